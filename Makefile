@@ -1,0 +1,41 @@
+# A front door to CMake (see CMakePresets.json):
+#     make                   a release in build/, programs in build/bin/
+#     make test              its quick tests
+#     make asan, make tsan   the same tests with sanitizers
+#     make fuzz              every fuzzer for a while
+#     make coverage          lines that the tests reach, per file
+#     make format            clang-format over all sources
+#     make install PREFIX=/usr/local
+#     make clean
+# JOBS=N limits parallel compiling and testing.
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+SOURCES = $(shell find include src tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
+
+.PHONY: all configure test asan tsan fuzz coverage format install clean
+.NOTPARALLEL:
+
+all: configure
+	@cmake --build build -j $(JOBS)
+
+configure:
+	@test -f build/build.ninja || cmake --preset release
+
+test: all
+	@ctest --preset release -j $(JOBS)
+
+asan tsan fuzz coverage:
+	@test -f build/$@/build.ninja || cmake --preset $@
+	@cmake --build --preset $@ -j $(JOBS)
+	@ctest --preset $@ -j $(JOBS)
+	@if test $@ = coverage; then scripts/coverage; fi
+
+format:
+	@clang-format -i $(SOURCES)
+
+install: all
+	@cmake --install build --prefix "$(PREFIX)"
+
+clean:
+	@rm -rf build

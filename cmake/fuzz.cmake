@@ -1,0 +1,37 @@
+# Every src/**/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program FOLDER_X_fuzz.  As a test it
+# runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
+# finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.
+
+if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "the fuzzers need clang: cmake --preset fuzz")
+endif()
+set(TUTTI_FUZZ_SECONDS 10 CACHE STRING "How long each fuzzer runs as a test")
+
+# The library reports which branches it takes, the fuzzer's program brings main().
+target_compile_options(tutti_objects PRIVATE -fsanitize=fuzzer-no-link)
+
+file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c)
+foreach(source IN LISTS fuzzers)
+    string(REGEX REPLACE "^src/(.*)_fuzz\\.c$" "\\1" path ${source})
+    get_filename_component(short ${path} NAME)
+    string(REPLACE "/" "_" name ${path})
+    add_executable(${name}_fuzz ${source})
+    target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
+
+    set(found ${CMAKE_BINARY_DIR}/fuzz/${name})
+    file(MAKE_DIRECTORY ${found}/corpus)
+    set(corpora ${found}/corpus)
+    foreach(folder ${name} ${short})
+        if(IS_DIRECTORY ${CMAKE_SOURCE_DIR}/tests/corpus/${folder})
+            list(APPEND corpora ${CMAKE_SOURCE_DIR}/tests/corpus/${folder})
+        endif()
+    endforeach()
+    list(REMOVE_DUPLICATES corpora)
+    add_test(NAME fuzz/${path} COMMAND ${name}_fuzz
+        -max_total_time=${TUTTI_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+        -artifact_prefix=${found}/ ${corpora})
+    math(EXPR timeout "${TUTTI_FUZZ_SECONDS} + 120")
+    set_tests_properties(fuzz/${path} PROPERTIES TIMEOUT ${timeout})
+endforeach()

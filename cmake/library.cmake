@@ -1,0 +1,62 @@
+# The library three times from one set of objects:
+#     tutti_internal   every symbol, for tests and tools; never installed
+#     tutti            libtutti.so, exports tutti_* only
+#     tutti_static     libtutti.a, one object in which everything but tutti_* is local
+
+file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c)
+list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
+
+# src/kernel: the scalar twin is the reference that no optimiser may reorder; a SIMD file is compiled for its
+# instruction set and called only where the processor has it.  No file may fuse a multiply and an add: every
+# kernel gives the scalar twin's bits.
+file(GLOB scalar_kernels CONFIGURE_DEPENDS src/kernel/*_scalar.c src/kernel/scalar.c)
+file(GLOB avx2_kernels CONFIGURE_DEPENDS src/kernel/*_avx2.c src/kernel/avx2.c)
+file(GLOB avx512_kernels CONFIGURE_DEPENDS src/kernel/*_avx512.c src/kernel/avx512.c)
+set_source_files_properties(${scalar_kernels} PROPERTIES COMPILE_OPTIONS
+    "-fno-tree-vectorize;-fno-tree-slp-vectorize;-ffp-contract=off")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    set_source_files_properties(${avx2_kernels} PROPERTIES COMPILE_OPTIONS "-mavx2;-ffp-contract=off")
+    set_source_files_properties(${avx512_kernels} PROPERTIES COMPILE_OPTIONS
+        "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=512;-ffp-contract=off")
+elseif(avx2_kernels OR avx512_kernels)
+    list(REMOVE_ITEM sources ${avx2_kernels} ${avx512_kernels})
+endif()
+
+if(TUTTI_FUZZ) # kernels parse nothing, and clang takes minutes to instrument them
+    file(GLOB kernels CONFIGURE_DEPENDS src/kernel/*.c)
+    set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
+endif()
+
+find_package(Threads REQUIRED)
+
+add_library(tutti_objects OBJECT ${sources})
+target_include_directories(tutti_objects PUBLIC src include)
+
+add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects>)
+target_include_directories(tutti_internal PUBLIC src include)
+target_link_libraries(tutti_internal PUBLIC Threads::Threads m ${CMAKE_DL_LIBS})
+
+set(symbol_map ${CMAKE_SOURCE_DIR}/src/tutti.map)
+add_library(tutti SHARED $<TARGET_OBJECTS:tutti_objects>)
+add_library(Tutti::tutti ALIAS tutti)
+set_target_properties(tutti PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${symbol_map})
+target_link_options(tutti PRIVATE "LINKER:--version-script=${symbol_map}")
+if(NOT TUTTI_SANITIZE) # a sanitizer's functions are found in the program
+    target_link_options(tutti PRIVATE LINKER:-z,defs)
+endif()
+target_link_libraries(tutti PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
+target_include_directories(tutti PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+set(static_library ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libtutti.a)
+add_custom_command(OUTPUT ${static_library}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}
+    COMMAND ${CMAKE_LINKER} -r -o tutti.o $<TARGET_OBJECTS:tutti_objects>
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden tutti.o
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${static_library}
+    COMMAND ${CMAKE_AR} rcsD ${static_library} tutti.o
+    DEPENDS tutti_objects $<TARGET_OBJECTS:tutti_objects>
+    COMMAND_EXPAND_LISTS VERBATIM
+    COMMENT "Linking lib/libtutti.a")
+add_custom_target(tutti_static ALL DEPENDS ${static_library})

@@ -1,0 +1,75 @@
+# Every src/**/X_test.c and tests/X_test.c is a program and a test; every tests/**/X_test.sh is a test.
+#
+# A test says what is special about it in its own source, in a comment with one line such as
+#     ctest: label=long timeout=300 serial
+# label=long     only `./check --long` runs it
+# label=nosan    it makes no sense with sanitizers, or takes too long with them
+# label=notsan   the same for the thread sanitizer alone (it needs more than one process)
+# timeout=N      seconds, instead of 120 (sanitizers get three times as many)
+# serial         nothing may run beside it
+# Under --long the environment has TUTTI_LONG=1 for all tests.
+# Scripts exit with 77 when they cannot run here, after printing why.
+
+# What tests share: the other files of tests/.
+file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c)
+list(FILTER shared_sources EXCLUDE REGEX "_test\\.c$")
+add_library(tutti_testing STATIC ${shared_sources})
+target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
+target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(tutti_testing PUBLIC tutti_internal ${CMOCKA_LIBRARY})
+
+function(tutti_describe_test test source)
+    # The line is read when CMake runs, so CMake has to run again when it changes.
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(STRINGS ${source} line REGEX "^[ /*#]*ctest: " LIMIT_COUNT 1)
+    string(REGEX REPLACE "^[ /*#]*ctest: *" "" line "${line}")
+    string(REGEX REPLACE " *\\*/.*" "" line "${line}")
+    separate_arguments(words UNIX_COMMAND "${line}")
+    set(labels "")
+    set(timeout 120)
+    foreach(word IN LISTS words)
+        if(word MATCHES "^label=(long|nosan|notsan)$")
+            list(APPEND labels ${CMAKE_MATCH_1})
+        elseif(word MATCHES "^timeout=([0-9]+)$")
+            set(timeout ${CMAKE_MATCH_1})
+        elseif(word STREQUAL "serial")
+            set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
+        else()
+            message(FATAL_ERROR "${source}: ctest: '${word}' is not known")
+        endif()
+    endforeach()
+    if(TUTTI_SANITIZE)
+        math(EXPR timeout "3 * ${timeout}")
+    endif()
+    set(environment
+        TUTTI_ROOT=${CMAKE_SOURCE_DIR}
+        TUTTI_BUILD=${CMAKE_BINARY_DIR}
+        TUTTI_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+        CC=${CMAKE_C_COMPILER})
+    if(TUTTI_SANITIZE MATCHES "thread")
+        # The thread sanitizer sees races between threads, not between processes.
+        list(APPEND environment TUTTI_TEST_RANKS=threads)
+    endif()
+    set_tests_properties(${test} PROPERTIES
+        LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+endfunction()
+
+file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c)
+file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c)
+foreach(source IN LISTS unit_tests system_tests)
+    string(REGEX REPLACE "^(src/|)(.*)_test\\.c$" "\\2" test ${source})
+    string(REPLACE "/" "_" program ${test}_test)
+    add_executable(${program} ${source})
+    set_target_properties(${program} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_link_libraries(${program} PRIVATE tutti_testing)
+    add_test(NAME ${test} COMMAND ${program})
+    tutti_describe_test(${test} ${CMAKE_SOURCE_DIR}/${source})
+endforeach()
+
+file(GLOB_RECURSE script_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.sh)
+foreach(source IN LISTS script_tests)
+    string(REGEX REPLACE "_test\\.sh$" "" test ${source})
+    add_test(NAME ${test} COMMAND bash ${CMAKE_SOURCE_DIR}/${source})
+    tutti_describe_test(${test} ${CMAKE_SOURCE_DIR}/${source})
+endforeach()

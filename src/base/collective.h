@@ -1,0 +1,32 @@
+/* collective.h - the one list of collectives. */
+#ifndef TUTTI_BASE_COLLECTIVE_H
+#define TUTTI_BASE_COLLECTIVE_H
+
+#include <stdbool.h>
+
+/* X(enumerator, name, reduces, rooted) */
+#define COLLECTIVE_LIST(X)                                  \
+    X(COLLECTIVE_ALLREDUCE, "allreduce", true, false)       \
+    X(COLLECTIVE_REDUCE, "reduce", true, true)              \
+    X(COLLECTIVE_BROADCAST, "broadcast", false, true)       \
+    X(COLLECTIVE_GATHER, "gather", false, true)             \
+    X(COLLECTIVE_SCATTER, "scatter", false, true)           \
+    X(COLLECTIVE_ALLGATHER, "allgather", false, false)      \
+    X(COLLECTIVE_REDUCE_SCATTER, "reduce_scatter", true, false) \
+    X(COLLECTIVE_ALLTOALL, "alltoall", false, false)        \
+    X(COLLECTIVE_BARRIER, "barrier", false, false)
+
+enum collective {
+#define X(enumerator, name, reduces, rooted) enumerator,
+    COLLECTIVE_LIST(X)
+#undef X
+        COLLECTIVE_COUNT
+};
+
+const char *collective_name(enum collective collective);
+bool collective_reduces(enum collective collective);
+bool collective_is_rooted(enum collective collective);
+/* COLLECTIVE_COUNT when there is none of that name. */
+enum collective collective_from_name(const char *name);
+
+#endif

@@ -1,0 +1,20 @@
+/* futex.h - sleep on a word of shared memory, and the fence that makes cheap wake-ups possible. */
+#ifndef TUTTI_OS_FUTEX_H
+#define TUTTI_OS_FUTEX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Sleeps while *word == value, at most timeout_ns; may wake early. Works across processes. */
+void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
+/* Wakes everybody who sleeps on the word. */
+void futex_wake(_Atomic uint32_t *word);
+
+/* Prepares this process to be a target of fence_everybody. False where the kernel cannot. */
+bool fence_register(void);
+/* A full memory fence on every running thread of every registered process: what a sleeper calls between
+ * "I am asleep" and its last look, so that whoever publishes needs no fence of its own. */
+void fence_everybody(void);
+
+#endif

@@ -1,0 +1,65 @@
+#include "os/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+
+enum tutti_status shm_open_new(const char *name, size_t size_bytes, int *fd)
+{
+    *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0) return error_system("shared memory %s: memfd_create", name);
+    if (fchmod(*fd, 0600) == 0 && ftruncate(*fd, (off_t)size_bytes) == 0 &&
+        fcntl(*fd, F_ADD_SEALS, SEALS) == 0)
+        return TUTTI_OK;
+    const enum tutti_status status = error_system("shared memory %s of %zu bytes", name, size_bytes);
+    close(*fd);
+    *fd = -1;
+    return status;
+}
+
+enum tutti_status shm_map(int fd, size_t size_bytes, void **memory)
+{
+    void *const mapped = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (mapped == MAP_FAILED) {
+        *memory = NULL;
+        return error_system("mapping %zu bytes of shared memory", size_bytes);
+    }
+    *memory = mapped;
+    return TUTTI_OK;
+}
+
+void shm_unmap(void *memory, size_t size_bytes)
+{
+    if (memory != NULL) munmap(memory, size_bytes);
+}
+
+enum tutti_status shm_reserve(int fd, size_t offset, size_t size_bytes)
+{
+    int result;
+    do result = fallocate(fd, 0, (off_t)offset, (off_t)size_bytes);
+    while (result != 0 && errno == EINTR);
+    if (result == 0) return TUTTI_OK;
+    if (errno == ENOMEM) errno = ENOSPC;
+    return error_system("reserving %zu bytes of shared memory", size_bytes);
+}
+
+void shm_release(int fd, size_t offset, size_t size_bytes)
+{
+    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size_bytes);
+}
+
+enum tutti_status shm_check_foreign(int fd, size_t size_bytes)
+{
+    struct stat stat;
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &stat) != 0 || (size_t)stat.st_size < size_bytes)
+        return error_set(TUTTI_AUTH_FAILED, "a peer sent a descriptor that is not sealed shared memory of %zu bytes",
+                         size_bytes);
+    return TUTTI_OK;
+}
