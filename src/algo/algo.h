@@ -1,0 +1,53 @@
+/* algo.h - the list of all algorithms: what the choice, the tests, the documents and `tutti-plan list` read.
+ *
+ * A generator writes down one rank's steps and nothing else: no allocation, no state, the same parameters on
+ * every rank. A new algorithm is one file (or one more function in its family's file) and one line in
+ * list.c; it is then verified, run by the conformance tests and listed in the documents.
+ */
+#ifndef TUTTI_ALGO_ALGO_H
+#define TUTTI_ALGO_ALGO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/collective.h"
+#include "plan/build.h"
+#include "plan/plan.h"
+
+struct algo_params {
+    enum collective collective;
+    int rank_count;
+    int root;
+    bool in_place;  /* input aliases output; links and messages must not depend on it */
+    unsigned radix; /* of trees and the like; 0: the algorithm's default */
+};
+
+typedef void algo_generate(const struct algo_params *params, int rank, struct plan_builder *builder);
+
+struct algorithm {
+    const char *name; /* "ring"; with the collective it is unique */
+    enum collective collective;
+    algo_generate *generate;
+    bool needs_power_of_two;
+    bool needs_commutative; /* operands do not come in rank order */
+    bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
+    int rank_count_max; /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
+    const char *summary; /* one line for people */
+    const char *cost;    /* in alpha, beta, gamma, p, n */
+    const char *source;  /* paper or origin */
+};
+
+extern const struct algorithm algo_list[];
+extern const int algo_count;
+
+/* NULL when there is none of that name for that collective. */
+const struct algorithm *algo_find(enum collective collective, const char *name);
+bool algo_supports(const struct algorithm *algorithm, int rank_count);
+/* One rank's plan. *message tells what went wrong. */
+enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params, int rank,
+                                 struct rank_plan **rank_plan, const char **message);
+/* The plan of all ranks, for proving and drawing. */
+enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo_params *params,
+                            struct plan **plan, const char **message);
+
+#endif

@@ -1,0 +1,88 @@
+/* chain.c - pipelined chains: one fused step a rank, through which the chunk streams piece by piece.
+ *
+ *     broadcast   root --> root+1 --> root+2 --> ... --> root-1
+ *     reduce      root+1 --> root+2 --> ... --> root-1 --> root
+ *
+ *     allreduce   half 0   0 ==> 1 ==> 2 ==> 3      reduced on the way there,
+ *                          0 <-- 1 <-- 2 <-- 3      the result on the way back
+ *                 half 1   0 <== 1 <== 2 <== 3      the other way round, so that both directions of a link
+ *                          0 --> 1 --> 2 --> 3      carry the same
+ *
+ * Cost with S pieces: (S+p-2) (alpha + n/S beta) for broadcast, with gamma for reduce.  Allreduce is
+ * (S+2p-3) (alpha + n/S beta + n/(2S) gamma): 2 halves, there and back, share each link's direction.
+ * Near n beta for messages much longer than p pieces, whatever p; no rank has more than two neighbours.
+ *
+ * The reduction is in ring order from root+1 to root, hence commutative operations (though one tree for all
+ * elements).  Allreduce keeps rank order, but its halves have different trees.
+ *
+ * Source: Pjesivac-Grbovic et al., "Performance Analysis of MPI Collective Operations", Cluster Computing
+ * 10(2), 2007 (pipeline).
+ */
+#include "algo/generators.h"
+
+enum { CHANNEL_REDUCE, CHANNEL_RESULT };
+
+void chain_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    const int ranks = params->rank_count, next = rank_at(rank, 1, ranks);
+    plan_lane(b);
+    plan_begin(b, 1);
+    if (rank == params->root)
+        plan_read(b, PLAN_INPUT, 0);
+    else
+        plan_receive(b, rank_at(rank, -1, ranks));
+    plan_write(b, PLAN_OUTPUT, 0);
+    if (next != params->root) plan_send(b, next);
+    plan_end(b);
+}
+
+void chain_reduce(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    const int ranks = params->rank_count, previous = rank_at(rank, -1, ranks);
+    plan_lane(b);
+    plan_begin(b, 1);
+    if (previous != params->root) plan_receive(b, previous);
+    plan_read(b, PLAN_INPUT, 0);
+    if (rank == params->root) {
+        plan_write(b, PLAN_OUTPUT, 0);
+        plan_final(b);
+    } else {
+        plan_send(b, rank_at(rank, 1, ranks));
+    }
+    plan_end(b);
+}
+
+/* One half of the buffer: `before` is the neighbour that reduces first, `after` the one that reduces next; -1
+ * where the chain ends.  Two lanes, since results come back while later pieces are still on their way there. */
+static void reduce_there_and_back(struct plan_builder *b, uint32_t half, int before, int after)
+{
+    plan_lane(b);
+    plan_begin(b, 1);
+    if (before >= 0 && half == 0) plan_receive(b, before);
+    plan_read(b, PLAN_INPUT, half);
+    if (before >= 0 && half == 1) plan_receive(b, before);
+    if (after >= 0) {
+        plan_send(b, after);
+        plan_end(b);
+        plan_lane(b);
+        plan_channel(b, CHANNEL_RESULT);
+        plan_begin(b, 1);
+        plan_receive(b, after);
+        plan_write(b, PLAN_OUTPUT, half);
+        if (before >= 0) plan_send(b, before);
+    } else {
+        plan_write(b, PLAN_OUTPUT, half);
+        plan_final(b);
+        plan_channel(b, CHANNEL_RESULT);
+        plan_send(b, before);
+    }
+    plan_end(b);
+}
+
+void chain_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    const int lower = rank - 1, higher = rank + 1 < params->rank_count ? rank + 1 : -1;
+    plan_parts(b, 2);
+    reduce_there_and_back(b, 0, lower, higher);
+    reduce_there_and_back(b, 1, higher, lower);
+}

@@ -1,0 +1,81 @@
+/* composed.c - algorithms that are two others, one after the other (compose.h).
+ *
+ *     allgather   gather_broadcast       tree gather to 0, tree broadcast      2 ceil(log2 p) alpha
+ *     broadcast   scatter_allgather      tree scatter, ring allgather          2 (p-1)/p n beta
+ *     broadcast   twoshot                the same, directly
+ *     reduce      reduce_scatter_gather  recursive halving, tree gather        2 (p-1)/p n beta, (p-1)/p n gamma
+ *     reduce      twoshot                the same, directly
+ *
+ * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor Collective Communication Library",
+ * SHPCC 1994; Rabenseifner 2004 (see halving.c) for reduce.
+ */
+#include "algo/compose.h"
+#include "algo/generators.h"
+
+/* The rank's plan of a listed algorithm; NULL, with the error in the builder, where it cannot be made. */
+static struct rank_plan *make(struct plan_builder *b, const struct algo_params *params,
+                              enum collective collective, const char *name, int rank)
+{
+    struct algo_params own = *params;
+    struct rank_plan *plan = NULL;
+    const char *message = "a composed algorithm is not listed";
+    enum tutti_status status = TUTTI_INTERNAL;
+    own.collective = collective;
+    own.in_place = false;
+    if (!collective_is_rooted(collective)) own.root = 0;
+    const struct algorithm *algorithm = algo_find(collective, name);
+    if (algorithm != NULL) status = algo_rank_plan(algorithm, &own, rank, &plan, &message);
+    if (status != TUTTI_OK) plan_fail(b, status, message);
+    return plan;
+}
+
+struct pair {
+    enum collective first, second;
+    const char *first_name, *second_name;
+    int second_channel; /* 0 where the second may use the first one's links */
+};
+
+static void compose_pair(const struct algo_params *params, int rank, struct plan_builder *b,
+                         const struct pair *pair)
+{
+    struct rank_plan *first = make(b, params, pair->first, pair->first_name, rank);
+    struct rank_plan *second = make(b, params, pair->second, pair->second_name, rank);
+    const struct composition composition = {.first = first,
+                                            .second = second,
+                                            .collective = params->collective,
+                                            .root = params->root,
+                                            .second_channel = pair->second_channel};
+    if (first != NULL && second != NULL) compose_into(b, &composition);
+    plan_rank_free(first);
+    plan_rank_free(second);
+}
+
+void composed_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    compose_pair(params, rank, b,
+                 &(struct pair){COLLECTIVE_GATHER, COLLECTIVE_BROADCAST, "tree", "tree", 0});
+}
+
+void composed_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    compose_pair(params, rank, b,
+                 &(struct pair){COLLECTIVE_SCATTER, COLLECTIVE_ALLGATHER, "tree", "ring", 1});
+}
+
+void composed_broadcast_twoshot(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    compose_pair(params, rank, b,
+                 &(struct pair){COLLECTIVE_SCATTER, COLLECTIVE_ALLGATHER, "direct", "direct", 1});
+}
+
+void composed_reduce(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    compose_pair(params, rank, b,
+                 &(struct pair){COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_GATHER, "halving", "tree", 0});
+}
+
+void composed_reduce_twoshot(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    compose_pair(params, rank, b,
+                 &(struct pair){COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_GATHER, "direct", "direct", 0});
+}

@@ -1,0 +1,49 @@
+/* generators.h - the generators of all families, for the list (list.c) and for nobody else.
+ *
+ * A generator is called for two ranks and more: the plan of one rank is a copy, which list.c writes.
+ */
+#ifndef TUTTI_ALGO_GENERATORS_H
+#define TUTTI_ALGO_GENERATORS_H
+
+#include "algo/algo.h"
+
+/* mesh.c */
+algo_generate mesh_oneshot, mesh_twoshot, mesh_broadcast, mesh_reduce, mesh_gather, mesh_scatter,
+    mesh_allgather, mesh_reduce_scatter, mesh_alltoall, mesh_barrier;
+/* ring.c */
+algo_generate ring_allreduce, ring_reduce_scatter, ring_allgather;
+/* chain.c */
+algo_generate chain_broadcast, chain_reduce, chain_allreduce;
+/* doubling.c */
+algo_generate doubling_allreduce, doubling_allgather, doubling_barrier;
+/* halving.c */
+algo_generate halving_allreduce, halving_reduce_scatter;
+/* tree.c */
+algo_generate tree_broadcast, tree_reduce, tree_allreduce, tree_gather, tree_scatter, tree_barrier;
+/* pairwise.c */
+algo_generate pairwise_alltoall, pairwise_reduce_scatter;
+/* composed.c */
+algo_generate composed_allgather, composed_broadcast, composed_broadcast_twoshot, composed_reduce,
+    composed_reduce_twoshot;
+
+/* The rank `distance` further on in the circle of all ranks; a negative distance goes back. */
+static inline int rank_at(int rank, int distance, int rank_count)
+{
+    const int at = (rank + distance) % rank_count;
+    return at < 0 ? at + rank_count : at;
+}
+
+static inline bool is_power_of_two(int count)
+{
+    return (count & (count - 1)) == 0;
+}
+
+/* The largest power of two that is not above count. */
+static inline int power_of_two_within(int count)
+{
+    int power = 1;
+    while (power <= count / 2) power *= 2;
+    return power;
+}
+
+#endif

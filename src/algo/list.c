@@ -1,0 +1,230 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/generators.h"
+
+static const char OUT_OF_MEMORY[] = "out of memory while a plan was made";
+
+/* What an algorithm needs and promises, see struct algorithm. */
+enum property {
+    NONE = 0,
+    CUBE = 1,        /* a power of two of ranks */
+    COMMUTATIVE = 2, /* needs it of the operation */
+    ONE_TREE = 4     /* deterministic */
+};
+
+/* A chunk a pair of ranks has to be counted in 32 bits. */
+enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
+
+#define FOLKLORE "folklore"
+#define THAKUR "Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005"
+#define RABENSEIFNER "Rabenseifner, ICCS 2004"
+#define PATARASUK "Patarasuk, Yuan, JPDC 69(2), 2009"
+#define PJESIVAC "Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007"
+#define GEIJN "Barnett et al., SHPCC 1994"
+#define BRUCK "Bruck, Ho, Kipnis, Weathersby, TPDS 8(11), 1997"
+#define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
+
+#define ENTRY(of, called, function, properties, what, price, origin)                               \
+    {.name = called,                                                                               \
+     .collective = COLLECTIVE_##of,                                                                \
+     .generate = function,                                                                         \
+     .needs_power_of_two = ((properties)&CUBE) != 0,                                               \
+     .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                         \
+     .deterministic = ((properties)&ONE_TREE) != 0,                                                \
+     .rank_count_max = COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,    \
+     .summary = what,                                                                              \
+     .cost = price,                                                                                \
+     .source = origin}
+
+/* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of all blocks
+ * together; S the number of pieces; k the radix; lg is rounded up. */
+const struct algorithm algo_list[] = {
+    ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE,
+          "everyone sends all to everyone and reduces all; smallest messages on one host",
+          "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
+    ENTRY(ALLREDUCE, "twoshot", mesh_twoshot, ONE_TREE,
+          "everyone reduces one part and sends it to everyone; medium to large on one host",
+          "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
+    ENTRY(ALLREDUCE, "doubling", doubling_allreduce, ONE_TREE,
+          "recursive doubling; small messages over a network",
+          "lg p (alpha + n beta + n gamma)", THAKUR),
+    ENTRY(ALLREDUCE, "tree", tree_allreduce, ONE_TREE,
+          "k-nomial reduce to 0 and broadcast; small messages, few links",
+          "2 lg_k p (alpha + (k-1) n beta) + lg_k p (k-1) n gamma", BRUCK),
+    ENTRY(ALLREDUCE, "halving_doubling", halving_allreduce, ONE_TREE,
+          "recursive halving, then doubling; medium messages",
+          "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
+    ENTRY(ALLREDUCE, "ring", ring_allreduce, COMMUTATIVE,
+          "reduce_scatter and allgather around a ring; large messages",
+          "2 (p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
+    ENTRY(ALLREDUCE, "chain", chain_allreduce, NONE,
+          "two halves along a chain in opposite directions, pipelined; very large messages",
+          "(S+2p-3) (alpha + n/S beta + n/2S gamma)", PJESIVAC),
+
+    ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE,
+          "all send to the root; small messages, few ranks",
+          "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
+    ENTRY(REDUCE, "tree", tree_reduce, COMMUTATIVE | ONE_TREE,
+          "k-nomial tree; small messages",
+          "lg_k p (alpha + (k-1) n beta + (k-1) n gamma)", BRUCK),
+    ENTRY(REDUCE, "twoshot", composed_reduce_twoshot, ONE_TREE,
+          "direct reduce_scatter, then direct gather; medium to large on one host",
+          "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
+    ENTRY(REDUCE, "reduce_scatter_gather", composed_reduce, COMMUTATIVE | ONE_TREE,
+          "recursive halving, then tree gather; medium messages",
+          "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
+    ENTRY(REDUCE, "chain", chain_reduce, COMMUTATIVE | ONE_TREE,
+          "pipelined chain; large messages",
+          "(S+p-2) (alpha + n/S beta + n/S gamma)", PJESIVAC),
+
+    ENTRY(BROADCAST, "direct", mesh_broadcast, NONE,
+          "the root sends to all at once; one host, or few ranks",
+          "alpha + n beta by multicast, (p-1) n beta without", FOLKLORE),
+    ENTRY(BROADCAST, "tree", tree_broadcast, NONE,
+          "k-nomial tree; small messages",
+          "lg_k p (alpha + (k-1) n beta)", BRUCK),
+    ENTRY(BROADCAST, "twoshot", composed_broadcast_twoshot, NONE,
+          "direct scatter, then direct allgather; medium messages",
+          "2 alpha + 2 (p-1)/p n beta", THAKUR),
+    ENTRY(BROADCAST, "scatter_allgather", composed_broadcast, NONE,
+          "tree scatter, then ring allgather; large messages",
+          "(lg p + p-1) alpha + 2 (p-1)/p n beta", GEIJN),
+    ENTRY(BROADCAST, "chain", chain_broadcast, NONE,
+          "pipelined chain; very large messages",
+          "(S+p-2) (alpha + n/S beta)", PJESIVAC),
+
+    ENTRY(GATHER, "direct", mesh_gather, NONE,
+          "all send to the root; large blocks, or one host",
+          "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(GATHER, "tree", tree_gather, NONE,
+          "k-nomial tree; small blocks",
+          "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
+
+    ENTRY(SCATTER, "direct", mesh_scatter, NONE,
+          "the root sends to all; large blocks, or one host",
+          "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(SCATTER, "tree", tree_scatter, NONE,
+          "k-nomial tree; small blocks",
+          "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
+
+    ENTRY(ALLGATHER, "direct", mesh_allgather, NONE,
+          "everyone sends its block to everyone; one host",
+          "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(ALLGATHER, "doubling", doubling_allgather, CUBE,
+          "recursive doubling; small and medium blocks",
+          "lg p alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(ALLGATHER, "gather_broadcast", composed_allgather, NONE,
+          "tree gather to 0, then tree broadcast; small blocks",
+          "2 lg_k p (k-1) alpha + (1 + (k-1) lg_k p) n beta", GEIJN),
+    ENTRY(ALLGATHER, "ring", ring_allgather, NONE,
+          "around a ring; large blocks",
+          "(p-1) alpha + (p-1)/p n beta", PATARASUK),
+
+    ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE,
+          "block j to rank j, reduced there; one host",
+          "alpha + (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
+    ENTRY(REDUCE_SCATTER, "halving", halving_reduce_scatter, COMMUTATIVE | ONE_TREE,
+          "recursive halving; small and medium blocks",
+          "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
+    ENTRY(REDUCE_SCATTER, "pairwise", pairwise_reduce_scatter, COMMUTATIVE,
+          "one exchange at a time; large blocks",
+          "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
+    ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE,
+          "around a ring; large blocks",
+          "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
+
+    ENTRY(ALLTOALL, "direct", mesh_alltoall, NONE,
+          "all blocks at once; small and medium blocks",
+          "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, NONE,
+          "one exchange at a time; large blocks",
+          "(p-1) alpha + (p-1)/p n beta", THAKUR),
+
+    ENTRY(BARRIER, "mesh", mesh_barrier, NONE,
+          "everyone tells everyone; one host",
+          "alpha", FOLKLORE),
+    ENTRY(BARRIER, "dissemination", doubling_barrier, NONE,
+          "distances 1, 2, 4, ...",
+          "lg p alpha", HENSGEN),
+    ENTRY(BARRIER, "tree", tree_barrier, NONE,
+          "up and down a k-nomial tree; few messages",
+          "2 lg_k p alpha", BRUCK),
+};
+const int algo_count = sizeof algo_list / sizeof *algo_list;
+
+const struct algorithm *algo_find(enum collective collective, const char *name)
+{
+    for (int i = 0; i < algo_count; i++)
+        if (algo_list[i].collective == collective && strcmp(algo_list[i].name, name) == 0)
+            return &algo_list[i];
+    return NULL;
+}
+
+bool algo_supports(const struct algorithm *algorithm, int rank_count)
+{
+    if (rank_count < 1 || rank_count > algorithm->rank_count_max) return false;
+    return !algorithm->needs_power_of_two || is_power_of_two(rank_count);
+}
+
+static void write_steps(const struct algorithm *algorithm, const struct algo_params *params, int rank,
+                        struct plan_builder *b)
+{
+    if (plan_builder_error(b) != NULL) return; /* the rank or the root is out of range */
+    if (params->rank_count > 1) {
+        algorithm->generate(params, rank, b);
+        return;
+    }
+    plan_lane(b); /* one rank has its result at hand */
+    if (params->collective != COLLECTIVE_BARRIER) plan_copy(b, PLAN_INPUT, 0, PLAN_OUTPUT, 0, 1);
+}
+
+enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,
+                                 int rank, struct rank_plan **rank_plan, const char **message)
+{
+    *rank_plan = NULL;
+    if (params->collective != algorithm->collective) {
+        *message = "the algorithm is one of another collective";
+        return TUTTI_INVALID_ALGORITHM;
+    }
+    if (!algo_supports(algorithm, params->rank_count)) {
+        *message = "the algorithm cannot do this number of ranks";
+        return TUTTI_INVALID_ALGORITHM;
+    }
+    *message = OUT_OF_MEMORY;
+    struct plan_builder *builder =
+        plan_builder_create(params->collective, params->rank_count, params->root, rank);
+    if (builder == NULL) return TUTTI_NO_MEMORY;
+    write_steps(algorithm, params, rank, builder);
+    const enum tutti_status status = plan_builder_finish(builder, rank_plan, message);
+    plan_builder_free(builder);
+    return status;
+}
+
+enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo_params *params,
+                            struct plan **plan, const char **message)
+{
+    *plan = NULL;
+    if (!algo_supports(algorithm, params->rank_count)) {
+        *message = "the algorithm cannot do this number of ranks";
+        return TUTTI_INVALID_ALGORITHM;
+    }
+    *message = OUT_OF_MEMORY;
+    struct plan *whole = calloc(1, sizeof *whole);
+    if (whole == NULL) return TUTTI_NO_MEMORY;
+    enum tutti_status status = TUTTI_NO_MEMORY;
+    whole->shape.rank_count = params->rank_count;
+    whole->ranks = calloc((size_t)params->rank_count, sizeof(struct rank_plan *));
+    if (whole->ranks == NULL) goto free_plan;
+    for (int rank = 0; rank < params->rank_count; rank++) {
+        status = algo_rank_plan(algorithm, params, rank, &whole->ranks[rank], message);
+        if (status != TUTTI_OK) goto free_plan;
+    }
+    whole->shape = whole->ranks[0]->shape;
+    *plan = whole;
+    return TUTTI_OK;
+
+free_plan:
+    plan_free(whole);
+    return status;
+}

@@ -1,0 +1,112 @@
+/* ring.c - every rank hears from its left neighbour and tells its right one.
+ *
+ *     reduce-scatter of chunk c, p = 4          allgather of chunk c
+ *       c+1 --> c+2 --> c+3 --> c                 c --> c+1 --> c+2 --> c+3
+ *       own     +own    +own    +own = result     result stored on the way
+ *
+ *     +---> 0 ---> 1 ---> 2 ---> 3 ---+           all chunks go round at once, one step apart, so that
+ *     +-------------------------------+           every link is busy all the time
+ *
+ * Cost: reduce-scatter (p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma, allgather the same without gamma,
+ * allreduce the sum of both: bandwidth is optimal, latency is linear.  For large messages on few ranks, and
+ * where links lead to neighbours only.
+ *
+ * Needs a commutative operation: the operands of chunk c start with rank c+1, so that every chunk has another
+ * association tree.  Any rank count; one neighbour on each side.
+ *
+ * Source: Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", JPDC 69(2),
+ * 2009.
+ */
+#include "algo/generators.h"
+
+/* All links are full after the first send, and a step that receives and sends at once needs room before it
+ * makes some: so message k goes over channel k mod 2, and there is room for it while message k-1 is under way. */
+static void receive_message(struct plan_builder *b, int rank, int ranks, int message)
+{
+    plan_channel(b, message % 2);
+    plan_receive(b, rank_at(rank, -1, ranks));
+}
+
+static void send_message(struct plan_builder *b, int rank, int ranks, int message)
+{
+    plan_channel(b, message % 2);
+    plan_send(b, rank_at(rank, 1, ranks));
+}
+
+/* Message 0 of a reduction: our operand of the chunk that ends at our left neighbour. */
+static void send_first_operand(struct plan_builder *b, int rank, int ranks)
+{
+    plan_begin(b, 1);
+    plan_read(b, PLAN_INPUT, (uint32_t)rank_at(rank, -1, ranks));
+    send_message(b, rank, ranks, 0);
+    plan_end(b);
+}
+
+/* That message, plus our operand. */
+static void begin_reduce(struct plan_builder *b, int rank, int ranks, int message, uint32_t chunk)
+{
+    plan_begin(b, 1);
+    receive_message(b, rank, ranks, message);
+    plan_read(b, PLAN_INPUT, chunk);
+}
+
+/* The results of all others, from the left; all but the last are passed on. */
+static void receive_results(struct plan_builder *b, int rank, int ranks, int first_message)
+{
+    for (int k = 1; k < ranks; k++) {
+        const int message = first_message + k - 1;
+        plan_begin(b, 1);
+        receive_message(b, rank, ranks, message);
+        plan_write(b, PLAN_OUTPUT, (uint32_t)rank_at(rank, -k, ranks));
+        if (k < ranks - 1) send_message(b, rank, ranks, message + 1);
+        plan_end(b);
+    }
+}
+
+/* Chunk c is the result of rank c.  What is under way lies in the output, where the result will come as well:
+ * it has gone all the way round, past everybody who read the old content. */
+void ring_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    const int ranks = params->rank_count;
+    plan_parts(b, (uint32_t)ranks);
+    plan_lane(b);
+    send_first_operand(b, rank, ranks);
+    for (int message = 0; message < ranks - 1; message++) {
+        const uint32_t chunk = (uint32_t)rank_at(rank, -2 - message, ranks);
+        begin_reduce(b, rank, ranks, message, chunk);
+        plan_write(b, PLAN_OUTPUT, chunk);
+        send_message(b, rank, ranks, message + 1);
+        if (message == ranks - 2) plan_final(b);
+        plan_end(b);
+    }
+    receive_results(b, rank, ranks, ranks - 1);
+}
+
+void ring_reduce_scatter(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    const int ranks = params->rank_count;
+    plan_lane(b);
+    send_first_operand(b, rank, ranks);
+    for (int message = 0; message < ranks - 1; message++) {
+        begin_reduce(b, rank, ranks, message, (uint32_t)rank_at(rank, -2 - message, ranks));
+        if (message < ranks - 2) {
+            send_message(b, rank, ranks, message + 1);
+        } else {
+            plan_write(b, PLAN_OUTPUT, 0);
+            plan_final(b);
+        }
+        plan_end(b);
+    }
+}
+
+void ring_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    const int ranks = params->rank_count;
+    plan_lane(b);
+    plan_begin(b, 1);
+    plan_read(b, PLAN_INPUT, 0);
+    plan_write(b, PLAN_OUTPUT, (uint32_t)rank);
+    send_message(b, rank, ranks, 0);
+    plan_end(b);
+    receive_results(b, rank, ranks, 0);
+}

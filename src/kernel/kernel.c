@@ -1,0 +1,89 @@
+#include "kernel/kernel.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/kernel_level.h"
+
+static const struct {
+    const char *name;
+    const struct kernel_table *table;
+} levels[KERNEL_LEVEL_COUNT] = {
+    [KERNEL_SCALAR] = {"scalar", &kernel_table_scalar},
+#if defined(__x86_64__)
+    [KERNEL_AVX2] = {"avx2", &kernel_table_avx2},
+    [KERNEL_AVX512] = {"avx512", &kernel_table_avx512},
+#else
+    [KERNEL_AVX2] = {"avx2", NULL},
+    [KERNEL_AVX512] = {"avx512", NULL},
+#endif
+};
+
+bool kernel_level_available(enum kernel_level level)
+{
+    if (level == KERNEL_SCALAR) return true;
+#if defined(__x86_64__)
+    __builtin_cpu_init(); /* we may be called from a constructor */
+    if (level == KERNEL_AVX2) return __builtin_cpu_supports("avx2");
+    if (level == KERNEL_AVX512)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq");
+#endif
+    return false;
+}
+
+const char *kernel_level_name(enum kernel_level level)
+{
+    return (unsigned)level < KERNEL_LEVEL_COUNT ? levels[level].name : "unknown";
+}
+
+/* What TUTTI_KERNEL names, if this processor has it; otherwise the best there is. */
+static enum kernel_level level_decide(void)
+{
+    const char *const wish = getenv("TUTTI_KERNEL");
+    enum kernel_level best = KERNEL_SCALAR;
+    for (unsigned i = 0; i < KERNEL_LEVEL_COUNT; i++) {
+        const enum kernel_level level = (enum kernel_level)i;
+        if (!kernel_level_available(level)) continue;
+        if (wish != NULL && strcmp(wish, levels[level].name) == 0) return level;
+        best = level;
+    }
+    return best;
+}
+
+enum kernel_level kernel_level_chosen(void)
+{
+    /* Relaxed: the number is all there is to see, the tables are constant. */
+    static _Atomic int chosen = -1;
+    int level = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (level < 0) {
+        const int mine = (int)level_decide();
+        /* The environment may change between two first calls: one of them wins. */
+        if (atomic_compare_exchange_strong_explicit(&chosen, &level, mine, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            level = mine;
+    }
+    return (enum kernel_level)level;
+}
+
+struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum tutti_op op)
+{
+    assert((unsigned)level < KERNEL_LEVEL_COUNT);
+    assert(levels[level].table != NULL);
+    assert((unsigned)dtype < DTYPE_COUNT);
+    assert((unsigned)op < OP_COUNT);
+    return levels[level].table->sets[dtype][op];
+}
+
+void kernel_copy(void *destination, const void *source, size_t bytes)
+{
+    if (bytes != 0) memcpy(destination, source, bytes);
+}
+
+void kernel_copy_stream(void *destination, const void *source, size_t bytes)
+{
+    if (bytes != 0) levels[kernel_level_chosen()].table->copy_stream(destination, source, bytes);
+}

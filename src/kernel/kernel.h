@@ -1,0 +1,52 @@
+/* kernel.h - reductions and copies: the only code that touches elements.
+ *
+ * Every kernel exists as a scalar twin (built without vectorisation) and as SIMD variants that give the same
+ * bits; which one a process uses is decided once, from the CPU and TUTTI_KERNEL=scalar|avx2|avx512.
+ *
+ * Meaning.  result[i] = sources[0][i] op sources[1][i] op ..., left to right; with a divisor above 0 the
+ * result is divided by it (integers truncate towards zero). bfloat16 is widened to float32, reduced there in
+ * source order, divided there and rounded once to nearest even; NaN stays (quiet) NaN. Integers wrap.
+ * min(a, b) = a < b ? a : b; max(a, b) = a > b ? a : b.
+ *
+ * Any alignment of any pointer to whole elements is allowed (slots and mapped memory are 64-byte aligned).
+ * destination may be equal to one of the sources; otherwise nothing overlaps.
+ */
+#ifndef TUTTI_KERNEL_KERNEL_H
+#define TUTTI_KERNEL_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tutti/tutti.h"
+
+enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_LEVEL_COUNT };
+
+struct kernel_call {
+    void *destination;
+    void *also; /* a second place for the same result, always with ordinary stores; or NULL */
+    const void *const *sources;
+    unsigned source_count; /* at least 1: a copy, with a divisor a scaling */
+    unsigned divisor;      /* 0: none */
+    size_t count;          /* elements */
+};
+
+typedef void kernel_reduce(const struct kernel_call *call);
+
+struct kernel_set {
+    kernel_reduce *reduce;        /* ordinary stores */
+    kernel_reduce *reduce_stream; /* destination with non-temporal stores, fenced before it returns */
+};
+
+/* The kernels of one dtype and op at that level (which must be available). TUTTI_AVG gives the kernels of
+ * TUTTI_SUM: whoever calls passes the divisor. */
+struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum tutti_op op);
+/* Bytes, any alignment; no overlap. copy_stream uses non-temporal stores and fences. */
+void kernel_copy(void *destination, const void *source, size_t bytes);
+void kernel_copy_stream(void *destination, const void *source, size_t bytes);
+
+bool kernel_level_available(enum kernel_level level);
+/* The choice of this process. Any thread; the first call decides. */
+enum kernel_level kernel_level_chosen(void);
+const char *kernel_level_name(enum kernel_level level);
+
+#endif

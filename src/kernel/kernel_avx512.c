@@ -1,0 +1,14 @@
+/* kernel_avx512.c - the kernels with vectors of 64 bytes; built with -mavx512f, bw, vl, dq. */
+#if defined(__x86_64__)
+#define VECTOR_BYTES 64
+#include "kernel/kernel_vector.h"
+
+#define BLOCK_VECTORS 4
+#define ALIGN_BYTES_MIN 1024
+#define HAS_STREAM 1
+#define COPY_STREAM copy_past_caches
+#define TABLE kernel_table_avx512
+#include "kernel/kernel_body.inc"
+#else
+typedef int kernel_avx512_is_empty_here;
+#endif

@@ -1,0 +1,19 @@
+/* kernel_level.h - what one level (scalar, avx2, avx512) offers; each is defined by the file of its name. */
+#ifndef TUTTI_KERNEL_KERNEL_LEVEL_H
+#define TUTTI_KERNEL_KERNEL_LEVEL_H
+
+#include "base/dtype.h"
+#include "kernel/kernel.h"
+
+struct kernel_table {
+    struct kernel_set sets[DTYPE_COUNT][OP_COUNT];
+    void (*copy_stream)(void *destination, const void *source, size_t bytes);
+};
+
+extern const struct kernel_table kernel_table_scalar;
+#if defined(__x86_64__)
+extern const struct kernel_table kernel_table_avx2;
+extern const struct kernel_table kernel_table_avx512;
+#endif
+
+#endif

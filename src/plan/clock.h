@@ -1,0 +1,52 @@
+/* clock.h - vector clocks over all lanes of a plan, shared until they change.
+ *
+ * An entry says what is known of a lane:  2k + 1  its step k comes before, position by position of the range;
+ *                                         2k + 2  its step k is completed;            0  nothing.
+ * So larger is later, and joining is taking the larger.
+ */
+#ifndef TUTTI_PLAN_CLOCK_H
+#define TUTTI_PLAN_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct clock {
+    uint32_t references;
+    struct clock *next_free;
+    uint32_t entries[];
+};
+
+struct clock_pool {
+    uint32_t width;
+    struct clock *free;
+};
+
+static inline uint32_t clock_before(uint32_t step)
+{
+    return 2 * step + 1;
+}
+
+static inline uint32_t clock_completed(uint32_t step)
+{
+    return 2 * step + 2;
+}
+
+void clock_pool_init(struct clock_pool *pool, uint32_t width);
+/* All clocks must have been dropped. */
+void clock_pool_release(struct clock_pool *pool);
+
+/* A clock of its own holder with entries still to be written; NULL when out of memory. */
+struct clock *clock_take(struct clock_pool *pool);
+struct clock *clock_keep(struct clock *clock);
+/* NULL is allowed. */
+void clock_drop(struct clock_pool *pool, struct clock *clock);
+
+/* Replaces *clock, if others hold it too, by a copy for this holder alone; false when out of memory. */
+bool clock_own(struct clock_pool *pool, struct clock **clock);
+/* What another lane's clock knows, and `entry` of that lane itself. */
+void clock_join(struct clock_pool *pool, struct clock *into, const struct clock *from,
+                uint32_t lane, uint32_t entry);
+/* Everything that came before is now completed. */
+void clock_complete(struct clock_pool *pool, struct clock *clock);
+
+#endif

@@ -1,0 +1,101 @@
+#include "plan/plan.h"
+
+#include <stdlib.h>
+
+void plan_rank_free(struct rank_plan *rank_plan)
+{
+    if (rank_plan == NULL) return;
+    free(rank_plan->lanes);
+    free(rank_plan->steps);
+    free(rank_plan->sources);
+    free(rank_plan->targets);
+    free(rank_plan->afters);
+    free(rank_plan->groups);
+    free(rank_plan->members);
+    free(rank_plan->scratch_like);
+    free(rank_plan);
+}
+
+void plan_free(struct plan *plan)
+{
+    if (plan == NULL) return;
+    for (int rank = 0; plan->ranks != NULL && rank < plan->shape.rank_count; rank++)
+        plan_rank_free(plan->ranks[rank]);
+    free(plan->ranks);
+    free(plan);
+}
+
+static uint32_t block_count(const struct plan_shape *shape, int rank, enum plan_buffer buffer)
+{
+    const uint32_t all = (uint32_t)shape->rank_count, on_root = rank == shape->root;
+    const bool input = buffer == PLAN_INPUT;
+    if (buffer == PLAN_SCRATCH) return 0;
+    switch (shape->collective) {
+    case COLLECTIVE_ALLREDUCE:
+        return 1;
+    case COLLECTIVE_REDUCE:
+        return input ? 1 : on_root;
+    case COLLECTIVE_BROADCAST:
+        return input ? on_root : 1;
+    case COLLECTIVE_GATHER:
+        return input ? 1 : on_root * all;
+    case COLLECTIVE_SCATTER:
+        return input ? on_root * all : 1;
+    case COLLECTIVE_ALLGATHER:
+        return input ? 1 : all;
+    case COLLECTIVE_REDUCE_SCATTER:
+        return input ? all : 1;
+    case COLLECTIVE_ALLTOALL:
+        return all;
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT:
+        return 0;
+    }
+    return 0;
+}
+
+uint32_t plan_chunk_count(const struct plan_shape *shape, int rank, enum plan_buffer buffer)
+{
+    return block_count(shape, rank, buffer) * shape->parts;
+}
+
+uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_buffer buffer,
+                          uint32_t chunk)
+{
+    const uint32_t parts = shape->parts, all = (uint32_t)shape->rank_count, mine = (uint32_t)rank;
+    const uint32_t block = chunk / parts, part = chunk % parts;
+    const bool input = buffer == PLAN_INPUT;
+    switch (shape->collective) {
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_ALLGATHER:
+        return input ? mine * parts + chunk : chunk;
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
+        return input ? chunk : mine * parts + chunk;
+    case COLLECTIVE_ALLTOALL:
+        return input ? (mine * all + block) * parts + part : (block * all + mine) * parts + part;
+    default:
+        return chunk;
+    }
+}
+
+uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer,
+                          uint32_t chunk)
+{
+    if (buffer == PLAN_SCRATCH) return rank_plan->scratch_like[chunk];
+    return plan_chunk_class(&rank_plan->shape, rank_plan->rank, buffer, chunk);
+}
+
+const char *plan_step_kind(const struct rank_plan *rank_plan, const struct plan_step *step)
+{
+    const struct plan_source *sources = rank_plan->sources + step->first_source;
+    const bool sends = step->target_count > 0 || step->target_group != PLAN_NO_GROUP;
+    bool receives = false;
+    for (uint32_t i = 0; i < step->source_count; i++) receives |= sources[i].is_link;
+    const bool reduces = step->source_count > 1;
+    if (reduces && receives) return sends ? "recv_reduce_send" : "recv_reduce";
+    if (reduces) return sends ? "reduce_send" : "reduce";
+    if (receives) return sends ? "recv_send" : "recv";
+    if (sends) return step->has_destination ? "copy_send" : "send";
+    return "copy";
+}

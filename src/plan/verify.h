@@ -1,0 +1,50 @@
+/* verify.h - proves that a plan, from anywhere, computes its collective.
+ *
+ * Links have one writer, one reader a destination and no wildcards, so a plan is a Kahn network: one abstract
+ * run decides it. The verifier runs it with capacity 1 and proves
+ *   - every output chunk holds each required contribution exactly once (and nothing else),
+ *   - no deadlock at capacity 1,
+ *   - no race: every conflicting pair of accesses is ordered by program order, dependencies and messages,
+ *     with separate and with aliased buffers, and for the plan run twice in succession,
+ *   - no read of what nobody wrote, no message nobody receives, no step on ranges of different classes,
+ *   - links have one writing and one reading lane,
+ *   - averages are scaled exactly once (`final`),
+ *   - for results that every rank holds, that all ranks hold the same expression tree up to commuting the
+ *     operands of one reduction: replicas are bit-identical,
+ *   - for a barrier, that every rank's end comes after every rank's beginning.
+ * Contributions are exact sets up to VERIFY_EXACT_RANKS ranks and random fingerprints above.
+ */
+#ifndef TUTTI_PLAN_VERIFY_H
+#define TUTTI_PLAN_VERIFY_H
+
+#include "plan/plan.h"
+#include "tutti/tutti.h"
+
+enum { VERIFY_EXACT_RANKS = 512 };
+
+enum verify_verdict {
+    VERIFY_PROVEN,
+    VERIFY_WRONG,    /* the plan is wrong; the report says where */
+    VERIFY_NO_MEMORY /* nothing is known */
+};
+
+struct verify_options {
+    bool in_place;     /* input aliases output, see plan.h */
+    bool associative_tree_uniform; /* also: one tree for all chunks (what deterministic algorithms promise) */
+    /* The engine begins a rank's next run of the plan as soon as its lanes are done, though peers may still
+     * read its scratch; otherwise it begins when they have taken all that was sent from it. */
+    bool scratch_outlives_run;
+};
+
+struct verify_report {
+    int rank, lane, step; /* where it shows; -1 where it has no place; step counts within the lane */
+    char message[256];    /* "rank 2 lane 0 step 5 (recv_reduce_send): ..." */
+    bool rank_ordered;    /* proven: operands are combined in ascending rank order everywhere */
+    uint64_t step_count, message_count;
+};
+
+/* Proves or refutes; the report is filled either way. Any thread; pure. */
+enum verify_verdict plan_verify(const struct plan *plan, const struct verify_options *options,
+                                struct verify_report *report);
+
+#endif
