@@ -1,0 +1,118 @@
+#include "comm/board.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/dtype.h"
+
+enum failure_state { FAILURE_NONE, FAILURE_CLAIMED, FAILURE_PUBLISHED };
+
+size_t board_bytes(int size)
+{
+    return sizeof(struct board) + (size_t)size * sizeof(struct board_rank) +
+           (size_t)size * TRANSPORT_SLOT_COUNT * sizeof(struct board_call);
+}
+
+void board_enter(struct board *board, int rank, int pid)
+{
+    atomic_store_explicit(&board->ranks[rank].pid, pid, memory_order_relaxed);
+    atomic_store_explicit(&board->ranks[rank].state, RANK_PRESENT, memory_order_release);
+}
+
+void board_leave(struct board *board, int rank)
+{
+    atomic_store_explicit(&board->ranks[rank].state, RANK_LEFT, memory_order_release);
+}
+
+enum rank_state board_state(const struct board *board, int rank)
+{
+    return (enum rank_state)atomic_load_explicit(&board->ranks[rank].state, memory_order_acquire);
+}
+
+int board_pid(const struct board *board, int rank)
+{
+    return atomic_load_explicit(&board->ranks[rank].pid, memory_order_relaxed);
+}
+
+struct board_call *board_call(struct board *board, int size, int rank, int slot)
+{
+    struct board_call *calls = (struct board_call *)(void *)(board->ranks + size);
+    return calls + (size_t)rank * TRANSPORT_SLOT_COUNT + slot;
+}
+
+uint64_t board_read_call(struct board_call *call, struct call_description *description)
+{
+    const uint64_t begun = atomic_load_explicit(&call->begun, memory_order_acquire);
+    const uint32_t what = atomic_load_explicit(&call->what, memory_order_relaxed);
+    *description = (struct call_description){
+        .collective = (enum collective)((what & 255) % COLLECTIVE_COUNT),
+        .dtype = (enum tutti_dtype)(what >> 8 & 255),
+        .op = (enum tutti_op)(what >> 16 & 255),
+        .started = what >> 24 != 0,
+        .root = atomic_load_explicit(&call->root, memory_order_relaxed),
+        .count = atomic_load_explicit(&call->count, memory_order_relaxed),
+        .signature = atomic_load_explicit(&call->signature, memory_order_relaxed)};
+    return begun;
+}
+
+void board_describe(const struct call_description *description, char *text, size_t text_bytes)
+{
+    const enum collective collective = description->collective;
+    int used = snprintf(text, text_bytes, "%s%s(", collective_name(collective), description->started ? "_start" : "");
+    const size_t at = (size_t)used < text_bytes ? (size_t)used : text_bytes;
+    if (collective == COLLECTIVE_BARRIER) {
+        snprintf(text + at, text_bytes - at, ")");
+        return;
+    }
+    used += snprintf(text + at, text_bytes - at, "count %zu, %s%s%s", description->count,
+                     tutti_dtype_name(description->dtype), collective_reduces(collective) ? ", " : "",
+                     collective_reduces(collective) ? tutti_op_name(description->op) : "");
+    const size_t end = (size_t)used < text_bytes ? (size_t)used : text_bytes;
+    if (collective_is_rooted(collective))
+        snprintf(text + end, text_bytes - end, ", root %d)", description->root);
+    else
+        snprintf(text + end, text_bytes - end, ")");
+}
+
+bool board_fail(struct board *board, enum tutti_status status, int culprit, int reporter, uint64_t sequence,
+                const char *message)
+{
+    uint32_t expected = FAILURE_NONE;
+    if (!atomic_compare_exchange_strong_explicit(&board->failure_state, &expected, FAILURE_CLAIMED,
+                                                 memory_order_acq_rel, memory_order_relaxed))
+        return false;
+    board->failure_status = status;
+    board->failure_culprit = culprit;
+    board->failure_reporter = reporter;
+    board->failure_pid = culprit >= 0 ? board_pid(board, culprit) : 0;
+    board->failure_sequence = sequence;
+    snprintf(board->failure_message, sizeof board->failure_message, "%s", message);
+    atomic_store_explicit(&board->failure_state, FAILURE_PUBLISHED, memory_order_release); /* pairs below */
+    return true;
+}
+
+enum tutti_status board_failure(struct board *board, struct tutti_failure *failure)
+{
+    uint32_t state;
+    int looks = 0;
+    while ((state = atomic_load_explicit(&board->failure_state, memory_order_acquire)) == FAILURE_CLAIMED &&
+           looks++ < 1000)
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    *failure = (struct tutti_failure){.size_bytes = sizeof *failure, .culprit = -1, .reporter = -1};
+    if (state == FAILURE_NONE) return TUTTI_OK;
+    if (state == FAILURE_CLAIMED) { /* its writer died in the middle */
+        failure->status = TUTTI_PROC_FAILED;
+        snprintf(failure->message, sizeof failure->message, "a rank died while it reported a failure");
+        return failure->status;
+    }
+    const int32_t status = board->failure_status;
+    failure->status = status > TUTTI_IN_PROGRESS && status <= TUTTI_INTERNAL ? (enum tutti_status)status : TUTTI_INTERNAL;
+    failure->culprit = board->failure_culprit;
+    failure->reporter = board->failure_reporter;
+    failure->pid = board->failure_pid;
+    failure->sequence = board->failure_sequence;
+    memcpy(failure->message, board->failure_message, sizeof failure->message);
+    failure->message[sizeof failure->message - 1] = '\0';
+    return failure->status;
+}

@@ -1,0 +1,94 @@
+/* board.h - what the ranks of a communicator tell each other besides data: who is where, and why it failed.
+ *
+ * One board in shared memory. Each rank writes its own lines; the failure is written once, by whoever is first:
+ *
+ *     healthy ──claim (first writer wins)──► being written ──► published, for good
+ *
+ * What others wrote is only shown and compared, never used as a size or an address.
+ */
+#ifndef TUTTI_COMM_BOARD_H
+#define TUTTI_COMM_BOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/collective.h"
+#include "transport/transport.h"
+#include "tutti/tutti.h"
+
+/* A call as others see it. */
+struct call_description {
+    enum collective collective;
+    enum tutti_dtype dtype;
+    enum tutti_op op;
+    int root;
+    size_t count;
+    bool started;
+    uint64_t signature; /* of all the above and the algorithm */
+};
+
+enum rank_state { RANK_ABSENT, RANK_PRESENT, RANK_LEFT };
+
+/* The latest call of one rank in one slot; a cache line that its owner writes. */
+struct board_call {
+    _Alignas(64) _Atomic uint64_t begun; /* how many calls of this slot began; released after the rest */
+    _Atomic uint64_t ended;
+    _Atomic uint64_t signature, count;
+    _Atomic uint32_t what; /* collective, dtype, op, started: a byte each */
+    _Atomic int32_t root;
+};
+
+struct board_rank {
+    _Alignas(64) _Atomic uint32_t state; /* enum rank_state */
+    _Atomic int32_t pid;
+};
+
+struct board {
+    _Alignas(64) _Atomic uint32_t failure_state;
+    int32_t failure_status, failure_culprit, failure_reporter, failure_pid;
+    uint64_t failure_sequence;
+    char failure_message[256];
+    _Alignas(64) struct board_rank ranks[]; /* one a rank, then a call for each rank and slot */
+};
+
+size_t board_bytes(int size);
+void board_enter(struct board *board, int rank, int pid);
+void board_leave(struct board *board, int rank);
+enum rank_state board_state(const struct board *board, int rank);
+int board_pid(const struct board *board, int rank);
+struct board_call *board_call(struct board *board, int size, int rank, int slot);
+
+/* This rank's own lines. */
+static inline void board_begin(struct board_call *call, const struct call_description *description, uint64_t begun)
+{
+    atomic_store_explicit(&call->signature, description->signature, memory_order_relaxed);
+    atomic_store_explicit(&call->count, description->count, memory_order_relaxed);
+    atomic_store_explicit(&call->what,
+                          (uint32_t)description->collective | (uint32_t)description->dtype << 8 |
+                              (uint32_t)description->op << 16 | (uint32_t)description->started << 24,
+                          memory_order_relaxed);
+    atomic_store_explicit(&call->root, description->root, memory_order_relaxed);
+    atomic_store_explicit(&call->begun, begun, memory_order_release); /* pairs with board_read_call */
+}
+static inline void board_end(struct board_call *call, uint64_t begun)
+{
+    atomic_store_explicit(&call->ended, begun, memory_order_release);
+}
+/* Another rank's latest call in a slot; returns its number. */
+uint64_t board_read_call(struct board_call *call, struct call_description *description);
+/* "allreduce(count 7, float32, sum)" */
+void board_describe(const struct call_description *description, char *text, size_t text_bytes);
+
+static inline bool board_has_failed(const struct board *board)
+{
+    return __builtin_expect(atomic_load_explicit(&board->failure_state, memory_order_relaxed) != 0, 0);
+}
+/* Publishes a failure if it is the first; returns whether it was. */
+bool board_fail(struct board *board, enum tutti_status status, int culprit, int reporter, uint64_t sequence,
+                const char *message);
+/* The failure, waiting a moment for it to be published; TUTTI_OK when there is none. */
+enum tutti_status board_failure(struct board *board, struct tutti_failure *failure);
+
+#endif

@@ -1,0 +1,281 @@
+/* create.c - the beginning and the end of a communicator. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "bootstrap/launcher.h"
+#include "bootstrap/rendezvous.h"
+#include "comm/comm.h"
+#include "comm/options.h"
+#include "memory/heap.h"
+#include "os/clock.h"
+
+enum tutti_status tutti_id_create(struct tutti_id *id)
+{
+    if (id == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tutti_id_create: id is NULL");
+    if (getrandom(id->bytes, sizeof id->bytes, 0) != (ssize_t)sizeof id->bytes)
+        return error_system("tutti_id_create: getrandom");
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------- who meets where */
+
+/* Rank 0 leaves a fresh id in the store, the others read it. */
+static enum tutti_status id_through_store(const struct tutti_store *store, int rank, uint64_t timeout_ns,
+                                          struct tutti_id *id)
+{
+    static const char key[] = "tutti/id";
+    if (rank == 0) {
+        TRY(tutti_id_create(id));
+        if (store->set(store->context, key, id->bytes, sizeof id->bytes) != 0)
+            return error_set(TUTTI_INIT_TIMEOUT, "the store did not take the communicator's id");
+    } else if (store->get(store->context, key, id->bytes, sizeof id->bytes, timeout_ns) != 0) {
+        return error_set(TUTTI_INIT_TIMEOUT, "rank %d: the store has no id: rank 0 is missing", rank);
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status find_place(const struct tutti_comm_options *options, uint64_t init_timeout_ns,
+                                    struct launcher_place *place)
+{
+    if (options->id == NULL && options->store == NULL && options->size != 1) {
+        if (options->rank >= 0 || options->size >= 0)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "rank or size are given, but neither an id nor a store to meet through");
+        return launcher_detect(place);
+    }
+    if (options->size < 1 || options->size > PLAN_RANKS_MAX || options->rank < 0 || options->rank >= options->size)
+        return error_set(TUTTI_INVALID_RANK, "rank %d of %d: 0 <= rank < size <= %d is needed", options->rank,
+                         options->size, PLAN_RANKS_MAX);
+    *place = (struct launcher_place){.launcher = "options", .rank = options->rank, .size = options->size};
+    if (options->size == 1) return TUTTI_OK;
+    struct tutti_id id;
+    if (options->id != NULL)
+        id = *options->id;
+    else
+        TRY(id_through_store(options->store, options->rank, init_timeout_ns, &id));
+    memcpy(place->key.bytes, id.bytes, sizeof place->key.bytes);
+    return TUTTI_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- joining */
+
+static enum tutti_status meet(const struct launcher_place *place, uint64_t deadline_ns,
+                              struct rendezvous_result *result)
+{
+    struct rendezvous_options options = {.key = place->key,
+                                         .rank = place->rank,
+                                         .size = place->size,
+                                         .deadline_ns = deadline_ns,
+                                         .process_key = heap_process_key(),
+                                         .heap_fd = heap_fd(),
+                                         .heap_bytes = heap_size(),
+                                         .segment_fd = -1};
+    if (place->rank == 0) TRY(local_segment_create(place->size, board_bytes(place->size), &options.segment_fd));
+    const enum tutti_status status = rendezvous_meet(&options, result);
+    if (place->rank != 0) return status;
+    if (status == TUTTI_OK)
+        result->segment_fd = options.segment_fd;
+    else
+        close(options.segment_fd);
+    return status;
+}
+
+/* Watches the other processes whose pids mean something here. */
+static enum tutti_status watch_processes(struct tutti_comm *comm, const struct rendezvous_result *result)
+{
+    comm->pidfds = calloc((size_t)comm->size, sizeof *comm->pidfds);
+    comm->pidfd_ranks = calloc((size_t)comm->size, sizeof *comm->pidfd_ranks);
+    bool *const seen = calloc(result->process_count, sizeof *seen);
+    enum tutti_status status = TUTTI_OK;
+    if (comm->pidfds == NULL || comm->pidfd_ranks == NULL || seen == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    const uint32_t own = result->members[comm->rank].process;
+    for (int r = 0; r < comm->size && status == TUTTI_OK; r++) {
+        const struct rendezvous_member *member = &result->members[r];
+        if (member->process == own) {
+            comm->has_threads |= r != comm->rank;
+            continue;
+        }
+        if (seen[member->process] || !member->pid_is_visible) continue;
+        seen[member->process] = true;
+        const int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
+        if (fd < 0) {
+            status = error_system("watching rank %d (pid %d)", r, member->pid);
+            break;
+        }
+        comm->pidfd_ranks[comm->pidfd_count] = r;
+        comm->pidfds[comm->pidfd_count++] = fd;
+    }
+    free(seen);
+    return status;
+}
+
+static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvous_result *result,
+                                        uint64_t deadline_ns)
+{
+    struct local_peer *peers = calloc((size_t)comm->size, sizeof *peers);
+    if (peers == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    const uint32_t own = result->members[comm->rank].process;
+    enum tutti_status status = TUTTI_OK;
+    comm->windows = calloc(result->process_count, sizeof *comm->windows);
+    if (comm->windows == NULL) status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (uint32_t p = 0; p < result->process_count && status == TUTTI_OK; p++) {
+        struct rendezvous_process *process = &result->processes[p];
+        if (p == own || process->heap_fd < 0) continue;
+        status = heap_window_acquire(process->key, process->heap_fd, process->heap_bytes, &comm->windows[p]);
+        process->heap_fd = -1;
+    }
+    comm->window_count = comm->windows != NULL ? result->process_count : 0;
+    for (int r = 0; r < comm->size && status == TUTTI_OK; r++) {
+        const uint32_t process = result->members[r].process;
+        peers[r] = (struct local_peer){process == own, comm->windows[process]};
+    }
+    if (status == TUTTI_OK) {
+        const struct local_options options = {comm->rank,           comm->size, result->segment_fd,
+                                              board_bytes(comm->size), peers,   deadline_ns};
+        result->segment_fd = -1;
+        status = local_open(&options, &comm->transport);
+    }
+    free(peers);
+    return status;
+}
+
+static enum tutti_status join(struct tutti_comm *comm, const struct launcher_place *place, uint64_t deadline_ns)
+{
+    struct rendezvous_result result;
+    TRY(meet(place, deadline_ns, &result));
+    enum tutti_status status = watch_processes(comm, &result);
+    if (status == TUTTI_OK) status = open_transport(comm, &result, deadline_ns);
+    rendezvous_result_release(&result);
+    if (status != TUTTI_OK) return status;
+    comm->board = local_board(comm->transport);
+    comm->oversubscribed = comm->size > local_core_count(comm->transport);
+    board_enter(comm->board, comm->rank, getpid());
+    return TUTTI_OK;
+}
+
+static enum tutti_status be_alone(struct tutti_comm *comm)
+{
+    comm->board = aligned_alloc(64, (board_bytes(1) + 63) / 64 * 64);
+    if (comm->board == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    memset(comm->board, 0, board_bytes(1));
+    board_enter(comm->board, 0, getpid());
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- life cycle */
+
+static void release(struct tutti_comm *comm)
+{
+    comm_programs_free(comm);
+    operation_release(&comm->blocking.operation);
+    while (comm->free_requests != NULL) {
+        struct tutti_request *request = comm->free_requests;
+        comm->free_requests = request->next;
+        operation_release(&request->operation);
+        free(request);
+    }
+    if (comm->size == 1) free(comm->board);
+    local_close(comm->transport);
+    for (uint32_t p = 0; p < comm->window_count; p++) heap_window_release(comm->windows[p]);
+    for (int i = 0; i < comm->pidfd_count; i++) close(comm->pidfds[i]);
+    free(comm->windows);
+    free(comm->pidfds);
+    free(comm->pidfd_ranks);
+    rules_free(comm->rules);
+    pthread_mutex_destroy(&comm->queue_lock);
+    free(comm);
+    heap_release();
+}
+
+enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_options, struct tutti_comm **comm)
+{
+    if (comm == NULL) return error_set(TUTTI_INVALID_COMM, "tutti_comm_create: no place for the communicator");
+    *comm = NULL;
+    struct tutti_comm_options options;
+    TRY(options_for_comm(user_options, &options));
+    const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;
+    struct launcher_place place;
+    TRY(find_place(&options, options.init_timeout_ns, &place));
+
+    struct tutti_comm *created = aligned_alloc(64, (sizeof *created + 63) / 64 * 64);
+    if (created == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    memset(created, 0, sizeof *created);
+    enum tutti_status status = heap_acquire();
+    if (status != TUTTI_OK) {
+        free(created);
+        return status;
+    }
+    pthread_mutex_init(&created->queue_lock, NULL);
+    created->rank = place.rank;
+    created->size = place.size;
+    created->timeout_ns = options.timeout_ns;
+    created->deterministic = options.deterministic != 0;
+    created->level = kernel_level_chosen();
+    created->client.progress = comm_client_progress;
+    created->blocking.comm = created;
+    operation_init(&created->blocking.operation);
+    if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
+
+    status = rules_parse(options.algorithms, &created->rules);
+    if (status == TUTTI_OK) status = place.size == 1 ? be_alone(created) : join(created, &place, deadline_ns);
+    if (status != TUTTI_OK) {
+        release(created);
+        return status;
+    }
+    log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size, place.launcher,
+              kernel_level_name(created->level), created->oversubscribed ? ", more ranks than cores" : "");
+    *comm = created;
+    return TUTTI_OK;
+}
+
+/* Requests that nobody waited for: their deadlines bound this. */
+static void finish_started(struct tutti_comm *comm)
+{
+    while (atomic_load_explicit(&comm->outstanding, memory_order_acquire) > 0) {
+        struct tutti_request *request = NULL;
+        if (comm_try_lock(comm)) {
+            comm_progress(comm);
+            for (int slot = 1; slot < TRANSPORT_SLOT_COUNT && request == NULL; slot++) request = comm->running[slot];
+            comm_unlock(comm);
+        }
+        if (request != NULL) comm_drive_started(comm, request);
+    }
+}
+
+enum tutti_status tutti_comm_free(struct tutti_comm *comm)
+{
+    if (comm == NULL) return TUTTI_OK;
+    finish_started(comm);
+    if (comm->client_registered) progress_unregister(&comm->client);
+    board_leave(comm->board, comm->rank);
+    if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
+    release(comm);
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
+{
+    if (comm == NULL) return error_set(TUTTI_INVALID_COMM, "tutti_comm_abort: the communicator is NULL");
+    comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d aborted: %s", comm->rank,
+              reason != NULL ? reason : "no reason given");
+    return TUTTI_OK;
+}
+
+int tutti_comm_rank(const struct tutti_comm *comm) { return comm != NULL ? comm->rank : -1; }
+
+int tutti_comm_size(const struct tutti_comm *comm) { return comm != NULL ? comm->size : -1; }
+
+enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure)
+{
+    if (comm == NULL) return error_set(TUTTI_INVALID_COMM, "tutti_comm_failure: the communicator is NULL");
+    if (failure == NULL || failure->size_bytes != sizeof *failure)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_comm_failure: size_bytes of the result is not set");
+    board_failure(comm->board, failure);
+    return TUTTI_OK;
+}

@@ -1,0 +1,155 @@
+/* drive.c - the one wait loop.
+ *
+ *   run ──moved──► run again
+ *    └─blocked─► pause: spin; from the first miss on yield when ranks outnumber cores; then sleep on the bell
+ *                every LOOK_NS: deaths, mismatches, the deadline; every pass: the failure on the board
+ */
+#include <sched.h>
+#include <stddef.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+#include "os/clock.h"
+
+enum {
+    SPINS = 1024,            /* pauses of a CPU before it is given away */
+    AWAKE_NS = 200000,       /* yield this long before sleeping: waking an idle core costs a fifth of it */
+    SLEEP_NS = 20000000,     /* then look around */
+    LOOK_NS = 20000000
+};
+
+bool comm_try_lock(struct tutti_comm *comm)
+{
+    return atomic_load_explicit(&comm->domain, memory_order_relaxed) == 0 &&
+           atomic_exchange_explicit(&comm->domain, 1, memory_order_acquire) == 0;
+}
+
+void comm_unlock(struct tutti_comm *comm) { atomic_store_explicit(&comm->domain, 0, memory_order_release); }
+
+enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    for (unsigned looks = 0; !comm_try_lock(comm); looks++) {
+        if (board_has_failed(comm->board)) return comm_check(comm);
+        if (clock_now_ns() - begin_ns > timeout_ns)
+            return error_set(TUTTI_TIMEOUT, "rank %d: another thread of this process kept the communicator busy "
+                             "until the deadline of %.1f s", comm->rank, (double)timeout_ns * 1e-9);
+        if (looks < 100)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){0, 20000}, NULL);
+    }
+    return TUTTI_OK;
+}
+
+/* How long nothing has moved. */
+struct patience {
+    unsigned looks;
+    uint64_t since_ns;
+};
+
+/* Lets time pass without holding up anybody; false when it is time to sleep. */
+static bool pause_awake(const struct tutti_comm *comm, struct patience *patience)
+{
+    patience->looks++;
+    if (!comm->oversubscribed && patience->looks < SPINS) {
+        cpu_relax();
+        return true;
+    }
+    sched_yield();
+    const uint64_t now = clock_now_ns();
+    if (patience->since_ns == 0) patience->since_ns = now;
+    return now - patience->since_ns < AWAKE_NS;
+}
+
+/* Time-driven checks of one request; cheap when it is too early for them. */
+static void look_sometimes(struct tutti_comm *comm, struct tutti_request *request, uint64_t now)
+{
+    if (request->started_ns == 0) {
+        request->started_ns = request->looked_ns = now;
+    } else if (now - request->looked_ns >= LOOK_NS || now - request->started_ns >= request->call.timeout_ns) {
+        request->looked_ns = now;
+        comm_look(comm, request, now);
+    }
+}
+
+static void look_at_started(struct tutti_comm *comm, uint64_t now)
+{
+    for (int slot = 1; slot < TRANSPORT_SLOT_COUNT && comm->running_count > 0; slot++)
+        if (comm->running[slot] != NULL) look_sometimes(comm, comm->running[slot], now);
+}
+
+enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request)
+{
+    struct operation *operation = &request->operation;
+    struct patience patience = {0};
+    bool about_to_sleep = false;
+    for (;;) {
+        const enum run_result result = operation_run(operation);
+        bool moved = result != RUN_BLOCKED;
+        if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 && comm_progress(comm)) moved = true;
+        if (about_to_sleep && (moved || board_has_failed(comm->board))) {
+            comm->transport->ops->sleep_cancel(comm->transport);
+            about_to_sleep = false;
+        }
+        if (result == RUN_DONE) return TUTTI_OK;
+        if (result == RUN_FAULT && !board_has_failed(comm->board)) comm_fault(comm, request, operation->fault_peer);
+        if (board_has_failed(comm->board)) {
+            const enum tutti_status status = comm_check(comm);
+            comm_quiesce(comm, request);
+            return status;
+        }
+        if (moved) {
+            patience = (struct patience){0};
+            continue;
+        }
+        if (about_to_sleep) {
+            comm->transport->ops->sleep(comm->transport, SLEEP_NS);
+            about_to_sleep = false;
+        } else if (pause_awake(comm, &patience)) {
+            continue;
+        } else {
+            comm->transport->ops->sleep_begin(comm->transport);
+            about_to_sleep = true; /* one more look before it is true */
+            continue;
+        }
+        const uint64_t now = clock_now_ns();
+        look_sometimes(comm, request, now);
+        look_at_started(comm, now);
+    }
+}
+
+void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
+{
+    struct patience patience = {0};
+    while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
+        if (!comm_try_lock(comm)) {
+            if (!pause_awake(comm, &patience)) nanosleep(&(struct timespec){0, 20000}, NULL);
+            continue;
+        }
+        bool moved = comm_progress(comm);
+        bool sleeps = false;
+        if (!moved && !atomic_load_explicit(&request->done, memory_order_acquire)) sleeps = !pause_awake(comm, &patience);
+        if (sleeps) {
+            comm->transport->ops->sleep_begin(comm->transport);
+            if (comm_progress(comm) || board_has_failed(comm->board))
+                comm->transport->ops->sleep_cancel(comm->transport);
+            else
+                comm->transport->ops->sleep(comm->transport, SLEEP_NS);
+            look_at_started(comm, clock_now_ns());
+        }
+        comm_unlock(comm);
+        if (moved) patience = (struct patience){0};
+    }
+}
+
+enum progress_result comm_client_progress(struct progress_client *client)
+{
+    struct tutti_comm *comm = (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
+    if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) == 0) return PROGRESS_NOTHING_TO_DO;
+    if (!comm_try_lock(comm)) return PROGRESS_BLOCKED; /* somebody else moves it */
+    const bool moved = comm_progress(comm);
+    if (!moved) look_at_started(comm, clock_now_ns());
+    comm_unlock(comm);
+    return moved ? PROGRESS_MOVED : PROGRESS_BLOCKED;
+}

@@ -1,0 +1,174 @@
+/* failure.c - finding out why something does not move, and telling everybody the same. */
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "os/clock.h"
+#include "os/futex.h"
+
+enum {
+    COMPARE_NS = 200000000,           /* without progress this long: compare calls */
+    QUIESCE_NS = 300000000,           /* other processes: their reading harms only themselves */
+    QUIESCE_THREADS_NS = 2000000000u, /* threads: our memory may be freed under them */
+};
+
+static void name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, comm->host, board_pid(comm->board, rank));
+}
+
+void comm_fail(struct tutti_comm *comm, const struct tutti_request *request, enum tutti_status status, int culprit,
+               const char *format, ...)
+{
+    char text[256], message[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    uint64_t sequence = 0;
+    if (request != NULL) {
+        char what[96];
+        board_describe(&request->call.what, what, sizeof what);
+        sequence = request->sequence;
+        snprintf(message, sizeof message, "%.80s #%llu: %.160s", what, (unsigned long long)sequence, text);
+    } else {
+        snprintf(message, sizeof message, "%.250s", text);
+    }
+    if (!board_fail(comm->board, status, culprit, comm->rank, sequence, message)) return;
+    log_write(LOG_WARN, "rank %d: %s: %s", comm->rank, tutti_status_name(status), message);
+    if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
+}
+
+enum tutti_status comm_check(struct tutti_comm *comm)
+{
+    struct tutti_failure failure;
+    const enum tutti_status status = board_failure(comm->board, &failure);
+    if (status == TUTTI_OK) return TUTTI_OK;
+    return error_set(status, "%s (rank %d of %d; found by rank %d)", failure.message, comm->rank, comm->size,
+                     failure.reporter);
+}
+
+/* ------------------------------------------------------------------------------------------ deaths */
+
+static bool look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    for (int i = 0; i < comm->pidfd_count; i++) {
+        struct pollfd entry = {comm->pidfds[i], POLLIN, 0};
+        const int rank = comm->pidfd_ranks[i];
+        if (poll(&entry, 1, 0) <= 0 || board_state(comm->board, rank) == RANK_LEFT) continue;
+        char who[128];
+        name_rank(comm, rank, who, sizeof who);
+        comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died", who);
+        return true;
+    }
+    return false;
+}
+
+/* Everything that a rank ever sent was visible before it left: whoever still waits for it waits for ever. */
+static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    if (peer < 0 || board_state(comm->board, peer) != RANK_LEFT) return false;
+    if (operation_run(&request->operation) != RUN_BLOCKED) return false;
+    if (operation_waits_for(&request->operation) != peer) return false;
+    char who[128];
+    name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, peer, "%s left the communicator without this operation", who);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------- disagreements */
+
+/* The peer's call with the same number in the same slot, if that is where it is. */
+static bool same_call(struct tutti_comm *comm, const struct tutti_request *request, int peer,
+                      struct call_description *theirs)
+{
+    return board_read_call(board_call(comm->board, comm->size, peer, request->slot), theirs) == request->begun;
+}
+
+static bool compare_with(struct tutti_comm *comm, const struct tutti_request *request, int peer)
+{
+    struct call_description theirs;
+    const struct call_description *mine = &request->call.what;
+    if (peer == comm->rank || !same_call(comm, request, peer, &theirs) || theirs.signature == mine->signature)
+        return false;
+    char who[128], what[96];
+    name_rank(comm, peer, who, sizeof who);
+    board_describe(&theirs, what, sizeof what);
+    if (theirs.collective != mine->collective)
+        comm_fail(comm, request, TUTTI_DESYNC, peer, "called by rank %d while %s called %s", comm->rank, who, what);
+    else
+        comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d while %s called %s%s", comm->rank, who, what,
+                  theirs.count == mine->count && theirs.dtype == mine->dtype && theirs.op == mine->op &&
+                          theirs.root == mine->root
+                      ? " with another algorithm"
+                      : "");
+    return true;
+}
+
+void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer)
+{
+    if (compare_with(comm, request, peer)) return;
+    char who[128];
+    name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d does not fit to what %s sent", comm->rank, who);
+}
+
+static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const double seconds = (double)request->call.timeout_ns * 1e-9;
+    char who[128];
+    for (int r = 0; r < comm->size; r++) {
+        struct call_description theirs;
+        const uint64_t begun = board_read_call(board_call(comm->board, comm->size, r, request->slot), &theirs);
+        if (begun >= request->begun) continue;
+        name_rank(comm, r, who, sizeof who);
+        comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s", who, seconds);
+        return;
+    }
+    const int peer = operation_waits_for(&request->operation);
+    if (peer >= 0)
+        name_rank(comm, peer, who, sizeof who);
+    else
+        snprintf(who, sizeof who, "its peers");
+    comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s", comm->rank, who,
+              seconds);
+}
+
+void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+{
+    if (look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
+    const uint64_t waited_ns = now_ns - request->started_ns;
+    if (waited_ns >= COMPARE_NS || waited_ns >= request->call.timeout_ns)
+        for (int r = 0; r < comm->size; r++)
+            if (compare_with(comm, request, r)) return;
+    if (waited_ns >= request->call.timeout_ns) fail_late(comm, request);
+}
+
+/* --------------------------------------------------------------------------------------- the end of it */
+
+/* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it. */
+static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
+{
+    struct board_call *call = board_call(comm->board, comm->size, rank, slot);
+    return board_state(comm->board, rank) == RANK_PRESENT &&
+           atomic_load_explicit(&call->begun, memory_order_acquire) !=
+               atomic_load_explicit(&call->ended, memory_order_acquire);
+}
+
+void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    atomic_store_explicit(&board_call(comm->board, comm->size, comm->rank, request->slot)->ended, request->begun,
+                          memory_order_release);
+    if (!request->operation.any_referenced) return;
+    fence_everybody(); /* whoever begins after this sees the failure first */
+    const uint64_t begin_ns = clock_now_ns();
+    const uint64_t limit_ns = comm->has_threads ? QUIESCE_THREADS_NS : QUIESCE_NS;
+    for (int r = 0; r < comm->size; r++)
+        while (r != comm->rank && is_engaged(comm, r, request->slot) && clock_now_ns() - begin_ns < limit_ns)
+            nanosleep(&(struct timespec){0, 100000}, NULL);
+}

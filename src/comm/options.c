@@ -1,0 +1,72 @@
+#include "comm/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+static const uint64_t TIMEOUT_NS = 1800000000000u, INIT_TIMEOUT_NS = 300000000000u;
+
+/* "90", "90s", "500ms", "10m", "2h": seconds where no unit is said. */
+static enum tutti_status read_duration(const char *variable, uint64_t *duration_ns)
+{
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"m", 60e9}, {"h", 3600e9}};
+    const char *text = getenv(variable);
+    if (*duration_ns != 0 || text == NULL || *text == '\0') return TUTTI_OK;
+    char *end;
+    const double value = strtod(text, &end);
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++) {
+        if (strcmp(end, units[i].name) != 0 || !(value > 0) || !(value * units[i].ns < 1e18)) continue;
+        *duration_ns = (uint64_t)(value * units[i].ns);
+        if (*duration_ns == 0) *duration_ns = 1;
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_INVALID_OPTIONS, "%s=%.40s: a duration such as 30s, 500ms or 10m is needed", variable, text);
+}
+
+static enum tutti_status check_store(const struct tutti_store *store)
+{
+    if (store == NULL) return TUTTI_OK;
+    if (store->size_bytes != sizeof *store)
+        return error_set(TUTTI_INVALID_OPTIONS, "store.size_bytes is %zu, %zu is needed", store->size_bytes,
+                         sizeof *store);
+    if (store->set == NULL || store->get == NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "store.set or store.get is NULL");
+    return TUTTI_OK;
+}
+
+enum tutti_status options_for_comm(const struct tutti_comm_options *user, struct tutti_comm_options *options)
+{
+    *options = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
+    if (user != NULL) {
+        if (user->size_bytes != sizeof *user)
+            return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed", user->size_bytes,
+                             sizeof *user);
+        *options = *user;
+    }
+    TRY(check_store(options->store));
+    if (options->id != NULL && options->store != NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "both an id and a store are given");
+    TRY(read_duration("TUTTI_TIMEOUT", &options->timeout_ns));
+    TRY(read_duration("TUTTI_INIT_TIMEOUT", &options->init_timeout_ns));
+    if (options->timeout_ns == 0) options->timeout_ns = TIMEOUT_NS;
+    if (options->init_timeout_ns == 0) options->init_timeout_ns = INIT_TIMEOUT_NS;
+    if (options->algorithms == NULL) options->algorithms = getenv("TUTTI_ALGORITHMS");
+    const char *deterministic = getenv("TUTTI_DETERMINISTIC");
+    if (deterministic != NULL && strcmp(deterministic, "1") == 0)
+        options->deterministic = 1;
+    else if (deterministic != NULL && strcmp(deterministic, "0") != 0 && *deterministic != '\0')
+        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_DETERMINISTIC=%.40s: 0 or 1 is needed", deterministic);
+    return TUTTI_OK;
+}
+
+enum tutti_status options_check_call(const struct tutti_call_options *user)
+{
+    if (user != NULL && user->size_bytes != sizeof *user)
+        return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed", user->size_bytes,
+                         sizeof *user);
+    return TUTTI_OK;
+}

@@ -1,0 +1,22 @@
+/* options.h - options from the caller, completed from the environment: the one table of knobs.
+ *
+ *     TUTTI_TIMEOUT       deadline of an operation, e.g. 30s, 500ms, 10m     (30m)
+ *     TUTTI_INIT_TIMEOUT  for all ranks to arrive                            (5m)
+ *     TUTTI_ALGORITHMS    rules, see tune/rules.h
+ *     TUTTI_DETERMINISTIC 0 or 1
+ *     TUTTI_KERNEL        scalar, avx2, avx512                               (best)
+ *     TUTTI_LOG           off, warn, info, debug                             (warn)
+ *
+ * What the caller says wins over the environment.
+ */
+#ifndef TUTTI_COMM_OPTIONS_H
+#define TUTTI_COMM_OPTIONS_H
+
+#include "tutti/tutti.h"
+
+/* Checks the caller's options (NULL: none) and fills in what is left open. */
+enum tutti_status options_for_comm(const struct tutti_comm_options *user, struct tutti_comm_options *options);
+/* The same for a call. */
+enum tutti_status options_check_call(const struct tutti_call_options *user);
+
+#endif

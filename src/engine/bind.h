@@ -1,0 +1,86 @@
+/* bind.h - a plan bound to count, dtype, op and links: a program.
+ *
+ * Binding decides everything that does not depend on addresses, once per shape; running decides nothing that
+ * binding could. Addresses come with each run as the bases of input, output and scratch.
+ */
+#ifndef TUTTI_ENGINE_BIND_H
+#define TUTTI_ENGINE_BIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel/kernel.h"
+#include "plan/plan.h"
+#include "transport/transport.h"
+
+enum { PROGRAM_NONE = -1 };
+
+struct program_source {
+    int rx;     /* index into the program's receiving links, or PROGRAM_NONE: memory */
+    int buffer; /* enum plan_buffer */
+    size_t offset;
+};
+
+struct program_step {
+    size_t bytes;
+    uint32_t first_source, source_count;
+    uint32_t first_tx, tx_count; /* in program.step_tx */
+    uint32_t first_after, after_count;
+    int destination_buffer; /* or PROGRAM_NONE */
+    size_t destination_offset;
+    bool send_only; /* one source in memory, nothing but sending */
+    bool spills;    /* destination is scratch of the binder's, used only when the next rank does not keep up */
+    bool streams;   /* store past the caches */
+    unsigned divisor;
+};
+
+struct program_lane {
+    uint32_t first_step, end_step;
+};
+
+struct program_link {
+    int peer; /* TRANSPORT_ALL for sends to all */
+    int channel;
+    bool from_all;    /* receiving links */
+    size_t bytes_max; /* largest message */
+};
+
+struct program {
+    struct program_step *steps;
+    struct program_lane *lanes;
+    struct program_source *sources;
+    uint32_t *afters;
+    int *step_tx; /* indexes into tx_links */
+    struct program_link *tx_links, *rx_links;
+    uint32_t step_count, lane_count, source_count, after_count, step_tx_count, tx_count, rx_count;
+    uint32_t source_count_max; /* of a step */
+    size_t scratch_bytes;
+    size_t element_bytes;
+    size_t piece_bytes;
+    struct kernel_set kernels;
+    /* Links per slot, opened when the program first runs there; NULL before. */
+    struct link_tx **tx[TRANSPORT_SLOT_COUNT];
+    struct link_rx **rx[TRANSPORT_SLOT_COUNT];
+    uint64_t signature;
+    unsigned users; /* operations that run it */
+    bool is_orphan; /* the last of them frees it */
+};
+
+struct bind_options {
+    size_t count; /* elements in a block */
+    enum tutti_dtype dtype;
+    enum tutti_op op;
+    enum kernel_level level;
+    size_t piece_bytes_max; /* of the transport's links */
+    unsigned piece_count_max;
+};
+
+/* The plan is only read. Failures: NO_MEMORY, UNSUPPORTED. */
+enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
+                               struct program **program);
+void program_free(struct program *program);
+/* Opens the links for a slot, if they are not open. */
+enum tutti_status program_open_links(struct program *program, struct transport *transport, int slot);
+
+#endif

@@ -1,0 +1,374 @@
+#include "engine/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "kernel/kernel.h"
+
+enum {
+    REFERENCE_BYTES_MIN = 8 << 10, /* below, a copy through a slot costs less than waiting to be read */
+    REFERENCE_COUNT_MAX = 8,       /* messages by reference that one chunk is cut into at most */
+    SPILL_PATIENCE = 4096          /* looks */
+};
+
+void operation_init(struct operation *operation) { *operation = (struct operation){.fault_peer = -1}; }
+
+void operation_release(struct operation *operation)
+{
+    free(operation->lanes);
+    free(operation->sends);
+    free(operation->completed);
+    free(operation->sources);
+    free(operation->places);
+    free(operation->scratch);
+    operation_init(operation);
+}
+
+static bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t element_bytes)
+{
+    if (needed <= *capacity) return true;
+    void *grown = realloc(*memory, needed * element_bytes);
+    if (grown == NULL) return false;
+    *memory = grown;
+    *capacity = needed;
+    return true;
+}
+
+static bool make_room(struct operation *operation, const struct program *program)
+{
+    uint32_t place_capacity = operation->send_capacity;
+    if (!grow((void **)&operation->lanes, &operation->lane_capacity, program->lane_count, sizeof(struct run_lane)) ||
+        !grow((void **)&operation->places, &place_capacity, program->tx_count, sizeof(void *)) ||
+        !grow((void **)&operation->sends, &operation->send_capacity, program->tx_count, sizeof(struct run_send)) ||
+        !grow((void **)&operation->completed, &operation->step_capacity, program->step_count, sizeof(bool)) ||
+        !grow((void **)&operation->sources, &operation->source_capacity, program->source_count_max, sizeof(void *)))
+        return false;
+    if (program->scratch_bytes > operation->scratch_capacity) {
+        free(operation->scratch);
+        operation->scratch_capacity = 0;
+        operation->scratch = aligned_alloc(64, (program->scratch_bytes + 4095) / 4096 * 4096);
+        if (operation->scratch == NULL) return false;
+        operation->scratch_capacity = program->scratch_bytes;
+    }
+    return true;
+}
+
+enum tutti_status operation_prepare(struct operation *operation, struct program *program,
+                                    struct transport *transport, int slot, const void *input, void *output)
+{
+    if (!make_room(operation, program)) return error_set(TUTTI_NO_MEMORY, "an operation: out of memory");
+    operation->program = program;
+    operation->tx = program->tx[slot];
+    operation->rx = program->rx[slot];
+    operation->bases[PLAN_INPUT] = (char *)(uintptr_t)input;
+    operation->bases[PLAN_OUTPUT] = output;
+    operation->bases[PLAN_SCRATCH] = operation->scratch;
+    operation->lanes_left = 0;
+    operation->sends_active = 0;
+    operation->any_referenced = false;
+    operation->fault_peer = -1;
+    for (uint32_t l = 0; l < program->lane_count; l++) {
+        operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
+        operation->lanes_left += program->lanes[l].first_step < program->lanes[l].end_step;
+    }
+    for (uint32_t t = 0; t < program->tx_count; t++) operation->sends[t].active = operation->sends[t].referenced = false;
+    if (program->after_count > 0) memset(operation->completed, 0, program->step_count * sizeof(bool));
+    transport->signatures[slot] = program->signature;
+    return TUTTI_OK;
+}
+
+/* ---------------------------------------------------------------------------------- posted messages */
+
+/* Hands over one piece of what is ready, if there is room; true when something moved. One at a time, so that
+ * lanes and sends take turns and nobody's reader starves. */
+static bool send_push(struct operation *operation, uint32_t t)
+{
+    struct run_send *send = &operation->sends[t];
+    struct link_tx *link = operation->tx[t];
+    size_t bytes = send->ready - send->done;
+    if (bytes == 0 && send->total > 0) return false;
+    if (send->by_reference) {
+        if (send->ready < send->total && bytes < send->total / REFERENCE_COUNT_MAX) return false;
+        if (!link->ops->post(link, send->source + send->done, bytes)) return false;
+    } else {
+        if (bytes > operation->program->piece_bytes) bytes = operation->program->piece_bytes;
+        void *place = link->ops->reserve(link, bytes);
+        if (place == NULL) return false;
+        memcpy(place, send->source + send->done, bytes);
+        link->ops->commit(link, bytes);
+    }
+    send->done += bytes;
+    if (send->done == send->total) {
+        send->active = false;
+        operation->sends_active--;
+    }
+    return true;
+}
+
+/* Announces a message of `total` bytes at source, of which `done` have been handed over and `ready` are there. */
+static void send_open(struct operation *operation, uint32_t t, const char *source, size_t done, size_t ready,
+                      size_t total)
+{
+    struct run_send *send = &operation->sends[t];
+    struct link_tx *link = operation->tx[t];
+    send->source = source;
+    send->done = done;
+    send->ready = ready;
+    send->total = total;
+    send->active = true;
+    send->by_reference = total - done >= REFERENCE_BYTES_MIN && link->ops->reaches(link, source, total);
+    send->referenced |= send->by_reference;
+    operation->any_referenced |= send->by_reference;
+    operation->sends_active++;
+}
+
+/* ------------------------------------------------------------------------------------------- steps */
+
+static bool afters_completed(const struct operation *operation, const struct program_step *step)
+{
+    for (uint32_t i = 0; i < step->after_count; i++)
+        if (!operation->completed[operation->program->afters[step->first_after + i]]) return false;
+    return true;
+}
+
+static enum run_result run_send_only(struct operation *operation, struct run_lane *lane,
+                                     const struct program_step *step)
+{
+    const struct program *program = operation->program;
+    const struct program_source *from = &program->sources[step->first_source];
+    const char *source = operation->bases[from->buffer] + from->offset;
+    for (; lane->target < step->tx_count; lane->target++) {
+        const uint32_t t = (uint32_t)program->step_tx[step->first_tx + lane->target];
+        if (operation->sends[t].active) return RUN_BLOCKED;
+        if (step->bytes < REFERENCE_BYTES_MIN) {
+            struct link_tx *link = operation->tx[t];
+            void *place = link->ops->reserve(link, step->bytes);
+            if (place != NULL) {
+                memcpy(place, source, step->bytes);
+                link->ops->commit(link, step->bytes);
+                continue;
+            }
+        }
+        send_open(operation, t, source, 0, step->bytes, step->bytes);
+        send_push(operation, t);
+    }
+    return RUN_DONE;
+}
+
+/* Collects the next piece of every source; *bytes is cut to what all of them have. */
+static enum run_result look_at_sources(struct operation *operation, const struct run_lane *lane,
+                                       const struct program_step *step, size_t *bytes)
+{
+    const struct program *program = operation->program;
+    const size_t left = step->bytes - lane->done;
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const struct program_source *source = &program->sources[step->first_source + i];
+        if (source->rx == PROGRAM_NONE) {
+            operation->sources[i] = operation->bases[source->buffer] + source->offset + lane->done;
+            continue;
+        }
+        struct link_rx *link = operation->rx[source->rx];
+        struct link_view view;
+        const enum link_state state = link->ops->peek(link, &view);
+        if (state == LINK_EMPTY) return RUN_BLOCKED;
+        /* Lengths are checked before anything is written. */
+        if (state == LINK_FAULT || view.bytes > left || view.bytes % program->element_bytes != 0 ||
+            (view.bytes == 0) != (left == 0)) {
+            operation->fault_peer = link->peer;
+            return RUN_FAULT;
+        }
+        operation->sources[i] = view.data;
+        if (view.bytes < *bytes) *bytes = view.bytes;
+    }
+    return RUN_MOVED;
+}
+
+/* Places in the slots of all links of the step; false when one has no room. */
+static bool reserve_places(struct operation *operation, const struct program_step *step, size_t bytes)
+{
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
+        operation->places[i] = link->ops->reserve(link, bytes);
+        if (operation->places[i] == NULL) return false;
+    }
+    return true;
+}
+
+/* From here on the step's result is stored and its links follow from memory. */
+static void start_lagging(struct operation *operation, struct run_lane *lane, const struct program_step *step,
+                          char *destination)
+{
+    lane->lagging = true;
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        send_open(operation, (uint32_t)operation->program->step_tx[step->first_tx + i], destination, lane->done,
+                  lane->done, step->bytes);
+}
+
+/* Decides at a step's beginning how it passes its result on; false when an earlier message is still in the way. */
+static bool begin_fused(struct operation *operation, struct run_lane *lane, const struct program_step *step,
+                        char *destination)
+{
+    const struct program *program = operation->program;
+    bool reached = destination != NULL && !step->spills && step->bytes >= REFERENCE_BYTES_MIN;
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        const int t = program->step_tx[step->first_tx + i];
+        if (operation->sends[t].active) return false;
+        reached = reached && operation->tx[t]->ops->reaches(operation->tx[t], destination, step->bytes);
+    }
+    if (reached) start_lagging(operation, lane, step, destination);
+    return true;
+}
+
+static void compute(struct operation *operation, const struct program_step *step, char *destination, void *place,
+                    size_t bytes)
+{
+    const struct program *program = operation->program;
+    if (step->source_count == 1 && step->divisor == 0) {
+        const void *source = operation->sources[0];
+        if (place != NULL) {
+            memcpy(place, source, bytes);
+            source = place;
+        }
+        if (destination == NULL || destination == source) return;
+        if (step->streams)
+            kernel_copy_stream(destination, source, bytes);
+        else
+            kernel_copy(destination, source, bytes);
+        return;
+    }
+    const struct kernel_call call = {.destination = destination != NULL ? destination : place,
+                                     .also = destination != NULL ? place : NULL,
+                                     .sources = operation->sources,
+                                     .source_count = step->source_count,
+                                     .divisor = step->divisor,
+                                     .count = bytes / program->element_bytes};
+    if (step->streams && destination != NULL)
+        program->kernels.reduce_stream(&call);
+    else
+        program->kernels.reduce(&call);
+}
+
+/* What is done with a piece after it was computed: sent on, and given back to those it came from. */
+static void pass_on(struct operation *operation, const struct run_lane *lane, const struct program_step *step,
+                    size_t bytes)
+{
+    const struct program *program = operation->program;
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        const int t = program->step_tx[step->first_tx + i];
+        if (lane->lagging) {
+            operation->sends[t].ready += bytes;
+            send_push(operation, (uint32_t)t);
+        } else {
+            if (i > 0) memcpy(operation->places[i], operation->places[0], bytes);
+            operation->tx[t]->ops->commit(operation->tx[t], bytes);
+        }
+    }
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const int rx = program->sources[step->first_source + i].rx;
+        if (rx != PROGRAM_NONE) operation->rx[rx]->ops->consume(operation->rx[rx], bytes);
+    }
+}
+
+/* Room for a piece in the step's links, or a way around them; false when there is neither. */
+static bool find_places(struct operation *operation, struct run_lane *lane, const struct program_step *step,
+                        char *destination, size_t bytes)
+{
+    if (lane->lagging) return true;
+    if (lane->done == 0 && !begin_fused(operation, lane, step, destination)) return false;
+    if (lane->lagging || reserve_places(operation, step, bytes)) {
+        lane->stalled = 0;
+        return true;
+    }
+    if (destination == NULL || (step->spills && ++lane->stalled < SPILL_PATIENCE)) return false;
+    start_lagging(operation, lane, step, destination);
+    return true;
+}
+
+/* One piece of a step. */
+static enum run_result run_step(struct operation *operation, struct run_lane *lane, const struct program_step *step)
+{
+    const struct program *program = operation->program;
+    if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step)) return RUN_BLOCKED;
+    if (step->send_only) return run_send_only(operation, lane, step);
+
+    char *const destination =
+        step->destination_buffer == PROGRAM_NONE
+            ? NULL
+            : operation->bases[step->destination_buffer] + step->destination_offset;
+    size_t bytes = step->bytes - lane->done;
+    if (bytes > program->piece_bytes) bytes = program->piece_bytes;
+    const enum run_result look = look_at_sources(operation, lane, step, &bytes);
+    if (look != RUN_MOVED) return look;
+    if (step->tx_count > 0 && !find_places(operation, lane, step, destination, bytes)) return RUN_BLOCKED;
+
+    void *const place = step->tx_count > 0 && !lane->lagging ? operation->places[0] : NULL;
+    const bool store = destination != NULL && (!step->spills || lane->lagging);
+    compute(operation, step, store ? destination + lane->done : NULL, place, bytes);
+    pass_on(operation, lane, step, bytes);
+    lane->done += bytes;
+    return lane->done == step->bytes ? RUN_DONE : RUN_MOVED;
+}
+
+static enum run_result run_lane(struct operation *operation, struct run_lane *lane, uint32_t end_step)
+{
+    const struct program *program = operation->program;
+    enum run_result result = RUN_BLOCKED;
+    while (lane->step < end_step) {
+        const enum run_result step_result = run_step(operation, lane, &program->steps[lane->step]);
+        if (step_result == RUN_FAULT) return RUN_FAULT;
+        if (step_result != RUN_DONE) return result == RUN_MOVED ? RUN_MOVED : step_result;
+        if (program->after_count > 0) operation->completed[lane->step] = true;
+        *lane = (struct run_lane){.step = lane->step + 1};
+        result = RUN_MOVED;
+        if (lane->step == end_step) operation->lanes_left--;
+    }
+    return result;
+}
+
+static bool references_consumed(struct operation *operation)
+{
+    for (uint32_t t = 0; t < operation->program->tx_count; t++)
+        if (operation->sends[t].referenced && !operation->tx[t]->ops->consumed(operation->tx[t])) return false;
+    return true;
+}
+
+enum run_result operation_run(struct operation *operation)
+{
+    const struct program *program = operation->program;
+    if (operation->fault_peer >= 0) return RUN_FAULT;
+    enum run_result result = RUN_BLOCKED;
+    for (uint32_t l = 0; l < program->lane_count; l++) {
+        struct run_lane *lane = &operation->lanes[l];
+        if (lane->step == program->lanes[l].end_step) continue;
+        const enum run_result lane_result = run_lane(operation, lane, program->lanes[l].end_step);
+        if (lane_result == RUN_FAULT) return RUN_FAULT;
+        if (lane_result == RUN_MOVED) result = RUN_MOVED;
+    }
+    for (uint32_t t = 0; operation->sends_active > 0 && t < program->tx_count; t++)
+        if (operation->sends[t].active && send_push(operation, t)) result = RUN_MOVED;
+    if (operation->lanes_left > 0 || operation->sends_active > 0) return result;
+    if (operation->any_referenced && !references_consumed(operation)) return result;
+    return RUN_DONE;
+}
+
+int operation_waits_for(const struct operation *operation)
+{
+    const struct program *program = operation->program;
+    for (uint32_t l = 0; l < program->lane_count; l++) {
+        const struct run_lane *lane = &operation->lanes[l];
+        if (lane->step == program->lanes[l].end_step) continue;
+        const struct program_step *step = &program->steps[lane->step];
+        for (uint32_t i = 0; i < step->source_count; i++) {
+            const int rx = program->sources[step->first_source + i].rx;
+            struct link_view view;
+            if (rx != PROGRAM_NONE && operation->rx[rx]->ops->peek(operation->rx[rx], &view) != LINK_READY)
+                return operation->rx[rx]->peer;
+        }
+    }
+    for (uint32_t t = 0; t < program->tx_count; t++)
+        if ((operation->sends[t].active || operation->sends[t].referenced) &&
+            !operation->tx[t]->ops->consumed(operation->tx[t]) && operation->tx[t]->peer >= 0)
+            return operation->tx[t]->peer;
+    return -1;
+}

@@ -1,0 +1,70 @@
+/* run.h - running a program: an operation moves as far as it can, and never waits.
+ *
+ *   lane 0   [step]──[step]──[step]          each lane is at one step, at some byte of it
+ *   lane 1   [step]──[step]
+ *   sending  ▒▒▒▒░░░░  ░░                    per sending link: what is posted but not handed over yet
+ *
+ * A step takes pieces: views of its links and ranges of memory in, one kernel call, slots and memory out. A send
+ * completes for its lane when it is posted; the rest of it is handed over here as the link has room.
+ *
+ * Running allocates nothing, locks nothing and does not call the kernel.
+ */
+#ifndef TUTTI_ENGINE_RUN_H
+#define TUTTI_ENGINE_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/bind.h"
+#include "transport/transport.h"
+
+struct run_lane {
+    uint32_t step;
+    uint32_t target;  /* send_only steps: targets posted */
+    uint32_t stalled; /* looks in a row that found no room; spilling steps lose patience */
+    bool lagging;     /* the step's result goes to memory, the link follows from there */
+    size_t done;      /* bytes of the step */
+};
+
+/* A message that is posted but not handed over to its link in full. */
+struct run_send {
+    const char *source;
+    size_t done, ready, total;
+    bool active;
+    bool by_reference;
+    bool referenced; /* something of this operation was posted by reference on this link */
+};
+
+struct operation {
+    struct program *program;
+    struct link_tx **tx;
+    struct link_rx **rx;
+    char *bases[PLAN_BUFFER_COUNT];
+    uint32_t lanes_left, sends_active;
+    bool any_referenced;
+    int fault_peer; /* whose message made no sense, or -1 */
+    /* memory of this operation, kept from run to run */
+    struct run_lane *lanes;
+    struct run_send *sends;
+    bool *completed; /* of each step, where the program has dependencies */
+    const void **sources;
+    void **places;
+    char *scratch;
+    uint32_t lane_capacity, send_capacity, step_capacity, source_capacity;
+    size_t scratch_capacity;
+};
+
+void operation_init(struct operation *operation);
+void operation_release(struct operation *operation);
+/* Makes it ready to run that program on those buffers; the program's links in that slot must be open. */
+enum tutti_status operation_prepare(struct operation *operation, struct program *program,
+                                    struct transport *transport, int slot, const void *input, void *output);
+
+enum run_result { RUN_BLOCKED, RUN_MOVED, RUN_DONE, RUN_FAULT };
+/* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays so. */
+enum run_result operation_run(struct operation *operation);
+/* Who is being waited for: a rank whose message (or room) is missing, the first that is found; -1 if none. */
+int operation_waits_for(const struct operation *operation);
+
+#endif

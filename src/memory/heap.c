@@ -1,0 +1,236 @@
+#include "memory/heap.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "os/clock.h"
+#include "os/shm.h"
+
+/* An allocation; the list is in order of offsets, free space is what lies between. */
+struct block {
+    struct block *next;
+    size_t offset, bytes;
+};
+
+struct heap_window {
+    struct heap_window *next;
+    uint64_t process_key;
+    int fd;
+    unsigned users;
+    size_t bytes;
+    _Atomic(char *) base; /* NULL until first used; release after mapping, acquire in readers */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything here but heap.base */
+static struct {
+    unsigned users;
+    int fd;
+    size_t bytes;
+    _Atomic(char *) base; /* set and cleared while no one else can use it; relaxed */
+    uint64_t process_key;
+    struct block *blocks;
+} heap = {.fd = -1};
+static struct heap_window *windows;
+
+/* Room for four times the machine's memory: address space only, memory is reserved as it is allocated. */
+static size_t size_of_heap(void)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * page;
+    const size_t wanted = memory * 4, least = (size_t)16 << 30, most = (size_t)1 << 40;
+    return wanted < least ? least : wanted > most ? most : wanted;
+}
+
+static uint64_t fresh_key(void)
+{
+    uint64_t key;
+    if (getrandom(&key, sizeof key, 0) != (ssize_t)sizeof key)
+        key = clock_now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32;
+    return key | 1;
+}
+
+enum tutti_status heap_acquire(void)
+{
+    enum tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&lock);
+    if (heap.users == 0) {
+        void *base = NULL;
+        heap.bytes = size_of_heap();
+        status = shm_open_new("tutti-heap", heap.bytes, &heap.fd);
+        if (status == TUTTI_OK) status = shm_map(heap.fd, heap.bytes, &base);
+        if (status != TUTTI_OK && heap.fd >= 0) {
+            close(heap.fd);
+            heap.fd = -1;
+        }
+        heap.process_key = fresh_key();
+        atomic_store_explicit(&heap.base, base, memory_order_relaxed);
+    }
+    if (status == TUTTI_OK) heap.users++;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void heap_release(void)
+{
+    pthread_mutex_lock(&lock);
+    if (--heap.users == 0) {
+        shm_unmap(atomic_load_explicit(&heap.base, memory_order_relaxed), heap.bytes);
+        atomic_store_explicit(&heap.base, NULL, memory_order_relaxed);
+        close(heap.fd);
+        heap.fd = -1;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+int heap_fd(void) { return heap.fd; }
+
+size_t heap_size(void) { return heap.bytes; }
+
+uint64_t heap_process_key(void) { return heap.process_key; }
+
+bool heap_find(const void *address, size_t bytes, uint64_t *offset)
+{
+    const char *base = atomic_load_explicit(&heap.base, memory_order_relaxed);
+    const uintptr_t distance = (uintptr_t)address - (uintptr_t)base;
+    if (base == NULL || distance >= heap.bytes || bytes > heap.bytes - distance) return false;
+    *offset = distance;
+    return true;
+}
+
+/* First fit: the link after which the block goes, and its offset. */
+static struct block **find_room(size_t bytes, size_t *offset)
+{
+    struct block **link = &heap.blocks;
+    *offset = 0;
+    while (*link != NULL && (*link)->offset - *offset < bytes) {
+        *offset = (*link)->offset + (*link)->bytes;
+        link = &(*link)->next;
+    }
+    return *link != NULL || heap.bytes - *offset >= bytes ? link : NULL;
+}
+
+static enum tutti_status allocate_locked(size_t bytes, void **memory)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes > heap.bytes - page)
+        return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes is more than the heap's %zu", bytes,
+                         heap.bytes);
+    bytes = bytes == 0 ? page : (bytes + page - 1) / page * page;
+    size_t offset;
+    struct block **link = find_room(bytes, &offset);
+    if (link == NULL) return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes: heap is full", bytes);
+    TRY(shm_reserve(heap.fd, offset, bytes));
+    struct block *block = malloc(sizeof *block);
+    if (block == NULL) {
+        shm_release(heap.fd, offset, bytes);
+        return error_set(TUTTI_NO_MEMORY, "tutti_mem_alloc: out of memory");
+    }
+    *block = (struct block){*link, offset, bytes};
+    *link = block;
+    *memory = atomic_load_explicit(&heap.base, memory_order_relaxed) + offset;
+    return TUTTI_OK;
+}
+
+enum tutti_status heap_allocate(size_t bytes, void **memory)
+{
+    *memory = NULL;
+    TRY(heap_acquire()); /* one use per allocation */
+    pthread_mutex_lock(&lock);
+    const enum tutti_status status = allocate_locked(bytes, memory);
+    pthread_mutex_unlock(&lock);
+    if (status != TUTTI_OK) heap_release();
+    return status;
+}
+
+enum tutti_status heap_free(void *memory)
+{
+    uint64_t offset;
+    if (!heap_find(memory, 1, &offset))
+        return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_free: %p is not from tutti_mem_alloc", memory);
+    pthread_mutex_lock(&lock);
+    struct block **link = &heap.blocks;
+    while (*link != NULL && (*link)->offset != offset) link = &(*link)->next;
+    struct block *const block = *link;
+    if (block != NULL) {
+        *link = block->next;
+        shm_release(heap.fd, block->offset, block->bytes);
+    }
+    pthread_mutex_unlock(&lock);
+    if (block == NULL)
+        return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_free: %p is not the start of an allocation", memory);
+    free(block);
+    heap_release();
+    return TUTTI_OK;
+}
+
+enum tutti_status heap_window_acquire(uint64_t process_key, int fd, size_t size_bytes,
+                                      struct heap_window **window)
+{
+    *window = NULL;
+    pthread_mutex_lock(&lock);
+    struct heap_window *w = windows;
+    while (w != NULL && w->process_key != process_key) w = w->next;
+    if (w != NULL) {
+        w->users++;
+        pthread_mutex_unlock(&lock);
+        close(fd);
+        *window = w;
+        return TUTTI_OK;
+    }
+    enum tutti_status status = shm_check_foreign(fd, size_bytes);
+    if (status == TUTTI_OK && (w = calloc(1, sizeof *w)) == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "out of memory");
+    if (status == TUTTI_OK) {
+        w->process_key = process_key;
+        w->fd = fd;
+        w->users = 1;
+        w->bytes = size_bytes;
+        w->next = windows;
+        windows = *window = w;
+    }
+    pthread_mutex_unlock(&lock);
+    if (status != TUTTI_OK) close(fd);
+    return status;
+}
+
+void heap_window_release(struct heap_window *window)
+{
+    if (window == NULL) return;
+    pthread_mutex_lock(&lock);
+    const bool last = --window->users == 0;
+    if (last) {
+        struct heap_window **link = &windows;
+        while (*link != window) link = &(*link)->next;
+        *link = window->next;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!last) return;
+    shm_unmap(atomic_load_explicit(&window->base, memory_order_relaxed), window->bytes);
+    close(window->fd);
+    free(window);
+}
+
+static char *map_window(struct heap_window *window)
+{
+    pthread_mutex_lock(&lock);
+    char *base = atomic_load_explicit(&window->base, memory_order_relaxed);
+    void *mapped;
+    if (base == NULL && shm_map(window->fd, window->bytes, &mapped) == TUTTI_OK) {
+        base = mapped;
+        atomic_store_explicit(&window->base, base, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return base;
+}
+
+const void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes)
+{
+    if (offset > window->bytes || bytes > window->bytes - offset) return NULL;
+    char *base = atomic_load_explicit(&window->base, memory_order_acquire); /* pairs with map_window */
+    if (base == NULL && (base = map_window(window)) == NULL) return NULL;
+    return base + offset;
+}

@@ -1,0 +1,121 @@
+#include "process/progress.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/status.h"
+#include "os/clock.h"
+
+enum {
+    NAP_NS_MIN = 20000,
+    NAP_NS_MAX = 500000,
+    LINGER_NS = 5000000 /* after the last operation: naps cost less than waking the thread for each one */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything here but `asleep` */
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static struct progress_client *clients;
+static pthread_t thread;
+static bool thread_runs;
+static _Atomic bool asleep; /* seq_cst: against a client's "something to do" */
+
+/* One pass over all clients: the busiest result. */
+static enum progress_result pass(void)
+{
+    enum progress_result result = PROGRESS_NOTHING_TO_DO;
+    for (struct progress_client *c = clients; c != NULL; c = c->next) {
+        const enum progress_result r = c->progress(c);
+        if (r > result) result = r;
+    }
+    return result;
+}
+
+/* Sleeps until notified, with a last look after saying so. */
+static void sleep_deeply(void)
+{
+    atomic_store(&asleep, true);
+    if (pass() == PROGRESS_NOTHING_TO_DO && clients != NULL) pthread_cond_wait(&wake, &lock);
+    atomic_store(&asleep, false);
+}
+
+static void *thread_main(void *unused)
+{
+    (void)unused;
+    long nap_ns = NAP_NS_MIN;
+    uint64_t busy_ns = clock_now_ns();
+    pthread_mutex_lock(&lock);
+    while (clients != NULL) {
+        const enum progress_result result = pass();
+        if (result == PROGRESS_MOVED) {
+            nap_ns = NAP_NS_MIN;
+            busy_ns = clock_now_ns();
+            pthread_mutex_unlock(&lock);
+            sched_yield();
+        } else if (result == PROGRESS_NOTHING_TO_DO && clock_now_ns() - busy_ns > LINGER_NS) {
+            sleep_deeply();
+            busy_ns = clock_now_ns();
+            continue;
+        } else {
+            pthread_mutex_unlock(&lock);
+            nanosleep(&(struct timespec){0, nap_ns}, NULL);
+            if (nap_ns < NAP_NS_MAX) nap_ns += nap_ns / 2;
+        }
+        pthread_mutex_lock(&lock);
+    }
+    thread_runs = false;
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static enum tutti_status start_thread(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&thread, NULL, thread_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) return error_set(TUTTI_SYSTEM, "the progress thread cannot start: %s", strerror(error));
+    pthread_detach(thread);
+    thread_runs = true;
+    return TUTTI_OK;
+}
+
+enum tutti_status progress_register(struct progress_client *client)
+{
+    pthread_mutex_lock(&lock);
+    client->next = clients;
+    clients = client;
+    const enum tutti_status status = thread_runs ? TUTTI_OK : start_thread();
+    if (status != TUTTI_OK) clients = client->next;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void progress_unregister(struct progress_client *client)
+{
+    pthread_mutex_lock(&lock);
+    struct progress_client **link = &clients;
+    while (*link != client) link = &(*link)->next;
+    *link = client->next;
+    pthread_cond_broadcast(&wake);
+    while (clients == NULL && thread_runs) { /* it naps at most NAP_NS_MAX */
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 1;
+        pthread_cond_timedwait(&wake, &lock, &until);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void progress_notify(void)
+{
+    if (!atomic_load(&asleep)) return;
+    pthread_mutex_lock(&lock);
+    pthread_cond_signal(&wake);
+    pthread_mutex_unlock(&lock);
+}

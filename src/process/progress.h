@@ -1,0 +1,28 @@
+/* progress.h - the one thread of the process that moves started operations while the application computes.
+ *
+ * It exists from the first started operation on, as long as a client is registered; sleeps while no client
+ * has anything to move; blocks all signals.
+ */
+#ifndef TUTTI_PROCESS_PROGRESS_H
+#define TUTTI_PROCESS_PROGRESS_H
+
+#include <stdbool.h>
+
+#include "tutti/tutti.h"
+
+enum progress_result { PROGRESS_NOTHING_TO_DO, PROGRESS_BLOCKED, PROGRESS_MOVED };
+
+struct progress_client {
+    /* Moves what it can, never waits. Called by the progress thread. */
+    enum progress_result (*progress)(struct progress_client *client);
+    struct progress_client *next;
+};
+
+/* Adds a client and makes sure that the thread runs. */
+enum tutti_status progress_register(struct progress_client *client);
+/* Removes it; when this returns the thread does not touch the client any more. The thread ends with its last one. */
+void progress_unregister(struct progress_client *client);
+/* A client that had nothing to do has something now. Cheap when the thread is awake. */
+void progress_notify(void);
+
+#endif

@@ -1,0 +1,458 @@
+/* local.c - links over a segment: headers with inline data, slots, and memory read where it lies.
+ *
+ * Invariants
+ *   1. A header or slot is written only after every reader's tail has passed its last use.
+ *   2. Message numbers run on for the life of the segment; both ends count by themselves.
+ *   3. What a peer wrote is read once, checked, and only then used.
+ *   4. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
+ *      stores visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
+ */
+#include "transport/local/local.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "transport/local/segment.h"
+
+enum { KIND_SHIFT = 56 };
+static const uint64_t BYTES_MASK = (UINT64_C(1) << KIND_SHIFT) - 1;
+
+struct local_tx {
+    struct link_tx base;
+    struct local *local;
+    const uint64_t *signature;
+    struct message_header *headers;
+    char *data;
+    uint64_t sequence;      /* messages sent */
+    uint64_t consumed;      /* by all readers, as last seen */
+    uint64_t data_sequence; /* payload slots used */
+    uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
+    bool all_same_process, data_reserved;
+    int reader_count;
+    int *readers;
+    struct tail **tails; /* of the readers */
+};
+
+struct local_rx {
+    struct link_rx base;
+    struct local *local;
+    const uint64_t *signature;
+    struct message_header *headers;
+    const char *data;
+    struct tail *tail;
+    uint64_t sequence; /* messages consumed */
+    struct link_view view;
+    bool loaded; /* view is of message `sequence` */
+};
+
+struct local {
+    struct transport base;
+    struct segment *segment;
+    struct segment_header *header;
+    struct bell *bell;   /* of this rank */
+    uint32_t ring_seen;  /* since sleep_begin: another value means that it rang */
+    struct local_peer *peers;
+    bool has_fence;
+    /* [slot][channel][peer]; the own rank's place is the link to all */
+    struct local_tx **tx;
+    /* [slot][channel][from_all][peer] */
+    struct local_rx **rx;
+};
+
+/* --------------------------------------------------------------------------------------------- bells */
+
+static void ring(struct local *local, int rank)
+{
+    struct bell *bell = segment_bell(local->segment, rank);
+    if (atomic_load_explicit(&bell->asleep, memory_order_relaxed) == 0) return;
+    atomic_fetch_add_explicit(&bell->ring, 1, memory_order_release);
+    futex_wake(&bell->ring);
+}
+
+/* Invariant 4; the common case is one load of a line that is in everybody's cache. */
+static inline bool somebody_sleeps(struct local *local)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    return __builtin_expect(
+        atomic_load_explicit(&local->header->sleeper_count, memory_order_relaxed) != 0, 0);
+}
+
+static void local_sleep_begin(struct transport *transport)
+{
+    struct local *local = (struct local *)transport;
+    local->ring_seen = atomic_load_explicit(&local->bell->ring, memory_order_acquire);
+    atomic_store_explicit(&local->bell->asleep, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&local->header->sleeper_count, 1, memory_order_relaxed);
+    fence_everybody();
+}
+
+static void local_sleep_cancel(struct transport *transport)
+{
+    struct local *local = (struct local *)transport;
+    atomic_store_explicit(&local->bell->asleep, 0, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&local->header->sleeper_count, 1, memory_order_relaxed);
+}
+
+static void local_sleep(struct transport *transport, uint64_t timeout_ns)
+{
+    struct local *local = (struct local *)transport;
+    /* Without the kernel's fence the last look may have come too early, so the sleep is short then. */
+    const uint64_t longest_ns = local->has_fence ? timeout_ns : 200000;
+    futex_wait(&local->bell->ring, local->ring_seen, timeout_ns < longest_ns ? timeout_ns : longest_ns);
+    local_sleep_cancel(transport);
+}
+
+static void local_wake_all(struct transport *transport)
+{
+    struct local *local = (struct local *)transport;
+    for (int r = 0; r < transport->size; r++) {
+        struct bell *bell = segment_bell(local->segment, r);
+        atomic_fetch_add_explicit(&bell->ring, 1, memory_order_release);
+        futex_wake(&bell->ring);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- sending */
+
+static void look_at_tails(struct local_tx *tx)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < tx->reader_count; i++) {
+        const uint64_t consumed = atomic_load_explicit(&tx->tails[i]->consumed, memory_order_acquire);
+        if (consumed < least) least = consumed;
+    }
+    /* A tail beyond what was sent is a peer's mistake; believing it would only harm that peer's reading. */
+    tx->consumed = least > tx->sequence ? tx->sequence : least;
+}
+
+static inline bool header_is_free(struct local_tx *tx)
+{
+    if (__builtin_expect(tx->sequence - tx->consumed < HEADER_COUNT, 1)) return true;
+    look_at_tails(tx);
+    return tx->sequence - tx->consumed < HEADER_COUNT;
+}
+
+static inline struct message_header *next_header(struct local_tx *tx)
+{
+    return &tx->headers[tx->sequence % HEADER_COUNT];
+}
+
+static void *local_reserve(struct link_tx *link, size_t bytes)
+{
+    struct local_tx *tx = (struct local_tx *)link;
+    if (!header_is_free(tx)) return NULL;
+    if (bytes <= INLINE_BYTES) return next_header(tx)->u.data;
+    const unsigned slot = tx->data_sequence % DATA_SLOTS;
+    if (tx->consumed < tx->slot_free_at[slot]) {
+        look_at_tails(tx);
+        if (tx->consumed < tx->slot_free_at[slot]) return NULL;
+    }
+    return tx->data + slot * tx->local->segment->slot_bytes;
+}
+
+static inline void publish(struct local_tx *tx, enum message_kind kind, size_t bytes)
+{
+    struct message_header *header = next_header(tx);
+    header->signature = *tx->signature;
+    header->kind_and_bytes = (uint64_t)kind << KIND_SHIFT | bytes;
+    tx->sequence++;
+    atomic_store_explicit(&header->sequence, tx->sequence, memory_order_release); /* pairs with peek */
+    if (somebody_sleeps(tx->local))
+        for (int i = 0; i < tx->reader_count; i++) ring(tx->local, tx->readers[i]);
+}
+
+static void local_commit(struct link_tx *link, size_t bytes)
+{
+    struct local_tx *tx = (struct local_tx *)link;
+    if (bytes <= INLINE_BYTES) {
+        publish(tx, MESSAGE_INLINE, bytes);
+        return;
+    }
+    const unsigned slot = tx->data_sequence++ % DATA_SLOTS;
+    next_header(tx)->u.slot = slot;
+    tx->slot_free_at[slot] = tx->sequence + 1;
+    publish(tx, MESSAGE_SLOT, bytes);
+}
+
+static bool local_reaches(struct link_tx *link, const void *address, size_t bytes)
+{
+    const struct local_tx *tx = (const struct local_tx *)link;
+    uint64_t offset;
+    return tx->all_same_process || heap_find(address, bytes, &offset);
+}
+
+static bool local_post(struct link_tx *link, const void *address, size_t bytes)
+{
+    struct local_tx *tx = (struct local_tx *)link;
+    if (!header_is_free(tx)) return false;
+    uint64_t offset;
+    struct message_header *header = next_header(tx);
+    if (tx->all_same_process) {
+        header->u.where = (uint64_t)(uintptr_t)address;
+        publish(tx, MESSAGE_ADDRESS, bytes);
+    } else {
+        if (!heap_find(address, bytes, &offset)) return false;
+        header->u.where = offset;
+        publish(tx, MESSAGE_HEAP, bytes);
+    }
+    return true;
+}
+
+static bool local_consumed(struct link_tx *link)
+{
+    struct local_tx *tx = (struct local_tx *)link;
+    if (tx->consumed != tx->sequence) look_at_tails(tx);
+    return tx->consumed == tx->sequence;
+}
+
+static const struct link_tx_ops tx_ops = {local_reserve, local_commit, local_reaches, local_post, local_consumed};
+
+/* ------------------------------------------------------------------------------------------ receiving */
+
+/* Turns a header into a view; NULL data where it makes no sense. */
+static struct link_view view_of(const struct local_rx *rx, const struct message_header *header)
+{
+    const uint64_t kind_and_bytes = header->kind_and_bytes;
+    const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = header->u.where;
+    const struct local *local = rx->local;
+    const struct local_peer *peer = &local->peers[rx->base.peer];
+    const void *data = NULL;
+    switch ((enum message_kind)(kind_and_bytes >> KIND_SHIFT)) {
+    case MESSAGE_INLINE:
+        if (bytes <= INLINE_BYTES) data = header->u.data;
+        break;
+    case MESSAGE_SLOT:
+        if (where < DATA_SLOTS && bytes <= local->segment->slot_bytes)
+            data = rx->data + where * local->segment->slot_bytes;
+        break;
+    case MESSAGE_ADDRESS:
+        if (peer->same_process) data = (const void *)(uintptr_t)where;
+        break;
+    case MESSAGE_HEAP:
+        if (peer->window != NULL) data = heap_window_at(peer->window, where, bytes);
+        break;
+    }
+    return (struct link_view){data, bytes};
+}
+
+static enum link_state local_peek(struct link_rx *link, struct link_view *view)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    if (!rx->loaded) {
+        const struct message_header *header = &rx->headers[rx->sequence % HEADER_COUNT];
+        const uint64_t sequence = atomic_load_explicit(&header->sequence, memory_order_acquire);
+        if (__builtin_expect(sequence != rx->sequence + 1, 1)) return LINK_EMPTY;
+        if (header->signature != *rx->signature) return LINK_FAULT;
+        rx->view = view_of(rx, header);
+        if (rx->view.data == NULL) return LINK_FAULT;
+        rx->loaded = true;
+    }
+    *view = rx->view;
+    return LINK_READY;
+}
+
+static void local_consume(struct link_rx *link, size_t bytes)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    rx->view.bytes -= bytes;
+    if (rx->view.bytes > 0) {
+        rx->view.data = (const char *)rx->view.data + bytes;
+        return;
+    }
+    rx->loaded = false;
+    rx->sequence++;
+    atomic_store_explicit(&rx->tail->consumed, rx->sequence, memory_order_release); /* pairs with look_at_tails */
+    if (somebody_sleeps(rx->local)) ring(rx->local, rx->base.peer);
+}
+
+static const struct link_rx_ops rx_ops = {local_peek, local_consume};
+
+/* -------------------------------------------------------------------------------------------- opening */
+
+static enum tutti_status check_channel(int channel)
+{
+    if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED, "the plan uses channel %d, this transport has %d", channel,
+                     TRANSPORT_CHANNEL_COUNT);
+}
+
+static void tx_free(struct local_tx *tx)
+{
+    if (tx == NULL) return;
+    free(tx->readers);
+    free(tx->tails);
+    free(tx);
+}
+
+static enum tutti_status tx_create(struct local *local, int slot, int channel, int peer, struct local_tx **created)
+{
+    const int rank = local->base.rank, size = local->base.size;
+    const bool to_all = peer == TRANSPORT_ALL;
+    struct local_tx *tx = calloc(1, sizeof *tx);
+    if (tx == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    tx->readers = calloc((size_t)size, sizeof *tx->readers);
+    tx->tails = calloc((size_t)size, sizeof(struct tail *));
+    enum tutti_status status = TUTTI_OK;
+    if (tx->readers == NULL || tx->tails == NULL) status = error_set(TUTTI_NO_MEMORY, "out of memory");
+    if (status == TUTTI_OK)
+        status = segment_link(local->segment, rank, slot, channel, to_all ? rank : peer, &tx->headers, &tx->data);
+    tx->all_same_process = true;
+    for (int r = 0; r < size && status == TUTTI_OK; r++) {
+        if (r == rank || (!to_all && r != peer)) continue;
+        status = segment_tail(local->segment, r, slot, channel, rank, to_all, &tx->tails[tx->reader_count]);
+        tx->readers[tx->reader_count++] = r;
+        tx->all_same_process &= local->peers[r].same_process;
+    }
+    if (status != TUTTI_OK) {
+        tx_free(tx);
+        return status;
+    }
+    tx->base = (struct link_tx){&tx_ops, peer};
+    tx->local = local;
+    tx->signature = &local->base.signatures[slot];
+    *created = tx;
+    return TUTTI_OK;
+}
+
+static enum tutti_status local_open_tx(struct transport *transport, int slot, int channel, int peer, size_t bytes,
+                                       struct link_tx **link)
+{
+    struct local *local = (struct local *)transport;
+    TRY(check_channel(channel));
+    const int place = peer == TRANSPORT_ALL ? transport->rank : peer;
+    struct local_tx **entry = &local->tx[(slot * TRANSPORT_CHANNEL_COUNT + channel) * transport->size + place];
+    if (*entry == NULL) TRY(tx_create(local, slot, channel, peer, entry));
+    if (bytes > INLINE_BYTES && !(*entry)->data_reserved) {
+        TRY(segment_reserve_data(local->segment, (*entry)->data));
+        (*entry)->data_reserved = true;
+    }
+    *link = &(*entry)->base;
+    return TUTTI_OK;
+}
+
+static enum tutti_status local_open_rx(struct transport *transport, int slot, int channel, int peer, bool from_all,
+                                       struct link_rx **link)
+{
+    struct local *local = (struct local *)transport;
+    TRY(check_channel(channel));
+    const int index = ((slot * TRANSPORT_CHANNEL_COUNT + channel) * 2 + from_all) * transport->size + peer;
+    struct local_rx *rx = local->rx[index];
+    if (rx == NULL) {
+        rx = calloc(1, sizeof *rx);
+        if (rx == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+        char *data;
+        enum tutti_status status = segment_link(local->segment, peer, slot, channel,
+                                                from_all ? peer : transport->rank, &rx->headers, &data);
+        if (status == TUTTI_OK)
+            status = segment_tail(local->segment, transport->rank, slot, channel, peer, from_all, &rx->tail);
+        if (status != TUTTI_OK) {
+            free(rx);
+            return status;
+        }
+        rx->base = (struct link_rx){&rx_ops, peer};
+        rx->local = local;
+        rx->signature = &transport->signatures[slot];
+        rx->data = data;
+        local->rx[index] = rx;
+    }
+    *link = &rx->base;
+    return TUTTI_OK;
+}
+
+static void local_limits(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max)
+{
+    *piece_bytes_max = ((struct local *)transport)->segment->slot_bytes;
+    *piece_count_max = DATA_SLOTS;
+}
+
+static const struct transport_ops ops = {local_limits,       local_open_tx, local_open_rx, local_sleep_begin,
+                                         local_sleep_cancel, local_sleep,   local_wake_all};
+
+/* Everybody adds its CPUs and itself, and waits for the rest. */
+static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)
+{
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
+        for (int cpu = 0; cpu < 1024 && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &cpus))
+                atomic_fetch_or_explicit(&local->header->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
+                                         memory_order_relaxed);
+    const uint32_t all = (uint32_t)local->base.size;
+    atomic_fetch_add_explicit(&local->header->ready_count, 1, memory_order_acq_rel);
+    for (int i = 0; atomic_load_explicit(&local->header->ready_count, memory_order_acquire) < all; i++) {
+        if (i < 200)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        if (clock_now_ns() > deadline_ns)
+            return error_set(TUTTI_INIT_TIMEOUT, "a rank answered at start-up but did not join the segment");
+    }
+    return TUTTI_OK;
+}
+
+enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd)
+{
+    return segment_create(size, board_bytes, fd);
+}
+
+enum tutti_status local_open(const struct local_options *options, struct transport **transport)
+{
+    *transport = NULL;
+    const size_t size = (size_t)options->size, channels = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    struct local *local = calloc(1, sizeof *local);
+    struct segment *segment = NULL;
+    enum tutti_status status = segment_attach(options->segment_fd, options->size, options->board_bytes, &segment);
+    if (status == TUTTI_OK && local == NULL) status = error_set(TUTTI_NO_MEMORY, "out of memory");
+    if (status != TUTTI_OK) {
+        segment_detach(segment);
+        free(local);
+        return status;
+    }
+    local->base = (struct transport){.ops = &ops, .rank = options->rank, .size = options->size};
+    local->segment = segment;
+    local->header = segment_header(segment);
+    local->bell = segment_bell(segment, options->rank);
+    local->has_fence = fence_register();
+    local->peers = calloc(size, sizeof *local->peers);
+    local->tx = calloc(channels * size, sizeof(struct local_tx *));
+    local->rx = calloc(channels * size * 2, sizeof(struct local_rx *));
+    if (local->peers == NULL || local->tx == NULL || local->rx == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "out of memory");
+    if (status == TUTTI_OK) memcpy(local->peers, options->peers, size * sizeof *local->peers);
+    if (status == TUTTI_OK) status = arrive(local, options->deadline_ns);
+    if (status != TUTTI_OK) {
+        local_close(&local->base);
+        return status;
+    }
+    *transport = &local->base;
+    return TUTTI_OK;
+}
+
+void local_close(struct transport *transport)
+{
+    struct local *local = (struct local *)transport;
+    if (local == NULL) return;
+    const size_t links = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * (size_t)transport->size;
+    for (size_t i = 0; local->tx != NULL && i < links; i++) tx_free(local->tx[i]);
+    for (size_t i = 0; local->rx != NULL && i < links * 2; i++) free(local->rx[i]);
+    free(local->tx);
+    free(local->rx);
+    free(local->peers);
+    segment_detach(local->segment);
+    free(local);
+}
+
+void *local_board(struct transport *transport) { return segment_board(((struct local *)transport)->segment); }
+
+int local_core_count(struct transport *transport)
+{
+    int count = 0;
+    for (int i = 0; i < 16; i++)
+        count += __builtin_popcountll(
+            atomic_load_explicit(&((struct local *)transport)->header->cpus[i], memory_order_relaxed));
+    return count > 0 ? count : 1;
+}

@@ -1,0 +1,31 @@
+/* local.h - the transport of one host: ranks as processes and as threads over the same memory. */
+#ifndef TUTTI_TRANSPORT_LOCAL_LOCAL_H
+#define TUTTI_TRANSPORT_LOCAL_LOCAL_H
+
+#include "memory/heap.h"
+#include "transport/transport.h"
+
+struct local_peer {
+    bool same_process;          /* any of its memory can be read */
+    struct heap_window *window; /* its heap; NULL for ranks of this process. Taken from the caller */
+};
+
+struct local_options {
+    int rank, size;
+    int segment_fd; /* taken, also on failure */
+    size_t board_bytes;
+    const struct local_peer *peers; /* one a rank */
+    uint64_t deadline_ns;           /* for everybody to have mapped the segment */
+};
+
+/* The descriptor of a segment for that many ranks, made by one of them. */
+enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd);
+/* Joins; blocks until all ranks of the segment have, or the deadline. */
+enum tutti_status local_open(const struct local_options *options, struct transport **transport);
+void local_close(struct transport *transport);
+/* Shared memory for the communicator's own use, zeroed at first, board_bytes long. */
+void *local_board(struct transport *transport);
+/* Cores that the ranks of this segment may run on, all together. */
+int local_core_count(struct transport *transport);
+
+#endif

@@ -1,0 +1,105 @@
+/* segment.h - the shared memory of one communicator on one host, and where everything lies in it.
+ *
+ *   ┌ header ┬ bells, one a rank ┬ board (the communicator's) ┬ region of rank 0 ┬ region of rank 1 ┬ ...
+ *
+ *   region of rank r, per slot and channel:
+ *     tails:  for each source, unicast and to-all: how many messages rank r has consumed   (r writes)
+ *     links:  to each rank, and (in r's own place) to all:                                 (r writes)
+ *             a ring of message headers, and DATA_SLOTS slots for payloads
+ *
+ * Slots belong to the writer, so what a rank touches is O(ranks), and only links that are used are reserved.
+ * Memory is reserved before it is touched: no access ends in SIGBUS. Ranks of one process share one mapping.
+ *
+ * Memory traffic of a message: payloads up to INLINE_BYTES lie in the header's own cache line (one line
+ * crosses cores); larger ones are written once and read once through slots that stay in cache; posted ones
+ * are read where they lie, which is the minimum.
+ */
+#ifndef TUTTI_TRANSPORT_LOCAL_SEGMENT_H
+#define TUTTI_TRANSPORT_LOCAL_SEGMENT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+enum {
+    CACHE_LINE = 64,
+    HEADER_COUNT = 16, /* messages under way per link */
+    DATA_SLOTS = 4,    /* payloads under way per link */
+    INLINE_BYTES = 40
+};
+
+enum message_kind { MESSAGE_INLINE, MESSAGE_SLOT, MESSAGE_ADDRESS, MESSAGE_HEAP };
+
+/* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1), the reader
+ * acquires it; the reader's tail (release) and the writer's look at it (acquire) make it free again. */
+struct message_header {
+    _Atomic uint64_t sequence;
+    uint64_t signature;
+    uint64_t kind_and_bytes; /* kind in the upper 8 bits */
+    union {
+        unsigned char data[INLINE_BYTES];
+        uint64_t slot;   /* MESSAGE_SLOT */
+        uint64_t where;  /* MESSAGE_ADDRESS: address in the process of both; MESSAGE_HEAP: offset */
+    } u;
+};
+static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
+
+struct tail {
+    _Alignas(CACHE_LINE) _Atomic uint64_t consumed; /* messages */
+};
+
+struct bell {
+    _Alignas(CACHE_LINE) _Atomic uint32_t ring; /* futex: changes when it rings */
+    _Atomic uint32_t asleep;
+};
+
+struct segment_header {
+    uint64_t size_bytes;
+    uint32_t rank_count;
+    _Alignas(CACHE_LINE) _Atomic uint32_t ready_count;
+    _Atomic uint64_t cpus[16]; /* union of the ranks' CPU masks */
+    _Alignas(CACHE_LINE) _Atomic uint32_t sleeper_count; /* read at every message, written by sleepers */
+};
+
+/* A mapped segment; ranks of one process share it. */
+struct segment {
+    char *base;
+    size_t size_bytes;
+    int fd;
+    int rank_count;
+    size_t board_bytes;
+    size_t slot_bytes; /* of a data slot */
+    /* layout */
+    size_t board_offset, regions_offset, region_bytes, links_offset, link_bytes, tails_bytes;
+    /* of the process */
+    struct segment *next;
+    uint64_t device, inode;
+    unsigned users;
+};
+
+/* A new segment for that many ranks: only its descriptor, for handing around. */
+enum tutti_status segment_create(int rank_count, size_t board_bytes, int *fd);
+/* Maps (or shares) the segment; takes the descriptor, also on failure. */
+enum tutti_status segment_attach(int fd, int rank_count, size_t board_bytes, struct segment **segment);
+void segment_detach(struct segment *segment);
+
+static inline struct segment_header *segment_header(const struct segment *segment)
+{
+    return (struct segment_header *)(void *)segment->base;
+}
+struct bell *segment_bell(const struct segment *segment, int rank);
+void *segment_board(const struct segment *segment);
+/* Of reader `rank`, for what `source` sends to it or to all; reserves the memory. */
+enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source, bool from_all,
+                               struct tail **tail);
+/* Of writer `rank`; `to` is the writer itself for the link to all. Reserves the headers. */
+enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
+                               struct message_header **headers, char **data);
+/* Reserves the data slots of a link. */
+enum tutti_status segment_reserve_data(struct segment *segment, const char *data);
+
+#endif

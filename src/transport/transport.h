@@ -1,0 +1,97 @@
+/* transport.h - the contract between the engine and whatever carries bytes.
+ *
+ * A transport gives *links*: one-way streams of messages from one rank to another or to all others, FIFO,
+ * with numbers that run on across operations, so that no operation needs a barrier at its entry or exit.
+ * Links exist per operation slot: operations in different slots never wait for each other.
+ *
+ *   sender                                     receiver
+ *   reserve(n) ─ place for n bytes, or NULL    peek ─ view of what has come, where it lies
+ *   commit(n)  ─ they are on their way         consume(n) ─ n bytes of the view are done with
+ *   post(address, n) ─ by reference: the
+ *       receiver reads them where they lie
+ *
+ * What the sender committed or posted in one call is one message; a chunk may be cut into any messages, the
+ * receiver takes it as a stream of views. A message of 0 bytes carries order only.
+ *
+ * Every message carries the signature of its slot's operation (transport.signatures): a message with another
+ * one is a fault, and nothing of it is handed up. What a peer wrote is foreign: it is read once and checked.
+ *
+ * Threads: the links of one slot belong to one thread at a time. Nothing here blocks but sleep.
+ */
+#ifndef TUTTI_TRANSPORT_TRANSPORT_H
+#define TUTTI_TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+enum { TRANSPORT_SLOT_COUNT = 17, TRANSPORT_CHANNEL_COUNT = 4, TRANSPORT_ALL = -1 };
+
+struct link_tx {
+    const struct link_tx_ops *ops;
+    int peer;               /* or TRANSPORT_ALL */
+};
+
+struct link_tx_ops {
+    /* A place for exactly that many bytes (at most what `limits` says) of the next message, 64-byte aligned for
+     * more than a few bytes; NULL while there is none. Repeatable until commit. */
+    void *(*reserve)(struct link_tx *link, size_t bytes);
+    /* Sends what was written to the reserved place. */
+    void (*commit)(struct link_tx *link, size_t bytes);
+    /* Whether the receivers can read that memory where it lies. Constant for given memory. */
+    bool (*reaches)(struct link_tx *link, const void *address, size_t bytes);
+    /* Sends memory that `reaches` by reference; it must stay as it is until `consumed`. False: not now. */
+    bool (*post)(struct link_tx *link, const void *address, size_t bytes);
+    /* Whether all receivers have consumed everything sent so far. */
+    bool (*consumed)(struct link_tx *link);
+};
+
+struct link_view {
+    const void *data;
+    size_t bytes;
+};
+
+enum link_state { LINK_EMPTY, LINK_READY, LINK_FAULT };
+
+struct link_rx {
+    const struct link_rx_ops *ops;
+    int peer;
+};
+
+struct link_rx_ops {
+    /* READY: *view is what is left of the next message, valid until consumed. FAULT: the message has another
+     * signature, or makes no sense; it stays so. */
+    enum link_state (*peek)(struct link_rx *link, struct link_view *view);
+    /* Gives that many bytes back to the sender; a message is over when all of it was consumed. */
+    void (*consume)(struct link_rx *link, size_t bytes);
+};
+
+struct transport {
+    const struct transport_ops *ops;
+    int rank, size;
+    /* Of the operation that runs in each slot; the engine sets it before the operation's first step. */
+    uint64_t signatures[TRANSPORT_SLOT_COUNT];
+};
+
+struct transport_ops {
+    /* What every link can take: bytes of a piece, and pieces under way. The same on all ranks. */
+    void (*limits)(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max);
+    /* Opens (or finds) a link and prepares it for messages of up to `bytes`. The link stays the transport's.
+     * May allocate and call the kernel; does not wait for the peer. */
+    enum tutti_status (*open_tx)(struct transport *transport, int slot, int channel, int peer, size_t bytes,
+                                 struct link_tx **link);
+    /* from_all: what the peer sends to all, else what it sends to this rank. */
+    enum tutti_status (*open_rx)(struct transport *transport, int slot, int channel, int peer, bool from_all,
+                                 struct link_rx **link);
+    /* Announces that this rank is about to sleep; everything published before returns is seen by a look after
+     * it. Then either cancel, or sleep until a peer publishes something (or wakes), at most timeout_ns. */
+    void (*sleep_begin)(struct transport *transport);
+    void (*sleep_cancel)(struct transport *transport);
+    void (*sleep)(struct transport *transport, uint64_t timeout_ns);
+    /* Wakes every sleeping rank. */
+    void (*wake_all)(struct transport *transport);
+};
+
+#endif

@@ -1,0 +1,164 @@
+#include "tune/rules.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/status.h"
+
+enum { TEXT_MAX = 4096, RULES_MAX = 256 };
+
+struct rule {
+    enum collective collective;
+    size_t from, to; /* bytes of a block; `to` is not included */
+    const char *name; /* from the algorithm list */
+    bool forbids;
+};
+
+struct rules {
+    size_t count;
+    struct rule rules[RULES_MAX];
+};
+
+/* Where the reader is in the text, for its errors. */
+struct reader {
+    const char *text, *at;
+};
+
+static enum tutti_status wrong(const struct reader *reader, const char *what)
+{
+    return error_set(TUTTI_INVALID_OPTIONS, "algorithm rules, at \"%.30s\" (character %zu): %s", reader->at,
+                     (size_t)(reader->at - reader->text) + 1, what);
+}
+
+static bool read_word(struct reader *reader, char word[32])
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)*reader->at) || *reader->at == '_' || *reader->at == '-') {
+        if (n == 31) return false;
+        word[n++] = *reader->at++;
+    }
+    word[n] = '\0';
+    return n > 0;
+}
+
+static bool read_size(struct reader *reader, size_t *size)
+{
+    if (!isdigit((unsigned char)*reader->at)) return false;
+    uint64_t value = 0;
+    for (; isdigit((unsigned char)*reader->at); reader->at++) {
+        if (value > UINT64_MAX / 100) return false;
+        value = value * 10 + (uint64_t)(*reader->at - '0');
+    }
+    static const char units[] = "kmg";
+    const char *unit = *reader->at != '\0' ? strchr(units, tolower((unsigned char)*reader->at)) : NULL;
+    if (unit != NULL) {
+        const int shift = 10 * (int)(unit - units + 1);
+        if (value > SIZE_MAX >> shift) return false;
+        value <<= shift;
+        reader->at++;
+    }
+    *size = value;
+    return true;
+}
+
+/* "0-64k=", "64k-=", "-64k=", or nothing. */
+static enum tutti_status read_range(struct reader *reader, struct rule *rule)
+{
+    rule->from = 0;
+    rule->to = SIZE_MAX;
+    if (!isdigit((unsigned char)*reader->at) && *reader->at != '-') return TUTTI_OK;
+    if (*reader->at != '-' && !read_size(reader, &rule->from)) return wrong(reader, "a size is needed");
+    if (*reader->at++ != '-') return reader->at--, wrong(reader, "'-' between two sizes is needed");
+    if (*reader->at != '=' && !read_size(reader, &rule->to)) return wrong(reader, "a size is needed");
+    if (*reader->at != '=') return wrong(reader, "'=' and a name are needed");
+    reader->at++;
+    return rule->from < rule->to ? TUTTI_OK : wrong(reader, "the range is empty");
+}
+
+static enum tutti_status read_rule(struct reader *reader, enum collective collective, struct rules *rules)
+{
+    struct rule rule = {.collective = collective};
+    char name[32];
+    TRY(read_range(reader, &rule));
+    if (*reader->at == '=') reader->at++;
+    if (*reader->at == '^') {
+        rule.forbids = true;
+        reader->at++;
+    }
+    const char *begin = reader->at;
+    if (!read_word(reader, name)) return wrong(reader, "the name of an algorithm is needed");
+    const struct algorithm *algorithm = algo_find(collective, name);
+    if (algorithm == NULL) return reader->at = begin, wrong(reader, "no algorithm of that name for this collective");
+    rule.name = algorithm->name;
+    if (rules->count == RULES_MAX) return wrong(reader, "too many rules");
+    rules->rules[rules->count++] = rule;
+    return TUTTI_OK;
+}
+
+static enum tutti_status read_all(struct reader *reader, struct rules *rules)
+{
+    while (*reader->at != '\0') {
+        char word[32];
+        const char *begin = reader->at;
+        if (!read_word(reader, word)) return wrong(reader, "the name of a collective is needed");
+        const enum collective collective = collective_from_name(word);
+        if (collective == COLLECTIVE_COUNT) return reader->at = begin, wrong(reader, "no such collective");
+        if (*reader->at != ':' && *reader->at != '=') return wrong(reader, "':' or '=' is needed");
+        if (*reader->at == ':') reader->at++;
+        TRY(read_rule(reader, collective, rules));
+        while (*reader->at == ',') {
+            reader->at++;
+            TRY(read_rule(reader, collective, rules));
+        }
+        if (*reader->at == ';')
+            reader->at++;
+        else if (*reader->at != '\0')
+            return wrong(reader, "',' or ';' is needed");
+    }
+    return TUTTI_OK;
+}
+
+enum tutti_status rules_parse(const char *text, struct rules **rules)
+{
+    *rules = NULL;
+    if (text == NULL || *text == '\0') return TUTTI_OK;
+    if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "algorithm rules are longer than %d characters", TEXT_MAX);
+    struct rules *parsed = calloc(1, sizeof *parsed);
+    if (parsed == NULL) return error_set(TUTTI_NO_MEMORY, "algorithm rules: out of memory");
+    struct reader reader = {text, text};
+    const enum tutti_status status = read_all(&reader, parsed);
+    if (status == TUTTI_OK)
+        *rules = parsed;
+    else
+        free(parsed);
+    return status;
+}
+
+void rules_free(struct rules *rules) { free(rules); }
+
+static const struct rule *last_match(const struct rules *rules, enum collective collective, size_t bytes, bool forbids,
+                                     const char *name)
+{
+    for (size_t i = rules != NULL ? rules->count : 0; i > 0; i--) {
+        const struct rule *rule = &rules->rules[i - 1];
+        if (rule->collective == collective && rule->forbids == forbids && bytes >= rule->from && bytes < rule->to &&
+            (name == NULL || strcmp(name, rule->name) == 0))
+            return rule;
+    }
+    return NULL;
+}
+
+const char *rules_wanted(const struct rules *rules, enum collective collective, size_t bytes)
+{
+    const struct rule *rule = last_match(rules, collective, bytes, false, NULL);
+    return rule != NULL ? rule->name : NULL;
+}
+
+bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes, const char *name)
+{
+    return last_match(rules, collective, bytes, true, name) != NULL;
+}

@@ -1,0 +1,28 @@
+/* rules.h - the user's word on algorithms, in NCCL's form extended by sizes:
+ *
+ *     allreduce:0-64k=oneshot,64k-=ring;broadcast=^tree
+ *
+ * For each collective a list of `FROM-TO=NAME`: bytes of a block, FROM included, TO not; either may be left out;
+ * k, m, g are powers of 1024. Without a range the name holds for all sizes; `^NAME` forbids it. A later entry
+ * wins over an earlier one.
+ */
+#ifndef TUTTI_TUNE_RULES_H
+#define TUTTI_TUNE_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/collective.h"
+#include "tutti/tutti.h"
+
+struct rules; /* opaque */
+
+/* Text is foreign: names are checked against the algorithm list, lengths are bounded. INVALID_OPTIONS says what
+ * and where. NULL or "" gives *rules == NULL. */
+enum tutti_status rules_parse(const char *text, struct rules **rules);
+void rules_free(struct rules *rules);
+/* The name asked for, or NULL. */
+const char *rules_wanted(const struct rules *rules, enum collective collective, size_t bytes);
+bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes, const char *name);
+
+#endif
