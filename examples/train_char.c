@@ -1,0 +1,729 @@
+/* train_char.c - trains a small character model on several ranks: synchronous SGD with one allreduce a step.
+ *
+ *     tutti-run -n 2 train_char --text war-and-peace.txt
+ *
+ * Every rank holds the same parameters and works on its share of each batch:
+ *
+ *     rank 0:  its rows of the batch ── backward ── gradient ─┐
+ *     rank 1:  its rows of the batch ── backward ── gradient ─┼─ allreduce (average) ── the same SGD step
+ *     rank 2:  its rows of the batch ── backward ── gradient ─┘                         on every rank
+ *
+ * Which rows a batch has depends on the seed and the step alone, never on how many ranks share them. So N
+ * ranks compute what one process computes, up to the order of float32 sums; --check-single shows it.
+ *
+ * The model guesses the next character from the CONTEXT characters before it:
+ *
+ *     characters ── embedding ── inputs ── weights1 ── tanh ── hidden ── weights2 ── softmax ── next character
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tutti/tutti.h"
+
+enum {
+    CONTEXT = 12,   /* characters that the model sees */
+    EMBEDDING = 16, /* numbers for each of them */
+    INPUTS = CONTEXT * EMBEDDING,
+    TEXT_BYTES_MIN = 10000,
+    TEXT_BYTES_MAX = 64 << 20,
+    HELD_OUT_RUN = 500, /* of every HELD_OUT_EVERY runs of characters, one is never trained on */
+    HELD_OUT_EVERY = 20,
+    EVALUATED_MAX = 8192,
+    REPORTS = 12
+};
+static const float momentum = 0.9f;
+
+struct settings {
+    const char *text_path; /* NULL: licences that are on every Debian system */
+    int steps, batch, hidden;
+    float rate;
+    uint64_t seed;
+    bool check_single, sample;
+};
+
+/* --------------------------------------------------------------------------------------------- small things */
+
+static int my_rank; /* for messages */
+
+static void give_up(const char *what, const char *why)
+{
+    fprintf(stderr, "train_char: rank %d: %s: %s\n", my_rank, what, why);
+    exit(1); /* the others will be told which rank has gone */
+}
+
+static void check(enum tutti_status status, const char *what)
+{
+    if (status != TUTTI_OK) give_up(what, tutti_error_message());
+}
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+    if (memory == NULL) give_up("memory", strerror(errno));
+    return memory;
+}
+
+/* Memory that the other ranks can read in place: what we pass to tutti again and again. */
+static float *allocate_shared(size_t count)
+{
+    void *memory;
+    check(tutti_mem_alloc(count * sizeof(float), &memory), "memory for tutti");
+    return memory;
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A random number that is a function of its place, so that any rank can ask for any of them (SplitMix64). */
+static uint64_t random_at(uint64_t seed, uint64_t place)
+{
+    uint64_t z =
+        (seed + 1) * UINT64_C(0xd1342543de82ef95) + (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static double random_unit(uint64_t seed, uint64_t place)
+{
+    return (double)(random_at(seed, place) >> 11) * 0x1p-53;
+}
+
+/* --------------------------------------------------------------------------------------------------- text */
+
+struct text {
+    size_t length;
+    unsigned char *characters; /* as symbols 0 ... symbol_count - 1 */
+    int symbol_count;
+    unsigned char symbols[256]; /* the byte of each symbol */
+    double entropy;             /* loss of guessing by the frequency of characters alone */
+    uint32_t *train, *held_out; /* places of the characters to guess */
+    size_t train_count, held_out_count;
+};
+
+static void append_file(const char *path, unsigned char **bytes, size_t *length)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) give_up(path, strerror(errno));
+    unsigned char buffer[1 << 14];
+    for (size_t got; (got = fread(buffer, 1, sizeof buffer, file)) > 0;) {
+        if (*length + got > TEXT_BYTES_MAX) give_up(path, "longer than 64 MiB");
+        /* With room to round up to whole integers, see share_text. */
+        *bytes = realloc(*bytes, *length + got + sizeof(int32_t));
+        if (*bytes == NULL) give_up("memory", strerror(errno));
+        memcpy(*bytes + *length, buffer, got);
+        *length += got;
+        memset(*bytes + *length, 0, sizeof(int32_t));
+    }
+    if (ferror(file)) give_up(path, strerror(errno));
+    fclose(file);
+}
+
+static unsigned char *read_text(const char *path, size_t *length)
+{
+    static const char *const licences[] = {"GPL-3",   "Apache-2.0", "LGPL-2.1",
+                                           "MPL-2.0", "GFDL-1.3",   "GPL-2"};
+    unsigned char *bytes = NULL;
+    *length = 0;
+    if (path != NULL) {
+        append_file(path, &bytes, length);
+        return bytes;
+    }
+    for (size_t i = 0; i < sizeof licences / sizeof *licences; i++) {
+        char name[100];
+        snprintf(name, sizeof name, "/usr/share/common-licenses/%s", licences[i]);
+        if (access(name, R_OK) == 0) append_file(name, &bytes, length);
+    }
+    if (bytes == NULL)
+        give_up("/usr/share/common-licenses", "no text there; please say --text FILE");
+    return bytes;
+}
+
+/* Rank 0 reads the text and hands it to all. */
+static void share_text(const char *path, struct text *text, struct tutti_comm *comm)
+{
+    const bool reads = tutti_comm_rank(comm) == 0;
+    int64_t length = 0;
+    if (reads) text->characters = read_text(path, &text->length);
+    length = (int64_t)text->length;
+    check(tutti_broadcast(&length, &length, 1, TUTTI_INT64, 0, comm), "sharing the text's length");
+    text->length = (size_t)length;
+
+    const size_t words = (text->length + sizeof(int32_t) - 1) / sizeof(int32_t);
+    if (!reads) text->characters = allocate(words + 1, sizeof(int32_t));
+    check(tutti_broadcast(text->characters, text->characters, words, TUTTI_INT32, 0, comm),
+          "sharing the text");
+}
+
+static void prepare_text(struct text *text)
+{
+    size_t frequency[256] = {0};
+    unsigned char symbol_of[256] = {0};
+    for (size_t i = 0; i < text->length; i++) frequency[text->characters[i]]++;
+    for (int byte = 0; byte < 256; byte++) {
+        if (frequency[byte] == 0) continue;
+        const double share = (double)frequency[byte] / (double)text->length;
+        text->entropy -= share * log(share);
+        text->symbols[text->symbol_count] = (unsigned char)byte;
+        symbol_of[byte] = (unsigned char)text->symbol_count++;
+    }
+    for (size_t i = 0; i < text->length; i++) text->characters[i] = symbol_of[text->characters[i]];
+
+    text->train = allocate(text->length + 1, sizeof *text->train);
+    text->held_out = allocate(text->length + 1, sizeof *text->held_out);
+    for (size_t i = CONTEXT; i < text->length; i++) {
+        if (i / HELD_OUT_RUN % HELD_OUT_EVERY == HELD_OUT_EVERY / 2)
+            text->held_out[text->held_out_count++] = (uint32_t)i;
+        else
+            text->train[text->train_count++] = (uint32_t)i;
+    }
+    if (text->length < TEXT_BYTES_MIN)
+        give_up("text", "too short to learn from; 10000 characters are the least");
+}
+
+static void free_text(struct text *text)
+{
+    free(text->characters);
+    free(text->train);
+    free(text->held_out);
+}
+
+/* -------------------------------------------------------------------------------------------------- model */
+
+/* Parameters, or the gradient of each of them: one flat array, so that one allreduce carries everything. */
+struct model {
+    int hidden, symbols;
+    size_t count;
+    float *values;
+    float *embedding;        /* [symbols][EMBEDDING] */
+    float *weights1, *bias1; /* [INPUTS][hidden], [hidden] */
+    float *weights2, *bias2; /* [hidden][symbols], [symbols] */
+};
+
+static struct model model_create(int hidden, int symbols)
+{
+    const size_t h = (size_t)hidden, s = (size_t)symbols;
+    struct model model = {.hidden = hidden, .symbols = symbols};
+    model.count = s * EMBEDDING + INPUTS * h + h + h * s + s;
+    model.values = allocate_shared(model.count);
+    model.embedding = model.values;
+    model.weights1 = model.embedding + s * EMBEDDING;
+    model.bias1 = model.weights1 + INPUTS * h;
+    model.weights2 = model.bias1 + h;
+    model.bias2 = model.weights2 + h * s;
+    return model;
+}
+
+static void fill_random(float *values, size_t count, double scale, uint64_t seed)
+{
+    for (size_t i = 0; i < count; i++) values[i] = (float)(scale * (2 * random_unit(seed, i) - 1));
+}
+
+static void model_randomise(struct model *model, uint64_t seed)
+{
+    const size_t h = (size_t)model->hidden, s = (size_t)model->symbols;
+    fill_random(model->embedding, s * EMBEDDING, 1, random_at(seed, 1));
+    fill_random(model->weights1, INPUTS * h, sqrt(3.0 / INPUTS), random_at(seed, 2));
+    fill_random(model->weights2, h * s, sqrt(1.0 / (double)h), random_at(seed, 3));
+}
+
+/* What the rows of a batch are turned into on the way. */
+struct workspace {
+    float *inputs, *hidden, *outputs; /* [rows][INPUTS], [rows][hidden], [rows][symbols] */
+    float *d_inputs, *d_hidden;       /* gradients; that of outputs replaces them */
+    float *flipped;                   /* a transposed matrix, whichever is needed */
+};
+
+static struct workspace workspace_create(const struct model *model, int rows_max)
+{
+    const size_t rows = (size_t)rows_max, h = (size_t)model->hidden, s = (size_t)model->symbols;
+    size_t flipped = rows * (INPUTS > h ? INPUTS : h);
+    if (flipped < model->count) flipped = model->count;
+    return (struct workspace){.inputs = allocate(rows * INPUTS + 1, sizeof(float)),
+                              .hidden = allocate(rows * h + 1, sizeof(float)),
+                              .outputs = allocate(rows * s + 1, sizeof(float)),
+                              .d_inputs = allocate(rows * INPUTS + 1, sizeof(float)),
+                              .d_hidden = allocate(rows * h + 1, sizeof(float)),
+                              .flipped = allocate(flipped, sizeof(float))};
+}
+
+static void workspace_free(struct workspace *space)
+{
+    free(space->inputs);
+    free(space->hidden);
+    free(space->outputs);
+    free(space->d_inputs);
+    free(space->d_hidden);
+    free(space->flipped);
+}
+
+/* out[rows][columns] += a[rows][inner] times b[inner][columns]. All of the time goes here; four rows of b at
+ * once, so that out is loaded and stored less often. */
+static void multiply_add(float *restrict out, const float *restrict a, const float *restrict b,
+                         int rows, int inner, int columns)
+{
+    for (int r = 0; r < rows; r++, out += columns, a += inner) {
+        const float *b0 = b;
+        int i = 0;
+        for (; i + 4 <= inner; i += 4, b0 += 4 * columns) {
+            const float *b1 = b0 + columns, *b2 = b1 + columns, *b3 = b2 + columns;
+            const float a0 = a[i], a1 = a[i + 1], a2 = a[i + 2], a3 = a[i + 3];
+            for (int c = 0; c < columns; c++)
+                out[c] += a0 * b0[c] + a1 * b1[c] + (a2 * b2[c] + a3 * b3[c]);
+        }
+        for (; i < inner; i++, b0 += columns) {
+            for (int c = 0; c < columns; c++) out[c] += a[i] * b0[c];
+        }
+    }
+}
+
+/* The same for a matrix a[inner][rows] that comes transposed, or a b[columns][inner]. */
+static const float *flip(const float *restrict matrix, int rows, int columns,
+                         float *restrict flipped)
+{
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < columns; c++) flipped[(size_t)c * (size_t)rows + (size_t)r] = *matrix++;
+    }
+    return flipped;
+}
+
+static void fill_rows(float *out, const float *row, int rows, int columns)
+{
+    for (int r = 0; r < rows; r++)
+        memcpy(out + (size_t)r * (size_t)columns, row, (size_t)columns * sizeof(float));
+}
+
+static void add_columns(float *restrict sums, const float *restrict matrix, int rows, int columns)
+{
+    for (int r = 0; r < rows; r++, matrix += columns) {
+        for (int c = 0; c < columns; c++) sums[c] += matrix[c];
+    }
+}
+
+/* Turns the outputs into probabilities of the next character; contexts[r] points at CONTEXT symbols. */
+static void forward(const struct model *model, const unsigned char *const *contexts, int rows,
+                    struct workspace *space)
+{
+    const int h = model->hidden, s = model->symbols;
+    float *input = space->inputs;
+    for (int r = 0; r < rows; r++) {
+        for (int i = 0; i < CONTEXT; i++, input += EMBEDDING)
+            memcpy(input, model->embedding + contexts[r][i] * EMBEDDING, EMBEDDING * sizeof(float));
+    }
+    fill_rows(space->hidden, model->bias1, rows, h);
+    multiply_add(space->hidden, space->inputs, model->weights1, rows, INPUTS, h);
+    for (int i = 0; i < rows * h; i++) space->hidden[i] = tanhf(space->hidden[i]);
+    fill_rows(space->outputs, model->bias2, rows, s);
+    multiply_add(space->outputs, space->hidden, model->weights2, rows, h, s);
+
+    for (float *output = space->outputs, *end = output + rows * s; output < end; output += s) {
+        float most = output[0], sum = 0;
+        for (int i = 1; i < s; i++) most = output[i] > most ? output[i] : most;
+        for (int i = 0; i < s; i++) sum += output[i] = expf(output[i] - most);
+        for (int i = 0; i < s; i++) output[i] /= sum;
+    }
+}
+
+/* The sum of the rows' losses, after forward(). */
+static double loss_sum(const struct model *model, const unsigned char *nexts, int rows,
+                       const struct workspace *space)
+{
+    double sum = 0;
+    for (int r = 0; r < rows; r++)
+        sum -= log(fmax(space->outputs[r * model->symbols + nexts[r]], 1e-30));
+    return sum;
+}
+
+/* Adds scale times the rows' gradient to *gradient, after forward(). */
+static void backward(const struct model *model, const unsigned char *const *contexts,
+                     const unsigned char *nexts, int rows, float scale, struct workspace *space,
+                     struct model *gradient)
+{
+    const int h = model->hidden, s = model->symbols;
+    float *d_outputs = space->outputs;
+    for (int r = 0; r < rows; r++) d_outputs[r * s + nexts[r]] -= 1;
+    for (int i = 0; i < rows * s; i++) d_outputs[i] *= scale;
+
+    multiply_add(gradient->weights2, flip(space->hidden, rows, h, space->flipped), d_outputs, h,
+                 rows, s);
+    add_columns(gradient->bias2, d_outputs, rows, s);
+
+    memset(space->d_hidden, 0, (size_t)rows * (size_t)h * sizeof(float));
+    multiply_add(space->d_hidden, d_outputs, flip(model->weights2, h, s, space->flipped), rows, s,
+                 h);
+    for (int i = 0; i < rows * h; i++)
+        space->d_hidden[i] *= 1 - space->hidden[i] * space->hidden[i];
+
+    multiply_add(gradient->weights1, flip(space->inputs, rows, INPUTS, space->flipped),
+                 space->d_hidden, INPUTS, rows, h);
+    add_columns(gradient->bias1, space->d_hidden, rows, h);
+
+    memset(space->d_inputs, 0, (size_t)rows * INPUTS * sizeof(float));
+    multiply_add(space->d_inputs, space->d_hidden, flip(model->weights1, INPUTS, h, space->flipped),
+                 rows, h, INPUTS);
+    const float *d_input = space->d_inputs;
+    for (int r = 0; r < rows; r++) {
+        for (int i = 0; i < CONTEXT; i++, d_input += EMBEDDING) {
+            float *to = gradient->embedding + contexts[r][i] * EMBEDDING;
+            for (int j = 0; j < EMBEDDING; j++) to[j] += d_input[j];
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------- training */
+
+struct outcome {
+    struct model model;
+    double losses[REPORTS]; /* means over the batches since the report before */
+    double train_loss, held_out_loss;
+    double seconds, communication_s;
+};
+
+/* The rows of a batch or an evaluation that are this rank's. */
+struct share {
+    int begin, end;
+};
+
+static struct share share_of(int rows, const struct tutti_comm *comm)
+{
+    const int64_t rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+    return (struct share){(int)(rows * rank / size), (int)(rows * (rank + 1) / size)};
+}
+
+static double all_sum(double value, struct tutti_comm *comm)
+{
+    check(tutti_allreduce(&value, &value, 1, TUTTI_FLOAT64, TUTTI_SUM, comm), "adding up");
+    return value;
+}
+
+/* The mean loss over at most EVALUATED_MAX of these places, spread over all of them and shared by all ranks. */
+static double evaluate(const struct model *model, const struct text *text, const uint32_t *places,
+                       size_t count, struct workspace *space, struct tutti_comm *comm)
+{
+    const unsigned char *context;
+    const int rows = count < EVALUATED_MAX ? (int)count : EVALUATED_MAX;
+    const struct share share = share_of(rows, comm);
+    double sum = 0;
+    for (int i = share.begin; i < share.end; i++) {
+        const uint32_t place = places[(size_t)i * count / (size_t)rows];
+        context = text->characters + place - CONTEXT;
+        forward(model, &context, 1, space);
+        sum += loss_sum(model, &text->characters[place], 1, space);
+    }
+    return all_sum(sum, comm) / rows;
+}
+
+static const char *over_progress(void)
+{
+    return isatty(STDOUT_FILENO) ? "\r\033[K" : "";
+}
+
+/* On a terminal, a line that is written over again and again. */
+static void show_progress(const struct settings *settings, int steps_done, double seconds)
+{
+    if (!isatty(STDOUT_FILENO)) return;
+    printf("%sstep %d of %d, %.0f s to go", over_progress(), steps_done, settings->steps,
+           seconds / steps_done * (settings->steps - steps_done));
+    fflush(stdout);
+}
+
+static void report_steps(const struct settings *settings, int steps_done, double loss)
+{
+    printf("%sstep %7d of %d  loss %.4f\n", over_progress(), steps_done, settings->steps, loss);
+    fflush(stdout);
+}
+
+static void train(const struct settings *settings, const struct text *text, struct tutti_comm *comm,
+                  bool quiet, struct outcome *outcome)
+{
+    const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+    const struct share share = share_of(settings->batch, comm);
+    const int rows = share.end - share.begin;
+    const double began = now_s();
+
+    struct model model = model_create(settings->hidden, text->symbol_count);
+    struct model gradient = model_create(settings->hidden, text->symbol_count);
+    struct workspace space = workspace_create(&model, rows > 0 ? rows : 1);
+    float *velocity = allocate(model.count, sizeof *velocity);
+    const unsigned char **contexts = allocate((size_t)rows + 1, sizeof *contexts);
+    unsigned char *nexts = allocate((size_t)rows + 1, 1);
+    double communication_s = 0, shown_s = began;
+
+    if (rank == 0) model_randomise(&model, settings->seed);
+    check(tutti_broadcast(model.values, model.values, model.count, TUTTI_FLOAT32, 0, comm),
+          "sharing the first parameters");
+
+    /* The average over ranks of (size / batch) times a sum over rows is the mean over the batch, even if the
+     * ranks' shares differ by one. */
+    const float scale = (float)size / (float)settings->batch;
+    double losses = 0;
+    for (int step = 0, reported = 0, reported_steps = 0; step < settings->steps; step++) {
+        for (int r = 0; r < rows; r++) {
+            const uint64_t row =
+                (uint64_t)step * (uint64_t)settings->batch + (uint64_t)(share.begin + r);
+            const uint32_t place = text->train[random_at(settings->seed, row) % text->train_count];
+            contexts[r] = text->characters + place - CONTEXT;
+            nexts[r] = text->characters[place];
+        }
+        memset(gradient.values, 0, gradient.count * sizeof(float));
+        forward(&model, contexts, rows, &space);
+        losses += loss_sum(&model, nexts, rows, &space);
+        backward(&model, contexts, nexts, rows, scale, &space, &gradient);
+
+        const double started = now_s();
+        check(tutti_allreduce(gradient.values, gradient.values, gradient.count, TUTTI_FLOAT32,
+                              TUTTI_AVG, comm),
+              "averaging the gradients");
+        communication_s += now_s() - started;
+
+        const float done = (float)step / (float)settings->steps;
+        const float rate = settings->rate * (1 - 0.9f * done);
+        for (size_t i = 0; i < model.count; i++) {
+            velocity[i] = momentum * velocity[i] - rate * gradient.values[i];
+            model.values[i] += velocity[i];
+        }
+
+        const int steps_done = step + 1;
+        if (!quiet && now_s() - shown_s > 0.2) {
+            shown_s = now_s();
+            show_progress(settings, steps_done, shown_s - began);
+        }
+        if (steps_done < (int64_t)settings->steps * (reported + 1) / REPORTS || reported == REPORTS)
+            continue;
+        losses = all_sum(losses, comm) / settings->batch / (steps_done - reported_steps);
+        outcome->losses[reported++] = losses;
+        reported_steps = steps_done;
+        if (!quiet) report_steps(settings, steps_done, losses);
+        losses = 0;
+    }
+    outcome->seconds = now_s() - began;
+    outcome->communication_s = communication_s;
+    outcome->train_loss = evaluate(&model, text, text->train, text->train_count, &space, comm);
+    outcome->held_out_loss =
+        evaluate(&model, text, text->held_out, text->held_out_count, &space, comm);
+    outcome->model = model;
+
+    tutti_mem_free(gradient.values);
+    workspace_free(&space);
+    free(velocity);
+    free(contexts);
+    free(nexts);
+}
+
+/* ---------------------------------------------------------------------------------------- what comes out */
+
+static void report(const struct settings *settings, const struct outcome *outcome,
+                   struct tutti_comm *comm)
+{
+    const double share = outcome->communication_s / outcome->seconds;
+    double shares[3]; /* min, sum, max */
+    static const enum tutti_op ops[3] = {TUTTI_MIN, TUTTI_SUM, TUTTI_MAX};
+    for (int i = 0; i < 3; i++)
+        check(tutti_allreduce(&share, &shares[i], 1, TUTTI_FLOAT64, ops[i], comm),
+              "comparing times");
+    if (tutti_comm_rank(comm) != 0) return;
+    printf("%sfinal loss     %.4f on the text, %.4f on what was held out of it\n", over_progress(),
+           outcome->train_loss, outcome->held_out_loss);
+    printf("time           %.1f s, %.0f characters/s\n", outcome->seconds,
+           (double)settings->steps * settings->batch / outcome->seconds);
+    printf("communication  %.1f%% of it (over ranks: min %.1f%%, max %.1f%%), waiting for each "
+           "other included\n",
+           100 * shares[1] / tutti_comm_size(comm), 100 * shares[0], 100 * shares[2]);
+    fflush(stdout);
+}
+
+static double relative_difference(double a, double b)
+{
+    const double most = fmax(fabs(a), fabs(b));
+    return most > 0 ? fabs(a - b) / most : 0;
+}
+
+/* Trains once more, in this process alone, and compares. */
+static bool same_as_single(const struct settings *settings, const struct text *text,
+                           const struct outcome *many)
+{
+    struct tutti_comm_options alone = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_comm *comm;
+    struct outcome one = {.seconds = 0};
+    alone.rank = 0;
+    alone.size = 1;
+    check(tutti_comm_create(&alone, &comm), "a communicator of one rank");
+    train(settings, text, comm, true, &one);
+    check(tutti_comm_free(comm), "leaving");
+
+    double loss = relative_difference(one.train_loss, many->train_loss);
+    loss = fmax(loss, relative_difference(one.held_out_loss, many->held_out_loss));
+    for (int i = 0; i < REPORTS; i++)
+        loss = fmax(loss, relative_difference(one.losses[i], many->losses[i]));
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < one.model.count; i++) {
+        const double a = one.model.values[i], b = many->model.values[i];
+        difference += (a - b) * (a - b);
+        norm += a * a;
+    }
+    const double parameters = sqrt(difference / norm);
+    printf("one process    %.1f s; relative difference: loss %.1e, parameters %.1e\n", one.seconds,
+           loss, parameters);
+    tutti_mem_free(one.model.values);
+    return loss < 1e-4 && parameters < 1e-3;
+}
+
+static void print_sample(const struct model *model, const struct text *text, uint64_t seed)
+{
+    enum { LENGTH = 500 };
+    const float sharpness = 1.4f; /* above 1: likelier characters even more often */
+    unsigned char symbols[CONTEXT + LENGTH];
+    struct workspace space = workspace_create(model, 1);
+    memcpy(symbols, text->characters + text->held_out[0] - CONTEXT, CONTEXT);
+    printf("sample\n");
+    for (int i = 0; i < LENGTH; i++) {
+        const unsigned char *context = symbols + i;
+        forward(model, &context, 1, &space);
+        double sum = 0;
+        for (int s = 0; s < model->symbols; s++)
+            sum += space.outputs[s] = powf(space.outputs[s], sharpness);
+        double left = sum * random_unit(seed, (uint64_t)i);
+        int next = 0;
+        while (next < model->symbols - 1 && (left -= space.outputs[next]) > 0) next++;
+        symbols[CONTEXT + i] = (unsigned char)next;
+        putchar(text->symbols[next]);
+    }
+    putchar('\n');
+    workspace_free(&space);
+}
+
+/* ------------------------------------------------------------------------------------------------ options */
+
+static const char usage[] =
+    "usage: tutti-run -n N train_char [options]\n"
+    "  --text FILE      what to learn (default: licences from /usr/share/common-licenses)\n"
+    "  --steps N        (default 5000)\n"
+    "  --batch N        rows of a step, shared by all ranks (default 256)\n"
+    "  --hidden N       width of the hidden layer (default 256)\n"
+    "  --lr RATE        learning rate at the start (default 0.2)\n"
+    "  --seed N         (default 1)\n"
+    "  --check-single   train again in one process; exit with 1 if the result differs by more than "
+    "rounding\n"
+    "  --sample         let the model write something\n";
+
+static int wrong_use(void)
+{
+    fputs(usage, stderr);
+    return 2;
+}
+
+static bool parse_number(const char *text, double min, double max, double *number)
+{
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && *end == '\0' && *number >= min && *number <= max;
+}
+
+/* Returns -1 to go on, otherwise the exit code. */
+static int parse_options(int argument_count, char **arguments, struct settings *settings)
+{
+    static const struct option list[] = {
+        {"text", required_argument, NULL, 't'},   {"steps", required_argument, NULL, 's'},
+        {"batch", required_argument, NULL, 'b'},  {"hidden", required_argument, NULL, 'h'},
+        {"lr", required_argument, NULL, 'l'},     {"seed", required_argument, NULL, 'r'},
+        {"check-single", no_argument, NULL, 'c'}, {"sample", no_argument, NULL, 'p'},
+        {"help", no_argument, NULL, '?' + 256},   {NULL, 0, NULL, 0}};
+    double number = 0;
+    for (int option; (option = getopt_long(argument_count, arguments, "", list, NULL)) != -1;) {
+        bool good = true;
+        switch (option) {
+        case 't': settings->text_path = optarg; break;
+        case 's':
+            good = parse_number(optarg, 1, 1e9, &number);
+            settings->steps = (int)number;
+            break;
+        case 'b':
+            good = parse_number(optarg, 1, 1 << 16, &number);
+            settings->batch = (int)number;
+            break;
+        case 'h':
+            good = parse_number(optarg, 1, 1 << 13, &number);
+            settings->hidden = (int)number;
+            break;
+        case 'l':
+            good = parse_number(optarg, 0, 1e3, &number);
+            settings->rate = (float)number;
+            break;
+        case 'r':
+            good = parse_number(optarg, 0, 0x1p53, &number);
+            settings->seed = (uint64_t)number;
+            break;
+        case 'c': settings->check_single = true; break;
+        case 'p': settings->sample = true; break;
+        case '?' + 256: fputs(usage, stdout); return 0;
+        default: return wrong_use();
+        }
+        if (!good) {
+            fprintf(stderr, "train_char: this number makes no sense: %s\n", optarg);
+            return wrong_use();
+        }
+    }
+    return optind == argument_count ? -1 : wrong_use();
+}
+
+/* Without one we train alone. */
+static bool has_launcher(void)
+{
+    return getenv("TUTTI_RANK") || getenv("RANK") || getenv("OMPI_COMM_WORLD_RANK") ||
+           getenv("SLURM_PROCID");
+}
+
+int main(int argument_count, char **arguments)
+{
+    struct settings settings = {.steps = 5000, .batch = 256, .hidden = 256, .rate = 0.2f, .seed = 1};
+    const int code = parse_options(argument_count, arguments, &settings);
+    if (code >= 0) return code;
+
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_comm *comm;
+    if (!has_launcher()) {
+        options.rank = 0;
+        options.size = 1;
+    }
+    check(tutti_comm_create(&options, &comm), "meeting the other ranks");
+    my_rank = tutti_comm_rank(comm);
+
+    struct text text = {.length = 0};
+    struct outcome outcome = {.seconds = 0};
+    share_text(settings.text_path, &text, comm);
+    prepare_text(&text);
+    if (my_rank == 0) {
+        const size_t h = (size_t)settings.hidden, s = (size_t)text.symbol_count;
+        printf("text           %zu characters, %zu different ones; %zu are held out\n", text.length,
+               s, text.held_out_count);
+        printf("model          %d characters of context, %zu hidden, %zu parameters\n", CONTEXT, h,
+               s * EMBEDDING + INPUTS * h + h + h * s + s);
+        printf("ranks          %d, batch of %d\n", tutti_comm_size(comm), settings.batch);
+        printf("loss to beat   %.4f, by the frequency of characters alone\n", text.entropy);
+        fflush(stdout);
+    }
+    train(&settings, &text, comm, my_rank != 0, &outcome);
+    report(&settings, &outcome, comm);
+    check(tutti_comm_free(comm), "leaving");
+
+    bool good = true;
+    if (my_rank == 0 && settings.check_single) good = same_as_single(&settings, &text, &outcome);
+    if (my_rank == 0 && settings.sample) print_sample(&outcome.model, &text, settings.seed);
+    tutti_mem_free(outcome.model.values);
+    free_text(&text);
+    if (!good) give_up("check", "the ranks together did not compute what one process does");
+    return 0;
+}

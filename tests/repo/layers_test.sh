@@ -1,0 +1,112 @@
+#!/bin/bash
+# Includes point down.  Prints every include that the table below does not allow as FILE:LINE.
+# ctest: label=nosan
+set -euo pipefail
+cd "${TUTTI_ROOT:?}"
+
+# folder: the folders of src/ whose headers it may include.  Its own and those of include/ it always may.
+# All of src/ but base may also include base, all but base and os may include os; so may tools and bench.
+# Tests and fuzzers (X_test.c, X_fuzz.c) may look anywhere: nothing is built on them.
+table='
+include:
+src/base:
+src/os:        base
+src/plan:
+src/format:    plan topo
+src/topo:
+src/kernel:
+src/memory:
+src/transport: memory
+src/bootstrap:
+src/control:
+src/algo:      plan topo
+src/model:     plan topo
+src/tune:      algo model plan topo
+src/engine:    plan kernel memory transport
+src/p2p:       engine memory transport
+src/process:   control bootstrap transport engine topo memory
+src/comm:      plan format topo kernel memory transport bootstrap control algo model tune engine p2p process
+src/api:       comm plan
+tools:         plan format algo topo model
+bench:         kernel
+train:
+examples:
+'
+
+# Findings of one tree, the current folder.
+find_offences() {
+    local folder folders=() files
+    for folder in include src tools bench train examples; do
+        if [[ -d $folder ]]; then folders+=("$folder"); fi
+    done
+    files=$(find "${folders[@]}" -name '*.[ch]' -o -name '*.inc' | sort)
+    # shellcheck disable=SC2086 # a list of files without blanks
+    awk -v table="$table" '
+        BEGIN {
+            line_count = split(table, lines, "\n")
+            for (i = 1; i <= line_count; i++) {
+                word_count = split(lines[i], words, /[: ]+/)
+                if (word_count == 0 || words[1] == "") continue
+                folder = words[1]
+                known[folder] = 1
+                for (j = 2; j <= word_count; j++) if (words[j] != "") allowed[folder, words[j]] = 1
+                if (folder ~ /^(src\/|(tools|bench)$)/ && folder != "src/base") {
+                    allowed[folder, "base"] = 1
+                    if (folder != "src/os") allowed[folder, "os"] = 1
+                }
+            }
+        }
+        function offence(why) { print FILENAME ":" FNR ": " why; found = 1 }
+        FNR == 1 {
+            split(FILENAME, parts, "/")
+            folder = parts[1] == "src" ? "src/" parts[2] : parts[1]
+            if (!(folder in known)) offence("the table of layers does not know " folder "/")
+        }
+        FILENAME ~ /_(test|fuzz)\.c$/ { next }
+        /^[ \t]*#[ \t]*include[ \t]*["<]/ {
+            target = $0
+            sub(/^[^"<]*["<]/, "", target)
+            sub(/[">].*$/, "", target)
+            quoted = $0 ~ /include[ \t]*"/
+            if (target ~ /(^|\/)\.\.?(\/|$)/) { offence("\"" target "\" is not written from the root of src/"); next }
+            if (target !~ /\//) next                     # the system, or the same folder
+            other = target
+            sub(/\/.*/, "", other)
+            if (other == "tutti" || folder == "src/" other || (folder, other) in allowed) next
+            if (("src/" other) in known) offence(folder " may not include \"" target "\"")
+            else if (quoted) offence("\"" target "\": no such folder in src/")
+        }
+        END { exit found }' $files </dev/null
+}
+
+# The test can fail: a small tree with one offence of each sort, and as many lines that are fine.
+self_test() {
+    local tree expected
+    tree=$(mktemp -d)
+    mkdir -p "$tree"/{include/tutti,src/{base,os,plan,engine,surprise},tools,examples}
+    cd "$tree"
+    printf '#include "plan/plan.h"\n#include <stdio.h>\n' >src/base/a.c
+    printf '#include "base/a.h"\n#include "plan/plan.h"\n' >src/os/a.c
+    printf '#include "os/a.h"\n#  include "engine/a.h"\n#include "../base/a.h"\n' >src/plan/a.c
+    printf '#include "engine/a.h"\n' >src/plan/a_test.c
+    printf '#include "plan/plan.h"\n#include "tutti/tutti.h"\n#include "nowhere/a.h"\n' >src/engine/a.h
+    printf '\n' >src/surprise/a.c
+    printf '#include "plan/plan.h"\n#include "engine/a.h"\n#include <sys/mman.h>\n' >tools/a.c
+    printf '#include "tutti/tutti.h"\n#include "base/a.h"\n' >examples/a.c
+    expected='examples/a.c:2 src/base/a.c:1 src/engine/a.h:3 src/os/a.c:2 src/plan/a.c:2 src/plan/a.c:3'
+    expected+=' src/surprise/a.c:1 tools/a.c:2'
+    local offences
+    offences=$(find_offences || true)
+    # shellcheck disable=SC2001
+    offences=$(sed 's/^\([^:]*:[0-9]*\):.*/\1/' <<<"$offences" | sort | tr '\n' ' ')
+    cd - >/dev/null
+    rm -rf "$tree"
+    if [[ $offences != "$expected " ]]; then
+        echo "this test does not work: it found $offences"
+        echo "                        instead of $expected"
+        return 1
+    fi
+}
+
+self_test
+find_offences

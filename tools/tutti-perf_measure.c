@@ -1,0 +1,267 @@
+#include "tutti-perf_measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tutti-perf_buffer.h"
+
+enum {
+    SETS_MAX = 512,
+    ITERATIONS_MIN = 5,
+    ITERATIONS_MAX = 2000,
+    WARMUP_MIN = 4,
+    WARMUP_SECONDS_MAX = 2
+};
+static const size_t pool_bytes = (size_t)256 << 20; /* per rank, for rotation; beyond every cache */
+
+/* One case under way. */
+struct run {
+    struct perf_rank *rank;
+    const struct perf_case *c;
+    struct buffers buffers;
+    struct tutti_call_options call_options;
+    struct measurement *m;
+};
+
+static enum tutti_status call_once(struct run *run, int iteration)
+{
+    const struct perf_options *const options = run->rank->options;
+    const struct buffer_set *const set = &run->buffers.sets[iteration % run->buffers.set_count];
+    const struct call call = {set->send,     set->recv,  run->c->count,
+                              run->c->dtype, run->c->op, run->c->root};
+    if (!options->started)
+        return options->operation->run(&call, &run->call_options, run->rank->comm);
+    struct tutti_request *request = NULL;
+    TRY(options->operation->start(&call, &run->call_options, run->rank->comm, &request));
+    return tutti_wait(&request);
+}
+
+/* ------------------------------------------------------------------------------------------------ buffers */
+
+/* As many sets as bring the pool's memory through the cache, when a set does not fit into L2 (auto). */
+static int set_count_for(const struct perf_options *options, size_t bytes, bool in_place)
+{
+    const size_t set_bytes = bytes * (in_place ? 1 : 2);
+    const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    const size_t l2_bytes = l2 > 0 ? (size_t)l2 : (size_t)1 << 20;
+    if (options->rotate == ROTATE_NEVER) return 1;
+    if (options->rotate == ROTATE_AUTO && set_bytes <= l2_bytes) return 1;
+    if (set_bytes > pool_bytes) return 1;
+    const size_t sets = set_bytes ? (pool_bytes + set_bytes - 1) / set_bytes : SETS_MAX;
+    return sets < 2 ? 2 : sets > SETS_MAX ? SETS_MAX : (int)sets;
+}
+
+static enum tutti_status init_buffers(struct run *run)
+{
+    const struct perf_rank *const rank = run->rank;
+    const struct operation *const operation = rank->options->operation;
+    const struct shape shape = {rank->rank_count, rank->rank, run->c->root, run->c->count};
+    const size_t element_bytes = tutti_dtype_size(run->c->dtype);
+    const size_t bytes =
+        operation_blocks(operation, rank->rank_count) * run->c->count * element_bytes;
+    return buffers_init(&run->buffers, operation, &shape, element_bytes, run->c->in_place,
+                        rank->options->mapped,
+                        set_count_for(rank->options, bytes, run->c->in_place));
+}
+
+static struct pattern pattern_for(const struct run *run, uint64_t salt)
+{
+    return (struct pattern){run->c->dtype, run->rank->options->operation->reduces, run->c->op,
+                            run->rank->rank_count, salt};
+}
+
+/* ------------------------------------------------------------------------------------------------- checks */
+
+static void judge(struct run *run, int set, const struct pattern *pattern)
+{
+    const struct perf_rank *const rank = run->rank;
+    char text[160];
+    const size_t wrong = buffers_check(&run->buffers, set, pattern, text, sizeof text);
+    if (wrong && !run->m->wrong_here) {
+        const struct perf_case *const c = run->c;
+        fprintf(stderr,
+                "tutti-perf: rank %d: %s %s %s of %zu, %s place, root %d, algorithm %s: %s\n",
+                rank->rank, rank->options->operation->name, tutti_dtype_name(c->dtype),
+                tutti_op_name(c->op), c->count, c->in_place ? "in" : "out of", c->root,
+                c->algorithm ? c->algorithm : "(chosen)", text);
+    }
+    run->m->wrong_here += (int64_t)wrong;
+}
+
+/* A barrier is right when nobody leaves before the last one has entered. One rank enters late. */
+static enum tutti_status check_barrier(struct run *run, int iteration)
+{
+    struct perf_rank *const rank = run->rank;
+    if (iteration % rank->rank_count == rank->rank)
+        nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    double entered_last = perf_seconds();
+    TRY(call_once(run, iteration));
+    const double left = perf_seconds();
+    TRY(perf_sync_max(rank, &entered_last, 1));
+    if (rank->one_clock && left < entered_last) {
+        fprintf(stderr,
+                "tutti-perf: rank %d left a barrier %.1f us before the last rank entered it\n",
+                rank->rank, (entered_last - left) * 1e6);
+        run->m->wrong_here++;
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_before(struct run *run)
+{
+    const bool barrier = !operation_blocks(run->rank->options->operation, 1);
+    for (int i = 0; i < run->rank->options->check_iterations; i++) {
+        if (barrier) {
+            TRY(check_barrier(run, i));
+            continue;
+        }
+        const int set = i % run->buffers.set_count;
+        const struct pattern pattern = pattern_for(run, (uint64_t)i + 1);
+        buffers_fill(&run->buffers, set, &pattern);
+        TRY(call_once(run, set));
+        judge(run, set, &pattern);
+    }
+    return TUTTI_OK;
+}
+
+/* Whether a named algorithm can do this at all: only a call can tell. */
+static enum tutti_status probe(struct run *run)
+{
+    run->m->supported = true;
+    if (!run->c->algorithm) return TUTTI_OK;
+    const enum tutti_status status = call_once(run, 0);
+    run->m->supported = status != TUTTI_INVALID_ALGORITHM;
+    return run->m->supported ? status : TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- timing */
+
+static enum tutti_status warm_up(struct run *run, double *estimate)
+{
+    const struct perf_options *const options = run->rank->options;
+    const int sets = run->buffers.set_count;
+    const bool fixed = options->warmup >= 0;
+    const int wanted = fixed ? options->warmup : sets > WARMUP_MIN ? sets : WARMUP_MIN;
+    const bool estimates = !options->iterations;
+    *estimate = 1e9;
+    TRY(perf_sync_barrier(run->rank));
+    const double started = perf_seconds();
+    int32_t more = wanted > 0 || estimates;
+    for (int i = 0; more; i++) {
+        double seconds = perf_seconds();
+        TRY(call_once(run, i));
+        seconds = perf_seconds() - seconds;
+        if (estimates) TRY(perf_sync_max(run->rank, &seconds, 1));
+        if (seconds < *estimate) *estimate = seconds;
+        more = i + 1 < wanted && (fixed || perf_seconds() - started < WARMUP_SECONDS_MAX);
+        if (!fixed) TRY(perf_sync_from_first(run->rank, &more));
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status choose_iterations(struct run *run, double estimate, int32_t *iterations)
+{
+    const struct perf_options *const options = run->rank->options;
+    const double fit = options->time_seconds / (estimate + 1e-9);
+    *iterations = fit < ITERATIONS_MIN   ? ITERATIONS_MIN
+                  : fit > ITERATIONS_MAX ? ITERATIONS_MAX
+                                         : (int32_t)fit;
+    if (options->iterations) *iterations = options->iterations;
+    return perf_sync_from_first(run->rank, iterations);
+}
+
+/* Seconds of every iteration of this rank; stops early, on all ranks, when the estimate was far off. */
+static enum tutti_status time_barriered(struct run *run, double *seconds, int32_t *iterations)
+{
+    const struct perf_options *const options = run->rank->options;
+    const double stop = perf_seconds() + 4 * options->time_seconds + 1;
+    for (int32_t i = 0; i < *iterations; i++) {
+        TRY(perf_sync_barrier(run->rank));
+        const double start = perf_seconds();
+        TRY(call_once(run, i));
+        seconds[i] = perf_seconds() - start;
+        if (options->iterations || i % 16 != 15) continue;
+        int32_t go_on = perf_seconds() < stop;
+        TRY(perf_sync_from_first(run->rank, &go_on));
+        if (!go_on) *iterations = i + 1;
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status time_loop(struct run *run, int iterations)
+{
+    TRY(perf_sync_barrier(run->rank));
+    const double start = perf_seconds();
+    for (int i = 0; i < iterations; i++) TRY(call_once(run, i));
+    run->m->loop = (perf_seconds() - start) / iterations;
+    return perf_sync_max(run->rank, &run->m->loop, 1);
+}
+
+static int compare_seconds(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static enum tutti_status summarise(struct run *run, double *seconds, int iterations)
+{
+    TRY(perf_sync_max(run->rank, seconds, (size_t)iterations));
+    qsort(seconds, (size_t)iterations, sizeof *seconds, compare_seconds);
+    run->m->iterations = iterations;
+    run->m->min = seconds[0];
+    run->m->p50 = seconds[iterations / 2];
+    run->m->p99 = seconds[(int)((int64_t)iterations * 99 / 100)];
+    run->m->max = seconds[iterations - 1];
+    return TUTTI_OK;
+}
+
+static enum tutti_status time_call(struct run *run)
+{
+    const struct pattern pattern = pattern_for(run, 0);
+    double estimate;
+    int32_t iterations;
+    for (int set = 0; set < run->buffers.set_count; set++)
+        buffers_fill_for_timing(&run->buffers, set, &pattern);
+    TRY(warm_up(run, &estimate));
+    TRY(choose_iterations(run, estimate, &iterations));
+    double *const seconds = calloc((size_t)iterations, sizeof *seconds);
+    if (!seconds) return TUTTI_NO_MEMORY;
+    enum tutti_status status = time_barriered(run, seconds, &iterations);
+    if (status == TUTTI_OK && run->m->checked && !run->c->in_place)
+        judge(run, (iterations - 1) % run->buffers.set_count, &pattern);
+    if (status == TUTTI_OK) status = summarise(run, seconds, iterations);
+    if (status == TUTTI_OK) status = time_loop(run, iterations);
+    free(seconds);
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------------------- a case */
+
+static enum tutti_status measure_with_buffers(struct run *run)
+{
+    const struct pattern pattern = pattern_for(run, 0);
+    buffers_fill_for_timing(&run->buffers, 0, &pattern);
+    TRY(probe(run));
+    if (!run->m->supported) return TUTTI_OK;
+    TRY(check_before(run));
+    TRY(time_call(run));
+    run->m->wrong = run->m->wrong_here;
+    return perf_sync_sum(run->rank, &run->m->wrong);
+}
+
+enum tutti_status perf_measure(struct perf_rank *rank, const struct perf_case *perf_case,
+                               struct measurement *measurement)
+{
+    struct run run = {
+        .rank = rank, .c = perf_case, .m = measurement, .call_options = TUTTI_CALL_OPTIONS_INIT};
+    *measurement = (struct measurement){.checked = rank->options->check_iterations > 0};
+    run.call_options.algorithm = perf_case->algorithm;
+    run.call_options.deterministic = rank->options->deterministic;
+    TRY(init_buffers(&run));
+    const enum tutti_status status = measure_with_buffers(&run);
+    /* after a failure peers may still be reading mapped memory; it goes with the process */
+    if (status == TUTTI_OK || !run.buffers.mapped) buffers_release(&run.buffers);
+    return status;
+}

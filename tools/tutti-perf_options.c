@@ -1,0 +1,415 @@
+#include "tutti-perf_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: tutti-perf OP [options]\n"
+    "OP: allreduce reduce broadcast gather scatter allgather reduce_scatter alltoall barrier\n"
+    "\n"
+    "sizes (bytes of the larger buffer of a rank; suffixes K M G)\n"
+    "  -b, --minbytes MIN      first size (8)\n"
+    "  -e, --maxbytes MAX      last size (64M)\n"
+    "  -f, --stepfactor F      size step as a factor (4)\n"
+    "  -i, --stepbytes BYTES   size step as an increment\n"
+    "      --sizes 8,64K,1M    these sizes instead\n"
+    "      --counts 1,3,7      these counts of elements instead, or besides --sizes\n"
+    "what is called\n"
+    "  -d, --datatype D        float32 float64 bfloat16 int32 int64, a list, or all (float32)\n"
+    "  -o, --op O              sum prod min max avg, a list, or all (sum)\n"
+    "  -r, --root R            root rank, or all (0)\n"
+    "      --algo A            algorithm by name, or a list (Tutti chooses)\n"
+    "      --place P           out, in (place), or both (both; with --format peers out,\n"
+    "                          and in for broadcast, as the peers have it)\n"
+    "      --mapped            buffers from tutti_mem_alloc\n"
+    "      --started           the _start form and tutti_wait\n"
+    "      --deterministic     ask for results independent of size and offset\n"
+    "how it is measured\n"
+    "  -n, --iters N           timed iterations (what fits into --time, 5 to 2000)\n"
+    "  -w, --warmup_iters N    iterations before that (each buffer once, at least 4)\n"
+    "  -c, --check N           iterations with every element checked, 0: none (1)\n"
+    "      --time SEC          per size and way of timing (0.2)\n"
+    "      --rotate WHEN       other buffers each iteration: never, auto, always\n"
+    "                          (never; auto with --format peers)\n"
+    "      --timeout SEC       deadline of every call (120)\n"
+    "ranks (without a launcher; under one, its ranks are used)\n"
+    "      --ranks N           start N ranks as processes (one per core, at least 2)\n"
+    "  -t, --threads N         N ranks as threads of one process;\n"
+    "                          with --ranks: that many threads in each process\n"
+    "      --pin               rank r on core r modulo cores\n"
+    "output\n"
+    "      --format F          table, json, csv or peers (table)\n"
+    "      --label NAME        first column of --format peers (tutti)\n"
+    "  -h, --help              this\n"
+    "  -V, --version           version\n";
+
+static int complain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("tutti-perf: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputs(" (see tutti-perf --help)\n", stderr);
+    va_end(arguments);
+    return EXIT_USAGE;
+}
+
+/* ------------------------------------------------------------------------------------------------ numbers */
+
+static bool parse_bytes(const char *text, size_t *bytes)
+{
+    char *end;
+    errno = 0;
+    if (*text < '0' || *text > '9') return false;
+    const unsigned long long value = strtoull(text, &end, 10);
+    unsigned shift = 0;
+    switch (*end) {
+    case 'k':
+    case 'K': shift = 10; break;
+    case 'm':
+    case 'M': shift = 20; break;
+    case 'g':
+    case 'G': shift = 30; break;
+    }
+    if (shift) end++;
+    if (errno || *end || value > (SIZE_MAX >> 1) >> shift) return false;
+    *bytes = (size_t)value << shift;
+    return true;
+}
+
+static bool parse_int(const char *text, int min, int max, int *number)
+{
+    char *end;
+    errno = 0;
+    const long value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < min || value > max) return false;
+    *number = (int)value;
+    return true;
+}
+
+static bool parse_real(const char *text, double min, double max, double *number)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value >= min && value <= max)) return false;
+    *number = value;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------- lists */
+
+/* Calls item for every comma separated part of text; false when one of them does not like it. */
+static bool each_item(const char *text, bool (*item)(struct perf_options *options, const char *part),
+                      struct perf_options *options)
+{
+    char *const copy = strdup(text);
+    if (!copy) return false;
+    bool fine = *text != '\0';
+    char *rest = copy;
+    for (char *part; fine && (part = strsep(&rest, ","));) fine = *part && item(options, part);
+    free(copy);
+    return fine;
+}
+
+static bool add_length(struct perf_options *options, bool is_count, size_t value)
+{
+    if (options->length_count == PERF_LENGTHS_MAX) return false;
+    options->lengths[options->length_count++] = (struct perf_length){is_count, value};
+    return true;
+}
+
+static bool add_size(struct perf_options *options, const char *part)
+{
+    size_t bytes;
+    return parse_bytes(part, &bytes) && add_length(options, false, bytes);
+}
+
+static bool add_count(struct perf_options *options, const char *part)
+{
+    size_t count;
+    return parse_bytes(part, &count) && add_length(options, true, count);
+}
+
+/* What nccl-tests and C programmers call them, too. */
+static const struct {
+    const char *name;
+    enum tutti_dtype dtype;
+} dtype_aliases[] = {{"float", TUTTI_FLOAT32},
+                     {"double", TUTTI_FLOAT64},
+                     {"bf16", TUTTI_BFLOAT16},
+                     {"int", TUTTI_INT32}};
+
+static bool add_dtype(struct perf_options *options, const char *part)
+{
+    const bool every = !strcmp(part, "all");
+    bool known = every;
+    for (int d = 0; tutti_dtype_size((enum tutti_dtype)d); d++)
+        if (every || !strcmp(part, tutti_dtype_name((enum tutti_dtype)d))) {
+            options->dtypes |= 1u << d;
+            known = true;
+        }
+    for (size_t i = 0; i < sizeof dtype_aliases / sizeof *dtype_aliases; i++)
+        if (!strcmp(part, dtype_aliases[i].name)) {
+            options->dtypes |= 1u << dtype_aliases[i].dtype;
+            known = true;
+        }
+    return known;
+}
+
+static bool add_op(struct perf_options *options, const char *part)
+{
+    const bool every = !strcmp(part, "all");
+    bool known = every;
+    for (int o = TUTTI_SUM; o <= TUTTI_AVG; o++)
+        if (every || !strcmp(part, tutti_op_name((enum tutti_op)o))) {
+            options->ops |= 1u << o;
+            known = true;
+        }
+    return known;
+}
+
+static bool add_algorithm(struct perf_options *options, const char *part)
+{
+    if (options->algorithm_count == PERF_ALGORITHMS_MAX) return false;
+    char *const name = strdup(part);
+    if (!name) return false;
+    options->algorithms[options->algorithm_count++] = name;
+    return true;
+}
+
+static bool parse_word(const char *text, const char *const *words, int *index)
+{
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(text, words[i])) {
+            *index = i;
+            return true;
+        }
+    return false;
+}
+
+/* --------------------------------------------------------------------------------------------------- sizes */
+
+struct sweep {
+    size_t min, max, step;
+    double factor;
+};
+
+static int add_sweep(struct perf_options *options, const struct sweep *sweep)
+{
+    if (sweep->min > sweep->max) return complain("-b is larger than -e");
+    for (double size = (double)sweep->min; size <= (double)sweep->max;) {
+        if (!add_length(options, false, (size_t)size))
+            return complain("more than %d sizes", PERF_LENGTHS_MAX);
+        const double next = sweep->step ? size + (double)sweep->step : size * sweep->factor;
+        size = next > size ? next : size + 1; /* 0 times a factor goes on at 1 */
+    }
+    return EXIT_OK;
+}
+
+/* -------------------------------------------------------------------------------------------- command line */
+
+enum {
+    LONG_SIZES = 256,
+    LONG_COUNTS,
+    LONG_ALGO,
+    LONG_PLACE,
+    LONG_MAPPED,
+    LONG_STARTED,
+    LONG_DETERMINISTIC,
+    LONG_TIME,
+    LONG_ROTATE,
+    LONG_TIMEOUT,
+    LONG_RANKS,
+    LONG_PIN,
+    LONG_FORMAT,
+    LONG_LABEL
+};
+
+static const struct option long_options[] = {
+    {"minbytes", required_argument, NULL, 'b'},
+    {"maxbytes", required_argument, NULL, 'e'},
+    {"stepfactor", required_argument, NULL, 'f'},
+    {"stepbytes", required_argument, NULL, 'i'},
+    {"sizes", required_argument, NULL, LONG_SIZES},
+    {"counts", required_argument, NULL, LONG_COUNTS},
+    {"datatype", required_argument, NULL, 'd'},
+    {"op", required_argument, NULL, 'o'},
+    {"root", required_argument, NULL, 'r'},
+    {"algo", required_argument, NULL, LONG_ALGO},
+    {"place", required_argument, NULL, LONG_PLACE},
+    {"mapped", no_argument, NULL, LONG_MAPPED},
+    {"started", no_argument, NULL, LONG_STARTED},
+    {"deterministic", no_argument, NULL, LONG_DETERMINISTIC},
+    {"iters", required_argument, NULL, 'n'},
+    {"warmup_iters", required_argument, NULL, 'w'},
+    {"check", required_argument, NULL, 'c'},
+    {"time", required_argument, NULL, LONG_TIME},
+    {"rotate", required_argument, NULL, LONG_ROTATE},
+    {"timeout", required_argument, NULL, LONG_TIMEOUT},
+    {"ranks", required_argument, NULL, LONG_RANKS},
+    {"threads", required_argument, NULL, 't'},
+    {"pin", no_argument, NULL, LONG_PIN},
+    {"format", required_argument, NULL, LONG_FORMAT},
+    {"label", required_argument, NULL, LONG_LABEL},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {0},
+};
+
+/* What has no place in struct perf_options: it is resolved once everything has been read. */
+struct given {
+    struct sweep sweep;
+    bool max, factor;
+    int threads; /* 0: not given */
+    int rotate;  /* -1: not given */
+    int place;   /* index into the words; -1: not given */
+};
+
+static bool parse_root(const char *text, int *root)
+{
+    if (!strcmp(text, "all")) {
+        *root = ROOT_ALL;
+        return true;
+    }
+    return parse_int(text, ROOT_ALL, PERF_RANKS_MAX - 1, root);
+}
+
+static bool take_option(struct perf_options *options, struct given *given, int letter,
+                        const char *text)
+{
+    static const char *const formats[] = {"table", "json", "csv", "peers", NULL};
+    static const char *const rotations[] = {"never", "auto", "always", NULL};
+    static const char *const places[] = {"out", "in", "both", NULL};
+    enum { ITERATIONS_MAX = 10 * 1000 * 1000 };
+    int index;
+    switch (letter) {
+    case 'b': return parse_bytes(text, &given->sweep.min);
+    case 'e': given->max = true; return parse_bytes(text, &given->sweep.max);
+    case 'f': given->factor = true; return parse_real(text, 1.0001, 1e9, &given->sweep.factor);
+    case 'i': return parse_bytes(text, &given->sweep.step) && given->sweep.step > 0;
+    case LONG_SIZES: return each_item(text, add_size, options);
+    case LONG_COUNTS: return each_item(text, add_count, options);
+    case 'd': return each_item(text, add_dtype, options);
+    case 'o': return each_item(text, add_op, options);
+    case 'r': return parse_root(text, &options->root);
+    case LONG_ALGO: return each_item(text, add_algorithm, options);
+    case LONG_PLACE: return parse_word(text, places, &given->place);
+    case LONG_MAPPED: options->mapped = true; return true;
+    case LONG_STARTED: options->started = true; return true;
+    case LONG_DETERMINISTIC: options->deterministic = true; return true;
+    case 'n': return parse_int(text, 1, ITERATIONS_MAX, &options->iterations);
+    case 'w': return parse_int(text, 0, ITERATIONS_MAX, &options->warmup);
+    case 'c': return parse_int(text, 0, ITERATIONS_MAX, &options->check_iterations);
+    case LONG_TIME: return parse_real(text, 0, 3600, &options->time_seconds);
+    case LONG_ROTATE: return parse_word(text, rotations, &given->rotate);
+    case LONG_TIMEOUT: return parse_real(text, 0.001, 1e6, &options->timeout_seconds);
+    case LONG_RANKS: return parse_int(text, 1, PERF_RANKS_MAX, &options->ranks);
+    case 't': return parse_int(text, 1, PERF_RANKS_MAX, &given->threads);
+    case LONG_PIN: options->pin = true; return true;
+    case LONG_LABEL: options->label = text; return *text && !strpbrk(text, " \t\n");
+    case LONG_FORMAT:
+        if (!parse_word(text, formats, &index)) return false;
+        options->format = (enum perf_format)index;
+        return true;
+    }
+    return false;
+}
+
+static const char *name_of(int letter)
+{
+    for (const struct option *o = long_options; o->name; o++)
+        if (o->val == letter) return o->name;
+    return "?";
+}
+
+static int default_ranks(void)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 2 ? 2 : cores > PERF_RANKS_MAX ? PERF_RANKS_MAX : (int)cores;
+}
+
+static int resolve_ranks(struct perf_options *options, int threads)
+{
+    options->launched = getenv("RANK") || getenv("TUTTI_RANK");
+    if (options->launched && (options->ranks || threads))
+        return complain(
+            "--ranks and --threads are for use without a launcher, but RANK or TUTTI_RANK is set");
+    if (options->launched) return EXIT_OK;
+    if (!options->ranks) options->ranks = threads ? threads : default_ranks();
+    options->threads_per_process = threads ? threads : 1;
+    if (options->ranks % options->threads_per_process)
+        return complain("%d ranks cannot be spread evenly over processes of %d threads",
+                        options->ranks, threads);
+    if (options->root >= options->ranks)
+        return complain("root %d is not one of %d ranks", options->root, options->ranks);
+    return EXIT_OK;
+}
+
+static int resolve(struct perf_options *options, struct given *given)
+{
+    const bool peers = options->format == FORMAT_PEERS;
+    const bool barrier = !operation_blocks(options->operation, 1);
+    if (given->factor && given->sweep.step) return complain("-f and -i exclude each other");
+    if (!options->dtypes) options->dtypes = 1u << TUTTI_FLOAT32;
+    if (!options->ops) options->ops = 1u << TUTTI_SUM;
+    const bool broadcast = !strcmp(options->operation->name, "broadcast");
+    if (given->place >= 0)
+        options->place = (enum perf_place)(given->place + 1);
+    else if (peers)
+        options->place = broadcast
+                             ? PLACE_IN
+                             : PLACE_OUT; /* a peer's broadcast has one buffer, even at the root */
+    else
+        options->place = PLACE_BOTH;
+    options->rotate =
+        given->rotate < 0 ? (peers ? ROTATE_AUTO : ROTATE_NEVER) : (enum perf_rotate)given->rotate;
+    if (barrier) {
+        options->place = PLACE_OUT;
+        options->dtypes = 1u << TUTTI_FLOAT32;
+        options->length_count = 0;
+        (void)add_length(options, true, 0);
+    } else if (!options->length_count) {
+        if (!given->max && given->sweep.min > given->sweep.max) given->sweep.max = given->sweep.min;
+        const int result = add_sweep(options, &given->sweep);
+        if (result != EXIT_OK) return result;
+    }
+    return resolve_ranks(options, given->threads);
+}
+
+int perf_options_parse(struct perf_options *options, int argc, char **argv)
+{
+    struct given given = {.sweep = {8, (size_t)64 << 20, 0, 4}, .rotate = -1, .place = -1};
+    *options = (struct perf_options){.warmup = -1,
+                                     .check_iterations = 1,
+                                     .time_seconds = 0.2,
+                                     .timeout_seconds = 120,
+                                     .label = "tutti"};
+    opterr = 0;
+    for (int letter;
+         (letter = getopt_long(argc, argv, ":b:e:f:i:d:o:r:n:w:c:t:hV", long_options, NULL)) != -1;) {
+        if (letter == 'h') return fputs(usage, stdout), -1;
+        if (letter == 'V')
+            return printf("tutti-perf %d.%d.%d\n", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+                          TUTTI_VERSION_PATCH),
+                   -1;
+        if (letter == '?') return complain("unknown option %s", argv[optind - 1]);
+        if (letter == ':') return complain("option %s needs a value", argv[optind - 1]);
+        if (!take_option(options, &given, letter, optarg))
+            return complain("--%s cannot be '%s'", name_of(letter), optarg);
+    }
+    if (optind + 1 != argc) return complain("exactly one operation is expected");
+    options->operation = operation_find(argv[optind]);
+    if (!options->operation) return complain("no operation is called '%s'", argv[optind]);
+    return resolve(options, &given);
+}
+
+void perf_options_release(struct perf_options *options)
+{
+    for (int i = 0; i < options->algorithm_count; i++) free(options->algorithms[i]);
+    options->algorithm_count = 0;
+}

@@ -1,0 +1,64 @@
+/* tutti-perf_options.h - the command line of tutti-perf. */
+#ifndef TUTTI_PERF_OPTIONS_H
+#define TUTTI_PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tutti-perf_operation.h"
+#include "tutti/tutti.h"
+
+enum perf_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV, FORMAT_PEERS };
+enum perf_rotate { ROTATE_NEVER, ROTATE_AUTO, ROTATE_ALWAYS };
+enum perf_place { PLACE_OUT = 1, PLACE_IN = 2, PLACE_BOTH = PLACE_OUT | PLACE_IN };
+
+enum {
+    EXIT_OK = 0,
+    EXIT_WRONG = 1, /* wrong results or errors */
+    EXIT_USAGE = 2,
+    PERF_LENGTHS_MAX = 256,
+    PERF_ALGORITHMS_MAX = 64,
+    PERF_RANKS_MAX = 1024,
+    ROOT_ALL = -1
+};
+
+/* How long one call is: a size of the larger buffer, or the count argument itself. */
+struct perf_length {
+    bool is_count;
+    size_t value; /* bytes or elements */
+};
+
+struct perf_options {
+    const struct operation *operation;
+    int length_count;
+    struct perf_length lengths[PERF_LENGTHS_MAX];
+    unsigned dtypes; /* bit d: enum tutti_dtype d */
+    unsigned ops;
+    int root;            /* or ROOT_ALL */
+    int algorithm_count; /* 0: Tutti chooses */
+    char *algorithms[PERF_ALGORITHMS_MAX];
+    int iterations; /* 0: what fits into time_seconds */
+    int warmup;     /* -1: every set of buffers once, at least 4, at most 2 s */
+    int check_iterations;
+    double time_seconds; /* per size and way of timing */
+    double timeout_seconds;
+    enum perf_place place;
+    enum perf_rotate rotate;
+    enum perf_format format;
+    const char *label; /* first column of FORMAT_PEERS */
+    bool mapped;
+    bool started;
+    bool deterministic;
+    bool pin;
+    bool launched;           /* a launcher started this process as one rank */
+    int ranks;               /* else: ranks to start here, */
+    int threads_per_process; /* this many in each process */
+};
+
+/* EXIT_OK, or EXIT_USAGE after a message on stderr; -1 when help or the version was asked for and printed. */
+int perf_options_parse(struct perf_options *options, int argc, char **argv);
+void perf_options_release(struct perf_options *options);
+
+#endif

@@ -1,0 +1,49 @@
+/* tutti-perf_rank.h - one rank of a measurement, and how its ranks agree on things.
+ *
+ * What is measured runs on one communicator, the harness itself on another one, so that neither disturbs the
+ * other's sequence of operations. The second communicator's id travels over the first.
+ */
+#ifndef TUTTI_PERF_RANK_H
+#define TUTTI_PERF_RANK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti-perf_options.h"
+#include "tutti/tutti.h"
+
+/* For functions that return a status and have nothing to undo. */
+#define TRY(call)                                      \
+    do {                                               \
+        const enum tutti_status try_status = (call);   \
+        if (try_status != TUTTI_OK) return try_status; \
+    } while (0)
+
+struct perf_rank {
+    const struct perf_options *options;
+    int rank;
+    int rank_count;
+    bool one_clock;             /* all ranks read the same clock: they were started here */
+    struct tutti_comm *comm;    /* under measurement */
+    struct tutti_comm *control; /* the harness's own */
+};
+
+/* Joins both communicators: ranks started here meet by id, launched ones (id NULL) by their environment.
+ * Blocks until all ranks have arrived or --timeout. On failure the rank still wants perf_rank_release. */
+enum tutti_status perf_rank_init(struct perf_rank *rank, const struct perf_options *options,
+                                 const struct tutti_id *id, int number);
+/* Ends both communicators on all ranks; no call of another rank waits for this one any longer. */
+void perf_rank_abort(struct perf_rank *rank, const char *reason);
+void perf_rank_release(struct perf_rank *rank);
+
+/* All of these block, as the collectives they are, until --timeout. */
+enum tutti_status perf_sync_barrier(struct perf_rank *rank);
+enum tutti_status perf_sync_max(struct perf_rank *rank, double *values, size_t count); /* in place */
+enum tutti_status perf_sync_sum(struct perf_rank *rank, int64_t *value);
+enum tutti_status perf_sync_from_first(struct perf_rank *rank,
+                                       int32_t *value); /* rank 0's, everywhere */
+
+double perf_seconds(void); /* monotonic */
+
+#endif

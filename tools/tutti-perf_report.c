@@ -1,0 +1,249 @@
+#include "tutti-perf_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static size_t size_of(const struct report *report, const struct perf_case *c)
+{
+    return operation_blocks(report->options->operation, report->rank_count) * c->count *
+           tutti_dtype_size(c->dtype);
+}
+
+static double gigabytes_per_second(size_t bytes, double seconds)
+{
+    return seconds > 0 ? (double)bytes / seconds / 1e9 : 0;
+}
+
+static double bus_factor(const struct report *report)
+{
+    return report->options->operation->bus_factor(report->rank_count);
+}
+
+/* What a column that means nothing for this operation shows. */
+static const char *op_name(const struct report *report, const struct perf_case *c)
+{
+    return report->options->operation->reduces ? tutti_op_name(c->op) : "none";
+}
+
+static int root_number(const struct report *report, const struct perf_case *c)
+{
+    return report->options->operation->rooted ? c->root : -1;
+}
+
+/* -------------------------------------------------------------------------------------------------- table */
+
+static void table_half(const char *title)
+{
+    printf(" | %10s %8s %8s %7s %10s %10s", title, "algbw", "busbw", "#wrong", "p50", "p99");
+}
+
+static void table_units(void)
+{
+    printf(" | %10s %8s %8s %7s %10s %10s", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)");
+}
+
+static void table_start(const struct report *report)
+{
+    const struct perf_options *const o = report->options;
+    printf("# tutti-perf %s: %d ranks (", o->operation->name, report->rank_count);
+    if (o->launched)
+        printf("from a launcher");
+    else if (o->threads_per_process == 1)
+        printf("processes");
+    else
+        printf("threads, %d in a process", o->threads_per_process);
+    printf("%s), %ld cores here\n", o->pin ? ", pinned" : "", sysconf(_SC_NPROCESSORS_ONLN));
+    printf("# %s memory, %s calls%s; time: back to back; p50, p99: one at a time after a barrier\n",
+           o->mapped ? "mapped" : "private", o->started ? "started" : "blocking",
+           o->deterministic ? ", deterministic" : "");
+    printf("#%11s %12s %9s %6s %5s", "size", "count", "type", "redop", "root");
+    if (o->place & PLACE_OUT) table_half("time");
+    if (o->place & PLACE_IN) table_half("in place");
+    printf("\n#%11s %12s %9s %6s %5s", "(B)", "(elements)", "", "", "");
+    if (o->place & PLACE_OUT) table_units();
+    if (o->place & PLACE_IN) table_units();
+    printf("\n");
+}
+
+static void table_measurement(const struct report *report, const struct report_row *row,
+                              const struct measurement *m)
+{
+    if (!m->supported) {
+        printf(" | %10s %8s %8s %7s %10s %10s", "-", "-", "-", "N/A", "-", "-");
+        return;
+    }
+    const double algbw = gigabytes_per_second(size_of(report, row->c), m->loop);
+    printf(" | %10.2f %8.3f %8.3f ", m->loop * 1e6, algbw, algbw * bus_factor(report));
+    if (m->checked)
+        printf("%7" PRId64, m->wrong);
+    else
+        printf("%7s", "N/A");
+    printf(" %10.2f %10.2f", m->p50 * 1e6, m->p99 * 1e6);
+}
+
+static void table_row(struct report *report, const struct report_row *row)
+{
+    const struct perf_case *const c = row->c;
+    if (c->algorithm && c->algorithm != report->algorithm) printf("# algorithm %s\n", c->algorithm);
+    report->algorithm = c->algorithm;
+    printf("%12zu %12zu %9s %6s %5d", size_of(report, c), c->count, tutti_dtype_name(c->dtype),
+           op_name(report, c), root_number(report, c));
+    if (row->out) table_measurement(report, row, row->out);
+    if (row->in) table_measurement(report, row, row->in);
+    printf("\n");
+}
+
+static void table_end(const struct report *report)
+{
+    if (report->options->check_iterations)
+        printf("# Wrong elements    : %" PRId64 " %s\n", report->wrong,
+               report->wrong ? "FAILED" : "OK");
+    if (report->busbw_count)
+        printf("# Avg bus bandwidth : %.4f\n", report->busbw_sum / report->busbw_count);
+}
+
+/* ----------------------------------------------------------------------------------------- formats by line */
+
+static void csv_start(void)
+{
+    puts("op,ranks,algorithm,size,count,dtype,redop,root,in_place,iterations,time_us,min_us,p50_us,"
+         "p99_us,max_us,"
+         "algbw,busbw,wrong");
+}
+
+static void csv_line(const struct report *report, const struct perf_case *c,
+                     const struct measurement *m, bool in)
+{
+    const size_t size = size_of(report, c);
+    const double algbw = gigabytes_per_second(size, m->loop);
+    printf("%s,%d,%s,%zu,%zu,%s,%s,%d,%d,%d,%.3f,%.3f,%.3f,%.3f,%.3f,%.4f,%.4f,",
+           report->options->operation->name, report->rank_count, c->algorithm ? c->algorithm : "",
+           size, c->count, tutti_dtype_name(c->dtype), op_name(report, c), root_number(report, c),
+           in, m->iterations, m->loop * 1e6, m->min * 1e6, m->p50 * 1e6, m->p99 * 1e6, m->max * 1e6,
+           algbw, algbw * bus_factor(report));
+    if (m->checked) printf("%" PRId64, m->wrong);
+    printf("\n");
+}
+
+static void json_string(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') putchar('\\');
+        if ((unsigned char)*text < 0x20)
+            printf("\\u%04x", (unsigned)*text);
+        else
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static void json_start(const struct report *report)
+{
+    const struct perf_options *const o = report->options;
+    printf("{\"op\": \"%s\", \"ranks\": %d, \"memory\": \"%s\", \"started\": %s, "
+           "\"deterministic\": %s, "
+           "\"results\": [",
+           o->operation->name, report->rank_count, o->mapped ? "mapped" : "private",
+           o->started ? "true" : "false", o->deterministic ? "true" : "false");
+}
+
+static void json_line(const struct report *report, const struct perf_case *c,
+                      const struct measurement *m, bool in)
+{
+    const size_t size = size_of(report, c);
+    const double algbw = gigabytes_per_second(size, m->loop);
+    printf("%s\n  {\"algorithm\": ", report->row_count ? "," : "");
+    if (c->algorithm)
+        json_string(c->algorithm);
+    else
+        printf("null");
+    printf(", \"size\": %zu, \"count\": %zu, \"dtype\": \"%s\", \"redop\": \"%s\", \"root\": %d, "
+           "\"in_place\": %s, "
+           "\"iterations\": %d, ",
+           size, c->count, tutti_dtype_name(c->dtype), op_name(report, c), root_number(report, c),
+           in ? "true" : "false", m->iterations);
+    printf("\"time_us\": %.3f, \"min_us\": %.3f, \"p50_us\": %.3f, \"p99_us\": %.3f, \"max_us\": "
+           "%.3f, "
+           "\"algbw\": %.4f, \"busbw\": %.4f, \"wrong\": ",
+           m->loop * 1e6, m->min * 1e6, m->p50 * 1e6, m->p99 * 1e6, m->max * 1e6, algbw,
+           algbw * bus_factor(report));
+    if (m->checked)
+        printf("%" PRId64 "}", m->wrong);
+    else
+        printf("null}");
+}
+
+static void peers_start(void)
+{
+    printf("%-14s %-16s %3s %2s %11s %6s %11s %11s %11s %11s %8s %8s %5s\n", "#lib", "op", "n", "ip",
+           "bytes", "iters", "min_us", "med_us", "max_us", "loop_us", "algbw", "busbw", "check");
+}
+
+static void peers_line(const struct report *report, const struct perf_case *c,
+                       const struct measurement *m, bool in)
+{
+    const size_t size = size_of(report, c);
+    const double algbw = gigabytes_per_second(size, m->p50);
+    printf("%-14s %-16s %3d %2s %11zu %6d %11.2f %11.2f %11.2f %11.2f %8.3f %8.3f %5s\n",
+           report->options->label, report->options->operation->name, report->rank_count,
+           in ? "y" : "n", size, m->iterations, m->min * 1e6, m->p50 * 1e6, m->max * 1e6,
+           m->loop * 1e6, algbw, algbw * bus_factor(report),
+           !m->checked ? "-"
+           : m->wrong  ? "BAD"
+                       : "ok");
+}
+
+static void line(struct report *report, const struct perf_case *c, const struct measurement *m,
+                 bool in)
+{
+    if (!m || !m->supported) return;
+    switch (report->options->format) {
+    case FORMAT_TABLE: return;
+    case FORMAT_JSON: json_line(report, c, m, in); break;
+    case FORMAT_CSV: csv_line(report, c, m, in); break;
+    case FORMAT_PEERS: peers_line(report, c, m, in); break;
+    }
+    report->row_count++;
+}
+
+/* ------------------------------------------------------------------------------------------------- report */
+
+void report_start(struct report *report, const struct perf_options *options, int rank_count)
+{
+    *report = (struct report){.options = options, .rank_count = rank_count};
+    switch (options->format) {
+    case FORMAT_TABLE: table_start(report); break;
+    case FORMAT_JSON: json_start(report); break;
+    case FORMAT_CSV: csv_start(); break;
+    case FORMAT_PEERS: peers_start(); break;
+    }
+    fflush(stdout);
+}
+
+static void summarise(struct report *report, const struct perf_case *c, const struct measurement *m)
+{
+    if (!m || !m->supported) return;
+    report->wrong += m->wrong;
+    report->busbw_sum += gigabytes_per_second(size_of(report, c), m->loop) * bus_factor(report);
+    report->busbw_count++;
+}
+
+void report_add(struct report *report, const struct report_row *row)
+{
+    summarise(report, row->c, row->out);
+    summarise(report, row->c, row->in);
+    if (report->options->format == FORMAT_TABLE) table_row(report, row);
+    line(report, row->c, row->out, false);
+    line(report, row->c, row->in, true);
+    fflush(stdout);
+}
+
+void report_end(struct report *report)
+{
+    if (report->options->format == FORMAT_TABLE) table_end(report);
+    if (report->options->format == FORMAT_JSON) puts("\n]}");
+    fflush(stdout);
+}

@@ -1,0 +1,34 @@
+/* tutti-perf_report.h - prints measurements: a table like that of nccl-tests, JSON, CSV, or the columns that
+ * bench/peers uses. Only rank 0 calls it. Every line is flushed, for who watches.
+ *
+ * algbw is size / time and busbw is algbw times the operation's factor. The time is the loop time; in the
+ * columns of bench/peers it is the median of the barriered iterations, as there.
+ */
+#ifndef TUTTI_PERF_REPORT_H
+#define TUTTI_PERF_REPORT_H
+
+#include "tutti-perf_measure.h"
+#include "tutti-perf_options.h"
+
+struct report {
+    const struct perf_options *options;
+    int rank_count;
+    int row_count;
+    const char *algorithm; /* of the last rows, for headings */
+    int64_t wrong;
+    double busbw_sum; /* of busbw_count measurements */
+    int busbw_count;
+};
+
+/* The two measurements of a row, out of and in place; NULL for what was not measured. */
+struct report_row {
+    const struct perf_case *c; /* in_place means nothing */
+    const struct measurement *out;
+    const struct measurement *in;
+};
+
+void report_start(struct report *report, const struct perf_options *options, int rank_count);
+void report_add(struct report *report, const struct report_row *row);
+void report_end(struct report *report);
+
+#endif

@@ -1,0 +1,191 @@
+#include "tutti-plan_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "tutti-plan - looks at the plans of collectives\n"
+    "\n"
+    "  tutti-plan list [--collective COLLECTIVE] [--markdown]\n"
+    "      all algorithms\n"
+    "  tutti-plan show COLLECTIVE ALGORITHM --ranks N [--root R] [--radix K] [--in-place]\n"
+    "  tutti-plan show FILE\n"
+    "      a plan as text\n"
+    "  tutti-plan verify COLLECTIVE ALGORITHM --ranks N|A-B [--root R] [--radix K]\n"
+    "  tutti-plan verify --all [--collective COLLECTIVE] [--ranks N|A-B] [--radix K]\n"
+    "  tutti-plan verify FILE [--in-place]\n"
+    "      proves that plans are right: every root, separate buffers and in place\n"
+    "  tutti-plan draw COLLECTIVE ALGORITHM --ranks N [--root R] [--radix K]\n"
+    "  tutti-plan draw FILE\n"
+    "          [--values 2,4,6/1,2,3/4,8,12] [--ports P] [--title TITLE] [-o FILE]\n"
+    "      a plan as a picture (SVG): rounds in which a lane sends P messages (1; 0: any\n"
+    "      number), and sums of each rank's values where given\n"
+    "\n"
+    "FILE is a plan as text, - is standard input. Exit status: 0; 1 something is wrong; 2 usage.\n";
+
+enum exit_code usage_error(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("tutti-plan: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputs(" (see tutti-plan --help)\n", stderr);
+    va_end(arguments);
+    return EXIT_USAGE;
+}
+
+/* A number from 0 to max and what follows it. */
+static bool read_number(const char *text, long max, int *number, const char **rest)
+{
+    char *end;
+    if (*text < '0' || *text > '9') return false; /* no signs, no blanks */
+    errno = 0;
+    const long value = strtol(text, &end, 10);
+    if (errno != 0 || value > max) return false;
+    *number = (int)value;
+    *rest = end;
+    return true;
+}
+
+static bool read_whole_number(const char *text, long max, int *number)
+{
+    const char *rest;
+    return read_number(text, max, number, &rest) && *rest == '\0';
+}
+
+/* "8" or "1-33" */
+static bool read_ranks(const char *text, struct options *options)
+{
+    const char *rest;
+    if (!read_number(text, PLAN_RANKS_MAX, &options->ranks_min, &rest)) return false;
+    options->ranks_max = options->ranks_min;
+    if (*rest == '-' && !read_whole_number(rest + 1, PLAN_RANKS_MAX, &options->ranks_max))
+        return false;
+    return (*rest == '\0' || *rest == '-') && options->ranks_min >= 1 &&
+           options->ranks_max >= options->ranks_min;
+}
+
+static enum exit_code read_collective(const char *name, enum collective *collective)
+{
+    *collective = collective_from_name(name);
+    if (*collective != COLLECTIVE_COUNT) return EXIT_FINE;
+    return usage_error("no collective is called %s", name);
+}
+
+static enum exit_code read_algorithm(const char *name, struct options *options)
+{
+    options->algorithm = algo_find(options->collective, name);
+    if (options->algorithm != NULL) return EXIT_FINE;
+    return usage_error("%s has no algorithm %s; `tutti-plan list --collective %s` shows them",
+                       collective_name(options->collective), name,
+                       collective_name(options->collective));
+}
+
+static enum exit_code read_option(int letter, struct options *options)
+{
+    int number;
+    switch (letter) {
+    case 'c': return read_collective(optarg, &options->collective);
+    case 'n':
+        if (read_ranks(optarg, options)) return EXIT_FINE;
+        return usage_error("--ranks %s is neither N nor A-B with 1 <= A <= B <= %d", optarg,
+                           PLAN_RANKS_MAX);
+    case 'r':
+        if (read_whole_number(optarg, PLAN_RANKS_MAX - 1, &options->root)) return EXIT_FINE;
+        return usage_error("--root %s is not a rank", optarg);
+    case 'k':
+        if (!read_whole_number(optarg, PLAN_RANKS_MAX, &number) || number < 2)
+            return usage_error("--radix %s is not a number from 2 on", optarg);
+        options->radix = (unsigned)number;
+        return EXIT_FINE;
+    case 'p':
+        if (!read_whole_number(optarg, PLAN_RANKS_MAX, &number))
+            return usage_error("--ports %s is not a number", optarg);
+        options->ports = (unsigned)number;
+        return EXIT_FINE;
+    case 'i': options->in_place = true; return EXIT_FINE;
+    case 'a': options->all = true; return EXIT_FINE;
+    case 'm': options->markdown = true; return EXIT_FINE;
+    case 'v': options->values = optarg; return EXIT_FINE;
+    case 't': options->title = optarg; return EXIT_FINE;
+    case 'o': options->output = optarg; return EXIT_FINE;
+    default: return usage_error("the command line cannot be read"); /* getopt said why */
+    }
+}
+
+/* What stands after the command: COLLECTIVE ALGORITHM, or FILE. */
+static enum exit_code read_subject(int count, char **words, struct options *options)
+{
+    if (count > 2) return usage_error("what is %s?", words[2]);
+    if (count == 1) options->file = words[0];
+    if (count != 2) return EXIT_FINE;
+    const enum exit_code code = read_collective(words[0], &options->collective);
+    return code != EXIT_FINE ? code : read_algorithm(words[1], options);
+}
+
+static enum exit_code check_subject(const struct options *options)
+{
+    const bool list = strcmp(options->command, "list") == 0;
+    const bool verify = strcmp(options->command, "verify") == 0;
+    if (!list && !verify && strcmp(options->command, "show") != 0 &&
+        strcmp(options->command, "draw") != 0)
+        return usage_error("no command is called %s", options->command);
+    if (list || options->all) {
+        if (options->file != NULL || options->algorithm != NULL || (options->all && !verify))
+            return usage_error("%s takes no further words here", options->command);
+        return EXIT_FINE;
+    }
+    if (options->file != NULL) {
+        if (options->ranks_min > 0 || options->root != ALL_ROOTS || options->radix > 0)
+            return usage_error("the ranks of a plan in a file are as they are");
+        return EXIT_FINE;
+    }
+    if (options->algorithm == NULL) return usage_error("%s what?", options->command);
+    if (options->ranks_min == 0) return usage_error("how many ranks? (--ranks)");
+    if (!verify && options->ranks_min != options->ranks_max)
+        return usage_error("%s takes one number of ranks", options->command);
+    if (options->root != ALL_ROOTS && options->root >= options->ranks_min)
+        return usage_error("root %d is not one of %d ranks", options->root, options->ranks_min);
+    if (options->root > 0 && !collective_is_rooted(options->collective))
+        return usage_error("%s has no root", collective_name(options->collective));
+    if (options->ranks_min == options->ranks_max &&
+        !algo_supports(options->algorithm, options->ranks_min))
+        return usage_error("%s %s cannot do %d ranks", collective_name(options->collective),
+                           options->algorithm->name, options->ranks_min);
+    return EXIT_FINE;
+}
+
+enum exit_code options_parse(int argc, char **argv, struct options *options)
+{
+    static const struct option long_options[] = {{"collective", required_argument, NULL, 'c'},
+                                                 {"ranks", required_argument, NULL, 'n'},
+                                                 {"root", required_argument, NULL, 'r'},
+                                                 {"radix", required_argument, NULL, 'k'},
+                                                 {"ports", required_argument, NULL, 'p'},
+                                                 {"in-place", no_argument, NULL, 'i'},
+                                                 {"all", no_argument, NULL, 'a'},
+                                                 {"markdown", no_argument, NULL, 'm'},
+                                                 {"values", required_argument, NULL, 'v'},
+                                                 {"title", required_argument, NULL, 't'},
+                                                 {"output", required_argument, NULL, 'o'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {NULL, 0, NULL, 0}};
+    *options = (struct options){.collective = COLLECTIVE_COUNT, .root = ALL_ROOTS, .ports = 1};
+    for (int letter; (letter = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1;) {
+        if (letter == 'h') {
+            fputs(help, stdout);
+            options->command = NULL;
+            return EXIT_FINE;
+        }
+        const enum exit_code code = read_option(letter, options);
+        if (code != EXIT_FINE) return code;
+    }
+    if (optind == argc) return usage_error("no command");
+    options->command = argv[optind++];
+    const enum exit_code code = read_subject(argc - optind, argv + optind, options);
+    return code != EXIT_FINE ? code : check_subject(options);
+}

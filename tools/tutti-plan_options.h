@@ -1,0 +1,32 @@
+/* tutti-plan_options.h - the command line of tutti-plan. */
+#ifndef TUTTI_TOOLS_PLAN_OPTIONS_H
+#define TUTTI_TOOLS_PLAN_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "algo/algo.h"
+#include "base/collective.h"
+
+enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
+
+enum { ALL_ROOTS = -1 };
+
+struct options {
+    const char *command;
+    enum collective collective; /* COLLECTIVE_COUNT when not said */
+    const struct algorithm *algorithm; /* NULL when not said */
+    const char *file;                  /* to read, "-" for standard input; or NULL */
+    int ranks_min, ranks_max;          /* 0 when not said */
+    int root;                          /* or ALL_ROOTS when not said */
+    unsigned radix, ports;
+    bool in_place, all, markdown;
+    const char *values, *title, *output; /* or NULL */
+};
+
+/* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and
+ * given); EXIT_USAGE: what is wrong has been said on stderr. */
+enum exit_code options_parse(int argc, char **argv, struct options *options);
+/* Says what is wrong with the command line; returns EXIT_USAGE. */
+enum exit_code usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
