@@ -22,7 +22,8 @@ struct place {
     size_t bytes; /* of one buffer */
     unsigned repeats;
 };
-static const struct place places[] = {{"L1", 4 << 10, 4000}, {"L2", 96 << 10, 200}, {"DRAM", 48 << 20, 1}};
+static const struct place places[] = {
+    {"L1", 4 << 10, 4000}, {"L2", 96 << 10, 200}, {"DRAM", 48 << 20, 1}};
 enum { PLACES = sizeof(places) / sizeof(places[0]) };
 
 struct job {
@@ -100,7 +101,8 @@ struct variant {
     unsigned divisor;
 };
 
-static void print_variant(enum kernel_level level, const char *dtype, const char *op, struct variant variant)
+static void print_variant(enum kernel_level level, const char *dtype, const char *op,
+                          struct variant variant)
 {
     static const size_t element_bytes[] = {
         [TUTTI_FLOAT32] = 4, [TUTTI_FLOAT64] = 8, [TUTTI_BFLOAT16] = 2, [TUTTI_INT32] = 4, [TUTTI_INT64] = 8};
@@ -145,13 +147,15 @@ static void print_level(enum kernel_level level)
     for (size_t i = 0; i < sizeof(source_counts) / sizeof(source_counts[0]); i++)
         for (int form = 0; form < 4; form++)
             print_variant(level, "float32", "sum",
-                          (struct variant){TUTTI_FLOAT32, TUTTI_SUM, source_counts[i], form >> 1, form & 1, 0});
+                          (struct variant){TUTTI_FLOAT32, TUTTI_SUM, source_counts[i], form >> 1,
+                                           form & 1, 0});
     static const char *const dtypes[] = {"float32", "float64", "bfloat16", "int32", "int64"};
     static const char *const ops[] = {"sum", "prod", "min", "max", "avg"};
     for (unsigned dtype = 0; dtype < 5; dtype++)
         for (unsigned op = 0; op < 5; op++)
             print_variant(level, dtypes[dtype], ops[op],
-                          (struct variant){(enum tutti_dtype)dtype, (enum tutti_op)op, 2, 0, 0, op == 4 ? 3 : 0});
+                          (struct variant){(enum tutti_dtype)dtype, (enum tutti_op)op, 2, 0, 0,
+                                           op == 4 ? 3 : 0});
 }
 
 int main(int argc, char **argv)
@@ -162,7 +166,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < BUFFERS; i++) {
         buffers[i] = aligned_alloc(4096, bytes_max + 4096);
         if (buffers[i] == NULL) {
-            fprintf(stderr, "kernel_bench: no memory for %d buffers of %zu bytes\n", BUFFERS, bytes_max);
+            fprintf(stderr, "kernel_bench: no memory for %d buffers of %zu bytes\n", BUFFERS,
+                    bytes_max);
             return 1;
         }
         /* As any of the dtypes an ordinary number, and so are products: denormals would be slow. */
@@ -184,6 +189,7 @@ int main(int argc, char **argv)
         print_level((enum kernel_level)level);
         done++;
     }
-    if (done == 0) fprintf(stderr, "kernel_bench: no such level here; use scalar, avx2 or avx512\n");
+    if (done == 0)
+        fprintf(stderr, "kernel_bench: no such level here; use scalar, avx2 or avx512\n");
     return done == 0;
 }

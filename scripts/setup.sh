@@ -83,9 +83,9 @@ setup_build() {
     local preset=$1 compiler=$2 log=$3 target=$4 folder=build/$1
     shift 4
     if [[ $preset == release ]]; then folder=build; fi
-    # A folder that another compiler has built is configured anew.
+    # Another compiler's folder is configured anew: CMake would do so itself, but forget the preset's options.
     if [[ -f $folder/CMakeCache.txt ]] &&
-        ! grep -q "^CMAKE_C_COMPILER:[A-Z]*=\(.*/\)\?$compiler\$" "$folder/CMakeCache.txt"; then
+        ! grep -qxE "CMAKE_C_COMPILER:[A-Z]+=($compiler|$(command -v "$compiler"))" "$folder/CMakeCache.txt"; then
         rm -rf "$folder/CMakeCache.txt" "$folder/CMakeFiles"
     fi
     if [[ -t 1 ]]; then

@@ -297,12 +297,14 @@ static struct piece *next_piece(const struct model *m, const struct lane *p, uin
     return &link->pieces[link->taken[p->rank] % CAPACITY_MAX][p->read];
 }
 
-/* Chunks of input and output, both pieces; barriers have one location a rank behind all others instead. */
+/* Chunks of input and output, both pieces; behind all others, one location for each beginning of a run, which
+ * the ends of barriers read. */
 static int application_accesses(const struct model *m, const struct process *p,
                                 struct access *accesses)
 {
     const struct plan_shape *shape = &m->plan->shape;
-    const int begun = m->location_count - m->rank_count;
+    const int begun =
+        m->location_count - m->rank_count * (m->options->run_count - (int)p->run);
     const bool begins = !p->running;
     int count = 0;
     if (begins) accesses[count++] = (struct access){begun + p->rank, true};
@@ -847,7 +849,7 @@ static bool set_up(struct model *m)
 {
     uint64_t event_count = 64;
     for (int rank = 0; rank < m->rank_count; rank++) lay_out_rank(m, rank);
-    m->location_count += m->rank_count; /* "has begun" */
+    m->location_count += m->rank_count * m->options->run_count; /* "has begun" */
     if (!add_processes(m)) return false;
     for (int lane = 0; lane < m->lane_count; lane++)
         for (uint32_t i = 0; i < m->lanes[lane].step_count; i++) {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tutti/tutti.h"
+
 static const char help[] =
     "tutti-plan - looks at the plans of collectives\n"
     "\n"
@@ -173,11 +175,16 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"title", required_argument, NULL, 't'},
                                                  {"output", required_argument, NULL, 'o'},
                                                  {"help", no_argument, NULL, 'h'},
+                                                 {"version", no_argument, NULL, 'V'},
                                                  {NULL, 0, NULL, 0}};
     *options = (struct options){.collective = COLLECTIVE_COUNT, .root = ALL_ROOTS, .ports = 1};
-    for (int letter; (letter = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1;) {
-        if (letter == 'h') {
-            fputs(help, stdout);
+    for (int letter; (letter = getopt_long(argc, argv, "o:hV", long_options, NULL)) != -1;) {
+        if (letter == 'h' || letter == 'V') {
+            if (letter == 'h')
+                fputs(help, stdout);
+            else
+                printf("tutti-plan %d.%d.%d\n", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+                       TUTTI_VERSION_PATCH);
             options->command = NULL;
             return EXIT_FINE;
         }

@@ -13,7 +13,7 @@ enum { ALL_ROOTS = -1 };
 
 struct options {
     const char *command;
-    enum collective collective; /* COLLECTIVE_COUNT when not said */
+    enum collective collective;        /* COLLECTIVE_COUNT when not said */
     const struct algorithm *algorithm; /* NULL when not said */
     const char *file;                  /* to read, "-" for standard input; or NULL */
     int ranks_min, ranks_max;          /* 0 when not said */

@@ -12,7 +12,7 @@
 #include "algo/embed.h"
 #include "plan/verify.h"
 
-/* ------------------------------------------------------------------------------------------- helpers */
+/* -------------------------------------------------------------------------------------- helpers */
 
 static const struct algorithm *find(enum collective collective, const char *name)
 {
@@ -26,8 +26,8 @@ static struct plan *make(const struct algorithm *algorithm, const struct algo_pa
     struct plan *plan;
     const char *message;
     if (algo_plan(algorithm, params, &plan, &message) != TUTTI_OK)
-        fail_msg("%s/%s, %d ranks, root %d: %s", collective_name(algorithm->collective), algorithm->name,
-                 params->rank_count, params->root, message);
+        fail_msg("%s/%s, %d ranks, root %d: %s", collective_name(algorithm->collective),
+                 algorithm->name, params->rank_count, params->root, message);
     return plan;
 }
 
@@ -37,9 +37,11 @@ static struct plan *make_named(enum collective collective, const char *name, int
     return make(find(collective, name), &params);
 }
 
-static struct rank_plan *make_rank(enum collective collective, const char *name, int rank_count, int rank)
+static struct rank_plan *make_rank(enum collective collective, const char *name, int rank_count,
+                                   int rank)
 {
-    const struct algo_params params = {.collective = collective, .rank_count = rank_count};
+    const struct algo_params params = {
+        .collective = collective, .rank_count = rank_count, .in_place = true};
     struct rank_plan *plan;
     const char *message;
     if (algo_rank_plan(find(collective, name), &params, rank, &plan, &message) != TUTTI_OK)
@@ -47,7 +49,8 @@ static struct rank_plan *make_rank(enum collective collective, const char *name,
     return plan;
 }
 
-static struct verify_report prove(const struct plan *plan, const struct verify_options *options, const char *what)
+static struct verify_report prove(const struct plan *plan, const struct verify_options *options,
+                                  const char *what)
 {
     struct verify_report report;
     if (plan_verify(plan, options, &report) != VERIFY_PROVEN)
@@ -105,7 +108,7 @@ static int rank_count_max(void)
     return is_long != NULL && strcmp(is_long, "1") == 0 ? 33 : 17;
 }
 
-/* ------------------------------------------------------------------------------------------- the list */
+/* ------------------------------------------------------------------------------------- the list */
 
 static void names_are_unique_for_each_collective(void **state)
 {
@@ -137,7 +140,8 @@ static void every_collective_has_two_algorithms_for_any_rank_count(void **state)
         for (int rank_count = 1; rank_count <= 40; rank_count++) {
             int supported = 0;
             for (int i = 0; i < algo_count; i++)
-                supported += (int)algo_list[i].collective == c && algo_supports(&algo_list[i], rank_count);
+                supported +=
+                    (int)algo_list[i].collective == c && algo_supports(&algo_list[i], rank_count);
             assert_true(supported >= 2);
         }
 }
@@ -176,17 +180,30 @@ static void impossible_demands_are_refused(void **state)
         {COLLECTIVE_ALLGATHER, "ring", {.collective = COLLECTIVE_ALLGATHER, .rank_count = 0}, 0},
         {COLLECTIVE_ALLGATHER, "ring", {.collective = COLLECTIVE_ALLGATHER, .rank_count = 4}, 4},
         {COLLECTIVE_ALLGATHER, "ring", {.collective = COLLECTIVE_ALLGATHER, .rank_count = 4}, -1},
-        {COLLECTIVE_ALLGATHER, "ring", {.collective = COLLECTIVE_ALLGATHER, .rank_count = 4, .root = 1}, 0},
-        {COLLECTIVE_BROADCAST, "tree", {.collective = COLLECTIVE_BROADCAST, .rank_count = 4, .root = 4}, 0},
-        {COLLECTIVE_BROADCAST, "tree", {.collective = COLLECTIVE_BROADCAST, .rank_count = 4, .root = -1}, 0},
-        {COLLECTIVE_REDUCE, "twoshot", {.collective = COLLECTIVE_REDUCE, .rank_count = 4, .root = 9}, 0},
+        {COLLECTIVE_ALLGATHER,
+         "ring",
+         {.collective = COLLECTIVE_ALLGATHER, .rank_count = 4, .root = 1},
+         0},
+        {COLLECTIVE_BROADCAST,
+         "tree",
+         {.collective = COLLECTIVE_BROADCAST, .rank_count = 4, .root = 4},
+         0},
+        {COLLECTIVE_BROADCAST,
+         "tree",
+         {.collective = COLLECTIVE_BROADCAST, .rank_count = 4, .root = -1},
+         0},
+        {COLLECTIVE_REDUCE,
+         "twoshot",
+         {.collective = COLLECTIVE_REDUCE, .rank_count = 4, .root = 9},
+         0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct algorithm *algorithm = find(cases[i].collective, cases[i].name);
         struct rank_plan *rank_plan;
         const char *message = "";
-        assert_int_not_equal(algo_rank_plan(algorithm, &cases[i].params, cases[i].rank, &rank_plan, &message),
-                             TUTTI_OK);
+        assert_int_not_equal(
+            algo_rank_plan(algorithm, &cases[i].params, cases[i].rank, &rank_plan, &message),
+            TUTTI_OK);
         assert_null(rank_plan);
         assert_true(strlen(message) > 0);
         if (cases[i].rank != 0) continue;
@@ -196,7 +213,7 @@ static void impossible_demands_are_refused(void **state)
     }
 }
 
-/* --------------------------------------------------------------------------------------------- proofs */
+/* --------------------------------------------------------------------------------------- proofs */
 
 /* What verification showed of an algorithm, over all its plans. */
 struct evidence {
@@ -209,17 +226,20 @@ static void prove_both_ways(const struct algorithm *algorithm, struct algo_param
     for (int in_place = 0; in_place < 2; in_place++) {
         params.in_place = in_place;
         struct plan *plan = make(algorithm, &params);
-        const struct verify_options options = {.in_place = in_place,
-                                               .associative_tree_uniform = algorithm->deterministic};
+        const struct verify_options options = {
+            .in_place = in_place, .associative_tree_uniform = algorithm->deterministic};
         char what[64];
-        snprintf(what, sizeof what, "%s/%s radix %u", collective_name(algorithm->collective), algorithm->name,
-                 params.radix);
+        snprintf(what, sizeof what, "%s/%s radix %u", collective_name(algorithm->collective),
+                 algorithm->name, params.radix);
         const struct verify_report report = prove(plan, &options, what);
-        if (!algorithm->needs_commutative && collective_reduces(algorithm->collective) && !report.rank_ordered)
-            fail_msg("%s, %d ranks, root %d: not in rank order", what, params.rank_count, params.root);
+        if (!algorithm->needs_commutative && collective_reduces(algorithm->collective) &&
+            !report.rank_ordered)
+            fail_msg("%s, %d ranks, root %d: not in rank order", what, params.rank_count,
+                     params.root);
         evidence->rank_ordered &= report.rank_ordered;
         if (collective_reduces(algorithm->collective) && !algorithm->deterministic) {
-            const struct verify_options uniform = {.in_place = in_place, .associative_tree_uniform = true};
+            const struct verify_options uniform = {.in_place = in_place,
+                                                   .associative_tree_uniform = true};
             struct verify_report ignored;
             evidence->one_tree &= plan_verify(plan, &uniform, &ignored) == VERIFY_PROVEN;
         }
@@ -231,10 +251,12 @@ static void prove_both_ways(const struct algorithm *algorithm, struct algo_param
 static void prove_all(const struct algorithm *algorithm, int rank_count, struct evidence *evidence)
 {
     static const unsigned radixes[] = {0, 3, 5};
-    const bool is_tree = strcmp(algorithm->name, "tree") == 0 || strcmp(algorithm->name, "gather_broadcast") == 0;
+    const bool is_tree =
+        strcmp(algorithm->name, "tree") == 0 || strcmp(algorithm->name, "gather_broadcast") == 0;
     const int roots[] = {0, 1, rank_count / 2, rank_count - 1};
     for (int r = 0; r < 4; r++) {
-        if (r > 0 && (roots[r] <= roots[r - 1] || !collective_is_rooted(algorithm->collective))) continue;
+        const bool is_new = r == 0 || (roots[r] > roots[r - 1] && roots[r] < rank_count);
+        if (!is_new || (r > 0 && !collective_is_rooted(algorithm->collective))) continue;
         for (int k = 0; k < (is_tree ? 3 : 1); k++)
             prove_both_ways(algorithm,
                             (struct algo_params){.collective = algorithm->collective,
@@ -245,7 +267,8 @@ static void prove_all(const struct algorithm *algorithm, int rank_count, struct 
     }
 }
 
-/* And flags are set only where they are needed: an algorithm that could do more is not kept from it. */
+/* And flags are set only where they are needed: an algorithm that could do more is not kept from
+ * it. */
 static void every_algorithm_is_proven_for_every_rank_count(void **state)
 {
     (void)state;
@@ -264,13 +287,15 @@ static void every_algorithm_is_proven_for_some_large_rank_counts(void **state)
 {
     (void)state;
     static const int rank_counts[] = {64, 100, 128};
-    struct evidence evidence;
+    struct evidence evidence = {true, true};
     for (int i = 0; i < algo_count; i++)
         for (size_t k = 0; k < sizeof rank_counts / sizeof *rank_counts; k++) {
-            const struct algo_params params = {.collective = algo_list[i].collective,
-                                               .rank_count = rank_counts[k],
-                                               .root = collective_is_rooted(algo_list[i].collective) ? 63 : 0};
-            if (algo_supports(&algo_list[i], rank_counts[k])) prove_both_ways(&algo_list[i], params, &evidence);
+            const struct algo_params params = {
+                .collective = algo_list[i].collective,
+                .rank_count = rank_counts[k],
+                .root = collective_is_rooted(algo_list[i].collective) ? 63 : 0};
+            if (algo_supports(&algo_list[i], rank_counts[k]))
+                prove_both_ways(&algo_list[i], params, &evidence);
         }
 }
 
@@ -278,11 +303,35 @@ static void logarithmic_algorithms_are_proven_for_a_thousand_ranks(void **state)
 {
     (void)state;
     static const char *const names[] = {"tree", "chain", "dissemination"};
-    struct evidence evidence;
+    struct evidence evidence = {true, true};
     for (int i = 0; i < algo_count; i++)
         for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-            const struct algo_params params = {.collective = algo_list[i].collective, .rank_count = 1000};
-            if (strcmp(algo_list[i].name, names[k]) == 0) prove_both_ways(&algo_list[i], params, &evidence);
+            const struct algo_params params = {.collective = algo_list[i].collective,
+                                               .rank_count = 1000};
+            if (strcmp(algo_list[i].name, names[k]) == 0)
+                prove_both_ways(&algo_list[i], params, &evidence);
+        }
+}
+
+/* Being in place is each rank's own matter. */
+static void ranks_may_differ_in_being_in_place(void **state)
+{
+    (void)state;
+    for (int i = 0; i < algo_count; i++)
+        for (int ranks = 2; ranks <= 9; ranks++) {
+            if (!algo_supports(&algo_list[i], ranks)) continue;
+            struct algo_params params = {.collective = algo_list[i].collective, .rank_count = ranks};
+            struct plan *mixed = make(&algo_list[i], &params);
+            for (int rank = 0; rank < ranks; rank++) {
+                const char *message;
+                params.in_place = rank % 3 == 1;
+                plan_rank_free(mixed->ranks[rank]);
+                assert_int_equal(
+                    algo_rank_plan(&algo_list[i], &params, rank, &mixed->ranks[rank], &message),
+                    TUTTI_OK);
+            }
+            prove(mixed, &(struct verify_options){.in_place = false}, algo_list[i].name);
+            plan_free(mixed);
         }
 }
 
@@ -299,7 +348,8 @@ static void one_rank_of_the_most_is_planned(void **state)
             struct rank_plan *plan;
             const char *message;
             if (algo_rank_plan(algorithm, &params, somewhere[k], &plan, &message) != TUTTI_OK)
-                fail_msg("%s/%s: %s", collective_name(algorithm->collective), algorithm->name, message);
+                fail_msg("%s/%s: %s", collective_name(algorithm->collective), algorithm->name,
+                         message);
             assert_true(plan->step_count <= 2 * (uint32_t)ranks + 2);
             assert_true(plan->source_count <= 3 * (uint32_t)ranks + 2);
             assert_in_range(plan->lane_count, 1, 4);
@@ -308,7 +358,7 @@ static void one_rank_of_the_most_is_planned(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------------- step counts */
+/* ---------------------------------------------------------------------------------- step counts */
 
 static void a_single_rank_only_copies(void **state)
 {
@@ -317,7 +367,8 @@ static void a_single_rank_only_copies(void **state)
         struct plan *plan = make_named(algo_list[i].collective, algo_list[i].name, 1);
         const struct rank_plan *rank = plan->ranks[0];
         assert_int_equal(rank->step_count, algo_list[i].collective != COLLECTIVE_BARRIER);
-        if (rank->step_count > 0) assert_string_equal(plan_step_kind(rank, &rank->steps[0]), "copy");
+        if (rank->step_count > 0)
+            assert_string_equal(plan_step_kind(rank, &rank->steps[0]), "copy");
         plan_free(plan);
     }
 }
@@ -357,14 +408,16 @@ static void rings_send_one_chunk_to_one_neighbour_in_every_step(void **state)
         static const struct {
             enum collective collective;
             uint32_t rounds;
-        } cases[] = {{COLLECTIVE_ALLREDUCE, 2}, {COLLECTIVE_REDUCE_SCATTER, 1}, {COLLECTIVE_ALLGATHER, 1}};
+        } cases[] = {
+            {COLLECTIVE_ALLREDUCE, 2}, {COLLECTIVE_REDUCE_SCATTER, 1}, {COLLECTIVE_ALLGATHER, 1}};
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             struct rank_plan *plan = make_rank(cases[k].collective, "ring", ranks, 1);
             const uint32_t messages = cases[k].rounds * (uint32_t)(ranks - 1);
             assert_int_equal(sending_steps(plan), messages);
             assert_int_equal(chunks_sent(plan), messages);
             assert_int_equal(plan->step_count, messages + 1);
-            for (uint32_t i = 0; i < plan->target_count; i++) assert_int_equal(plan->targets[i], 2 % ranks);
+            for (uint32_t i = 0; i < plan->target_count; i++)
+                assert_int_equal(plan->targets[i], 2 % ranks);
             plan_rank_free(plan);
         }
     }
@@ -391,10 +444,12 @@ static void halving_takes_log2_rounds_each_way(void **state)
     (void)state;
     for (int ranks = 2; ranks <= 64; ranks *= 2)
         for (int rank = 0; rank < ranks; rank++) {
-            struct rank_plan *allreduce = make_rank(COLLECTIVE_ALLREDUCE, "halving_doubling", ranks, rank);
+            struct rank_plan *allreduce =
+                make_rank(COLLECTIVE_ALLREDUCE, "halving_doubling", ranks, rank);
             assert_int_equal(sending_steps(allreduce), 2 * log2_up(ranks));
             plan_rank_free(allreduce);
-            struct rank_plan *reduce_scatter = make_rank(COLLECTIVE_REDUCE_SCATTER, "halving", ranks, rank);
+            struct rank_plan *reduce_scatter =
+                make_rank(COLLECTIVE_REDUCE_SCATTER, "halving", ranks, rank);
             assert_int_equal(sending_steps(reduce_scatter), log2_up(ranks));
             assert_int_equal(chunks_sent(reduce_scatter), ranks - 1);
             plan_rank_free(reduce_scatter);
@@ -474,13 +529,133 @@ static void pairwise_has_one_exchange_in_flight(void **state)
     plan_rank_free(plan);
 }
 
-/* ---------------------------------------------------------------------------------------- composition */
+/* ------------------------------------------------------------------------------------------ bits */
+
+enum { BITS_RANKS_MAX = 17, BITS_CHUNKS_MAX = 64, BITS_STEPS_MAX = 256, BITS_CHANNELS = 2 };
+
+/* Plans run with one number a chunk. Nothing is ever too full: that is the verifier's matter. */
+struct pipe {
+    float numbers[BITS_STEPS_MAX];
+    uint32_t sent, taken;
+};
+
+struct bits_run {
+    float buffers[BITS_RANKS_MAX][PLAN_BUFFER_COUNT][BITS_CHUNKS_MAX];
+    uint32_t next[BITS_RANKS_MAX][PLAN_LANES_MAX];
+    struct pipe pipes[BITS_RANKS_MAX][BITS_RANKS_MAX][BITS_CHANNELS]; /* from, to */
+};
+
+static bool messages_are_there(struct bits_run *run, const struct rank_plan *plan,
+                               const struct plan_step *step)
+{
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const struct plan_source *source = &plan->sources[step->first_source + i];
+        if (!source->is_link) continue;
+        const struct pipe *pipe = &run->pipes[source->peer][plan->rank][source->channel];
+        if (pipe->sent - pipe->taken < step->chunk_count) return false;
+    }
+    return true;
+}
+
+static void put(struct bits_run *run, const struct rank_plan *plan, const struct plan_step *step,
+                int to, float number)
+{
+    struct pipe *pipe = &run->pipes[plan->rank][to][step->target_channel];
+    assert_true(pipe->sent < BITS_STEPS_MAX);
+    pipe->numbers[pipe->sent++] = number;
+}
+
+static void run_step(struct bits_run *run, const struct rank_plan *plan,
+                     const struct plan_step *step)
+{
+    for (uint32_t k = 0; k < step->chunk_count; k++) {
+        float sum = 0;
+        for (uint32_t i = 0; i < step->source_count; i++) {
+            const struct plan_source *source = &plan->sources[step->first_source + i];
+            struct pipe *pipe = &run->pipes[source->peer][plan->rank][source->channel];
+            const float operand =
+                source->is_link
+                    ? pipe->numbers[pipe->taken++]
+                    : run->buffers[plan->rank][source->place.buffer][source->place.first + k];
+            sum = i == 0 ? operand : sum + operand;
+        }
+        if (step->has_destination)
+            run->buffers[plan->rank][step->destination.buffer][step->destination.first + k] = sum;
+        for (uint32_t i = 0; i < step->target_count; i++)
+            put(run, plan, step, plan->targets[step->first_target + i], sum);
+        for (int to = 0; step->target_group != PLAN_NO_GROUP && to < plan->shape.rank_count; to++)
+            if (to != plan->rank) put(run, plan, step, to, sum); /* the one group is that of all */
+    }
+}
+
+/* The bits of all ranks' results, which must be one number; every chunk of a rank has the same input. */
+static float allreduce_bits(const char *name, int ranks, const float *inputs)
+{
+    struct plan *plan = make_named(COLLECTIVE_ALLREDUCE, name, ranks);
+    struct bits_run *run = calloc(1, sizeof *run);
+    assert_non_null(run);
+    for (int rank = 0; rank < ranks; rank++)
+        for (uint32_t i = 0; i < plan->shape.parts; i++)
+            run->buffers[rank][PLAN_INPUT][i] = inputs[rank];
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int rank = 0; rank < ranks; rank++)
+            for (uint32_t l = 0; l < plan->ranks[rank]->lane_count; l++) {
+                const struct rank_plan *rank_plan = plan->ranks[rank];
+                const struct plan_lane *lane = &rank_plan->lanes[l];
+                if (run->next[rank][l] == lane->step_count) continue;
+                const struct plan_step *step =
+                    &rank_plan->steps[lane->first_step + run->next[rank][l]];
+                if (!messages_are_there(run, rank_plan, step)) continue;
+                run_step(run, rank_plan, step);
+                run->next[rank][l]++;
+                moved = true;
+            }
+    }
+    const float result = run->buffers[0][PLAN_OUTPUT][0];
+    for (int rank = 0; rank < ranks; rank++) {
+        for (uint32_t l = 0; l < plan->ranks[rank]->lane_count; l++)
+            assert_int_equal(run->next[rank][l], plan->ranks[rank]->lanes[l].step_count);
+        for (uint32_t i = 0; i < plan->shape.parts; i++)
+            assert_memory_equal(&run->buffers[rank][PLAN_OUTPUT][i], &result, sizeof result);
+    }
+    free(run);
+    plan_free(plan);
+    return result;
+}
+
+/* Numbers of many magnitudes, so that another order of additions gives other bits. */
+static void halving_gives_the_bits_of_doubling(void **state)
+{
+    (void)state;
+    int others_differ = 0;
+    for (int ranks = 2; ranks <= BITS_RANKS_MAX; ranks++)
+        for (uint32_t trial = 0; trial < 20; trial++) {
+            float inputs[BITS_RANKS_MAX];
+            uint32_t random = trial * 977 + (uint32_t)ranks;
+            for (int i = 0; i < ranks; i++) {
+                random = random * 1664525 + 1013904223;
+                inputs[i] = (float)(random >> 8) / (float)(1 << (random >> 28));
+            }
+            const float doubling = allreduce_bits("doubling", ranks, inputs);
+            const float halving = allreduce_bits("halving_doubling", ranks, inputs);
+            const float oneshot = allreduce_bits("oneshot", ranks, inputs);
+            const float twoshot = allreduce_bits("twoshot", ranks, inputs);
+            assert_memory_equal(&halving, &doubling, sizeof doubling);
+            assert_memory_equal(&twoshot, &oneshot, sizeof oneshot);
+            others_differ += memcmp(&oneshot, &doubling, sizeof oneshot) != 0;
+        }
+    assert_true(others_differ > 0);
+}
+
+/* ---------------------------------------------------------------------------------- composition */
 
 static void ring_allreduce_is_its_halves_composed(void **state)
 {
     (void)state;
     for (int ranks = 2; ranks <= 17; ranks++) {
-        struct plan *direct = make_named(COLLECTIVE_ALLREDUCE, "ring", ranks), *whole = empty_plan(ranks);
+        struct plan *direct = make_named(COLLECTIVE_ALLREDUCE, "ring", ranks),
+                    *whole = empty_plan(ranks);
         struct plan *scatter = make_named(COLLECTIVE_REDUCE_SCATTER, "ring", ranks);
         struct plan *gather = make_named(COLLECTIVE_ALLGATHER, "ring", ranks);
         for (int rank = 0; rank < ranks; rank++) {
@@ -529,12 +704,14 @@ static void plans_that_do_not_fit_are_not_composed(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *const names[COLLECTIVE_COUNT] = {
-            [COLLECTIVE_GATHER] = "tree",        [COLLECTIVE_REDUCE_SCATTER] = "ring",
-            [COLLECTIVE_BROADCAST] = "tree",     [COLLECTIVE_REDUCE] = "tree",
-            [COLLECTIVE_ALLTOALL] = "pairwise",  [COLLECTIVE_BARRIER] = "tree",
+            [COLLECTIVE_GATHER] = "tree",       [COLLECTIVE_REDUCE_SCATTER] = "ring",
+            [COLLECTIVE_BROADCAST] = "tree",    [COLLECTIVE_REDUCE] = "tree",
+            [COLLECTIVE_ALLTOALL] = "pairwise", [COLLECTIVE_BARRIER] = "tree",
         };
-        struct rank_plan *first = make_rank(cases[i].first, names[cases[i].first], cases[i].first_ranks, 1);
-        struct rank_plan *second = make_rank(cases[i].second, names[cases[i].second], cases[i].second_ranks, 1);
+        struct rank_plan *first =
+            make_rank(cases[i].first, names[cases[i].first], cases[i].first_ranks, 1);
+        struct rank_plan *second =
+            make_rank(cases[i].second, names[cases[i].second], cases[i].second_ranks, 1);
         struct rank_plan *whole;
         const char *message = "";
         const struct composition composition = {
@@ -555,8 +732,10 @@ static void reduce_then_broadcast_is_allreduce(void **state)
         for (int rank = 0; rank < ranks; rank++) {
             struct rank_plan *first = make_rank(COLLECTIVE_REDUCE, "tree", ranks, rank);
             struct rank_plan *second = make_rank(COLLECTIVE_BROADCAST, "chain", ranks, rank);
-            const struct composition composition = {
-                .first = first, .second = second, .collective = COLLECTIVE_ALLREDUCE, .second_channel = 1};
+            const struct composition composition = {.first = first,
+                                                    .second = second,
+                                                    .collective = COLLECTIVE_ALLREDUCE,
+                                                    .second_channel = 1};
             const char *message;
             assert_int_equal(compose_rank(&composition, &whole->ranks[rank], &message), TUTTI_OK);
             plan_rank_free(first);
@@ -565,15 +744,17 @@ static void reduce_then_broadcast_is_allreduce(void **state)
         whole->shape = whole->ranks[0]->shape;
         assert_int_equal(whole->ranks[0]->step_count, 1); /* the root sends on what it has reduced */
         for (int in_place = 0; in_place < 2; in_place++)
-            prove(whole, &(struct verify_options){.in_place = in_place, .associative_tree_uniform = true}, "reduce, broadcast");
+            prove(whole,
+                  &(struct verify_options){.in_place = in_place, .associative_tree_uniform = true},
+                  "reduce, broadcast");
         plan_free(whole);
     }
 }
 
-/* ------------------------------------------------------------------------------------------ embedding */
+/* ------------------------------------------------------------------------------------ embedding */
 
-/* Hosts of `locals` ranks each: reduce_scatter on the host, allreduce of each part between equals of all hosts,
- * allgather on the host. */
+/* Hosts of `locals` ranks each: reduce_scatter on the host, allreduce of each part between equals
+ * of all hosts, allgather on the host. */
 static struct rank_plan *hierarchical_rank(int hosts, int locals, const char *across_name, int rank)
 {
     const int host = rank / locals, local = rank % locals;
@@ -605,7 +786,8 @@ static struct rank_plan *hierarchical_rank(int hosts, int locals, const char *ac
          .output = {PLAN_OUTPUT, 0},
          .first_channel = 4},
     };
-    const struct plan_shape whole = {COLLECTIVE_ALLREDUCE, hosts * locals, 0, (uint32_t)locals * parts};
+    const struct plan_shape whole = {COLLECTIVE_ALLREDUCE, hosts * locals, 0,
+                                     (uint32_t)locals * parts};
     struct plan_builder *builder = plan_builder_create(whole.collective, whole.rank_count, 0, rank);
     struct rank_plan *plan;
     const char *message;
@@ -643,30 +825,43 @@ static void ranks_without_a_part_may_be_left_out(void **state)
     (void)state;
     static const int upper[] = {1, 2, 4}, both[] = {0, 1};
     struct plan *plan = empty_plan(5);
-    for (int rank = 0; rank < 5; rank++) { /* from 0 to 1, and from there to 2 and 4; 3 hears from 4 */
+    for (int rank = 0; rank < 5;
+         rank++) { /* from 0 to 1, and from there to 2 and 4; 3 hears from 4 */
         struct rank_plan *first = rank < 2 ? make_rank(COLLECTIVE_BROADCAST, "tree", 2, rank) : NULL;
         const int place = rank == 4 ? 2 : rank - 1;
         struct rank_plan *second =
             rank == 0 || rank == 3 ? NULL : make_rank(COLLECTIVE_BROADCAST, "direct", 3, place);
         static const int last[] = {3, 4};
-        const struct algo_params from_4 = {.collective = COLLECTIVE_BROADCAST, .rank_count = 2, .root = 1};
+        const struct algo_params from_4 = {
+            .collective = COLLECTIVE_BROADCAST, .rank_count = 2, .root = 1};
         struct rank_plan *third = NULL;
         const char *message;
         if (rank >= 3)
-            assert_int_equal(algo_rank_plan(find(COLLECTIVE_BROADCAST, "tree"), &from_4, rank - 3, &third,
-                                            &message),
+            assert_int_equal(algo_rank_plan(find(COLLECTIVE_BROADCAST, "tree"), &from_4, rank - 3,
+                                            &third, &message),
                              TUTTI_OK);
         const struct plan_place output = {PLAN_OUTPUT, 0};
         const struct embedding embeddings[] = {
             {.plan = first, .ranks = both, .scale = 1, .input = {PLAN_INPUT, 0}, .output = output},
-            {.plan = second, .ranks = upper, .scale = 1, .input = output, .output = output, .first_channel = 1},
-            {.plan = third, .ranks = last, .scale = 1, .input = output, .output = output, .first_channel = 2},
+            {.plan = second,
+             .ranks = upper,
+             .scale = 1,
+             .input = output,
+             .output = output,
+             .first_channel = 1},
+            {.plan = third,
+             .ranks = last,
+             .scale = 1,
+             .input = output,
+             .output = output,
+             .first_channel = 2},
         };
         const struct plan_shape whole = {COLLECTIVE_BROADCAST, 5, 0, 1};
         struct plan_builder *builder = plan_builder_create(COLLECTIVE_BROADCAST, 5, 0, rank);
         assert_non_null(builder);
         compose_sequence(builder, &whole, embeddings, 3);
-        if (plan_builder_finish(builder, &plan->ranks[rank], &message) != TUTTI_OK) fail_msg("%s", message);
+        if (plan_builder_finish(builder, &plan->ranks[rank], &message) != TUTTI_OK)
+            fail_msg("%s", message);
         plan_builder_free(builder);
         plan_rank_free(first);
         plan_rank_free(second);
@@ -688,6 +883,7 @@ int main(void)
         cmocka_unit_test(every_algorithm_is_proven_for_every_rank_count),
         cmocka_unit_test(every_algorithm_is_proven_for_some_large_rank_counts),
         cmocka_unit_test(logarithmic_algorithms_are_proven_for_a_thousand_ranks),
+        cmocka_unit_test(ranks_may_differ_in_being_in_place),
         cmocka_unit_test(one_rank_of_the_most_is_planned),
         cmocka_unit_test(a_single_rank_only_copies),
         cmocka_unit_test(oneshot_is_two_steps_and_one_message_to_all),
@@ -699,6 +895,7 @@ int main(void)
         cmocka_unit_test(trees_are_as_deep_as_the_radix_says),
         cmocka_unit_test(chains_are_one_step_a_rank),
         cmocka_unit_test(pairwise_has_one_exchange_in_flight),
+        cmocka_unit_test(halving_gives_the_bits_of_doubling),
         cmocka_unit_test(ring_allreduce_is_its_halves_composed),
         cmocka_unit_test(composition_makes_no_idle_copies),
         cmocka_unit_test(plans_that_do_not_fit_are_not_composed),

@@ -1,22 +1,23 @@
-/* chain.c - pipelined chains: one fused step a rank, through which the chunk streams piece by piece.
+/* chain.c - pipelined chains: one fused step a rank, through which a chunk streams piece by piece.
  *
  *     broadcast   root --> root+1 --> root+2 --> ... --> root-1
  *     reduce      root+1 --> root+2 --> ... --> root-1 --> root
  *
- *     allreduce   half 0   0 ==> 1 ==> 2 ==> 3      reduced on the way there,
- *                          0 <-- 1 <-- 2 <-- 3      the result on the way back
- *                 half 1   0 <== 1 <== 2 <== 3      the other way round, so that both directions of a link
- *                          0 --> 1 --> 2 --> 3      carry the same
+ *     allreduce   half 0   0 ==> 1 ==> 2 ==> 3     reduced on the way there,
+ *                          0 <-- 1 <-- 2 <-- 3     the result on the way back
+ *                 half 1   0 <== 1 <== 2 <== 3     the other way round, so that both
+ *                          0 --> 1 --> 2 --> 3     directions of a link carry the same
  *
- * Cost with S pieces: (S+p-2) (alpha + n/S beta) for broadcast, with gamma for reduce.  Allreduce is
- * (S+2p-3) (alpha + n/S beta + n/(2S) gamma): 2 halves, there and back, share each link's direction.
- * Near n beta for messages much longer than p pieces, whatever p; no rank has more than two neighbours.
+ * Cost with S pieces: (S+p-2) (alpha + n/S beta) for broadcast, with gamma for reduce; allreduce
+ * (S+2p-3) (alpha + n/S beta + n/(2S) gamma): two halves, there and back, share each direction.
+ * Near n beta for messages much longer than p pieces, whatever p; nobody has more than two
+ * neighbours.
  *
- * The reduction is in ring order from root+1 to root, hence commutative operations (though one tree for all
- * elements).  Allreduce keeps rank order, but its halves have different trees.
+ * The reduction is in ring order from root+1 to root, hence commutative operations (though one tree
+ * for all elements). Allreduce keeps rank order, but its halves have different trees.
  *
- * Source: Pjesivac-Grbovic et al., "Performance Analysis of MPI Collective Operations", Cluster Computing
- * 10(2), 2007 (pipeline).
+ * Source: Pjesivac-Grbovic et al., "Performance Analysis of MPI Collective Operations", Cluster
+ * Computing 10(2), 2007 (pipeline).
  */
 #include "algo/generators.h"
 
@@ -52,8 +53,9 @@ void chain_reduce(const struct algo_params *params, int rank, struct plan_builde
     plan_end(b);
 }
 
-/* One half of the buffer: `before` is the neighbour that reduces first, `after` the one that reduces next; -1
- * where the chain ends.  Two lanes, since results come back while later pieces are still on their way there. */
+/* One half of the buffer: `before` is the neighbour that reduces first, `after` the one that
+ * reduces next; -1 where the chain ends.  Two lanes, since results come back while later pieces are
+ * still on their way there. */
 static void reduce_there_and_back(struct plan_builder *b, uint32_t half, int before, int after)
 {
     plan_lane(b);

@@ -9,8 +9,8 @@ static const char NO_FIT[] = "the composed plans do not fit each other";
 
 enum access { ACCESS_ANY, ACCESS_WRITE, ACCESS_COUNT };
 
-/* The last step of a lane, in the embeddings before this one, that touched a chunk.  Input and output chunks of
- * one class share an entry, since they may be the same memory. */
+/* The last step of a lane, in the embeddings before this one, that touched a chunk.  Input and
+ * output chunks of one class share an entry, since they may be the same memory. */
 struct history {
     uint32_t class_count, chunk_count, lane_count;
     uint32_t *steps; /* [access][lane][chunk]; NULL where one lane orders everything */
@@ -34,10 +34,10 @@ struct phase {
     uint32_t done[PLAN_LANES_MAX]; /* steps of the lane that were dealt with */
 };
 
-/* ---------------------------------------------------------------------------------- places and history */
+/* --------------------------------------------------------------------------- places and history */
 
-/* Place number i of the step, of which there are source_count + 1, in the whole; false if it is a link or not
- * there. */
+/* Place number i of the step, of which there are source_count + 1, in the whole; false if it is a
+ * link or not there. */
 static bool place_at(const struct embedder *embedder, const struct plan_step *step, uint32_t i,
                      struct plan_place *place)
 {
@@ -65,13 +65,14 @@ static uint32_t key_of(const struct sequence *sequence, const struct embedder *e
     return plan_chunk_class(sequence->whole, rank, place.buffer, place.first + i);
 }
 
-static uint32_t *entry(const struct history *history, enum access access, uint32_t lane, uint32_t key)
+static uint32_t *entry(const struct history *history, enum access access, uint32_t lane,
+                       uint32_t key)
 {
     return &history->steps[((size_t)access * history->lane_count + lane) * history->chunk_count + key];
 }
 
-static void record(struct sequence *sequence, const struct embedder *embedder, const struct plan_step *step,
-                   uint32_t handle)
+static void record(struct sequence *sequence, const struct embedder *embedder,
+                   const struct plan_step *step, uint32_t handle)
 {
     struct plan_place place;
     for (uint32_t i = 0; i <= step->source_count && handle != NO_STEP; i++) {
@@ -85,8 +86,8 @@ static void record(struct sequence *sequence, const struct embedder *embedder, c
     }
 }
 
-/* For each other lane the last step of earlier phases that the step must not overtake, or NO_STEP.  Returns
- * whether there is any. */
+/* For each other lane the last step of earlier phases that the step must not overtake, or NO_STEP.
+ * Returns whether there is any. */
 static bool find_conflicts(const struct sequence *sequence, const struct embedder *embedder,
                            const struct plan_step *step, uint32_t latest[PLAN_LANES_MAX])
 {
@@ -109,7 +110,7 @@ static bool find_conflicts(const struct sequence *sequence, const struct embedde
     return found;
 }
 
-/* --------------------------------------------------------------------------------------------- steps */
+/* ---------------------------------------------------------------------------------------- steps */
 
 static bool same_place(struct plan_place a, struct plan_place b)
 {
@@ -131,7 +132,8 @@ static bool reads_one_place(const struct embedder *embedder, const struct plan_s
     return true;
 }
 
-/* What was a copy between two buffers of its own plan may be one of a place onto itself in the whole. */
+/* What was a copy between two buffers of its own plan may be one of a place onto itself in the
+ * whole. */
 static bool stores_what_is_there(const struct embedder *embedder, const struct plan_step *step)
 {
     struct plan_place from;
@@ -146,8 +148,8 @@ static bool is_awaited(const struct rank_plan *plan, uint32_t step)
     return false;
 }
 
-/* The first step of that lane in the next phase, if all it does is to send on what this step, its lane's last,
- * has just stored; else NULL. */
+/* The first step of that lane in the next phase, if all it does is to send on what this step, its
+ * lane's last, has just stored; else NULL. */
 static const struct plan_step *sent_on_by_next(const struct phase *phase, uint32_t index)
 {
     const struct rank_plan *plan = phase->embedder->of.plan;
@@ -162,10 +164,12 @@ static const struct plan_step *sent_on_by_next(const struct phase *phase, uint32
     if (next_lane->step_count == 0) return NULL;
     const struct plan_step *next = &next_plan->steps[next_lane->first_step];
     struct plan_place from;
-    if (!sends(next) || next->after_count > 0 || !reads_one_place(phase->next, next, &from)) return NULL;
+    if (!sends(next) || next->after_count > 0 || !reads_one_place(phase->next, next, &from))
+        return NULL;
     if (next->has_destination && !stores_what_is_there(phase->next, next)) return NULL;
     if (!same_place(from, embed_place(phase->embedder, step->destination))) return NULL;
-    if (next->chunk_count * phase->next->of.scale != whole_chunks(phase->embedder, step)) return NULL;
+    if (next->chunk_count * phase->next->of.scale != whole_chunks(phase->embedder, step))
+        return NULL;
     return next;
 }
 
@@ -205,9 +209,10 @@ static bool emit(struct sequence *sequence, struct phase *phase, uint32_t index)
     return next != NULL;
 }
 
-/* --------------------------------------------------------------------------------------------- phases */
+/* --------------------------------------------------------------------------------------- phases */
 
-static bool may_be_emitted(const struct phase *phase, const bool *emitted, const struct plan_step *step)
+static bool may_be_emitted(const struct phase *phase, const bool *emitted,
+                           const struct plan_step *step)
 {
     const struct rank_plan *plan = phase->embedder->of.plan;
     for (uint32_t i = 0; i < step->after_count; i++)
@@ -215,8 +220,10 @@ static bool may_be_emitted(const struct phase *phase, const bool *emitted, const
     return true;
 }
 
-/* Lane by lane as far as dependencies allow, round and round: handles exist before they are waited for. */
-static void emit_phase(struct sequence *sequence, struct phase *phase, struct phase *next, bool *emitted)
+/* Lane by lane as far as dependencies allow, round and round: handles exist before they are waited
+ * for. */
+static void emit_phase(struct sequence *sequence, struct phase *phase, struct phase *next,
+                       bool *emitted)
 {
     const struct rank_plan *plan = phase->embedder->of.plan;
     bool moved = true;
@@ -230,18 +237,21 @@ static void emit_phase(struct sequence *sequence, struct phase *phase, struct ph
                 if (!may_be_emitted(phase, emitted, &plan->steps[index])) break;
                 emitted[index] = true;
                 if (emit(sequence, phase, index))
-                    next->handles[next->embedder->of.plan->lanes[l].first_step] = phase->handles[index];
+                    next->handles[next->embedder->of.plan->lanes[l].first_step] =
+                        phase->handles[index];
             }
         }
     }
     for (uint32_t l = 0; l < plan->lane_count; l++)
         if (phase->done[l] < plan->lanes[l].step_count)
-            plan_fail(sequence->builder, TUTTI_INVALID_ALGORITHM, "a composed plan waits for itself");
+            plan_fail(sequence->builder, TUTTI_INVALID_ALGORITHM,
+                      "a composed plan waits for itself");
     for (uint32_t i = 0; sequence->history.steps != NULL && i < plan->step_count; i++)
         record(sequence, phase->embedder, &plan->steps[i], phase->handles[i]);
 }
 
-static bool phase_init(struct phase *phase, const struct embedder *embedder, const struct embedder *next)
+static bool phase_init(struct phase *phase, const struct embedder *embedder,
+                       const struct embedder *next)
 {
     const uint32_t step_count = embedder->of.plan->step_count;
     *phase = (struct phase){.embedder = embedder, .next = next};
@@ -275,17 +285,15 @@ static bool emit_phases(struct sequence *sequence)
     return memory;
 }
 
-/* ------------------------------------------------------------------------------------------- sequences */
+/* ------------------------------------------------------------------------------------ sequences */
 
 static uint32_t block_count(enum collective collective, int rank_count)
 {
     switch (collective) {
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
-    case COLLECTIVE_BROADCAST:
-        return 1;
-    default:
-        return (uint32_t)rank_count;
+    case COLLECTIVE_BROADCAST: return 1;
+    default: return (uint32_t)rank_count;
     }
 }
 
@@ -358,7 +366,7 @@ void compose_sequence(struct plan_builder *builder, const struct plan_shape *who
     free(sequence.embedders);
 }
 
-/* ------------------------------------------------------------------------------------- two of them */
+/* ---------------------------------------------------------------------------------- two of them */
 
 static bool has_chunks(enum collective collective)
 {
@@ -368,20 +376,23 @@ static bool has_chunks(enum collective collective)
 /* The smallest cut of which both plans' chunks are ranges, which is the finer one's. */
 static bool shape_of(const struct composition *composition, struct plan_shape *whole)
 {
-    const struct plan_shape *first = &composition->first->shape, *second = &composition->second->shape;
+    const struct plan_shape *first = &composition->first->shape,
+                            *second = &composition->second->shape;
     if (!has_chunks(first->collective) || !has_chunks(second->collective)) return false;
-    if (!has_chunks(composition->collective) || first->rank_count != second->rank_count) return false;
+    if (!has_chunks(composition->collective) || first->rank_count != second->rank_count)
+        return false;
     if (composition->first->rank != composition->second->rank) return false;
     const uint32_t first_count = class_count(first), second_count = class_count(second);
     const uint32_t count = first_count > second_count ? first_count : second_count;
     const uint32_t blocks = block_count(composition->collective, first->rank_count);
-    *whole = (struct plan_shape){composition->collective, first->rank_count, composition->root, count / blocks};
+    *whole = (struct plan_shape){composition->collective, first->rank_count, composition->root,
+                                 count / blocks};
     return count % first_count == 0 && count % second_count == 0 && count % blocks == 0;
 }
 
 /* Whether chunk for chunk both are the same classes; input and output are runs of classes. */
-static bool same_chunks(const struct plan_shape *a, enum plan_buffer buffer_a, const struct plan_shape *b,
-                        enum plan_buffer buffer_b, int rank)
+static bool same_chunks(const struct plan_shape *a, enum plan_buffer buffer_a,
+                        const struct plan_shape *b, enum plan_buffer buffer_b, int rank)
 {
     const uint32_t count_a = class_count(a), count_b = class_count(b);
     const uint32_t chunks_a = plan_chunk_count(a, rank, buffer_a);
@@ -393,14 +404,16 @@ static bool same_chunks(const struct plan_shape *a, enum plan_buffer buffer_a, c
 
 static bool plans_fit(const struct composition *composition, const struct plan_shape *whole)
 {
-    const struct plan_shape *first = &composition->first->shape, *second = &composition->second->shape;
+    const struct plan_shape *first = &composition->first->shape,
+                            *second = &composition->second->shape;
     const int rank = composition->first->rank;
     return same_chunks(first, PLAN_OUTPUT, second, PLAN_INPUT, rank) &&
            same_chunks(first, PLAN_INPUT, whole, PLAN_INPUT, rank) &&
            same_chunks(second, PLAN_OUTPUT, whole, PLAN_OUTPUT, rank);
 }
 
-/* Where the first plan's output lies: in the output where that has these classes, else in scratch. */
+/* Where the first plan's output lies: in the output where that has these classes, else in scratch.
+ */
 static struct plan_place between(struct plan_builder *builder, const struct composition *composition,
                                  const struct plan_shape *whole)
 {
@@ -446,8 +459,8 @@ enum tutti_status compose_rank(const struct composition *composition, struct ran
                                const char **message)
 {
     struct plan_builder *builder =
-        plan_builder_create(composition->collective, composition->first->shape.rank_count, composition->root,
-                            composition->first->rank);
+        plan_builder_create(composition->collective, composition->first->shape.rank_count,
+                            composition->root, composition->first->rank);
     *rank_plan = NULL;
     *message = OUT_OF_MEMORY;
     if (builder == NULL) return TUTTI_NO_MEMORY;

@@ -1,18 +1,21 @@
 /* composed.c - algorithms that are two others, one after the other (compose.h).
  *
- *     allgather   gather_broadcast       tree gather to 0, tree broadcast      2 ceil(log2 p) alpha
- *     broadcast   scatter_allgather      tree scatter, ring allgather          2 (p-1)/p n beta
- *     broadcast   twoshot                the same, directly
- *     reduce      reduce_scatter_gather  recursive halving, tree gather        2 (p-1)/p n beta, (p-1)/p n gamma
- *     reduce      twoshot                the same, directly
+ *     allgather   gather_broadcast        tree gather to 0, tree broadcast
+ *     broadcast   scatter_allgather       tree scatter, ring allgather
+ *     broadcast   twoshot                 the same, directly
+ *     reduce      reduce_scatter_gather   recursive halving, tree gather
+ *     reduce      twoshot                 the same, directly
  *
- * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor Collective Communication Library",
- * SHPCC 1994; Rabenseifner 2004 (see halving.c) for reduce.
+ * Cost: the sum of both; all but the first send 2 (p-1)/p n at the busiest rank, not n log2 p.
+ *
+ * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor Collective
+ * Communication Library", SHPCC 1994; Rabenseifner 2004 (see halving.c) for reduce.
  */
 #include "algo/compose.h"
 #include "algo/generators.h"
 
-/* The rank's plan of a listed algorithm; NULL, with the error in the builder, where it cannot be made. */
+/* The rank's plan of a listed algorithm; NULL, with the error in the builder, where it cannot be
+ * made. */
 static struct rank_plan *make(struct plan_builder *b, const struct algo_params *params,
                               enum collective collective, const char *name, int rank)
 {
@@ -21,7 +24,7 @@ static struct rank_plan *make(struct plan_builder *b, const struct algo_params *
     const char *message = "a composed algorithm is not listed";
     enum tutti_status status = TUTTI_INTERNAL;
     own.collective = collective;
-    own.in_place = false;
+    own.in_place = true; /* what lies between the two may be the whole's output */
     if (!collective_is_rooted(collective)) own.root = 0;
     const struct algorithm *algorithm = algo_find(collective, name);
     if (algorithm != NULL) status = algo_rank_plan(algorithm, &own, rank, &plan, &message);

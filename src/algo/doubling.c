@@ -1,26 +1,27 @@
-/* doubling.c - exchange with partners at distance 1, 2, 4, ...: after q rounds everyone knows of 2^q ranks.
+/* doubling.c - exchange with partners at distance 1, 2, 4, ...: after q, all know of 2^q ranks.
  *
  *     round 0   0<->1   2<->3   4<->5   6<->7
  *     round 1   0<---->2    1<---->3   4<---->6 ...
  *     round 2   0<---------->4   1<---------->5 ...
  *
- *     rank counts in between, p = 2^q + e: each of the first e pairs (0,1), (2,3), ... counts as one
+ *     p = 2^q + e: each of the first e pairs (0,1), (2,3), ... of ranks counts as one
  *
- *       0 --> 1 <-> ... --> 0      the even rank hands its operand to the odd one before the rounds and gets
- *                                  the result after them
+ *       0 --> 1 <-> ... --> 0     the even rank hands its operand to the odd one before the rounds
+ *                                 and gets the result after them
  *
- * Cost: allreduce ceil(log2 p) (alpha + n beta + n gamma), and 2 alpha + 2 n beta + n gamma for pairs: the
- * fewest rounds, for small messages.  Allgather log2(p) alpha + (p-1)/p n beta.  Dissemination barrier
- * ceil(log2 p) alpha for any p.
+ * Cost: allreduce ceil(log2 p) (alpha + n beta + n gamma), and 2 alpha + 2 n beta + n gamma for
+ * pairs: the fewest rounds, for small messages. Allgather log2(p) alpha + (p-1)/p n beta.
+ * Dissemination barrier ceil(log2 p) alpha for any p.
  *
- * Every rank reduces the lower ranks' operand with the higher ranks' one: rank order, and one association tree
- * for all elements on all ranks, the same as in halving.c.  Allgather needs a power of two.
+ * Every rank reduces the lower ranks' operand with the higher ranks' one: rank order, and one
+ * association tree for all elements on all ranks, the same as in halving.c. Allgather needs a power
+ * of two.
  *
- * A partial result is never stored over the one before it, which a slow partner may still be reading: that is
- * one scratch chunk a round.
+ * A partial result is never stored over the one before it, which a slow partner may still be
+ * reading: that is one scratch chunk a round, and in place one more for what is sent first.
  *
- * Source: Thakur, Rabenseifner, Gropp 2005 (see mesh.c); Hensgen, Finkel, Manber, "Two Algorithms for Barrier
- * Synchronization", IJPP 17(1), 1988.
+ * Source: Thakur, Rabenseifner, Gropp 2005 (see mesh.c); Hensgen, Finkel, Manber, "Two Algorithms
+ * for Barrier Synchronization", IJPP 17(1), 1988.
  */
 #include "algo/generators.h"
 
@@ -41,36 +42,38 @@ void doubling_allreduce(const struct algo_params *params, int rank, struct plan_
         return;
     }
     const int member = paired ? rank / 2 : rank - extra;
-    uint32_t partial = plan_scratch(b, 0);
+    struct plan_place partial = {PLAN_INPUT, 0};
+    const bool stored = paired || params->in_place;
+    if (stored) partial = (struct plan_place){PLAN_SCRATCH, plan_scratch(b, 0)};
     plan_begin(b, 1);
     if (paired) plan_receive(b, rank - 1);
     plan_read(b, PLAN_INPUT, 0);
-    plan_write(b, PLAN_SCRATCH, partial);
+    if (stored) plan_write(b, partial.buffer, partial.first);
     plan_send(b, rank_of(member ^ 1, extra));
     plan_end(b);
 
     for (int distance = 1; distance < cube; distance *= 2) {
         const int peer = rank_of(member ^ distance, extra);
         const bool last = distance * 2 == cube;
-        const uint32_t next = last ? 0 : plan_scratch(b, 0);
+        struct plan_place next = {PLAN_OUTPUT, 0};
+        if (!last) next = (struct plan_place){PLAN_SCRATCH, plan_scratch(b, 0)};
         plan_begin(b, 1);
         if (peer < rank) plan_receive(b, peer);
-        plan_read(b, PLAN_SCRATCH, partial);
+        plan_read(b, partial.buffer, partial.first);
         if (peer > rank) plan_receive(b, peer);
-        if (last) {
-            plan_write(b, PLAN_OUTPUT, 0);
-            plan_final(b);
-            if (paired) plan_send(b, rank - 1);
-        } else {
-            plan_write(b, PLAN_SCRATCH, next);
+        plan_write(b, next.buffer, next.first);
+        if (!last)
             plan_send(b, rank_of(member ^ (distance * 2), extra));
-        }
+        else if (paired)
+            plan_send(b, rank - 1);
+        if (last) plan_final(b);
         plan_end(b);
         partial = next;
     }
 }
 
-/* Before the round of that distance a rank holds the aligned run of `distance` blocks that its own is in. */
+/* Before the round of that distance a rank holds the aligned run of `distance` blocks that its own
+ * is in. */
 void doubling_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     plan_lane(b);
@@ -88,7 +91,8 @@ void doubling_allgather(const struct algo_params *params, int rank, struct plan_
     }
 }
 
-/* In round k everyone tells the rank 2^k further on that all those of which it has heard are there. */
+/* In round k everyone tells the rank 2^k further on that all those of which it has heard are there.
+ */
 void doubling_barrier(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count;

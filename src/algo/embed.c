@@ -22,7 +22,8 @@ static bool declare_groups(struct embedder *embedder)
     return true;
 }
 
-bool embedder_init(struct embedder *embedder, const struct embedding *embedding, struct plan_builder *builder)
+bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
+                   struct plan_builder *builder)
 {
     const struct rank_plan *plan = embedding->plan;
     *embedder = (struct embedder){.of = *embedding, .builder = builder};
@@ -33,7 +34,8 @@ bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
     }
     for (uint32_t i = 0; i < plan->scratch_count; i++)
         for (uint32_t k = 0; k < embedding->scale; k++) {
-            const uint32_t like = embedding->first_class + plan->scratch_like[i] * embedding->scale + k;
+            const uint32_t like =
+                embedding->first_class + plan->scratch_like[i] * embedding->scale + k;
             const uint32_t chunk = plan_scratch(builder, like);
             if (i == 0 && k == 0) embedder->first_scratch = chunk;
         }
@@ -82,5 +84,6 @@ void embed_targets(const struct embedder *embedder, const struct plan_step *step
     if (step->target_group != PLAN_NO_GROUP)
         plan_send_group(embedder->builder, embedder->groups[step->target_group]);
     for (uint32_t i = 0; i < step->target_count; i++)
-        plan_send(embedder->builder, embed_rank(&embedder->of, plan->targets[step->first_target + i]));
+        plan_send(embedder->builder,
+                  embed_rank(&embedder->of, plan->targets[step->first_target + i]));
 }

@@ -1,6 +1,6 @@
 /* generators.h - the generators of all families, for the list (list.c) and for nobody else.
  *
- * A generator is called for two ranks and more: the plan of one rank is a copy, which list.c writes.
+ * A generator is called for two ranks and more: list.c writes the plan of one rank, a copy.
  */
 #ifndef TUTTI_ALGO_GENERATORS_H
 #define TUTTI_ALGO_GENERATORS_H

@@ -6,25 +6,26 @@
  *                    2         0 1 2 3     -->   0 1 . .            -->   . 1 . .
  *                    3         0 1 2 3     -->   . . 2 3            -->   . . . 3
  *
- * Whoever has the round's bit keeps the upper half.  Ranges stay contiguous, so that a round is one message
- * each way.  The allgather takes the same way back.  Rank counts in between are folded into pairs as in
- * doubling.c.
+ * Whoever has the round's bit keeps the upper half.  Ranges stay contiguous, so that a round is one
+ * message each way.  The allgather takes the same way back.  Rank counts in between are folded into
+ * pairs as in doubling.c.
  *
- * Cost: allreduce 2 log2(p) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma, reduce_scatter half of it; folding adds
- * 2 alpha + 2 n beta + n gamma.  For medium and large messages.
+ * Cost: allreduce 2 log2(p) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma, reduce_scatter half of it;
+ * folding adds 2 alpha + 2 n beta + n gamma.  For medium and large messages.
  *
- * Allreduce takes the partners in the order of doubling.c, lower ranks' operand first: rank order, and one
- * association tree for all elements, bit for bit the one of recursive doubling.  In reduce_scatter the owner of
- * a block is given, so partners come from far to near to keep ranges contiguous; that is one tree for all
- * elements as well, but not in rank order.
+ * Allreduce takes the partners in the order of doubling.c, lower ranks' operand first: rank order,
+ * and one association tree for all elements, bit for bit the one of recursive doubling.  In
+ * reduce_scatter the owner of a block is given, so partners come from far to near to keep ranges
+ * contiguous; that is one tree for all elements as well, but not in rank order.
  *
- * Source: Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004; Thakur et al. 2005 (see
- * mesh.c).
+ * Source: Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004; Thakur et al.
+ * 2005 (see mesh.c).
  */
 #include "algo/generators.h"
 
 struct cube {
-    int size, extra; /* rank count = size + extra; the first `extra` pairs of ranks are one member each */
+    int size,
+        extra; /* rank count = size + extra; the first `extra` pairs of ranks are one member each */
 };
 
 static struct cube cube_of(int rank_count)
@@ -49,7 +50,8 @@ static int rank_of(struct cube cube, int member)
 }
 
 /* The peer's message and the local operand, the lower ranks' one first. */
-static void begin_reduce(struct plan_builder *b, int rank, int peer, struct plan_place own, uint32_t count)
+static void begin_reduce(struct plan_builder *b, int rank, int peer, struct plan_place own,
+                         uint32_t count)
 {
     plan_begin(b, count);
     if (peer < rank) plan_receive(b, peer);
@@ -57,8 +59,8 @@ static void begin_reduce(struct plan_builder *b, int rank, int peer, struct plan
     if (peer > rank) plan_receive(b, peer);
 }
 
-/* In place and out of place alike: what was sent is stored over only by results that come from whoever it was
- * sent to, after it was reduced. */
+/* In place and out of place alike: what was sent is stored over only by results that come from
+ * whoever it was sent to, after it was reduced. */
 void halving_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const struct cube cube = cube_of(params->rank_count);
@@ -147,10 +149,12 @@ void halving_reduce_scatter(const struct algo_params *params, int rank, struct p
     uint32_t low = 0;
     for (uint32_t distance = half; distance > 0; distance /= 2) {
         const int peer = rank_of(cube, (int)(member ^ distance));
-        const uint32_t first = blocks_before(cube, low), middle = blocks_before(cube, low + distance),
+        const uint32_t first = blocks_before(cube, low),
+                       middle = blocks_before(cube, low + distance),
                        end = blocks_before(cube, low + 2 * distance);
         const bool upper = member & distance;
-        const uint32_t kept = upper ? middle : first, kept_count = upper ? end - middle : middle - first;
+        const uint32_t kept = upper ? middle : first,
+                       kept_count = upper ? end - middle : middle - first;
         const uint32_t given = upper ? first : middle;
         plan_send_from(b, peer, at, given - origin, end - first - kept_count);
         begin_reduce(b, rank, peer, (struct plan_place){at, kept - origin}, kept_count);

@@ -25,20 +25,19 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define BRUCK "Bruck, Ho, Kipnis, Weathersby, TPDS 8(11), 1997"
 #define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
 
-#define ENTRY(of, called, function, properties, what, price, origin)                               \
-    {.name = called,                                                                               \
-     .collective = COLLECTIVE_##of,                                                                \
-     .generate = function,                                                                         \
-     .needs_power_of_two = ((properties)&CUBE) != 0,                                               \
-     .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                         \
-     .deterministic = ((properties)&ONE_TREE) != 0,                                                \
-     .rank_count_max = COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,    \
-     .summary = what,                                                                              \
-     .cost = price,                                                                                \
-     .source = origin}
+#define ENTRY(of, called, function, properties, what, price, origin)                   \
+    {                                                                                  \
+        .name = called, .collective = COLLECTIVE_##of, .generate = function,           \
+        .needs_power_of_two = ((properties)&CUBE) != 0,                                \
+        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                          \
+        .deterministic = ((properties)&ONE_TREE) != 0,                                 \
+        .rank_count_max =                                                              \
+            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX, \
+        .summary = what, .cost = price, .source = origin                               \
+    }
 
-/* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of all blocks
- * together; S the number of pieces; k the radix; lg is rounded up. */
+/* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
+ * all blocks together; S the number of pieces; k the radix; lg is rounded up. */
 const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
@@ -47,8 +46,8 @@ const struct algorithm algo_list[] = {
           "everyone reduces one part and sends it to everyone; medium to large on one host",
           "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
     ENTRY(ALLREDUCE, "doubling", doubling_allreduce, ONE_TREE,
-          "recursive doubling; small messages over a network",
-          "lg p (alpha + n beta + n gamma)", THAKUR),
+          "recursive doubling; small messages over a network", "lg p (alpha + n beta + n gamma)",
+          THAKUR),
     ENTRY(ALLREDUCE, "tree", tree_allreduce, ONE_TREE,
           "k-nomial reduce to 0 and broadcast; small messages, few links",
           "2 lg_k p (alpha + (k-1) n beta) + lg_k p (k-1) n gamma", BRUCK),
@@ -62,11 +61,9 @@ const struct algorithm algo_list[] = {
           "two halves along a chain in opposite directions, pipelined; very large messages",
           "(S+2p-3) (alpha + n/S beta + n/2S gamma)", PJESIVAC),
 
-    ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE,
-          "all send to the root; small messages, few ranks",
+    ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE, "all send to the root; small messages, few ranks",
           "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
-    ENTRY(REDUCE, "tree", tree_reduce, COMMUTATIVE | ONE_TREE,
-          "k-nomial tree; small messages",
+    ENTRY(REDUCE, "tree", tree_reduce, COMMUTATIVE | ONE_TREE, "k-nomial tree; small messages",
           "lg_k p (alpha + (k-1) n beta + (k-1) n gamma)", BRUCK),
     ENTRY(REDUCE, "twoshot", composed_reduce_twoshot, ONE_TREE,
           "direct reduce_scatter, then direct gather; medium to large on one host",
@@ -74,81 +71,65 @@ const struct algorithm algo_list[] = {
     ENTRY(REDUCE, "reduce_scatter_gather", composed_reduce, COMMUTATIVE | ONE_TREE,
           "recursive halving, then tree gather; medium messages",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
-    ENTRY(REDUCE, "chain", chain_reduce, COMMUTATIVE | ONE_TREE,
-          "pipelined chain; large messages",
+    ENTRY(REDUCE, "chain", chain_reduce, COMMUTATIVE | ONE_TREE, "pipelined chain; large messages",
           "(S+p-2) (alpha + n/S beta + n/S gamma)", PJESIVAC),
 
     ENTRY(BROADCAST, "direct", mesh_broadcast, NONE,
           "the root sends to all at once; one host, or few ranks",
           "alpha + n beta by multicast, (p-1) n beta without", FOLKLORE),
-    ENTRY(BROADCAST, "tree", tree_broadcast, NONE,
-          "k-nomial tree; small messages",
+    ENTRY(BROADCAST, "tree", tree_broadcast, NONE, "k-nomial tree; small messages",
           "lg_k p (alpha + (k-1) n beta)", BRUCK),
     ENTRY(BROADCAST, "twoshot", composed_broadcast_twoshot, NONE,
-          "direct scatter, then direct allgather; medium messages",
-          "2 alpha + 2 (p-1)/p n beta", THAKUR),
+          "direct scatter, then direct allgather; medium messages", "2 alpha + 2 (p-1)/p n beta",
+          THAKUR),
     ENTRY(BROADCAST, "scatter_allgather", composed_broadcast, NONE,
           "tree scatter, then ring allgather; large messages",
           "(lg p + p-1) alpha + 2 (p-1)/p n beta", GEIJN),
-    ENTRY(BROADCAST, "chain", chain_broadcast, NONE,
-          "pipelined chain; very large messages",
+    ENTRY(BROADCAST, "chain", chain_broadcast, NONE, "pipelined chain; very large messages",
           "(S+p-2) (alpha + n/S beta)", PJESIVAC),
 
-    ENTRY(GATHER, "direct", mesh_gather, NONE,
-          "all send to the root; large blocks, or one host",
+    ENTRY(GATHER, "direct", mesh_gather, NONE, "all send to the root; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(GATHER, "tree", tree_gather, NONE,
-          "k-nomial tree; small blocks",
+    ENTRY(GATHER, "tree", tree_gather, NONE, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
 
-    ENTRY(SCATTER, "direct", mesh_scatter, NONE,
-          "the root sends to all; large blocks, or one host",
+    ENTRY(SCATTER, "direct", mesh_scatter, NONE, "the root sends to all; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(SCATTER, "tree", tree_scatter, NONE,
-          "k-nomial tree; small blocks",
+    ENTRY(SCATTER, "tree", tree_scatter, NONE, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
 
     ENTRY(ALLGATHER, "direct", mesh_allgather, NONE,
-          "everyone sends its block to everyone; one host",
-          "alpha + (p-1)/p n beta", THAKUR),
+          "everyone sends its block to everyone; one host", "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(ALLGATHER, "doubling", doubling_allgather, CUBE,
-          "recursive doubling; small and medium blocks",
-          "lg p alpha + (p-1)/p n beta", THAKUR),
+          "recursive doubling; small and medium blocks", "lg p alpha + (p-1)/p n beta", THAKUR),
     ENTRY(ALLGATHER, "gather_broadcast", composed_allgather, NONE,
           "tree gather to 0, then tree broadcast; small blocks",
           "2 lg_k p (k-1) alpha + (1 + (k-1) lg_k p) n beta", GEIJN),
-    ENTRY(ALLGATHER, "ring", ring_allgather, NONE,
-          "around a ring; large blocks",
+    ENTRY(ALLGATHER, "ring", ring_allgather, NONE, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta", PATARASUK),
 
     ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE,
-          "block j to rank j, reduced there; one host",
-          "alpha + (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
+          "block j to rank j, reduced there; one host", "alpha + (p-1)/p n beta + (p-1)/p n gamma",
+          THAKUR),
     ENTRY(REDUCE_SCATTER, "halving", halving_reduce_scatter, COMMUTATIVE | ONE_TREE,
           "recursive halving; small and medium blocks",
           "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
     ENTRY(REDUCE_SCATTER, "pairwise", pairwise_reduce_scatter, COMMUTATIVE,
-          "one exchange at a time; large blocks",
-          "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
-    ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE,
-          "around a ring; large blocks",
+          "one exchange at a time; large blocks", "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma",
+          THAKUR),
+    ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
 
-    ENTRY(ALLTOALL, "direct", mesh_alltoall, NONE,
-          "all blocks at once; small and medium blocks",
+    ENTRY(ALLTOALL, "direct", mesh_alltoall, NONE, "all blocks at once; small and medium blocks",
           "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, NONE,
-          "one exchange at a time; large blocks",
+    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, NONE, "one exchange at a time; large blocks",
           "(p-1) alpha + (p-1)/p n beta", THAKUR),
 
-    ENTRY(BARRIER, "mesh", mesh_barrier, NONE,
-          "everyone tells everyone; one host",
-          "alpha", FOLKLORE),
-    ENTRY(BARRIER, "dissemination", doubling_barrier, NONE,
-          "distances 1, 2, 4, ...",
-          "lg p alpha", HENSGEN),
-    ENTRY(BARRIER, "tree", tree_barrier, NONE,
-          "up and down a k-nomial tree; few messages",
+    ENTRY(BARRIER, "mesh", mesh_barrier, NONE, "everyone tells everyone; one host", "alpha",
+          FOLKLORE),
+    ENTRY(BARRIER, "dissemination", doubling_barrier, NONE, "distances 1, 2, 4, ...", "lg p alpha",
+          HENSGEN),
+    ENTRY(BARRIER, "tree", tree_barrier, NONE, "up and down a k-nomial tree; few messages",
           "2 lg_k p alpha", BRUCK),
 };
 const int algo_count = sizeof algo_list / sizeof *algo_list;
@@ -167,8 +148,8 @@ bool algo_supports(const struct algorithm *algorithm, int rank_count)
     return !algorithm->needs_power_of_two || is_power_of_two(rank_count);
 }
 
-static void write_steps(const struct algorithm *algorithm, const struct algo_params *params, int rank,
-                        struct plan_builder *b)
+static void write_steps(const struct algorithm *algorithm, const struct algo_params *params,
+                        int rank, struct plan_builder *b)
 {
     if (plan_builder_error(b) != NULL) return; /* the rank or the root is out of range */
     if (params->rank_count > 1) {

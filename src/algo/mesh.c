@@ -1,32 +1,35 @@
 /* mesh.c - direct algorithms: every rank talks to every other one, nothing is passed on twice.
  *
- *       0 ------- 1          one-shot   everyone sends all it has to everyone; everyone reduces everything
- *       | \     / |          two-shot   everyone reduces one part and sends its result to everyone
- *       |   \ /   |          direct     the blocks go straight from their owner to their reader
- *       |   / \   |
- *       | /     \ |          What goes to everyone is one message to the group of all ranks: one store and
- *       2 ------- 3          many loads in shared memory, one by one where a transport cannot do better.
+ *     0 ------- 1     one-shot   all send all they have to all; all reduce everything
+ *     | \     / |     two-shot   everyone reduces one part and sends its result to all
+ *     |   \ /   |     direct     blocks go straight from their owner to their reader
+ *     |   / \   |
+ *     | /     \ |     What goes to all is one message to the group of all ranks: one store and
+ *     2 ------- 3     many loads in shared memory, one by one where a transport cannot do better.
  *
- * Cost for p ranks and n bytes in a vector (for blocks of n/p bytes), one port:
- *     one-shot allreduce        alpha + (p-1) n beta + (p-1) n gamma
- *     two-shot allreduce      2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma
- *     direct, other             alpha + (p-1)/p n beta [+ (p-1)/p n gamma], vectors (p-1) n beta at the root
- * alpha is paid once only where p-1 messages may be under way together, which is so in shared memory and not
- * behind a network card; the ring and the trees are for those.
+ * Cost for p ranks and n bytes in a vector, or in all blocks together:
+ *     one-shot allreduce      alpha + (p-1) n beta + (p-1) n gamma
+ *     two-shot allreduce    2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma
+ *     broadcast, reduce       alpha + (p-1) n beta at the root [+ (p-1) n gamma]
+ *     the others              alpha + (p-1)/p n beta [+ (p-1)/p n gamma]
+ * alpha is paid once only where p-1 messages may be under way together, which is so in shared
+ * memory and not behind a network card; the ring and the trees are for those.
  *
- * All reductions take their operands in rank order in one step, so one-shot and two-shot have the same single
- * association tree, for any operation.  Any rank count; p-1 links a rank.
+ * All reductions take their operands in rank order in one step, so one-shot and two-shot have the
+ * same single association tree, for any operation. Any rank count; p-1 links a rank.
  *
- * Source: folklore; Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
- * MPICH", IJHPCA 19(1), 2005, for the direct ("long vector") forms.
+ * Source: folklore; Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication
+ * Operations in MPICH", IJHPCA 19(1), 2005, for the direct ("long vector") forms.
  */
 #include "algo/generators.h"
 
-enum { CHANNEL_RESULT = 1 }; /* of two-shot: messages to a group and to one rank are never on one channel */
+enum {
+    CHANNEL_RESULT = 1
+}; /* of two-shot: messages to a group and to one rank are never on one channel */
 
 /* The sources of a reduction: all ranks' operands, ours at its place among the messages. */
-static void read_in_rank_order(struct plan_builder *b, const struct algo_params *params, int rank, int group,
-                               uint32_t own)
+static void read_in_rank_order(struct plan_builder *b, const struct algo_params *params, int rank,
+                               int group, uint32_t own)
 {
     for (int peer = 0; peer < params->rank_count; peer++) {
         if (peer == rank)
@@ -38,7 +41,8 @@ static void read_in_rank_order(struct plan_builder *b, const struct algo_params 
     }
 }
 
-/* Block j of the input to rank j, starting with the next rank, so that not all begin with the same one. */
+/* Block j of the input to rank j, starting with the next rank, so that not all begin with the same
+ * one. */
 static void send_blocks(struct plan_builder *b, const struct algo_params *params, int rank)
 {
     for (int k = 1; k < params->rank_count; k++) {
@@ -48,8 +52,8 @@ static void send_blocks(struct plan_builder *b, const struct algo_params *params
 }
 
 /* Block j of the output from what rank j sent to all. */
-static void receive_blocks_from_group(struct plan_builder *b, const struct algo_params *params, int rank,
-                                      int group)
+static void receive_blocks_from_group(struct plan_builder *b, const struct algo_params *params,
+                                      int rank, int group)
 {
     for (int k = 1; k < params->rank_count; k++) {
         const int peer = rank_at(rank, k, params->rank_count);
@@ -60,15 +64,16 @@ static void receive_blocks_from_group(struct plan_builder *b, const struct algo_
     }
 }
 
-/* In place the result would be stored over an input that slower peers still read; therefore they are sent a
- * copy then, which costs nothing at the sizes this is for. */
+/* In place the result would be stored over an input that slower peers still read; therefore they
+ * are sent a copy then, which costs nothing at the sizes this is for. */
 void mesh_oneshot(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int all = plan_group_all(b);
+    const uint32_t copy = params->in_place ? plan_scratch(b, 0) : 0;
     plan_lane(b);
     plan_begin(b, 1);
     plan_read(b, PLAN_INPUT, 0);
-    if (params->in_place) plan_write(b, PLAN_SCRATCH, plan_scratch(b, 0));
+    if (params->in_place) plan_write(b, PLAN_SCRATCH, copy);
     plan_send_group(b, all);
     plan_end(b);
 
@@ -79,8 +84,8 @@ void mesh_oneshot(const struct algo_params *params, int rank, struct plan_builde
     plan_end(b);
 }
 
-/* In place output part j lies where the input part lay that was sent to j: it may be stored there since j's
- * result comes only after j has consumed our part, position by position. */
+/* In place output part j lies where the input part lay that was sent to j: it may be stored there
+ * since j's result comes only after j has consumed our part, position by position. */
 void mesh_twoshot(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     plan_parts(b, (uint32_t)params->rank_count);

@@ -1,52 +1,44 @@
 /* pairwise.c - one exchange at a time: in every round each rank sends one block and receives one.
  *
- *     round k    r --> r+k, r-k --> r                p a power of two: r <-> r^k
+ *     alltoall         r <-> r^k           p a power of two
+ *                      r <-> (k-r) mod p   else; partners swap, whoever meets itself rests:
  *
- *     in place   r <-> (k-r) mod p: partners swap    0 1 2 3 4     round 0 of p = 5: 0 with itself,
- *                                                    | +-|-|-+     1 with 4, 2 with 3
- *                                                    o   +-+
+ *                      0   1   2   3   4   p = 5, round 0
+ *                      o   |   +---+   |
+ *                          +-----------+
  *
- * Cost: alltoall (p-1) alpha + (p-1)/p n beta for p blocks of n/p bytes, reduce_scatter the same and gamma.  For
- * large blocks: little is under way at once, so nobody is flooded and caches hold what is being moved.
+ *     reduce_scatter   r-k --> r --> r+k
  *
- * Reduce_scatter adds the operands from rank r-1 downwards: another tree for each block, and a commutative
- * operation.  Any rank count; p-1 links a rank.
+ * Cost: alltoall (p-1) alpha + (p-1)/p n beta for p blocks of n/p bytes, reduce_scatter the same
+ * and gamma.  For large blocks: little is under way at once, so nobody is flooded and caches hold
+ * what is being moved.
+ *
+ * Reduce_scatter adds the operands from rank r-1 downwards: another tree for each block, and a
+ * commutative operation.  Any rank count; p-1 links a rank.
  *
  * Source: Thakur et al. 2005 (see mesh.c).
  */
 #include "algo/generators.h"
 
-/* Blocks that arrive in place lie where the block to the same partner lay: that one is sent from a copy. */
-static void swap_blocks(const struct algo_params *params, int rank, struct plan_builder *b)
-{
-    const int ranks = params->rank_count;
-    for (int k = 0; k < ranks; k++) {
-        const int partner = is_power_of_two(ranks) ? rank ^ k : rank_at(k, -rank, ranks);
-        if (partner == rank) continue;
-        const uint32_t copy = plan_scratch(b, (uint32_t)rank * (uint32_t)ranks + (uint32_t)partner);
-        plan_begin(b, 1);
-        plan_read(b, PLAN_INPUT, (uint32_t)partner);
-        plan_write(b, PLAN_SCRATCH, copy);
-        plan_send(b, partner);
-        plan_end(b);
-        plan_receive_to(b, partner, PLAN_OUTPUT, (uint32_t)partner, 1);
-    }
-}
-
+/* In place a block arrives where the block to the same partner lay: that one is sent from a copy.
+ */
 void pairwise_alltoall(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count;
     plan_lane(b);
     plan_copy(b, PLAN_INPUT, (uint32_t)rank, PLAN_OUTPUT, (uint32_t)rank, 1);
-    if (params->in_place) {
-        swap_blocks(params, rank, b);
-        return;
-    }
-    for (int k = 1; k < ranks; k++) {
-        const int to = is_power_of_two(ranks) ? rank ^ k : rank_at(rank, k, ranks);
-        const int from = is_power_of_two(ranks) ? rank ^ k : rank_at(rank, -k, ranks);
-        plan_send_from(b, to, PLAN_INPUT, (uint32_t)to, 1);
-        plan_receive_to(b, from, PLAN_OUTPUT, (uint32_t)from, 1);
+    for (int k = 0; k < ranks; k++) {
+        const int partner = is_power_of_two(ranks) ? rank ^ k : rank_at(k, -rank, ranks);
+        if (partner == rank) continue;
+        uint32_t copy = 0;
+        if (params->in_place)
+            copy = plan_scratch(b, (uint32_t)rank * (uint32_t)ranks + (uint32_t)partner);
+        plan_begin(b, 1);
+        plan_read(b, PLAN_INPUT, (uint32_t)partner);
+        if (params->in_place) plan_write(b, PLAN_SCRATCH, copy);
+        plan_send(b, partner);
+        plan_end(b);
+        plan_receive_to(b, partner, PLAN_OUTPUT, (uint32_t)partner, 1);
     }
 }
 

@@ -4,23 +4,24 @@
  *       c+1 --> c+2 --> c+3 --> c                 c --> c+1 --> c+2 --> c+3
  *       own     +own    +own    +own = result     result stored on the way
  *
- *     +---> 0 ---> 1 ---> 2 ---> 3 ---+           all chunks go round at once, one step apart, so that
- *     +-------------------------------+           every link is busy all the time
+ *     +---> 0 ---> 1 ---> 2 ---> 3 ---+         all chunks go round at once, one step apart:
+ *     +-------------------------------+         every link is busy all the time
  *
- * Cost: reduce-scatter (p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma, allgather the same without gamma,
- * allreduce the sum of both: bandwidth is optimal, latency is linear.  For large messages on few ranks, and
- * where links lead to neighbours only.
+ * Cost: reduce-scatter (p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma, allgather the same without
+ * gamma, allreduce the sum of both: bandwidth is optimal, latency is linear. For large messages on
+ * few ranks, and where links lead to neighbours only.
  *
- * Needs a commutative operation: the operands of chunk c start with rank c+1, so that every chunk has another
- * association tree.  Any rank count; one neighbour on each side.
+ * Needs a commutative operation: the operands of chunk c start with rank c+1, so that every chunk
+ * has another association tree. Any rank count; one neighbour on each side.
  *
- * Source: Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", JPDC 69(2),
- * 2009.
+ * Source: Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations",
+ * JPDC 69(2), 2009.
  */
 #include "algo/generators.h"
 
-/* All links are full after the first send, and a step that receives and sends at once needs room before it
- * makes some: so message k goes over channel k mod 2, and there is room for it while message k-1 is under way. */
+/* All links are full after the first send, and a step that receives and sends at once needs room
+ * before it makes some: so message k goes over channel k mod 2, and there is room for it while
+ * message k-1 is under way. */
 static void receive_message(struct plan_builder *b, int rank, int ranks, int message)
 {
     plan_channel(b, message % 2);
@@ -63,8 +64,8 @@ static void receive_results(struct plan_builder *b, int rank, int ranks, int fir
     }
 }
 
-/* Chunk c is the result of rank c.  What is under way lies in the output, where the result will come as well:
- * it has gone all the way round, past everybody who read the old content. */
+/* Chunk c is the result of rank c.  What is under way lies in the output, where the result will
+ * come as well: it has gone all the way round, past everybody who read the old content. */
 void ring_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count;

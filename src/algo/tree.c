@@ -1,22 +1,24 @@
 /* tree.c - k-nomial trees (binomial for k = 2, a star for k >= p).
  *
- *     k = 2, p = 8            0                 numbered from the root on: virtual rank v = rank - root
- *                    _______/ | \
- *                   4        2   1              v's parent is v with its lowest digit (to base k) that is
- *                 /  \       |                  not 0 cleared; the subtree of v is the run of virtual ranks
- *                6    5      3                  from v on that this digit allows
- *                |
- *                7
+ *     k = 2, p = 8        0            numbered from the root on: virtual rank v = rank - root
+ *                ________/|\
+ *               4       2   1          v's parent is v with its lowest digit (to base k) that is
+ *              / \      |              not 0 cleared; v's subtree is the run of virtual ranks from
+ *             6   5     3              v on that this digit allows
+ *             |
+ *             7
  *
- * Cost: broadcast log_k(p) (alpha + (k-1) n beta) for short messages; reduce the same with gamma; allreduce is
- * both; gather and scatter ceil(log_k p) (k-1) alpha + (p-1)/p n beta at the root for p blocks of n/p bytes;
- * barrier 2 ceil(log_k p) alpha.  For small messages; larger k saves depth where many sends at once are cheap.
+ * Cost: broadcast ceil(log_k p) (alpha + (k-1) n beta); reduce the same with gamma; allreduce is
+ * both; gather and scatter ceil(log_k p) (k-1) alpha + (p-1)/p n beta at the root for p blocks of
+ * n/p bytes; barrier 2 ceil(log_k p) alpha. For small messages; a larger k saves depth where many
+ * sends at once are cheap.
  *
- * Reductions combine a rank's operand with its subtrees in virtual order: one tree for all elements, in rank
- * order when the root is 0, as in allreduce.  Any rank count; ceil(log_k p) (k-1) links at most.
+ * Reductions combine a rank's operand with its subtrees in virtual order: one tree for all
+ * elements, in rank order when the root is 0, as in allreduce. Any rank count; at most
+ * ceil(log_k p) (k-1) + 1 links.
  *
- * Source: Bruck, Ho, Kipnis, Weathersby, "Efficient Algorithms for All-to-All Communications in Multiport
- * Message-Passing Systems", TPDS 8(11), 1997; Thakur et al. 2005 (see mesh.c).
+ * Source: Bruck, Ho, Kipnis, Weathersby, "Efficient Algorithms for All-to-All Communications in
+ * Multiport Message-Passing Systems", TPDS 8(11), 1997; Thakur et al. 2005 (see mesh.c).
  */
 #include "algo/generators.h"
 
@@ -25,7 +27,7 @@ enum { RADIX_DEFAULT = 2 };
 /* A rank's place in the tree, in virtual ranks. */
 struct tree {
     uint32_t size, radix, self, root;
-    uint32_t span; /* the first power of the radix that our lowest digit reaches, or all ranks for the root */
+    uint32_t span; /* the power of the radix that our lowest digit is at; beyond all for the root */
 };
 
 static struct tree tree_of(const struct algo_params *params, int root, int rank)
@@ -35,7 +37,8 @@ static struct tree tree_of(const struct algo_params *params, int root, int rank)
     if (tree.radix > tree.size) tree.radix = tree.size;
     tree.self = (uint32_t)rank_at(rank, -root, params->rank_count);
     tree.span = 1;
-    while (tree.span < tree.size && tree.self % (tree.span * tree.radix) == 0) tree.span *= tree.radix;
+    while (tree.span < tree.size && tree.self % (tree.span * tree.radix) == 0)
+        tree.span *= tree.radix;
     return tree;
 }
 
@@ -60,8 +63,8 @@ static uint32_t subtree_size(const struct tree *tree, uint32_t top, uint32_t spa
     return span < tree->size - top ? span : tree->size - top;
 }
 
-/* Children in virtual order: digit 1 .. k-1 at power 1, then at power k, ...  Nearest first, smallest subtree
- * first; child 0 with span 0 starts, false when there are no more. */
+/* Children in virtual order: digit 1 .. k-1 at power 1, then at power k, ...  Nearest first,
+ * smallest subtree first; child 0 with span 0 starts, false when there are no more. */
 struct child {
     uint32_t top, span;
 };
@@ -136,8 +139,8 @@ void tree_reduce(const struct algo_params *params, int rank, struct plan_builder
     plan_end(b);
 }
 
-/* Up to rank 0 and down again; the way down has its own lane, so that pieces come back while others still go
- * up. */
+/* Up to rank 0 and down again; the way down has its own lane, so that pieces come back while others
+ * still go up. */
 void tree_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const struct tree tree = tree_of(params, 0, rank);
@@ -179,8 +182,8 @@ void tree_barrier(const struct algo_params *params, int rank, struct plan_builde
     plan_end(b);
 }
 
-/* The blocks of a subtree are a run in virtual order.  In the root's buffer, which is in rank order, a run that
- * passes the last rank is two, so it travels as two messages there. */
+/* The blocks of a subtree are a run in virtual order.  In the root's buffer, which is in rank
+ * order, a run that passes the last rank is two, so it travels as two messages there. */
 static uint32_t run_before_wrap(const struct tree *tree, uint32_t top, uint32_t count)
 {
     const uint32_t until_wrap = tree->size - (uint32_t)rank_of(tree, top);

@@ -1,5 +1,6 @@
 #include "comm/board.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -7,6 +8,7 @@
 #include "base/dtype.h"
 
 enum failure_state { FAILURE_NONE, FAILURE_CLAIMED, FAILURE_PUBLISHED };
+enum { LOOKS_MAX = 1000 };
 
 size_t board_bytes(int size)
 {
@@ -41,19 +43,31 @@ struct board_call *board_call(struct board *board, int size, int rank, int slot)
     return calls + (size_t)rank * TRANSPORT_SLOT_COUNT + slot;
 }
 
-uint64_t board_read_call(struct board_call *call, struct call_description *description)
+/* One look; *begun is 0 before the first call and while the next one is being written. */
+static bool try_to_read(struct board_call *call, struct call_description *description, uint64_t *begun)
 {
-    const uint64_t begun = atomic_load_explicit(&call->begun, memory_order_acquire);
-    const uint32_t what = atomic_load_explicit(&call->what, memory_order_relaxed);
+    *begun = atomic_load_explicit(&call->begun, memory_order_acquire);
+    const uint32_t what = atomic_load_explicit(&call->what, memory_order_acquire);
     *description = (struct call_description){
         .collective = (enum collective)((what & 255) % COLLECTIVE_COUNT),
         .dtype = (enum tutti_dtype)(what >> 8 & 255),
         .op = (enum tutti_op)(what >> 16 & 255),
         .started = what >> 24 != 0,
-        .root = atomic_load_explicit(&call->root, memory_order_relaxed),
-        .count = atomic_load_explicit(&call->count, memory_order_relaxed),
-        .signature = atomic_load_explicit(&call->signature, memory_order_relaxed)};
-    return begun;
+        .root = atomic_load_explicit(&call->root, memory_order_acquire),
+        .count = atomic_load_explicit(&call->count, memory_order_acquire),
+        .signature = atomic_load_explicit(&call->signature, memory_order_acquire)};
+    return *begun != 0 && atomic_load_explicit(&call->begun, memory_order_acquire) == *begun;
+}
+
+uint64_t board_read_call(struct board_call *call, struct call_description *description)
+{
+    uint64_t begun = 0;
+    for (int looks = 0; looks < LOOKS_MAX; looks++) {
+        if (try_to_read(call, description, &begun)) return begun;
+        if (begun == 0 && atomic_load_explicit(&call->ended, memory_order_relaxed) == 0) return 0;
+        sched_yield();
+    }
+    return 0;
 }
 
 void board_describe(const struct call_description *description, char *text, size_t text_bytes)

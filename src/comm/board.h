@@ -33,7 +33,7 @@ enum rank_state { RANK_ABSENT, RANK_PRESENT, RANK_LEFT };
 
 /* The latest call of one rank in one slot; a cache line that its owner writes. */
 struct board_call {
-    _Alignas(64) _Atomic uint64_t begun; /* how many calls of this slot began; released after the rest */
+    _Alignas(64) _Atomic uint64_t begun; /* how many calls of this slot began; 0 while the rest is being written */
     _Atomic uint64_t ended;
     _Atomic uint64_t signature, count;
     _Atomic uint32_t what; /* collective, dtype, op, started: a byte each */
@@ -60,16 +60,18 @@ enum rank_state board_state(const struct board *board, int rank);
 int board_pid(const struct board *board, int rank);
 struct board_call *board_call(struct board *board, int size, int rank, int slot);
 
-/* This rank's own lines. */
+/* This rank's own lines. A reader that sees one number before and after the rest has read one call. */
 static inline void board_begin(struct board_call *call, const struct call_description *description, uint64_t begun)
 {
-    atomic_store_explicit(&call->signature, description->signature, memory_order_relaxed);
-    atomic_store_explicit(&call->count, description->count, memory_order_relaxed);
+    atomic_store_explicit(&call->begun, 0, memory_order_relaxed);
+    /* Releases, so that whoever sees one of these (acquire, in board_read_call) sees the zero too. */
+    atomic_store_explicit(&call->signature, description->signature, memory_order_release);
+    atomic_store_explicit(&call->count, description->count, memory_order_release);
     atomic_store_explicit(&call->what,
                           (uint32_t)description->collective | (uint32_t)description->dtype << 8 |
                               (uint32_t)description->op << 16 | (uint32_t)description->started << 24,
-                          memory_order_relaxed);
-    atomic_store_explicit(&call->root, description->root, memory_order_relaxed);
+                          memory_order_release);
+    atomic_store_explicit(&call->root, description->root, memory_order_release);
     atomic_store_explicit(&call->begun, begun, memory_order_release); /* pairs with board_read_call */
 }
 static inline void board_end(struct board_call *call, uint64_t begun)

@@ -138,12 +138,19 @@ static enum tutti_status call_locked(struct tutti_comm *comm, const struct call 
 {
     struct tutti_request *request = &comm->blocking;
     if (board_has_failed(comm->board)) return comm_check(comm);
-    TRY(comm_program(comm, call, &request->program));
+    enum tutti_status status = comm_program(comm, call, &request->program);
+    if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status; /* so it is on all ranks */
     request->call = *call;
     request->sequence = next_sequence(comm);
-    TRY(begin(comm, request));
-    enum tutti_status status = TUTTI_OK;
+    if (status == TUTTI_OK) status = begin(comm, request);
+    if (status != TUTTI_OK) {
+        /* The other ranks wait for this call: it cannot fail here alone. */
+        comm_fail(comm, request, status, comm->rank, "%s", tutti_error_message());
+        return comm_check(comm);
+    }
+    request->program->users++; /* calls that begin while this one waits may take its place in the cache */
     if (operation_run(&request->operation) != RUN_DONE) status = comm_drive_blocking(comm, request);
+    release_program(request->program);
     atomic_store_explicit(&board_call(comm->board, comm->size, comm->rank, 0)->ended, request->begun,
                           memory_order_release);
     return status;
@@ -174,6 +181,10 @@ static struct tutti_request *take_request(struct tutti_comm *comm)
         request = calloc(1, sizeof *request);
         if (request == NULL) return NULL;
         operation_init(&request->operation);
+        pthread_mutex_lock(&comm->queue_lock);
+        request->next_made = comm->requests;
+        comm->requests = request;
+        pthread_mutex_unlock(&comm->queue_lock);
     }
     request->comm = comm;
     request->program = NULL;

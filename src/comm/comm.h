@@ -54,6 +54,7 @@ struct tutti_request {
     char message[256]; /* of a failure */
     _Atomic bool done; /* released last */
     struct tutti_request *next; /* in the queue, and among the free ones */
+    struct tutti_request *next_made; /* all of the communicator's, waited for or not */
 };
 
 struct cached_program {
@@ -90,6 +91,7 @@ struct tutti_comm {
 
     pthread_mutex_t queue_lock;
     struct tutti_request *queue_first, *queue_last, *free_requests;
+    struct tutti_request *requests; /* all that were made */
     uint64_t begun_started;       /* of them, how many have got their slot */
     _Atomic uint32_t outstanding; /* started and not done */
     struct progress_client client;

@@ -174,9 +174,9 @@ static void release(struct tutti_comm *comm)
 {
     comm_programs_free(comm);
     operation_release(&comm->blocking.operation);
-    while (comm->free_requests != NULL) {
-        struct tutti_request *request = comm->free_requests;
-        comm->free_requests = request->next;
+    while (comm->requests != NULL) {
+        struct tutti_request *request = comm->requests;
+        comm->requests = request->next_made;
         operation_release(&request->operation);
         free(request);
     }

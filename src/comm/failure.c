@@ -54,12 +54,23 @@ enum tutti_status comm_check(struct tutti_comm *comm)
 
 /* ------------------------------------------------------------------------------------------ deaths */
 
+/* Of the ranks of one process, the first that has not left; -1. */
+static int rank_that_stayed(const struct tutti_comm *comm, int first)
+{
+    for (int r = first; r < comm->size; r++)
+        if (board_state(comm->board, r) != RANK_LEFT &&
+            (r == first || board_pid(comm->board, r) == board_pid(comm->board, first)))
+            return r;
+    return -1;
+}
+
 static bool look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
     for (int i = 0; i < comm->pidfd_count; i++) {
         struct pollfd entry = {comm->pidfds[i], POLLIN, 0};
-        const int rank = comm->pidfd_ranks[i];
-        if (poll(&entry, 1, 0) <= 0 || board_state(comm->board, rank) == RANK_LEFT) continue;
+        if (poll(&entry, 1, 0) <= 0) continue;
+        const int rank = rank_that_stayed(comm, comm->pidfd_ranks[i]);
+        if (rank < 0) continue;
         char who[128];
         name_rank(comm, rank, who, sizeof who);
         comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died", who);
@@ -68,13 +79,26 @@ static bool look_for_deaths(struct tutti_comm *comm, const struct tutti_request 
     return false;
 }
 
+/* A link to all does not tell who is behind: it is whoever left without this call. */
+static int leaver_waited_for(const struct tutti_comm *comm, const struct tutti_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    if (peer >= 0) return board_state(comm->board, peer) == RANK_LEFT ? peer : -1;
+    for (int r = 0; r < comm->size; r++) {
+        struct call_description theirs;
+        if (board_state(comm->board, r) == RANK_LEFT &&
+            board_read_call(board_call(comm->board, comm->size, r, request->slot), &theirs) < request->begun)
+            return r;
+    }
+    return -1;
+}
+
 /* Everything that a rank ever sent was visible before it left: whoever still waits for it waits for ever. */
 static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *request)
 {
-    const int peer = operation_waits_for(&request->operation);
-    if (peer < 0 || board_state(comm->board, peer) != RANK_LEFT) return false;
-    if (operation_run(&request->operation) != RUN_BLOCKED) return false;
-    if (operation_waits_for(&request->operation) != peer) return false;
+    const int peer = leaver_waited_for(comm, request);
+    if (peer < 0 || operation_run(&request->operation) != RUN_BLOCKED) return false;
+    if (leaver_waited_for(comm, request) != peer) return false;
     char who[128];
     name_rank(comm, peer, who, sizeof who);
     comm_fail(comm, request, TUTTI_PROC_FAILED, peer, "%s left the communicator without this operation", who);
@@ -166,9 +190,13 @@ void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
                           memory_order_release);
     if (!request->operation.any_referenced) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
+    struct tutti_failure failure;
+    const bool died = board_failure(comm->board, &failure) == TUTTI_PROC_FAILED && failure.culprit >= 0 &&
+                      board_state(comm->board, failure.culprit) != RANK_LEFT;
     const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns = comm->has_threads ? QUIESCE_THREADS_NS : QUIESCE_NS;
     for (int r = 0; r < comm->size; r++)
-        while (r != comm->rank && is_engaged(comm, r, request->slot) && clock_now_ns() - begin_ns < limit_ns)
+        while (r != comm->rank && !(died && board_pid(comm->board, r) == failure.pid) &&
+               is_engaged(comm, r, request->slot) && clock_now_ns() - begin_ns < limit_ns)
             nanosleep(&(struct timespec){0, 100000}, NULL);
 }

@@ -196,7 +196,8 @@ static enum tutti_status bind_all(struct binder *binder)
     program->piece_bytes = choose_piece(program, binder->options->piece_bytes_max);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];
-        if (step->spills && step->bytes <= binder->options->piece_count_max * program->piece_bytes) {
+        /* Room for this message beside an earlier one that nobody has read yet. */
+        if (step->spills && step->bytes <= binder->options->piece_count_max / 2 * program->piece_bytes) {
             step->spills = false;
             step->destination_buffer = PROGRAM_NONE;
         }

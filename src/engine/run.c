@@ -9,7 +9,7 @@
 enum {
     REFERENCE_BYTES_MIN = 8 << 10, /* below, a copy through a slot costs less than waiting to be read */
     REFERENCE_COUNT_MAX = 8,       /* messages by reference that one chunk is cut into at most */
-    SPILL_PATIENCE = 4096          /* looks */
+    SPILL_PATIENCE = 64            /* looks */
 };
 
 void operation_init(struct operation *operation) { *operation = (struct operation){.fault_peer = -1}; }
@@ -61,9 +61,11 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->program = program;
     operation->tx = program->tx[slot];
     operation->rx = program->rx[slot];
-    operation->bases[PLAN_INPUT] = (char *)(uintptr_t)input;
-    operation->bases[PLAN_OUTPUT] = output;
-    operation->bases[PLAN_SCRATCH] = operation->scratch;
+    /* Buffers without elements may be NULL; offsets of 0 and copies of nothing still need an address. */
+    char *const nowhere = (char *)operation;
+    operation->bases[PLAN_INPUT] = input != NULL ? (char *)(uintptr_t)input : nowhere;
+    operation->bases[PLAN_OUTPUT] = output != NULL ? output : nowhere;
+    operation->bases[PLAN_SCRATCH] = operation->scratch != NULL ? operation->scratch : nowhere;
     operation->lanes_left = 0;
     operation->sends_active = 0;
     operation->any_referenced = false;
@@ -195,28 +197,55 @@ static bool reserve_places(struct operation *operation, const struct program_ste
     return true;
 }
 
-/* From here on the step's result is stored and its links follow from memory. */
-static void start_lagging(struct operation *operation, struct run_lane *lane, const struct program_step *step,
-                          char *destination)
+/* Whether an earlier message still waits for room in one of the step's links. */
+static bool links_are_busy(const struct operation *operation, const struct program_step *step)
 {
-    lane->lagging = true;
     for (uint32_t i = 0; i < step->tx_count; i++)
-        send_open(operation, (uint32_t)operation->program->step_tx[step->first_tx + i], destination, lane->done,
-                  lane->done, step->bytes);
+        if (operation->sends[operation->program->step_tx[step->first_tx + i]].active) return true;
+    return false;
 }
 
-/* Decides at a step's beginning how it passes its result on; false when an earlier message is still in the way. */
-static bool begin_fused(struct operation *operation, struct run_lane *lane, const struct program_step *step,
-                        char *destination)
+/* A lagging step's messages: announced as soon as the earlier ones are out of the way. */
+static bool open_lagging(struct operation *operation, struct run_lane *lane, const struct program_step *step,
+                         char *destination)
 {
-    const struct program *program = operation->program;
-    bool reached = destination != NULL && !step->spills && step->bytes >= REFERENCE_BYTES_MIN;
+    if (lane->opened) return true;
+    if (links_are_busy(operation, step)) return false;
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        send_open(operation, (uint32_t)operation->program->step_tx[step->first_tx + i], destination, lane->passed,
+                  lane->done, step->bytes);
+    lane->opened = true;
+    return true;
+}
+
+static bool links_reach(struct operation *operation, const struct program_step *step, const char *destination)
+{
     for (uint32_t i = 0; i < step->tx_count; i++) {
-        const int t = program->step_tx[step->first_tx + i];
-        if (operation->sends[t].active) return false;
-        reached = reached && operation->tx[t]->ops->reaches(operation->tx[t], destination, step->bytes);
+        struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
+        if (!link->ops->reaches(link, destination, step->bytes)) return false;
     }
-    if (reached) start_lagging(operation, lane, step, destination);
+    return true;
+}
+
+/* Room for a piece in the step's links, or a way around them; false when there is neither. A step that can store
+ * its result never waits for its links: they follow from memory ("lagging"), or else ranks in a ring, each with
+ * a full link before it and one behind it, would wait for each other. */
+static bool find_places(struct operation *operation, struct run_lane *lane, const struct program_step *step,
+                        char *destination, size_t bytes)
+{
+    if (!lane->lagging) {
+        const bool busy = lane->done == 0 && links_are_busy(operation, step);
+        const bool follows = lane->done == 0 && destination != NULL && !step->spills &&
+                             step->bytes >= REFERENCE_BYTES_MIN && links_reach(operation, step, destination);
+        if (!busy && !follows && reserve_places(operation, step, bytes)) {
+            lane->stalled = 0;
+            return true;
+        }
+        if (destination == NULL || (step->spills && ++lane->stalled < SPILL_PATIENCE)) return false;
+        lane->lagging = true;
+        lane->passed = lane->done;
+    }
+    open_lagging(operation, lane, step, destination);
     return true;
 }
 
@@ -257,6 +286,7 @@ static void pass_on(struct operation *operation, const struct run_lane *lane, co
     for (uint32_t i = 0; i < step->tx_count; i++) {
         const int t = program->step_tx[step->first_tx + i];
         if (lane->lagging) {
+            if (!lane->opened) continue;
             operation->sends[t].ready += bytes;
             send_push(operation, (uint32_t)t);
         } else {
@@ -270,21 +300,6 @@ static void pass_on(struct operation *operation, const struct run_lane *lane, co
     }
 }
 
-/* Room for a piece in the step's links, or a way around them; false when there is neither. */
-static bool find_places(struct operation *operation, struct run_lane *lane, const struct program_step *step,
-                        char *destination, size_t bytes)
-{
-    if (lane->lagging) return true;
-    if (lane->done == 0 && !begin_fused(operation, lane, step, destination)) return false;
-    if (lane->lagging || reserve_places(operation, step, bytes)) {
-        lane->stalled = 0;
-        return true;
-    }
-    if (destination == NULL || (step->spills && ++lane->stalled < SPILL_PATIENCE)) return false;
-    start_lagging(operation, lane, step, destination);
-    return true;
-}
-
 /* One piece of a step. */
 static enum run_result run_step(struct operation *operation, struct run_lane *lane, const struct program_step *step)
 {
@@ -296,6 +311,8 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
         step->destination_buffer == PROGRAM_NONE
             ? NULL
             : operation->bases[step->destination_buffer] + step->destination_offset;
+    if (lane->lagging && lane->done == step->bytes) /* all is stored, not all announced */
+        return open_lagging(operation, lane, step, destination) ? RUN_DONE : RUN_BLOCKED;
     size_t bytes = step->bytes - lane->done;
     if (bytes > program->piece_bytes) bytes = program->piece_bytes;
     const enum run_result look = look_at_sources(operation, lane, step, &bytes);
@@ -307,7 +324,7 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     compute(operation, step, store ? destination + lane->done : NULL, place, bytes);
     pass_on(operation, lane, step, bytes);
     lane->done += bytes;
-    return lane->done == step->bytes ? RUN_DONE : RUN_MOVED;
+    return lane->done == step->bytes && (!lane->lagging || lane->opened) ? RUN_DONE : RUN_MOVED;
 }
 
 static enum run_result run_lane(struct operation *operation, struct run_lane *lane, uint32_t end_step)

@@ -23,8 +23,10 @@ struct run_lane {
     uint32_t step;
     uint32_t target;  /* send_only steps: targets posted */
     uint32_t stalled; /* looks in a row that found no room; spilling steps lose patience */
-    bool lagging;     /* the step's result goes to memory, the link follows from there */
+    bool lagging;     /* the step's result goes to memory, its links follow from there */
+    bool opened;      /* lagging: its messages are announced */
     size_t done;      /* bytes of the step */
+    size_t passed;    /* lagging: bytes that went to the links directly before */
 };
 
 /* A message that is posted but not handed over to its link in full. */

@@ -33,23 +33,26 @@ enum { SIZE_float32 = 4, SIZE_float64 = 8, SIZE_bfloat16 = 2, SIZE_int32 = 4, SI
 #define FLOAT32_INFINITY 0x7f800000u
 
 #if defined(__AVX__)
-#define ORDERED_ONE(name, type, instruction, operator)                                                   \
-    KERNEL_INLINE type name(type a, type b)                                                              \
-    {                                                                                                    \
-        type result;                                                                                     \
-        __asm__("v" instruction " %2, %1, %0" : "=x"(result) : "x"(a), "x"(b));                          \
-        return result;                                                                                   \
+#define ORDERED_ONE(name, type, instruction, operator)                          \
+    KERNEL_INLINE type name(type a, type b)                                     \
+    {                                                                           \
+        type result;                                                            \
+        __asm__("v" instruction " %2, %1, %0" : "=x"(result) : "x"(a), "x"(b)); \
+        return result;                                                          \
     }
 #elif defined(__SSE2__)
-#define ORDERED_ONE(name, type, instruction, operator)                                                   \
-    KERNEL_INLINE type name(type a, type b)                                                              \
-    {                                                                                                    \
-        __asm__(instruction " %1, %0" : "+x"(a) : "x"(b));                                               \
-        return a;                                                                                        \
+#define ORDERED_ONE(name, type, instruction, operator)     \
+    KERNEL_INLINE type name(type a, type b)                \
+    {                                                      \
+        __asm__(instruction " %1, %0" : "+x"(a) : "x"(b)); \
+        return a;                                          \
     }
 #else
-#define ORDERED_ONE(name, type, instruction, operator)                                                   \
-    KERNEL_INLINE type name(type a, type b) { return a operator b; }
+#define ORDERED_ONE(name, type, instruction, operator) \
+    KERNEL_INLINE type name(type a, type b)            \
+    {                                                  \
+        return a operator b;                           \
+    }
 #endif
 ORDERED_ONE(add_one_float32, float, "addss", +)
 ORDERED_ONE(multiply_one_float32, float, "mulss", *)
@@ -60,15 +63,15 @@ ORDERED_ONE(divide_one_by_float64, double, "divsd", /)
 #undef ORDERED_ONE
 
 /* Unaligned, and of whatever type the memory is. */
-#define PLAIN_MEMORY_ONE(dtype)                                                                          \
-    typedef accumulator_##dtype loose_##dtype __attribute__((aligned(1), may_alias));                    \
-    KERNEL_INLINE accumulator_##dtype load_one_##dtype(const unsigned char *from)                        \
-    {                                                                                                    \
-        return *(const loose_##dtype *)from;                                                             \
-    }                                                                                                    \
-    KERNEL_INLINE void store_one_##dtype(unsigned char *to, accumulator_##dtype a)                       \
-    {                                                                                                    \
-        *(loose_##dtype *)to = a;                                                                        \
+#define PLAIN_MEMORY_ONE(dtype)                                                       \
+    typedef accumulator_##dtype loose_##dtype __attribute__((aligned(1), may_alias)); \
+    KERNEL_INLINE accumulator_##dtype load_one_##dtype(const unsigned char *from)     \
+    {                                                                                 \
+        return *(const loose_##dtype *)from;                                          \
+    }                                                                                 \
+    KERNEL_INLINE void store_one_##dtype(unsigned char *to, accumulator_##dtype a)    \
+    {                                                                                 \
+        *(loose_##dtype *)to = a;                                                     \
     }
 PLAIN_MEMORY_ONE(float32)
 PLAIN_MEMORY_ONE(float64)
@@ -99,40 +102,40 @@ KERNEL_INLINE void store_one_bfloat16(unsigned char *to, float a)
     memcpy(to, &half, sizeof(half));
 }
 
-#define FLOAT_COMBINE_ONE(dtype, real)                                                                   \
-    KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum tutti_op op, accumulator_##dtype a,       \
-                                                          accumulator_##dtype b)                         \
-    {                                                                                                    \
-        switch (op) {                                                                                    \
-        case TUTTI_PROD: return multiply_one_##real(a, b);                                               \
-        case TUTTI_MIN: return a < b ? a : b;                                                            \
-        case TUTTI_MAX: return a > b ? a : b;                                                            \
-        default: return add_one_##real(a, b);                                                            \
-        }                                                                                                \
-    }                                                                                                    \
-    KERNEL_INLINE accumulator_##dtype divide_one_##dtype(accumulator_##dtype a, unsigned divisor)        \
-    {                                                                                                    \
-        return divide_one_by_##real(a, (accumulator_##dtype)divisor);                                                         \
+#define FLOAT_COMBINE_ONE(dtype, real)                                                             \
+    KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum tutti_op op, accumulator_##dtype a, \
+                                                          accumulator_##dtype b)                   \
+    {                                                                                              \
+        switch (op) {                                                                              \
+        case TUTTI_PROD: return multiply_one_##real(a, b);                                         \
+        case TUTTI_MIN: return a < b ? a : b;                                                      \
+        case TUTTI_MAX: return a > b ? a : b;                                                      \
+        default: return add_one_##real(a, b);                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    KERNEL_INLINE accumulator_##dtype divide_one_##dtype(accumulator_##dtype a, unsigned divisor)  \
+    {                                                                                              \
+        return divide_one_by_##real(a, (accumulator_##dtype)divisor);                              \
     }
 FLOAT_COMBINE_ONE(float32, float32)
 FLOAT_COMBINE_ONE(float64, float64)
 FLOAT_COMBINE_ONE(bfloat16, float32)
 #undef FLOAT_COMBINE_ONE
 
-#define INTEGER_COMBINE_ONE(dtype, signed_type)                                                          \
-    KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum tutti_op op, accumulator_##dtype a,       \
-                                                          accumulator_##dtype b)                         \
-    {                                                                                                    \
-        switch (op) {                                                                                    \
-        case TUTTI_PROD: return a * b;                                                                   \
-        case TUTTI_MIN: return (signed_type)a < (signed_type)b ? a : b;                                  \
-        case TUTTI_MAX: return (signed_type)a > (signed_type)b ? a : b;                                  \
-        default: return a + b;                                                                           \
-        }                                                                                                \
-    }                                                                                                    \
-    KERNEL_INLINE accumulator_##dtype divide_one_##dtype(accumulator_##dtype a, unsigned divisor)        \
-    {                                                                                                    \
-        return (accumulator_##dtype)((int64_t)(signed_type)a / (int64_t)divisor);                        \
+#define INTEGER_COMBINE_ONE(dtype, signed_type)                                                    \
+    KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum tutti_op op, accumulator_##dtype a, \
+                                                          accumulator_##dtype b)                   \
+    {                                                                                              \
+        switch (op) {                                                                              \
+        case TUTTI_PROD: return a * b;                                                             \
+        case TUTTI_MIN: return (signed_type)a < (signed_type)b ? a : b;                            \
+        case TUTTI_MAX: return (signed_type)a > (signed_type)b ? a : b;                            \
+        default: return a + b;                                                                     \
+        }                                                                                          \
+    }                                                                                              \
+    KERNEL_INLINE accumulator_##dtype divide_one_##dtype(accumulator_##dtype a, unsigned divisor)  \
+    {                                                                                              \
+        return (accumulator_##dtype)((int64_t)(signed_type)a / (int64_t)divisor);                  \
     }
 INTEGER_COMBINE_ONE(int32, int32_t)
 INTEGER_COMBINE_ONE(int64, int64_t)

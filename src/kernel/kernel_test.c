@@ -16,7 +16,13 @@
 
 #include "base/dtype.h"
 
-enum { SOURCES_MAX = 9, BYTES_MAX = 40000, GUARD = 64, ROOM = BYTES_MAX + 2 * GUARD + 256, GUARD_BYTE = 0xa5 };
+enum {
+    SOURCES_MAX = 9,
+    BYTES_MAX = 40000,
+    GUARD = 64,
+    ROOM = BYTES_MAX + 2 * GUARD + 256,
+    GUARD_BYTE = 0xa5
+};
 
 static const size_t element_bytes[DTYPE_COUNT] = {
 #define X(enumerator, name, bytes) [enumerator] = bytes,
@@ -46,7 +52,10 @@ static uint64_t random_next(void)
     return z ^ (z >> 31);
 }
 
-static unsigned random_below(unsigned bound) { return (unsigned)(random_next() % bound); }
+static unsigned random_below(unsigned bound)
+{
+    return (unsigned)(random_next() % bound);
+}
 
 static uint64_t random_float_bits(unsigned exponent_bits, unsigned mantissa_bits)
 {
@@ -54,14 +63,15 @@ static uint64_t random_float_bits(unsigned exponent_bits, unsigned mantissa_bits
     const uint64_t exponents = ((1ull << exponent_bits) - 1) << mantissa_bits;
     const uint64_t mantissa = random_next() & ((1ull << mantissa_bits) - 1);
     switch (random_below(12)) {
-    case 0: return sign;                                            /* zeros */
-    case 1: return sign | exponents;                                /* infinities */
-    case 2: return sign | mantissa;                                 /* denormals */
-    case 3: return sign | exponents | mantissa | 1;                 /* NaNs, signalling and quiet */
+    case 0: return sign;                            /* zeros */
+    case 1: return sign | exponents;                /* infinities */
+    case 2: return sign | mantissa;                 /* denormals */
+    case 3: return sign | exponents | mantissa | 1; /* NaNs, signalling and quiet */
     case 4: return sign | (exponents - (1ull << mantissa_bits)) | mantissa; /* huge */
-    case 5: return random_next() >> (63 - exponent_bits - mantissa_bits); /* anything */
+    case 5: return random_next() >> (63 - exponent_bits - mantissa_bits);   /* anything */
     default: /* around one, where sums round and cancel */
-        return sign | ((((1ull << (exponent_bits - 1)) - 5 + random_below(9)) << mantissa_bits) | mantissa);
+        return sign |
+               ((((1ull << (exponent_bits - 1)) - 5 + random_below(9)) << mantissa_bits) | mantissa);
     }
 }
 
@@ -77,7 +87,8 @@ static void random_element(enum tutti_dtype dtype, unsigned char *to)
         if (random_below(8) == 0) bits = 1ull << (8 * element_bytes[dtype] - 1); /* the smallest */
         if (random_below(4) == 0) bits = (uint64_t)((int64_t)random_below(9) - 4);
     }
-    memcpy(to, &bits, element_bytes[dtype]); /* little endian, as is all that has more than one level */
+    memcpy(to, &bits,
+           element_bytes[dtype]); /* little endian, as is all that has more than one level */
 }
 
 /* --------------------------------------------------------------------------- a slow, independent reference */
@@ -110,29 +121,30 @@ static uint16_t bfloat16_nearest(float value)
     return sign | (low % 2 == 0 ? low : high);
 }
 
-#define REFERENCE_FLOAT(type)                                                                            \
-    static type reference_##type(enum tutti_op op, const type *values, unsigned n, unsigned divisor)     \
-    {                                                                                                    \
-        volatile type a = values[0];                                                                     \
-        for (unsigned s = 1; s < n; s++) {                                                               \
-            const type left = a, right = values[s];                                                      \
-            if (op == TUTTI_MIN)                                                                         \
-                a = left < right ? left : right;                                                         \
-            else if (op == TUTTI_MAX)                                                                    \
-                a = left > right ? left : right;                                                         \
-            else if (op == TUTTI_PROD)                                                                   \
-                a = left * right;                                                                        \
-            else                                                                                         \
-                a = left + right;                                                                        \
-        }                                                                                                \
-        if (divisor != 0) a = a / (type)divisor;                                                         \
-        return a;                                                                                        \
+#define REFERENCE_FLOAT(type)                                                      \
+    static type reference_##type(enum tutti_op op, const type *values, unsigned n, \
+                                 unsigned divisor)                                 \
+    {                                                                              \
+        volatile type a = values[0];                                               \
+        for (unsigned s = 1; s < n; s++) {                                         \
+            const type left = a, right = values[s];                                \
+            if (op == TUTTI_MIN)                                                   \
+                a = left < right ? left : right;                                   \
+            else if (op == TUTTI_MAX)                                              \
+                a = left > right ? left : right;                                   \
+            else if (op == TUTTI_PROD)                                             \
+                a = left * right;                                                  \
+            else                                                                   \
+                a = left + right;                                                  \
+        }                                                                          \
+        if (divisor != 0) a = a / (type)divisor;                                   \
+        return a;                                                                  \
     }
 REFERENCE_FLOAT(float)
 REFERENCE_FLOAT(double)
 
-static int64_t reference_integer(enum tutti_op op, const int64_t *values, unsigned n, unsigned divisor,
-                                 unsigned bits)
+static int64_t reference_integer(enum tutti_op op, const int64_t *values, unsigned n,
+                                 unsigned divisor, unsigned bits)
 {
     const unsigned shift = 64 - bits;
     int64_t a = values[0];
@@ -164,8 +176,9 @@ static bool is_nan(enum tutti_dtype dtype, const unsigned char *at, bool quiet)
 }
 
 /* Writes what element must become; returns whether that is a NaN whose payload nobody promises. */
-static bool reference_element(enum tutti_dtype dtype, enum tutti_op op, const unsigned char *const *elements,
-                              unsigned n, unsigned divisor, unsigned char *to)
+static bool reference_element(enum tutti_dtype dtype, enum tutti_op op,
+                              const unsigned char *const *elements, unsigned n, unsigned divisor,
+                              unsigned char *to)
 {
     float floats[16] = {0};
     double doubles[16] = {0};
@@ -224,18 +237,20 @@ struct experiment {
 static _Alignas(64) unsigned char room_source[SOURCES_MAX][ROOM];
 static _Alignas(64) unsigned char room_destination[ROOM], room_also[ROOM], expected[BYTES_MAX];
 
-static void experiment_fail(const struct experiment *x, enum kernel_level level, const char *what, size_t at)
+static void experiment_fail(const struct experiment *x, enum kernel_level level, const char *what,
+                            size_t at)
 {
     char offsets[8 * (SOURCES_MAX + 2)] = "";
     for (int i = 0; i < SOURCES_MAX + 2; i++)
         snprintf(offsets + strlen(offsets), sizeof(offsets) - strlen(offsets), " %u", x->offsets[i]);
-    fail_msg("%s %s %s of %u, divisor %u, count %zu, stream %d, also %d, in place %u, offsets%s: %s at %zu",
-             kernel_level_name(level), dtype_names[x->dtype], op_names[x->op], x->source_count, x->divisor,
-             x->count, x->stream, x->also, x->in_place, offsets, what, at);
+    fail_msg("%s %s %s of %u, divisor %u, count %zu, stream %d, also %d, in place %u, offsets%s: "
+             "%s at %zu",
+             kernel_level_name(level), dtype_names[x->dtype], op_names[x->op], x->source_count,
+             x->divisor, x->count, x->stream, x->also, x->in_place, offsets, what, at);
 }
 
-static void guards_check(const struct experiment *x, enum kernel_level level, const unsigned char *room,
-                         const unsigned char *data, size_t bytes)
+static void guards_check(const struct experiment *x, enum kernel_level level,
+                         const unsigned char *room, const unsigned char *data, size_t bytes)
 {
     for (const unsigned char *p = data - GUARD; p < data; p++)
         if (*p != GUARD_BYTE) experiment_fail(x, level, "guard before", (size_t)(p - room));
@@ -261,7 +276,8 @@ static void experiment_run(const struct experiment *x, enum kernel_level level)
     memset(destination - GUARD, GUARD_BYTE, bytes + 2 * GUARD);
     memset(also - GUARD, GUARD_BYTE, bytes + 2 * GUARD);
     const void *sources[SOURCES_MAX];
-    for (unsigned s = 0; s < x->source_count; s++) sources[s] = room_source[s] + GUARD + x->offsets[s];
+    for (unsigned s = 0; s < x->source_count; s++)
+        sources[s] = room_source[s] + GUARD + x->offsets[s];
     if (x->in_place < x->source_count) {
         memcpy(destination, sources[x->in_place], bytes);
         sources[x->in_place] = destination;
@@ -284,7 +300,8 @@ static void experiment_run(const struct experiment *x, enum kernel_level level)
 static void experiment_expect(const struct experiment *x)
 {
     const void *sources[SOURCES_MAX];
-    for (unsigned s = 0; s < x->source_count; s++) sources[s] = room_source[s] + GUARD + x->offsets[s];
+    for (unsigned s = 0; s < x->source_count; s++)
+        sources[s] = room_source[s] + GUARD + x->offsets[s];
     kernel_get(KERNEL_SCALAR, x->dtype, x->op)
         .reduce(&(struct kernel_call){.destination = expected,
                                       .sources = sources,
@@ -322,13 +339,17 @@ static unsigned random_offset(size_t element)
     }
 }
 
-static struct experiment experiment_random(enum tutti_dtype dtype, enum tutti_op op, unsigned n, size_t count)
+static struct experiment experiment_random(enum tutti_dtype dtype, enum tutti_op op, unsigned n,
+                                           size_t count)
 {
     struct experiment x = {.dtype = dtype, .op = op, .source_count = n, .count = count};
     x.stream = random_below(2);
     x.also = random_below(2);
     x.in_place = random_below(2) ? n : random_below(n);
-    x.divisor = op == TUTTI_AVG ? n : random_below(8) != 0 ? 0 : random_below(2) ? n : 1 + random_below(70000);
+    x.divisor = op == TUTTI_AVG        ? n
+                : random_below(8) != 0 ? 0
+                : random_below(2)      ? n
+                                       : 1 + random_below(70000);
     for (int i = 0; i < SOURCES_MAX + 2; i++) x.offsets[i] = random_offset(element_bytes[dtype]);
     return x;
 }
@@ -338,7 +359,8 @@ static void sources_fill(enum tutti_dtype dtype)
     /* From the guard on, so that the same bytes serve any offset of whole elements. */
     const size_t size = element_bytes[dtype];
     for (int s = 0; s < SOURCES_MAX; s++)
-        for (size_t at = 0; at + size <= ROOM; at += size) random_element(dtype, room_source[s] + at);
+        for (size_t at = 0; at + size <= ROOM; at += size)
+            random_element(dtype, room_source[s] + at);
 }
 
 /* A few new elements per case, so that no two see the same, without filling all the memory again. */
@@ -347,10 +369,12 @@ static void sources_sprinkle(const struct experiment *x)
     const size_t size = element_bytes[x->dtype];
     for (unsigned s = 0; s < x->source_count; s++)
         for (int i = 0; i < 4 && x->count != 0; i++)
-            random_element(x->dtype, room_source[s] + GUARD + x->offsets[s] + random_next() % x->count * size);
+            random_element(x->dtype, room_source[s] + GUARD + x->offsets[s] +
+                                         random_next() % x->count * size);
 }
 
-static void experiments(enum tutti_dtype dtype, size_t count_max, const size_t *large, size_t large_count)
+static void experiments(enum tutti_dtype dtype, size_t count_max, const size_t *large,
+                        size_t large_count)
 {
     sources_fill(dtype);
     for (unsigned op = 0; op < OP_COUNT; op++)
@@ -412,8 +436,9 @@ static void bfloat16_is_exhaustively_right(void **state)
 
 /* ------------------------------------------------------------------------------------- known answers */
 
-static void reduce_pair(enum kernel_level level, enum tutti_dtype dtype, enum tutti_op op, const void *left,
-                        const void *right, size_t count, unsigned divisor, void *result)
+static void reduce_pair(enum kernel_level level, enum tutti_dtype dtype, enum tutti_op op,
+                        const void *left, const void *right, size_t count, unsigned divisor,
+                        void *result)
 {
     const void *const sources[] = {left, right};
     kernel_get(level, dtype, op)
@@ -435,7 +460,8 @@ static void min_and_max_follow_the_comparison(void **state)
         for (unsigned pair = 0; pair < 5; pair++) {
             for (int i = 0; i < 33; i++) left[i] = pairs[pair][0], right[i] = pairs[pair][1];
             reduce_pair((enum kernel_level)level, TUTTI_FLOAT32, TUTTI_MIN, left, right, 33, 0, low);
-            reduce_pair((enum kernel_level)level, TUTTI_FLOAT32, TUTTI_MAX, left, right, 33, 0, high);
+            reduce_pair((enum kernel_level)level, TUTTI_FLOAT32, TUTTI_MAX, left, right, 33, 0,
+                        high);
             for (int i = 0; i < 33; i++) {
                 assert_memory_equal(&low[i], pair == 4 ? &left[i] : &right[i], 4);
                 assert_memory_equal(&high[i], &right[i], 4);
@@ -519,7 +545,8 @@ static void no_elements_touch_nothing(void **state)
 
 /* -------------------------------------------------------------------------------------------- copies */
 
-static void copy_check(void (*copy)(void *, const void *, size_t), size_t bytes, unsigned to, unsigned from)
+static void copy_check(void (*copy)(void *, const void *, size_t), size_t bytes, unsigned to,
+                       unsigned from)
 {
     unsigned char *const destination = room_destination + GUARD + to;
     const unsigned char *const source = room_source[0] + GUARD + from;
@@ -535,7 +562,8 @@ static void copy_check(void (*copy)(void *, const void *, size_t), size_t bytes,
 static void copies_copy_at_this_level(void)
 {
     sources_fill(TUTTI_INT64);
-    static const size_t sizes[] = {511, 512, 513, 575, 576, 577, 1023, 1024, 1087, 1151, 4096, 33333};
+    static const size_t sizes[] = {511,  512,  513,  575,  576,  577,
+                                   1023, 1024, 1087, 1151, 4096, 33333};
     for (size_t bytes = 0; bytes < 300; bytes += 1 + bytes / 40)
         for (unsigned i = 0; i < 8; i++) {
             copy_check(kernel_copy, bytes, random_below(64), random_below(64));

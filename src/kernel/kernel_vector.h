@@ -33,18 +33,24 @@ enum {
 };
 
 /* A store past the caches; `to` is aligned to the vector's size. */
-#define STREAM(to, vector)                                                                               \
+#define STREAM(to, vector) \
     __asm__("vmovntdq %1, %0" : "=m"(*(unsigned char(*)[sizeof(vector)])(to)) : "v"(vector))
 
-#define PLAIN_MEMORY(dtype)                                                                              \
-    KERNEL_INLINE vector_##dtype load_##dtype(const unsigned char *from)                                 \
-    {                                                                                                    \
-        vector_##dtype a;                                                                                \
-        memcpy(&a, from, sizeof(a));                                                                     \
-        return a;                                                                                        \
-    }                                                                                                    \
-    KERNEL_INLINE void store_##dtype(unsigned char *to, vector_##dtype a) { memcpy(to, &a, sizeof(a)); } \
-    KERNEL_INLINE void stream_##dtype(unsigned char *to, vector_##dtype a) { STREAM(to, a); }
+#define PLAIN_MEMORY(dtype)                                                \
+    KERNEL_INLINE vector_##dtype load_##dtype(const unsigned char *from)   \
+    {                                                                      \
+        vector_##dtype a;                                                  \
+        memcpy(&a, from, sizeof(a));                                       \
+        return a;                                                          \
+    }                                                                      \
+    KERNEL_INLINE void store_##dtype(unsigned char *to, vector_##dtype a)  \
+    {                                                                      \
+        memcpy(to, &a, sizeof(a));                                         \
+    }                                                                      \
+    KERNEL_INLINE void stream_##dtype(unsigned char *to, vector_##dtype a) \
+    {                                                                      \
+        STREAM(to, a);                                                     \
+    }
 PLAIN_MEMORY(float32)
 PLAIN_MEMORY(float64)
 PLAIN_MEMORY(int32)
@@ -94,36 +100,54 @@ KERNEL_INLINE vector_int32 pack_bfloat16(vector_bfloat16 a)
     return (round_number(a.even) >> 16) | (round_number(a.odd) & 0xffff0000u);
 }
 
-KERNEL_INLINE void store_bfloat16(unsigned char *to, vector_bfloat16 a) { store_int32(to, pack_bfloat16(a)); }
-KERNEL_INLINE void stream_bfloat16(unsigned char *to, vector_bfloat16 a) { stream_int32(to, pack_bfloat16(a)); }
+KERNEL_INLINE void store_bfloat16(unsigned char *to, vector_bfloat16 a)
+{
+    store_int32(to, pack_bfloat16(a));
+}
+KERNEL_INLINE void stream_bfloat16(unsigned char *to, vector_bfloat16 a)
+{
+    stream_int32(to, pack_bfloat16(a));
+}
 
-#define ORDERED(name, vector, instruction)                                                               \
-    KERNEL_INLINE vector name(vector a, vector b)                                                        \
-    {                                                                                                    \
-        vector result;                                                                                   \
-        __asm__(instruction " %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));                              \
-        return result;                                                                                   \
+#define ORDERED(name, vector, instruction)                                  \
+    KERNEL_INLINE vector name(vector a, vector b)                           \
+    {                                                                       \
+        vector result;                                                      \
+        __asm__(instruction " %2, %1, %0" : "=v"(result) : "v"(a), "v"(b)); \
+        return result;                                                      \
     }
 /* min and max give their second operand for NaN and for two zeros: exactly a < b ? a : b. */
-#define FLOAT_COMBINE(dtype, suffix)                                                                     \
-    ORDERED(add_##dtype, vector_##dtype, "vadd" suffix)                                                  \
-    ORDERED(multiply_##dtype, vector_##dtype, "vmul" suffix)                                             \
-    ORDERED(divide_by_##dtype, vector_##dtype, "vdiv" suffix)                                            \
-    ORDERED(min_##dtype, vector_##dtype, "vmin" suffix)                                                  \
-    ORDERED(max_##dtype, vector_##dtype, "vmax" suffix)                                                  \
-    KERNEL_INLINE vector_##dtype divide_##dtype(vector_##dtype a, unsigned divisor)                      \
-    {                                                                                                    \
-        const vector_##dtype same = {0};                                                                 \
-        return divide_by_##dtype(a, same + (accumulator_##dtype)divisor);                                                         \
+#define FLOAT_COMBINE(dtype, suffix)                                                \
+    ORDERED(add_##dtype, vector_##dtype, "vadd" suffix)                             \
+    ORDERED(multiply_##dtype, vector_##dtype, "vmul" suffix)                        \
+    ORDERED(divide_by_##dtype, vector_##dtype, "vdiv" suffix)                       \
+    ORDERED(min_##dtype, vector_##dtype, "vmin" suffix)                             \
+    ORDERED(max_##dtype, vector_##dtype, "vmax" suffix)                             \
+    KERNEL_INLINE vector_##dtype divide_##dtype(vector_##dtype a, unsigned divisor) \
+    {                                                                               \
+        const vector_##dtype same = {0};                                            \
+        return divide_by_##dtype(a, same + (accumulator_##dtype)divisor);           \
     }
 FLOAT_COMBINE(float32, "ps")
 FLOAT_COMBINE(float64, "pd")
 #undef FLOAT_COMBINE
 
-KERNEL_INLINE vector_int32 add_int32(vector_int32 a, vector_int32 b) { return a + b; }
-KERNEL_INLINE vector_int64 add_int64(vector_int64 a, vector_int64 b) { return a + b; }
-KERNEL_INLINE vector_int32 multiply_int32(vector_int32 a, vector_int32 b) { return a * b; }
-KERNEL_INLINE vector_int64 multiply_int64(vector_int64 a, vector_int64 b) { return a * b; }
+KERNEL_INLINE vector_int32 add_int32(vector_int32 a, vector_int32 b)
+{
+    return a + b;
+}
+KERNEL_INLINE vector_int64 add_int64(vector_int64 a, vector_int64 b)
+{
+    return a + b;
+}
+KERNEL_INLINE vector_int32 multiply_int32(vector_int32 a, vector_int32 b)
+{
+    return a * b;
+}
+KERNEL_INLINE vector_int64 multiply_int64(vector_int64 a, vector_int64 b)
+{
+    return a * b;
+}
 ORDERED(min_int32, vector_int32, "vpminsd")
 ORDERED(max_int32, vector_int32, "vpmaxsd")
 #if VECTOR_BYTES == 64
@@ -143,15 +167,16 @@ KERNEL_INLINE vector_int64 max_int64(vector_int64 a, vector_int64 b)
 #endif
 #undef ORDERED
 
-#define COMBINE(dtype)                                                                                   \
-    KERNEL_INLINE vector_##dtype combine_##dtype(enum tutti_op op, vector_##dtype a, vector_##dtype b)   \
-    {                                                                                                    \
-        switch (op) {                                                                                    \
-        case TUTTI_PROD: return multiply_##dtype(a, b);                                                  \
-        case TUTTI_MIN: return min_##dtype(a, b);                                                        \
-        case TUTTI_MAX: return max_##dtype(a, b);                                                        \
-        default: return add_##dtype(a, b);                                                               \
-        }                                                                                                \
+#define COMBINE(dtype)                                                               \
+    KERNEL_INLINE vector_##dtype combine_##dtype(enum tutti_op op, vector_##dtype a, \
+                                                 vector_##dtype b)                   \
+    {                                                                                \
+        switch (op) {                                                                \
+        case TUTTI_PROD: return multiply_##dtype(a, b);                              \
+        case TUTTI_MIN: return min_##dtype(a, b);                                    \
+        case TUTTI_MAX: return max_##dtype(a, b);                                    \
+        default: return add_##dtype(a, b);                                           \
+        }                                                                            \
     }
 COMBINE(float32)
 COMBINE(float64)
@@ -159,7 +184,8 @@ COMBINE(int32)
 COMBINE(int64)
 #undef COMBINE
 
-KERNEL_INLINE vector_bfloat16 combine_bfloat16(enum tutti_op op, vector_bfloat16 a, vector_bfloat16 b)
+KERNEL_INLINE vector_bfloat16 combine_bfloat16(enum tutti_op op, vector_bfloat16 a,
+                                               vector_bfloat16 b)
 {
     return (vector_bfloat16){combine_float32(op, a.even, b.even), combine_float32(op, a.odd, b.odd)};
 }
@@ -182,7 +208,7 @@ static __attribute__((noinline)) vector_int32 divide_int32(vector_int32 a, unsig
 {
     typedef double wide __attribute__((vector_size(2 * VECTOR_BYTES)));
     const wide quotient = __builtin_convertvector((vector_signed32)a, wide) / (double)divisor;
-    return (vector_int32)__builtin_convertvector(quotient, vector_signed32);
+    return (vector_int32) __builtin_convertvector(quotient, vector_signed32);
 }
 
 /* Copies with stores past the caches, whole cache lines at a time. */

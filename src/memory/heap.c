@@ -101,6 +101,12 @@ bool heap_find(const void *address, size_t bytes, uint64_t *offset)
     return true;
 }
 
+const void *heap_at(uint64_t offset, uint64_t bytes)
+{
+    if (offset > heap.bytes || bytes > heap.bytes - offset) return NULL;
+    return atomic_load_explicit(&heap.base, memory_order_relaxed) + offset;
+}
+
 /* First fit: the link after which the block goes, and its offset. */
 static struct block **find_room(size_t bytes, size_t *offset)
 {

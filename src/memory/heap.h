@@ -26,6 +26,9 @@ uint64_t heap_process_key(void);
 /* Where in the heap that memory lies; false if it does not lie in it. Needs an acquired heap; no lock. */
 bool heap_find(const void *address, size_t bytes, uint64_t *offset);
 
+/* The other way round; NULL where the range lies outside. */
+const void *heap_at(uint64_t offset, uint64_t bytes);
+
 enum tutti_status heap_allocate(size_t bytes, void **memory);
 enum tutti_status heap_free(void *memory);
 

@@ -54,8 +54,8 @@ static bool grow(struct plan_builder *builder, void *items, size_t item_bytes, u
     return true;
 }
 
-#define GROW(builder, name, more)                                                                  \
-    grow((builder), &(builder)->plan->name##s, sizeof *(builder)->plan->name##s,                   \
+#define GROW(builder, name, more)                                                \
+    grow((builder), &(builder)->plan->name##s, sizeof *(builder)->plan->name##s, \
          (builder)->plan->name##_count, (more), &(builder)->name##_capacity)
 
 /* ------------------------------------------------------------------------------------------ life cycle */
@@ -80,15 +80,11 @@ static uint64_t class_count(const struct plan_shape *shape)
     switch (shape->collective) {
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
-    case COLLECTIVE_BROADCAST:
-        return parts;
-    case COLLECTIVE_ALLTOALL:
-        return all * all > UINT32_MAX ? UINT64_MAX : all * all * parts;
+    case COLLECTIVE_BROADCAST: return parts;
+    case COLLECTIVE_ALLTOALL: return all * all > UINT32_MAX ? UINT64_MAX : all * all * parts;
     case COLLECTIVE_BARRIER:
-    case COLLECTIVE_COUNT:
-        return 0;
-    default:
-        return all * parts;
+    case COLLECTIVE_COUNT: return 0;
+    default: return all * parts;
     }
 }
 
@@ -542,8 +538,7 @@ static bool sorted_alloc(struct sorted *sorted, const struct rank_plan *plan)
     sorted->targets = calloc((size_t)plan->target_count + 1, sizeof *sorted->targets);
     sorted->afters = calloc((size_t)plan->after_count + 1, sizeof *sorted->afters);
     sorted->index_of = calloc((size_t)plan->step_count + 1, sizeof *sorted->index_of);
-    return sorted->steps && sorted->sources && sorted->targets && sorted->afters &&
-           sorted->index_of;
+    return sorted->steps && sorted->sources && sorted->targets && sorted->afters && sorted->index_of;
 }
 
 /* Steps keep their order within a lane. */

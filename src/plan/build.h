@@ -20,7 +20,8 @@
 struct plan_builder; /* opaque */
 
 /* NULL when out of memory. */
-struct plan_builder *plan_builder_create(enum collective collective, int rank_count, int root, int rank);
+struct plan_builder *plan_builder_create(enum collective collective, int rank_count, int root,
+                                         int rank);
 void plan_builder_free(struct plan_builder *builder);
 /* Makes the plan out of what was said so far and leaves the builder empty; *message (static text) tells what
  * was wrong otherwise. */
@@ -66,9 +67,9 @@ uint32_t plan_end(struct plan_builder *builder);
 /* The everyday steps. */
 uint32_t plan_copy(struct plan_builder *builder, enum plan_buffer from, uint32_t from_first,
                    enum plan_buffer to, uint32_t to_first, uint32_t chunk_count);
-uint32_t plan_send_from(struct plan_builder *builder, int peer, enum plan_buffer from, uint32_t first,
-                        uint32_t chunk_count);
-uint32_t plan_receive_to(struct plan_builder *builder, int peer, enum plan_buffer to, uint32_t first,
-                         uint32_t chunk_count);
+uint32_t plan_send_from(struct plan_builder *builder, int peer, enum plan_buffer from,
+                        uint32_t first, uint32_t chunk_count);
+uint32_t plan_receive_to(struct plan_builder *builder, int peer, enum plan_buffer to,
+                         uint32_t first, uint32_t chunk_count);
 
 #endif

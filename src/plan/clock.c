@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void clock_pool_init(struct clock_pool *pool, uint32_t width)
+enum { PER_VECTOR = sizeof(clock_entries) / sizeof(uint32_t) };
+
+void clock_pool_init(struct clock_pool *pool, uint32_t lane_count)
 {
-    *pool = (struct clock_pool){.width = width};
+    *pool = (struct clock_pool){.width = (lane_count + PER_VECTOR - 1) / PER_VECTOR * PER_VECTOR};
 }
 
 void clock_pool_release(struct clock_pool *pool)
@@ -17,7 +19,8 @@ void clock_pool_release(struct clock_pool *pool)
     }
 }
 
-struct clock *clock_take(struct clock_pool *pool)
+/* With entries still to be written. */
+static struct clock *take(struct clock_pool *pool)
 {
     struct clock *clock = pool->free;
     if (clock != NULL)
@@ -25,6 +28,13 @@ struct clock *clock_take(struct clock_pool *pool)
     else
         clock = malloc(sizeof *clock + pool->width * sizeof clock->entries[0]);
     if (clock != NULL) clock->references = 1;
+    return clock;
+}
+
+struct clock *clock_take(struct clock_pool *pool)
+{
+    struct clock *clock = take(pool);
+    if (clock != NULL) memset(clock->entries, 0, pool->width * sizeof clock->entries[0]);
     return clock;
 }
 
@@ -44,7 +54,7 @@ void clock_drop(struct clock_pool *pool, struct clock *clock)
 bool clock_own(struct clock_pool *pool, struct clock **clock)
 {
     if ((*clock)->references == 1) return true;
-    struct clock *copy = clock_take(pool);
+    struct clock *copy = take(pool);
     if (copy == NULL) return false;
     memcpy(copy->entries, (*clock)->entries, pool->width * sizeof copy->entries[0]);
     clock_drop(pool, *clock);
@@ -52,17 +62,30 @@ bool clock_own(struct clock_pool *pool, struct clock **clock)
     return true;
 }
 
+static clock_entries larger(clock_entries a, clock_entries b)
+{
+    const clock_entries a_is_larger = a > b;
+    return (a & a_is_larger) | (b & ~a_is_larger);
+}
+
 void clock_join(struct clock_pool *pool, struct clock *into, const struct clock *from,
                 uint32_t lane, uint32_t entry)
 {
-    uint32_t *restrict to = into->entries;
-    const uint32_t *restrict other = from->entries;
-    for (uint32_t i = 0; i < pool->width; i++) to[i] = to[i] > other[i] ? to[i] : other[i];
-    if (to[lane] < entry) to[lane] = entry;
+    clock_entries *to = (clock_entries *)into->entries;
+    const clock_entries *other = (const clock_entries *)from->entries;
+    for (uint32_t i = 0; i < pool->width / PER_VECTOR; i++) to[i] = larger(to[i], other[i]);
+    if (into->entries[lane] < entry) into->entries[lane] = entry;
 }
 
-void clock_complete(struct clock_pool *pool, struct clock *clock)
+bool clock_complete(struct clock_pool *pool, struct clock **clock)
 {
-    for (uint32_t i = 0; i < pool->width; i++)
-        clock->entries[i] += clock->entries[i] & 1;
+    struct clock *completed = *clock;
+    if (completed->references > 1) completed = take(pool);
+    if (completed == NULL) return false;
+    clock_entries *to = (clock_entries *)completed->entries;
+    const clock_entries *from = (const clock_entries *)(*clock)->entries;
+    for (uint32_t i = 0; i < pool->width / PER_VECTOR; i++) to[i] = from[i] + (from[i] & 1);
+    if (completed != *clock) clock_drop(pool, *clock);
+    *clock = completed;
+    return true;
 }

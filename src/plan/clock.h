@@ -10,14 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Four entries, below 2^31 so that comparing them signed is right: that is one instruction anywhere. */
+typedef int32_t clock_entries __attribute__((vector_size(16), may_alias));
+
 struct clock {
     uint32_t references;
     struct clock *next_free;
-    uint32_t entries[];
+    uint32_t entries[] __attribute__((aligned(16)));
 };
 
 struct clock_pool {
-    uint32_t width;
+    uint32_t width; /* entries, a multiple of those of clock_entries */
     struct clock *free;
 };
 
@@ -31,11 +34,11 @@ static inline uint32_t clock_completed(uint32_t step)
     return 2 * step + 2;
 }
 
-void clock_pool_init(struct clock_pool *pool, uint32_t width);
+void clock_pool_init(struct clock_pool *pool, uint32_t lane_count);
 /* All clocks must have been dropped. */
 void clock_pool_release(struct clock_pool *pool);
 
-/* A clock of its own holder with entries still to be written; NULL when out of memory. */
+/* A clock that knows nothing, of one holder; NULL when out of memory. */
 struct clock *clock_take(struct clock_pool *pool);
 struct clock *clock_keep(struct clock *clock);
 /* NULL is allowed. */
@@ -46,7 +49,7 @@ bool clock_own(struct clock_pool *pool, struct clock **clock);
 /* What another lane's clock knows, and `entry` of that lane itself. */
 void clock_join(struct clock_pool *pool, struct clock *into, const struct clock *from,
                 uint32_t lane, uint32_t entry);
-/* Everything that came before is now completed. */
-void clock_complete(struct clock_pool *pool, struct clock *clock);
+/* Everything that came before is now completed, for this holder alone; false when out of memory. */
+bool clock_complete(struct clock_pool *pool, struct clock **clock);
 
 #endif

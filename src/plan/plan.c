@@ -31,25 +31,16 @@ static uint32_t block_count(const struct plan_shape *shape, int rank, enum plan_
     const bool input = buffer == PLAN_INPUT;
     if (buffer == PLAN_SCRATCH) return 0;
     switch (shape->collective) {
-    case COLLECTIVE_ALLREDUCE:
-        return 1;
-    case COLLECTIVE_REDUCE:
-        return input ? 1 : on_root;
-    case COLLECTIVE_BROADCAST:
-        return input ? on_root : 1;
-    case COLLECTIVE_GATHER:
-        return input ? 1 : on_root * all;
-    case COLLECTIVE_SCATTER:
-        return input ? on_root * all : 1;
-    case COLLECTIVE_ALLGATHER:
-        return input ? 1 : all;
-    case COLLECTIVE_REDUCE_SCATTER:
-        return input ? all : 1;
-    case COLLECTIVE_ALLTOALL:
-        return all;
+    case COLLECTIVE_ALLREDUCE: return 1;
+    case COLLECTIVE_REDUCE: return input ? 1 : on_root;
+    case COLLECTIVE_BROADCAST: return input ? on_root : 1;
+    case COLLECTIVE_GATHER: return input ? 1 : on_root * all;
+    case COLLECTIVE_SCATTER: return input ? on_root * all : 1;
+    case COLLECTIVE_ALLGATHER: return input ? 1 : all;
+    case COLLECTIVE_REDUCE_SCATTER: return input ? all : 1;
+    case COLLECTIVE_ALLTOALL: return all;
     case COLLECTIVE_BARRIER:
-    case COLLECTIVE_COUNT:
-        return 0;
+    case COLLECTIVE_COUNT: return 0;
     }
     return 0;
 }
@@ -67,20 +58,16 @@ uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_bu
     const bool input = buffer == PLAN_INPUT;
     switch (shape->collective) {
     case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER:
-        return input ? mine * parts + chunk : chunk;
+    case COLLECTIVE_ALLGATHER: return input ? mine * parts + chunk : chunk;
     case COLLECTIVE_SCATTER:
-    case COLLECTIVE_REDUCE_SCATTER:
-        return input ? chunk : mine * parts + chunk;
+    case COLLECTIVE_REDUCE_SCATTER: return input ? chunk : mine * parts + chunk;
     case COLLECTIVE_ALLTOALL:
         return input ? (mine * all + block) * parts + part : (block * all + mine) * parts + part;
-    default:
-        return chunk;
+    default: return chunk;
     }
 }
 
-uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer,
-                          uint32_t chunk)
+uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer, uint32_t chunk)
 {
     if (buffer == PLAN_SCRATCH) return rank_plan->scratch_like[chunk];
     return plan_chunk_class(&rank_plan->shape, rank_plan->rank, buffer, chunk);

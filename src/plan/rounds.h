@@ -48,10 +48,11 @@ struct rounds {
  * (NO_MEMORY; UNSUPPORTED: too large; INVALID_ALGORITHM: it comes to a halt or messages do not fit) *rounds is
  * empty and *message says why. Any thread; pure. */
 enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan, unsigned ports,
-                              const double *example_values, uint32_t value_count, const char **message);
+                              const double *example_values, uint32_t value_count,
+                              const char **message);
 void rounds_release(struct rounds *rounds);
 /* What input chunk i of a rank holds at the beginning. */
-struct round_value rounds_input(const struct plan *plan, int rank, uint32_t chunk, const double *example_values,
-                                uint32_t value_count);
+struct round_value rounds_input(const struct plan *plan, int rank, uint32_t chunk,
+                                const double *example_values, uint32_t value_count);
 
 #endif

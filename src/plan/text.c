@@ -11,8 +11,7 @@
 enum {
     TEXT_BYTES_MAX = 1 << 28,
     LISTED_MAX =
-        1
-        << 24, /* group members and scratch chunks of all ranks: ranges name many with few bytes */
+        1 << 24, /* group members and scratch chunks of all ranks: ranges name many with few bytes */
     GROUPS_MAX = 1024, /* of a rank */
     AFTERS_MAX = 4096, /* of a step */
     COMMENT_COLUMN = 48
@@ -121,8 +120,7 @@ static void print_rank(const struct rank_plan *plan, FILE *file)
         const struct plan_group *group = &plan->groups[i];
         fprintf(file, "  group %u:", i);
         static_assert(sizeof(int) == sizeof(uint32_t), "members are never negative");
-        print_list((const uint32_t *)plan->members + group->first_member, group->member_count,
-                   file);
+        print_list((const uint32_t *)plan->members + group->first_member, group->member_count, file);
     }
     if (plan->scratch_count > 0) {
         fprintf(file, "  scratch like");
@@ -157,8 +155,7 @@ struct parser {
     struct plan *plan;            /* ranks read so far */
     struct plan_builder *builder; /* of the rank being read; NULL before the first */
     int rank;
-    uint32_t
-        lane_sizes[PLAN_LANES_MAX]; /* steps in each lane of this rank, counted ahead of reading */
+    uint32_t lane_sizes[PLAN_LANES_MAX]; /* steps in each lane of this rank, counted ahead of reading */
     uint32_t lane_count, lane_count_ahead, step_number;
     uint32_t group_count;
     uint32_t listed; /* of LISTED_MAX */
@@ -616,8 +613,7 @@ static void parse_lines(struct parser *parser)
     if (parser->plan->ranks == NULL)
         fail(parser, "there is no plan in it");
     else if (parser->builder == NULL || parser->rank != parser->plan->shape.rank_count - 1)
-        fail(parser, "the text ends before rank %d",
-             parser->builder == NULL ? 0 : parser->rank + 1);
+        fail(parser, "the text ends before rank %d", parser->builder == NULL ? 0 : parser->rank + 1);
     else
         finish_rank(parser);
 }

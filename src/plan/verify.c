@@ -633,10 +633,9 @@ static bool complete(struct run *run, const struct turn *turn)
     const struct wiring *w = &run->wiring;
     struct lane_state *lane = &run->lanes[turn->lane];
     const int rank = turn->rank_plan->rank;
-    if (w->first_receives[turn->all_step] < w->first_receives[turn->all_step + 1]) {
-        if (!clock_own(&run->clocks, &lane->clock)) return out_of_memory(run);
-        clock_complete(&run->clocks, lane->clock);
-    }
+    if (w->first_receives[turn->all_step] < w->first_receives[turn->all_step + 1] &&
+        !clock_complete(&run->clocks, &lane->clock))
+        return out_of_memory(run);
     lane->done++;
     run->report->step_count += run->ranks[rank].run == 0;
     if (run->dependents[turn->all_step] == 0) return true;
@@ -773,23 +772,23 @@ static bool check_output(struct run *run, int rank, uint32_t chunk)
     const struct cell *cell = cell_at(run, rank, PLAN_OUTPUT, chunk);
     const uint32_t class = plan_chunk_class(shape, rank, PLAN_OUTPUT, chunk);
     const uint32_t writer = writer_of(run, cell);
-    if (cell->value == VALUE_NONE)
+    const bool reduces = collective_reduces(shape->collective);
+    struct value_parts found = {0};
+    if (cell->value != VALUE_NONE) value_take(run->values, cell->value, &found);
+    const bool right = reduces ? found.class == class && value_is_complete(run->values, &found)
+                               : cell->value == value_contribution(owner_of(shape, class), class);
+    if (right) return !reduces || check_tree(run, rank, chunk, cell);
+    if (!cell->written)
         return fault_at(run->report, rank_plan, writer, "output chunk %u is never written", chunk);
-    struct value_parts found;
-    value_take(run->values, cell->value, &found);
     if (found.class != class)
         return fault_at(run->report, rank_plan, writer, "output chunk %u holds chunk %u, not %u",
                         chunk, found.class, class);
-    if (!collective_reduces(shape->collective)) {
-        if (cell->value == value_contribution(owner_of(shape, class), class)) return true;
+    if (!reduces)
         return fault_at(run->report, rank_plan, writer, "output chunk %u is not rank %d's", chunk,
                         owner_of(shape, class));
-    }
-    if (!value_is_complete(run->values, &found))
-        return fault_at(run->report, rank_plan, writer,
-                        "output chunk %u ends with the contributions of %u of %d ranks", chunk,
-                        found.count, shape->rank_count);
-    return check_tree(run, rank, chunk, cell);
+    return fault_at(run->report, rank_plan, writer,
+                    "output chunk %u ends with the contributions of %u of %d ranks", chunk,
+                    found.count, shape->rank_count);
 }
 
 /* The joined clock knows of a beginning on every other rank, in this run. */
@@ -927,7 +926,6 @@ static bool set_up(struct run *run)
     clock_pool_init(&run->clocks, w->lane_count);
     struct clock *nothing = clock_take(&run->clocks);
     if (nothing == NULL) return out_of_memory(run);
-    memset(nothing->entries, 0, w->lane_count * sizeof nothing->entries[0]);
     for (uint32_t i = 0; i < w->lane_count; i++) run->lanes[i].clock = clock_keep(nothing);
     clock_drop(&run->clocks, nothing);
     return true;

@@ -39,6 +39,15 @@ static const struct preference preferences[] = {
     {COLLECTIVE_BARRIER, SIZE_MAX, PLAN_RANKS_MAX, "dissemination"},
 };
 
+/* Deterministic reductions: one tree, that of rank order, for every size; what a size changes is only who computes it. */
+static const struct preference in_rank_order[] = {
+    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "oneshot"},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot"},
+    {COLLECTIVE_REDUCE, 32 << 10, PLAN_RANKS_MAX, "direct"},
+    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot"},
+    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct"},
+};
+
 static bool is_usable(const struct choose_call *call, const struct algorithm *algorithm)
 {
     return algorithm != NULL && algo_supports(algorithm, call->rank_count) &&
@@ -61,21 +70,31 @@ static enum tutti_status choose_by_name(const struct choose_call *call, const ch
     return TUTTI_OK;
 }
 
+/* The first of the table that suits and is not forbidden; NULL. */
+static const struct algorithm *first_preferred(const struct choose_call *call, const struct preference *table,
+                                               size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (table[i].collective != call->collective || call->bytes > table[i].bytes_max ||
+            call->rank_count > table[i].rank_count_max ||
+            rules_forbids(call->rules, call->collective, call->bytes, table[i].name))
+            continue;
+        const struct algorithm *algorithm = algo_find(call->collective, table[i].name);
+        if (is_usable(call, algorithm)) return algorithm;
+    }
+    return NULL;
+}
+
 enum tutti_status choose_algorithm(const struct choose_call *call, const struct algorithm **algorithm)
 {
     const char *wanted = call->algorithm;
     if (wanted == NULL) wanted = rules_wanted(call->rules, call->collective, call->bytes);
     if (wanted != NULL) return choose_by_name(call, wanted, algorithm);
 
-    for (size_t i = 0; i < sizeof preferences / sizeof *preferences; i++) {
-        const struct preference *preference = &preferences[i];
-        if (preference->collective != call->collective || call->bytes > preference->bytes_max ||
-            call->rank_count > preference->rank_count_max ||
-            rules_forbids(call->rules, call->collective, call->bytes, preference->name))
-            continue;
-        *algorithm = algo_find(call->collective, preference->name);
-        if (is_usable(call, *algorithm)) return TUTTI_OK;
-    }
+    const bool ordered = call->deterministic && collective_reduces(call->collective);
+    *algorithm = ordered ? first_preferred(call, in_rank_order, sizeof in_rank_order / sizeof *in_rank_order)
+                         : first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
+    if (*algorithm != NULL) return TUTTI_OK;
     for (int i = 0; i < algo_count; i++) {
         *algorithm = &algo_list[i];
         if ((*algorithm)->collective == call->collective && is_usable(call, *algorithm) &&

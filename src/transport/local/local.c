@@ -233,7 +233,10 @@ static struct link_view view_of(const struct local_rx *rx, const struct message_
         if (peer->same_process) data = (const void *)(uintptr_t)where;
         break;
     case MESSAGE_HEAP:
-        if (peer->window != NULL) data = heap_window_at(peer->window, where, bytes);
+        if (peer->same_process)
+            data = heap_at(where, bytes);
+        else if (peer->window != NULL)
+            data = heap_window_at(peer->window, where, bytes);
         break;
     }
     return (struct link_view){data, bytes};

@@ -1,0 +1,235 @@
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "comm/board.h"
+
+enum { SIZE = 3, CALLS = 200000 };
+
+static int create_board(void **state)
+{
+    *state = aligned_alloc(64, (board_bytes(SIZE) + 63) / 64 * 64);
+    if (*state == NULL) return -1;
+    memset(*state, 0, board_bytes(SIZE));
+    return 0;
+}
+
+static int free_board(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static const struct call_description some_call = {.collective = COLLECTIVE_REDUCE,
+                                                  .dtype = TUTTI_BFLOAT16,
+                                                  .op = TUTTI_MAX,
+                                                  .root = 2,
+                                                  .count = 77,
+                                                  .started = true,
+                                                  .signature = 0x1234567890abcdef};
+
+static void ranks_come_and_leave(void **state)
+{
+    struct board *board = *state;
+    assert_int_equal(board_state(board, 1), RANK_ABSENT);
+    board_enter(board, 1, 4711);
+    assert_int_equal(board_state(board, 1), RANK_PRESENT);
+    assert_int_equal(board_pid(board, 1), 4711);
+    assert_int_equal(board_state(board, 0), RANK_ABSENT);
+    assert_int_equal(board_state(board, 2), RANK_ABSENT);
+    board_leave(board, 1);
+    assert_int_equal(board_state(board, 1), RANK_LEFT);
+    assert_int_equal(board_pid(board, 1), 4711);
+}
+
+static void calls_of_ranks_and_slots_lie_apart_and_inside(void **state)
+{
+    struct board *board = *state;
+    const char *const end = (const char *)board + board_bytes(SIZE);
+    for (int rank = 0; rank < SIZE; rank++) {
+        for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++) {
+            struct board_call *call = board_call(board, SIZE, rank, slot);
+            assert_true((const char *)(call + 1) <= end);
+            assert_int_equal((uintptr_t)call % 64, 0);
+            assert_int_equal(atomic_load(&call->begun), 0);
+            atomic_store(&call->begun, (uint64_t)(1 + rank * 100 + slot));
+        }
+    }
+    for (int rank = 0; rank < SIZE; rank++)
+        for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
+            assert_int_equal(atomic_load(&board_call(board, SIZE, rank, slot)->begun),
+                             1 + rank * 100 + slot);
+}
+
+static void a_call_is_read_as_it_was_written(void **state)
+{
+    struct board_call *call = board_call(*state, SIZE, 1, 5);
+    struct call_description read;
+    assert_int_equal(board_read_call(call, &read), 0);
+    board_begin(call, &some_call, 9);
+    assert_int_equal(board_read_call(call, &read), 9);
+    assert_int_equal(read.collective, some_call.collective);
+    assert_int_equal(read.dtype, some_call.dtype);
+    assert_int_equal(read.op, some_call.op);
+    assert_int_equal(read.root, some_call.root);
+    assert_int_equal(read.count, some_call.count);
+    assert_true(read.started);
+    assert_int_equal(read.signature, some_call.signature);
+}
+
+static void foreign_nonsense_reads_as_some_call(void **state)
+{
+    struct board_call *call = board_call(*state, SIZE, 0, 0);
+    struct call_description read;
+    char text[96];
+    for (uint64_t seed = 1; seed < 2000; seed++) {
+        atomic_store(&call->what, (uint32_t)(seed * 0x9e3779b9u));
+        atomic_store(&call->root, (int32_t)(seed * 0x85ebca6bu));
+        atomic_store(&call->count, seed * 0x9e3779b97f4a7c15u);
+        atomic_store(&call->begun, seed);
+        board_read_call(call, &read);
+        assert_true(read.collective < COLLECTIVE_COUNT);
+        board_describe(&read, text, sizeof text);
+        assert_true(strlen(text) < sizeof text);
+    }
+}
+
+/* Every field of call k is a function of k. */
+static void *keep_calling(void *memory)
+{
+    for (uint64_t k = 1; k <= CALLS; k++) {
+        struct call_description call = some_call;
+        call.signature = k * 3;
+        call.count = k * 5;
+        call.root = (int)k;
+        board_begin(memory, &call, k);
+        board_end(memory, k);
+    }
+    return NULL;
+}
+
+static void a_reader_never_mixes_two_calls(void **state)
+{
+    struct board_call *call = board_call(*state, SIZE, 2, 0);
+    pthread_t writer;
+    assert_int_equal(pthread_create(&writer, NULL, keep_calling, call), 0);
+    uint64_t begun = 0, mixed = 0;
+    while (begun < CALLS) {
+        struct call_description read;
+        const uint64_t now = board_read_call(call, &read);
+        if (now == 0) continue;
+        if (now < begun || read.signature != now * 3 || read.count != now * 5 || read.root != (int)now) mixed++;
+        begun = now;
+    }
+    pthread_join(writer, NULL);
+    assert_int_equal(mixed, 0);
+}
+
+static void descriptions_name_what_matters(void **state)
+{
+    (void)state;
+    char text[96];
+    board_describe(&some_call, text, sizeof text);
+    assert_string_equal(text, "reduce_start(count 77, bfloat16, max, root 2)");
+    struct call_description call = {.collective = COLLECTIVE_ALLREDUCE, .dtype = TUTTI_INT64, .count = 3};
+    board_describe(&call, text, sizeof text);
+    assert_string_equal(text, "allreduce(count 3, int64, sum)");
+    call.collective = COLLECTIVE_BROADCAST;
+    board_describe(&call, text, sizeof text);
+    assert_string_equal(text, "broadcast(count 3, int64, root 0)");
+    call.collective = COLLECTIVE_BARRIER;
+    board_describe(&call, text, sizeof text);
+    assert_string_equal(text, "barrier()");
+}
+
+static void descriptions_are_cut_to_their_place(void **state)
+{
+    (void)state;
+    char whole[96];
+    board_describe(&some_call, whole, sizeof whole);
+    for (size_t bytes = 1; bytes < sizeof whole; bytes++) {
+        char *const text = malloc(bytes); /* so that a sanitizer sees the end */
+        assert_non_null(text);
+        board_describe(&some_call, text, bytes);
+        assert_true(strlen(text) < bytes);
+        assert_memory_equal(text, whole, strlen(text));
+        free(text);
+    }
+}
+
+static void the_first_failure_wins(void **state)
+{
+    struct board *board = *state;
+    struct tutti_failure failure;
+    assert_int_equal(board_failure(board, &failure), TUTTI_OK);
+    assert_int_equal(failure.culprit, -1);
+    assert_false(board_has_failed(board));
+    board_enter(board, 1, 123);
+    assert_true(board_fail(board, TUTTI_MISMATCH, 1, 2, 44, "first"));
+    assert_false(board_fail(board, TUTTI_ABORTED, 0, 0, 45, "second"));
+    assert_true(board_has_failed(board));
+    assert_int_equal(board_failure(board, &failure), TUTTI_MISMATCH);
+    assert_int_equal(failure.size_bytes, sizeof failure);
+    assert_int_equal(failure.culprit, 1);
+    assert_int_equal(failure.reporter, 2);
+    assert_int_equal(failure.pid, 123);
+    assert_int_equal(failure.sequence, 44);
+    assert_string_equal(failure.message, "first");
+}
+
+static void long_messages_are_cut(void **state)
+{
+    char message[1000];
+    memset(message, 'm', sizeof message - 1);
+    message[sizeof message - 1] = '\0';
+    struct tutti_failure failure;
+    assert_true(board_fail(*state, TUTTI_TIMEOUT, -1, 0, 1, message));
+    assert_int_equal(board_failure(*state, &failure), TUTTI_TIMEOUT);
+    assert_int_equal(strlen(failure.message), sizeof failure.message - 1);
+    assert_int_equal(failure.pid, 0);
+}
+
+static void a_reporter_that_died_halfway_is_a_failure(void **state)
+{
+    struct board *board = *state;
+    struct tutti_failure failure;
+    atomic_store(&board->failure_state, 1); /* claimed, never published */
+    assert_int_equal(board_failure(board, &failure), TUTTI_PROC_FAILED);
+    assert_int_equal(failure.culprit, -1);
+}
+
+static void a_status_that_is_none_becomes_internal(void **state)
+{
+    struct board *board = *state;
+    struct tutti_failure failure;
+    assert_true(board_fail(board, TUTTI_TIMEOUT, 0, 0, 1, ""));
+    for (int status = -3; status <= TUTTI_INTERNAL + 3; status++) {
+        if (status > TUTTI_IN_PROGRESS && status <= TUTTI_INTERNAL) continue;
+        board->failure_status = status;
+        assert_int_equal(board_failure(board, &failure), TUTTI_INTERNAL);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, create_board, free_board)
+    const struct CMUnitTest tests[] = {
+        TEST(ranks_come_and_leave),
+        TEST(calls_of_ranks_and_slots_lie_apart_and_inside),
+        TEST(a_call_is_read_as_it_was_written),
+        TEST(foreign_nonsense_reads_as_some_call),
+        TEST(a_reader_never_mixes_two_calls),
+        TEST(descriptions_name_what_matters),
+        TEST(descriptions_are_cut_to_their_place),
+        TEST(the_first_failure_wins),
+        TEST(long_messages_are_cut),
+        TEST(a_reporter_that_died_halfway_is_a_failure),
+        TEST(a_status_that_is_none_becomes_internal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

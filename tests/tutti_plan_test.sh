@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# tutti_plan_test.sh - tutti-plan from outside: exit codes, output, and files that are wrong.
+#
+#     TUTTI_BIN=build/bin tests/tutti_plan_test.sh
+#
+# TUTTI_BIN is the program or the folder it lies in. Exit code 77 means skipped.
+set -u
+
+plan=${TUTTI_BIN:-}
+[ -d "$plan" ] && plan=$plan/tutti-plan
+if [ ! -x "$plan" ]; then
+    echo "TUTTI_BIN names no tutti-plan: skipped"
+    exit 77
+fi
+plan=$(realpath "$plan")
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() {
+    echo "  $*"
+    failures=$((failures + 1))
+}
+
+# exits CODE ARGUMENTS...: runs it; output is in ./out and ./err.
+exits() {
+    local code=$1
+    shift
+    timeout 60 "$plan" "$@" >out 2>err </dev/null
+    local got=$?
+    [ $got = "$code" ] || fail "tutti-plan $*: exit $got instead of $code: $(head -c 300 err)"
+}
+
+says() { # file, fixed string
+    grep -qF -- "$2" "$1" || fail "no '$2' in: $(head -c 300 "$1")"
+}
+
+echo "wrong command lines are refused with 2"
+for words in "" "sing" "list ring" "show" "show allreduce" "show allreduce ring" "show allreduce sing --ranks 4" \
+    "show sing ring --ranks 4" "show allreduce ring --ranks 0" "show allreduce ring --ranks 4x" \
+    "show allreduce ring --ranks -4" "show allreduce ring --ranks 99999999999999999999" \
+    "show allreduce ring --ranks 65537" "show allreduce ring --ranks 2-4" "show allreduce ring --ranks 4 --root 1" \
+    "show reduce tree --ranks 4 --root 4" "show reduce tree --ranks 4 --root 99999" \
+    "verify allreduce ring --ranks 4-2" "verify allreduce ring --ranks 4-" "show reduce tree --ranks 4 --radix 1" \
+    "show allreduce ring --ranks 4 --unknown" "show a b c" "show FILE --ranks 3" "show --all" \
+    "draw allreduce ring --ranks 4 --ports x"; do
+    # shellcheck disable=SC2086 # words are words
+    case $words in
+        "show allreduce") exits 1 $words ;; # a file of that name, which is not there
+        *) exits 2 $words ;;
+    esac
+    [ -s err ] || fail "'$words' is refused without a word"
+done
+
+echo "help, version and list"
+exits 0 --help
+says out "tutti-plan verify --all"
+exits 0 --version
+says out "tutti-plan "
+exits 0 list
+says out "allreduce"
+says out "  ring "
+exits 0 list --collective barrier --markdown
+says out '| `dissemination` |'
+grep -q allreduce out && fail "another collective is listed, too"
+
+echo "what is shown can be read, proven and drawn"
+exits 0 show allreduce ring --ranks 3
+cp out ring
+exits 0 show ring
+cmp -s out ring || fail "a plan changes when it is read and shown"
+timeout 60 "$plan" show - <ring >out 2>err || fail "standard input is not read"
+cmp -s out ring || fail "a plan changes when it comes from standard input"
+exits 0 verify ring
+says out "allreduce of 3 ranks, separate buffers: proven"
+exits 0 verify ring --in-place
+says out "in place: proven"
+exits 0 draw ring --title 'a & b' -o ring.svg
+[ -s out ] && fail "the picture is on standard output, too"
+says ring.svg "a &amp; b"
+exits 0 draw allreduce ring --ranks 3 --values 2,4,6/1,2,3/4,8,12
+[ "$(grep -c '>21</text>' out)" -ge 3 ] || fail "4 and 2 and 12 ... do not make 21 on every rank"
+
+echo "values that do not fit are refused"
+for values in "" 1 1,2,3 1,2,3/4,5,6/7,8 1,2,3/4,5,6/7,8,9,10 1,2,3/4,5,6/7,8,nan 1,2,3/4,5,6/7,8,9/ 1/2/3; do
+    exits 2 draw allreduce ring --ranks 3 --values "$values" -o refused.svg
+done
+[ -e refused.svg ] && fail "a refused picture leaves a file"
+
+echo "wrong plans are found"
+sed 's/ final//' ring >not_final
+exits 1 verify not_final
+says err "WRONG"
+sed '$d' ring >unread
+exits 1 verify unread
+head -n 5 ring >half
+exits 1 verify half
+says err "half: line "
+exits 1 verify /dev/null
+exits 1 verify nowhere
+exits 1 verify .
+exits 1 draw half -o half.svg
+[ -e half.svg ] && fail "a picture of half a plan"
+exits 1 draw ring -o nowhere/ring.svg
+exits 1 draw allreduce ring --ranks 60
+says err "too many"
+
+echo "a summary and nothing else goes into a pipe"
+exits 0 verify allreduce ring --ranks 1-9
+[ "$(wc -l <out)" = 1 ] || fail "more or less than one line"
+says out "18 plans proven"
+[ -s err ] && fail "progress goes into a pipe: $(head -c 200 err)"
+exits 0 verify broadcast tree --ranks 4 --root 2
+says out "2 plans proven"
+exits 0 verify broadcast tree --ranks 4
+says out "8 plans proven"
+
+if [ $failures -gt 0 ]; then
+    echo "$failures failed"
+    exit 1
+fi
+echo "all fine"
