@@ -116,6 +116,70 @@ void sample_lanes(struct plan_builder *b, int rank, int rank_count)
     plan_end(b);
 }
 
+static void add_to_output(struct plan_builder *b, enum plan_buffer buffer, uint32_t first,
+                          uint32_t second)
+{
+    plan_begin(b, 1);
+    plan_read(b, buffer, first);
+    plan_read(b, buffer, second);
+    plan_write(b, PLAN_OUTPUT, 0);
+    plan_final(b);
+    plan_end(b);
+}
+
+static void echo(struct plan_builder *b, int rank, uint32_t shift)
+{
+    const uint32_t both = plan_scratch(b, 0);
+    plan_scratch(b, 0);
+    plan_scratch(b, 0);
+    plan_lane(b);
+    if (rank == 1) {
+        plan_send_from(b, 0, PLAN_INPUT, 0, 1);
+        plan_begin(b, 2);
+        plan_receive(b, 0);
+        plan_write(b, PLAN_SCRATCH, both);
+        plan_send(b, 0);
+        plan_end(b);
+        add_to_output(b, PLAN_SCRATCH, both, both + 1);
+        return;
+    }
+    plan_copy(b, PLAN_INPUT, 0, PLAN_SCRATCH, both, 1);
+    plan_receive_to(b, 1, PLAN_SCRATCH, both + 1, 1);
+    plan_send_from(b, 1, PLAN_SCRATCH, both, 2);
+    plan_receive_to(b, 1, PLAN_SCRATCH, both + shift, 2);
+    add_to_output(b, PLAN_SCRATCH, both + shift, both + shift + 1);
+}
+
+void sample_echo(struct plan_builder *b, int rank, int rank_count)
+{
+    (void)rank_count;
+    echo(b, rank, 0);
+}
+
+void sample_echo_shifted(struct plan_builder *b, int rank, int rank_count)
+{
+    (void)rank_count;
+    echo(b, rank, 1);
+}
+
+void sample_overwrite(struct plan_builder *b, int rank, int rank_count)
+{
+    (void)rank_count;
+    plan_lane(b);
+    plan_send_from(b, 1 - rank, PLAN_INPUT, 0, 1);
+    const uint32_t stored = plan_receive_to(b, 1 - rank, PLAN_OUTPUT, 0, 1);
+    plan_lane(b);
+    plan_channel(b, 1);
+    plan_send_from(b, 1 - rank, PLAN_INPUT, 0, 1);
+    plan_begin(b, 1);
+    plan_receive(b, 1 - rank);
+    plan_read(b, PLAN_INPUT, 0);
+    plan_write(b, PLAN_OUTPUT, 0);
+    plan_after(b, stored);
+    plan_final(b);
+    plan_end(b);
+}
+
 static void tell(struct plan_builder *b, int peer)
 {
     plan_begin(b, 0);
@@ -151,6 +215,8 @@ const struct sample sample_list[] = {
     {"chain", COLLECTIVE_ALLREDUCE, 5, 0, sample_chain, true},
     {"lanes", COLLECTIVE_BROADCAST, 3, 0, sample_lanes, false},
     {"lanes", COLLECTIVE_BROADCAST, 4, 0, sample_lanes, false},
+    {"echo", COLLECTIVE_ALLREDUCE, 2, 0, sample_echo, true},
+    {"overwrite", COLLECTIVE_ALLREDUCE, 2, 0, sample_overwrite, false},
     {"central_barrier", COLLECTIVE_BARRIER, 3, 0, sample_central_barrier, true},
     {"central_barrier", COLLECTIVE_BARRIER, 5, 0, sample_central_barrier, true},
 };

@@ -32,6 +32,13 @@ sample_generate sample_chain;
 /* A broadcast down a line: one lane receives, another one passes on, a third one copies. Not in
  * place: the root would copy its vector onto itself while it sends it. */
 sample_generate sample_lanes;
+/* Two ranks: the first one collects both vectors in scratch, sends them as one range and has them sent back,
+ * position by position over what it sent. */
+sample_generate sample_echo;
+/* The same, one chunk further on: position 0 comes back over position 1. Wrong. */
+sample_generate sample_echo_shifted;
+/* Two ranks: one lane stores the peer's vector where another one, after it, stores the sum. */
+sample_generate sample_overwrite;
 /* Everyone tells rank 0, which tells everyone. */
 sample_generate sample_central_barrier;
 

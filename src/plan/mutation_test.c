@@ -210,24 +210,34 @@ static uint32_t chunk_limit(const struct draft *d, enum plan_buffer buffer)
                                   : plan_chunk_count(&d->from->shape, d->from->rank, buffer);
 }
 
-static void change_place(const struct draft *d, struct plan_place *place)
+/* Mostly within the buffer and so that the range fits, since what does not is refuted before it is run. */
+static void change_place(const struct draft *d, struct plan_place *place, uint32_t chunk_count,
+                         bool for_writing)
 {
-    if (chance(2)) {
-        place->buffer = (enum plan_buffer)random_below(PLAN_BUFFER_COUNT);
-        if (chance(2)) place->first = random_below(chunk_limit(d, place->buffer));
-    } else {
-        place->first = random_below(chunk_limit(d, place->buffer));
-    }
+    enum plan_buffer buffer = place->buffer;
+    if (chance(2)) buffer = (enum plan_buffer)random_below(PLAN_BUFFER_COUNT);
+    if (for_writing && buffer == PLAN_INPUT && !chance(20)) buffer = PLAN_SCRATCH;
+    const uint32_t limit = chunk_limit(d, buffer);
+    place->buffer = buffer;
+    if (limit >= chunk_count) place->first = random_below(limit - chunk_count + 1);
 }
 
-static struct plan_source random_source(const struct draft *d)
+/* Any other rank; seldom one that cannot be, which is refuted before anything is run. */
+static int random_peer(const struct draft *d)
+{
+    const uint32_t rank_count = (uint32_t)d->from->shape.rank_count;
+    if (chance(20)) return (int)random_below(rank_count + 1);
+    return (int)(((uint32_t)d->from->rank + 1 + random_below(rank_count - 1)) % rank_count);
+}
+
+static struct plan_source random_source(const struct draft *d, uint32_t chunk_count)
 {
     struct plan_source source = {.group = PLAN_NO_GROUP};
     if (chance(2)) {
         source.is_link = true;
-        source.peer = (int)random_below((uint32_t)d->from->shape.rank_count);
+        source.peer = random_peer(d);
     } else {
-        change_place(d, &source.place);
+        change_place(d, &source.place, chunk_count, false);
     }
     return source;
 }
@@ -245,7 +255,7 @@ static void mutate_source(struct draft *d, struct draft_step *s)
         s->sources[step->source_count++] = *source;
         break;
     case 2:
-        s->sources[step->source_count++] = random_source(d);
+        s->sources[step->source_count++] = random_source(d, step->chunk_count);
         break;
     case 3: { /* another order of reduction */
         const struct plan_source first = s->sources[0];
@@ -255,28 +265,28 @@ static void mutate_source(struct draft *d, struct draft_step *s)
     }
     case 4:
         if (source->is_link)
-            source->channel = (int)random_below(3);
+            source->channel = (int)random_below(2);
         else
-            change_place(d, &source->place);
+            change_place(d, &source->place, step->chunk_count, false);
         break;
     case 5:
         if (source->is_link && d->from->group_count > 0 && chance(3))
             source->group =
                 source->group == PLAN_NO_GROUP ? (int)random_below(d->from->group_count) : PLAN_NO_GROUP;
         else if (source->is_link)
-            source->peer = (int)random_below((uint32_t)d->from->shape.rank_count);
+            source->peer = random_peer(d);
         else
-            change_place(d, &source->place);
+            change_place(d, &source->place, step->chunk_count, false);
         break;
     default:
-        *source = random_source(d);
+        *source = random_source(d, step->chunk_count);
     }
 }
 
 static void mutate_target(struct draft *d, struct draft_step *s)
 {
     struct plan_step *step = &s->step;
-    const int peer = (int)random_below((uint32_t)d->from->shape.rank_count);
+    const int peer = random_peer(d);
     if (step->target_group != PLAN_NO_GROUP) {
         step->target_group = PLAN_NO_GROUP;
         if (chance(2)) s->targets[step->target_count++] = peer;
@@ -290,7 +300,7 @@ static void mutate_target(struct draft *d, struct draft_step *s)
     if (chance(3))
         s->targets[at] = s->targets[--step->target_count];
     else if (chance(3))
-        step->target_channel = (int)random_below(3);
+        step->target_channel = (int)random_below(2);
     else
         s->targets[at] = peer;
 }
@@ -333,13 +343,15 @@ static void mutate(struct draft *d)
         move_step(d, at, random_below(d->lane_count));
         break;
     case 7:
+        if (!chance(4)) break;
         s->step.final = !s->step.final;
         break;
     case 8:
         s->step.has_destination = !s->step.has_destination;
         break;
     case 9:
-        change_place(d, &s->step.destination);
+        change_place(d, &s->step.destination, s->step.chunk_count, true);
+        s->step.has_destination = true;
         break;
     case 10:
         s->step.chunk_count += chance(2) ? 1 : (uint32_t)-1;
