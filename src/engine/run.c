@@ -9,7 +9,7 @@
 enum {
     REFERENCE_BYTES_MIN = 8 << 10, /* below, a copy through a slot costs less than waiting to be read */
     REFERENCE_COUNT_MAX = 8,       /* messages by reference that one chunk is cut into at most */
-    SPILL_PATIENCE = 64            /* looks */
+    PATIENCE = 128                 /* looks at full links before a step's result takes the way through memory */
 };
 
 void operation_init(struct operation *operation) { *operation = (struct operation){.fault_peer = -1}; }
@@ -227,13 +227,28 @@ static bool links_reach(struct operation *operation, const struct program_step *
     return true;
 }
 
+/* Whether a lagging step's links have all that was stored so far: then they can be fed directly again. */
+static bool catch_up(struct operation *operation, struct run_lane *lane, const struct program_step *step)
+{
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        const struct run_send *send = &operation->sends[operation->program->step_tx[step->first_tx + i]];
+        if (!lane->opened || send->by_reference || send->done < send->ready) return false;
+    }
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        operation->sends[operation->program->step_tx[step->first_tx + i]].active = false;
+    operation->sends_active -= step->tx_count;
+    lane->lagging = lane->opened = false;
+    lane->stalled = 0;
+    return true;
+}
+
 /* Room for a piece in the step's links, or a way around them; false when there is neither. A step that can store
- * its result never waits for its links: they follow from memory ("lagging"), or else ranks in a ring, each with
- * a full link before it and one behind it, would wait for each other. */
+ * its result does not wait for its links for long: they follow from memory ("lagging"), or else ranks in a
+ * ring, each with a full link before it and one behind it, would wait for each other. */
 static bool find_places(struct operation *operation, struct run_lane *lane, const struct program_step *step,
                         char *destination, size_t bytes)
 {
-    if (!lane->lagging) {
+    if (!lane->lagging || catch_up(operation, lane, step)) {
         const bool busy = lane->done == 0 && links_are_busy(operation, step);
         const bool follows = lane->done == 0 && destination != NULL && !step->spills &&
                              step->bytes >= REFERENCE_BYTES_MIN && links_reach(operation, step, destination);
@@ -241,7 +256,7 @@ static bool find_places(struct operation *operation, struct run_lane *lane, cons
             lane->stalled = 0;
             return true;
         }
-        if (destination == NULL || (step->spills && ++lane->stalled < SPILL_PATIENCE)) return false;
+        if (!follows && (destination == NULL || ++lane->stalled < PATIENCE)) return false;
         lane->lagging = true;
         lane->passed = lane->done;
     }
@@ -249,10 +264,12 @@ static bool find_places(struct operation *operation, struct run_lane *lane, cons
     return true;
 }
 
-static void compute(struct operation *operation, const struct program_step *step, char *destination, void *place,
-                    size_t bytes)
+/* Past the caches only what nobody here or at the other end of a link reads soon. */
+static void compute(struct operation *operation, const struct run_lane *lane, const struct program_step *step,
+                    char *destination, void *place, size_t bytes)
 {
     const struct program *program = operation->program;
+    const bool streams = step->streams && !lane->lagging;
     if (step->source_count == 1 && step->divisor == 0) {
         const void *source = operation->sources[0];
         if (place != NULL) {
@@ -260,7 +277,7 @@ static void compute(struct operation *operation, const struct program_step *step
             source = place;
         }
         if (destination == NULL || destination == source) return;
-        if (step->streams)
+        if (streams)
             kernel_copy_stream(destination, source, bytes);
         else
             kernel_copy(destination, source, bytes);
@@ -272,7 +289,7 @@ static void compute(struct operation *operation, const struct program_step *step
                                      .source_count = step->source_count,
                                      .divisor = step->divisor,
                                      .count = bytes / program->element_bytes};
-    if (step->streams && destination != NULL)
+    if (streams && destination != NULL)
         program->kernels.reduce_stream(&call);
     else
         program->kernels.reduce(&call);
@@ -321,7 +338,7 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
 
     void *const place = step->tx_count > 0 && !lane->lagging ? operation->places[0] : NULL;
     const bool store = destination != NULL && (!step->spills || lane->lagging);
-    compute(operation, step, store ? destination + lane->done : NULL, place, bytes);
+    compute(operation, lane, step, store ? destination + lane->done : NULL, place, bytes);
     pass_on(operation, lane, step, bytes);
     lane->done += bytes;
     return lane->done == step->bytes && (!lane->lagging || lane->opened) ? RUN_DONE : RUN_MOVED;

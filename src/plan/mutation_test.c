@@ -23,16 +23,16 @@
 #include "sample_plans.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { MUTANTS = 1000 };
+enum { MUTANTS = 3000 };
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
     __has_feature(memory_sanitizer)
-enum { MUTANTS = 1000 };
+enum { MUTANTS = 3000 };
 #else
-enum { MUTANTS = 10000 };
+enum { MUTANTS = 30000 };
 #endif
 #else
-enum { MUTANTS = 10000 };
+enum { MUTANTS = 30000 };
 #endif
 
 enum { RANKS_MAX = 5, LIST_MAX = 20, STEPS_MAX = 96, BASES_MAX = 1024, EVENTS_MAX = 60000 };
@@ -377,7 +377,7 @@ struct base {
 };
 
 static struct base *bases;
-static int base_count;
+static int base_count, sample_base_count; /* those from samples come first */
 
 static void add_base(const char *name, struct plan *plan, bool in_place)
 {
@@ -420,6 +420,7 @@ static int make_bases(void **state)
                                  sample->generate),
                      in_place);
     }
+    sample_base_count = base_count;
     for (int i = 0; i < algo_count; i++)
         for (int rank_count = 2; rank_count <= RANKS_MAX; rank_count++)
             for (int in_place = 0; in_place < 2; in_place++)
@@ -574,7 +575,8 @@ static bool same_steps(const struct rank_plan *a, const struct rank_plan *b)
 
 static void mutate_and_judge(struct tally *tally)
 {
-    const struct base *base = &bases[random_below((uint32_t)base_count)];
+    const struct base *base =
+        &bases[random_below((uint32_t)(chance(4) ? sample_base_count : base_count))];
     const int rank = (int)random_below((uint32_t)base->plan->shape.rank_count);
     static struct draft draft;
     draft_open(&draft, base->plan->ranks[rank]);
