@@ -14,7 +14,7 @@ enum { PIECES = 2, PROCESSES_MAX = 64, RANKS_MAX = 8, CAPACITY_MAX = 2, NOBODY =
 
 struct content {
     enum { UNDEFINED, VALID, POISON } state;
-    uint32_t class; /* with the number of the run in the upper bits */
+    uint32_t class;  /* with the number of the run in the upper bits */
     uint64_t counts; /* a byte for each rank: how often it is in */
     uint64_t tree;
     bool final;
@@ -303,8 +303,7 @@ static int application_accesses(const struct model *m, const struct process *p,
                                 struct access *accesses)
 {
     const struct plan_shape *shape = &m->plan->shape;
-    const int begun =
-        m->location_count - m->rank_count * (m->options->run_count - (int)p->run);
+    const int begun = m->location_count - m->rank_count * (m->options->run_count - (int)p->run);
     const bool begins = !p->running;
     int count = 0;
     if (begins) accesses[count++] = (struct access){begun + p->rank, true};
@@ -397,8 +396,8 @@ static void begin_run(struct model *m, struct process *p)
             (struct content){.state = UNDEFINED};
     for (uint32_t i = 0; i < plan_chunk_count(shape, p->rank, PLAN_INPUT) * PIECES; i++)
         m->locations[location_of(m, p->rank, PLAN_INPUT, i / PIECES, i % PIECES)].content =
-            contribution(p->rank, plan_chunk_class(shape, p->rank, PLAN_INPUT, i / PIECES) +
-                                      (p->run << 24));
+            contribution(p->rank,
+                         plan_chunk_class(shape, p->rank, PLAN_INPUT, i / PIECES) + (p->run << 24));
     memset(m->completed[p->rank], 0,
            (m->plan->ranks[p->rank]->step_count + 1) * sizeof *m->completed[p->rank]);
     for (int i = 0; i < m->lane_count; i++)
@@ -637,7 +636,8 @@ static void reset(struct model *m)
         struct process *p = &m->processes[i];
         *p = (struct process){.kind = p->kind, .rank = p->rank, .lane = p->lane};
     }
-    for (int i = 0; i < m->lane_count; i++) m->lanes[i].step = m->lanes[i].read = m->lanes[i].written = 0;
+    for (int i = 0; i < m->lane_count; i++)
+        m->lanes[i].step = m->lanes[i].read = m->lanes[i].written = 0;
     memset(m->locations, 0, (size_t)m->location_count * sizeof *m->locations);
     memset(m->unread, 0, sizeof m->unread);
     memset(m->read_clock, 0, sizeof m->read_clock);
@@ -823,15 +823,13 @@ static bool add_lane(struct model *m, int rank, const struct plan_lane *from)
 {
     if (m->process_count + 2 > PROCESSES_MAX) return false;
     struct lane *lane = &m->lanes[m->lane_count++];
-    *lane = (struct lane){
-        .rank = rank, .first_step = from->first_step, .step_count = from->step_count};
+    *lane =
+        (struct lane){.rank = rank, .first_step = from->first_step, .step_count = from->step_count};
     lane->held = calloc(m->longest, sizeof *lane->held);
     lane->held_event = calloc(m->longest, sizeof *lane->held_event);
     assert(lane->held && lane->held_event);
-    m->processes[m->process_count++] =
-        (struct process){.kind = READER, .rank = rank, .lane = lane};
-    m->processes[m->process_count++] =
-        (struct process){.kind = WRITER, .rank = rank, .lane = lane};
+    m->processes[m->process_count++] = (struct process){.kind = READER, .rank = rank, .lane = lane};
+    m->processes[m->process_count++] = (struct process){.kind = WRITER, .rank = rank, .lane = lane};
     return true;
 }
 

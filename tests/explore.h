@@ -23,11 +23,11 @@ enum explore_outcome {
 
 struct explore_options {
     bool in_place;
-    bool eager;          /* sent bytes are copied when posted */
+    bool eager;                /* sent bytes are copied when posted */
     bool scratch_outlives_run; /* as in verify_options */
-    int run_count;       /* the plan, so many times in succession */
-    int capacity;        /* messages a link takes without blocking: 1 or 2 */
-    uint64_t events_max; /* over all orders */
+    int run_count;             /* the plan, so many times in succession */
+    int capacity;              /* messages a link takes without blocking: 1 or 2 */
+    uint64_t events_max;       /* over all orders */
 };
 
 struct explore_report {

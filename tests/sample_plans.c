@@ -121,7 +121,7 @@ static void add_to_output(struct plan_builder *b, enum plan_buffer buffer, uint3
 {
     plan_begin(b, 1);
     plan_read(b, buffer, first);
-    plan_read(b, buffer, second);
+    plan_read(b, PLAN_SCRATCH, second);
     plan_write(b, PLAN_OUTPUT, 0);
     plan_final(b);
     plan_end(b);
@@ -132,6 +132,7 @@ static void echo(struct plan_builder *b, int rank, uint32_t shift)
     const uint32_t both = plan_scratch(b, 0);
     plan_scratch(b, 0);
     plan_scratch(b, 0);
+    const uint32_t kept = plan_scratch(b, 0);
     plan_lane(b);
     if (rank == 1) {
         plan_send_from(b, 0, PLAN_INPUT, 0, 1);
@@ -144,10 +145,11 @@ static void echo(struct plan_builder *b, int rank, uint32_t shift)
         return;
     }
     plan_copy(b, PLAN_INPUT, 0, PLAN_SCRATCH, both, 1);
-    plan_receive_to(b, 1, PLAN_SCRATCH, both + 1, 1);
+    plan_receive_to(b, 1, PLAN_SCRATCH, kept, 1);
+    plan_copy(b, PLAN_SCRATCH, kept, PLAN_SCRATCH, both + 1, 1);
     plan_send_from(b, 1, PLAN_SCRATCH, both, 2);
     plan_receive_to(b, 1, PLAN_SCRATCH, both + shift, 2);
-    add_to_output(b, PLAN_SCRATCH, both + shift, both + shift + 1);
+    add_to_output(b, PLAN_INPUT, 0, kept);
 }
 
 void sample_echo(struct plan_builder *b, int rank, int rank_count)

@@ -160,16 +160,19 @@ void mesh_scatter(const struct algo_params *params, int rank, struct plan_builde
     plan_copy(b, PLAN_INPUT, (uint32_t)rank, PLAN_OUTPUT, 0, 1);
 }
 
+/* The own block is copied by a lane of its own, so that the others' blocks can come in meanwhile. */
 void mesh_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int all = plan_group_all(b);
     plan_lane(b);
     plan_begin(b, 1);
     plan_read(b, PLAN_INPUT, 0);
-    plan_write(b, PLAN_OUTPUT, (uint32_t)rank);
     plan_send_group(b, all);
     plan_end(b);
     receive_blocks_from_group(b, params, rank, all);
+
+    plan_lane(b);
+    plan_copy(b, PLAN_INPUT, 0, PLAN_OUTPUT, (uint32_t)rank, 1);
 }
 
 void mesh_reduce_scatter(const struct algo_params *params, int rank, struct plan_builder *b)
@@ -188,7 +191,6 @@ void mesh_alltoall(const struct algo_params *params, int rank, struct plan_build
 {
     const int ranks = params->rank_count;
     plan_lane(b);
-    plan_copy(b, PLAN_INPUT, (uint32_t)rank, PLAN_OUTPUT, (uint32_t)rank, 1);
     for (int k = 1; k < ranks; k++) {
         const uint32_t peer = (uint32_t)rank_at(rank, k, ranks);
         uint32_t copy = 0;
@@ -203,6 +205,8 @@ void mesh_alltoall(const struct algo_params *params, int rank, struct plan_build
         const int peer = rank_at(rank, -k, ranks);
         plan_receive_to(b, peer, PLAN_OUTPUT, (uint32_t)peer, 1);
     }
+    plan_lane(b);
+    plan_copy(b, PLAN_INPUT, (uint32_t)rank, PLAN_OUTPUT, (uint32_t)rank, 1);
 }
 
 void mesh_barrier(const struct algo_params *params, int rank, struct plan_builder *b)

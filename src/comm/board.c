@@ -1,6 +1,5 @@
 #include "comm/board.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -8,12 +7,11 @@
 #include "base/dtype.h"
 
 enum failure_state { FAILURE_NONE, FAILURE_CLAIMED, FAILURE_PUBLISHED };
-enum { LOOKS_MAX = 1000 };
 
 size_t board_bytes(int size)
 {
     return sizeof(struct board) + (size_t)size * sizeof(struct board_rank) +
-           (size_t)size * TRANSPORT_SLOT_COUNT * sizeof(struct board_call);
+           (size_t)size * TRANSPORT_SLOT_COUNT * BOARD_CALLS * sizeof(struct board_call);
 }
 
 void board_enter(struct board *board, int rank, int pid)
@@ -37,16 +35,16 @@ int board_pid(const struct board *board, int rank)
     return atomic_load_explicit(&board->ranks[rank].pid, memory_order_relaxed);
 }
 
-struct board_call *board_call(struct board *board, int size, int rank, int slot)
+struct board_call *board_calls(struct board *board, int size, int rank, int slot)
 {
     struct board_call *calls = (struct board_call *)(void *)(board->ranks + size);
-    return calls + (size_t)rank * TRANSPORT_SLOT_COUNT + slot;
+    return calls + ((size_t)rank * TRANSPORT_SLOT_COUNT + (size_t)slot) * BOARD_CALLS;
 }
 
-/* One look; *begun is 0 before the first call and while the next one is being written. */
-static bool try_to_read(struct board_call *call, struct call_description *description, uint64_t *begun)
+bool board_read_call(struct board_call *calls, uint64_t number, struct call_description *description)
 {
-    *begun = atomic_load_explicit(&call->begun, memory_order_acquire);
+    struct board_call *call = &calls[number % BOARD_CALLS];
+    if (atomic_load_explicit(&call->begun, memory_order_acquire) != number) return false;
     const uint32_t what = atomic_load_explicit(&call->what, memory_order_acquire);
     *description = (struct call_description){
         .collective = (enum collective)((what & 255) % COLLECTIVE_COUNT),
@@ -56,18 +54,26 @@ static bool try_to_read(struct board_call *call, struct call_description *descri
         .root = atomic_load_explicit(&call->root, memory_order_acquire),
         .count = atomic_load_explicit(&call->count, memory_order_acquire),
         .signature = atomic_load_explicit(&call->signature, memory_order_acquire)};
-    return *begun != 0 && atomic_load_explicit(&call->begun, memory_order_acquire) == *begun;
+    return atomic_load_explicit(&call->begun, memory_order_relaxed) == number;
 }
 
-uint64_t board_read_call(struct board_call *call, struct call_description *description)
+uint64_t board_begun(struct board_call *calls)
 {
-    uint64_t begun = 0;
-    for (int looks = 0; looks < LOOKS_MAX; looks++) {
-        if (try_to_read(call, description, &begun)) return begun;
-        if (begun == 0 && atomic_load_explicit(&call->ended, memory_order_relaxed) == 0) return 0;
-        sched_yield();
+    uint64_t most = 0;
+    for (int i = 0; i < BOARD_CALLS; i++) {
+        const uint64_t begun = atomic_load_explicit(&calls[i].begun, memory_order_acquire);
+        if (begun > most) most = begun;
     }
-    return 0;
+    return most;
+}
+
+bool board_is_engaged(struct board_call *calls)
+{
+    for (int i = 0; i < BOARD_CALLS; i++)
+        if (atomic_load_explicit(&calls[i].begun, memory_order_acquire) !=
+            atomic_load_explicit(&calls[i].ended, memory_order_acquire))
+            return true;
+    return false;
 }
 
 void board_describe(const struct call_description *description, char *text, size_t text_bytes)

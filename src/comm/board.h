@@ -31,10 +31,13 @@ struct call_description {
 
 enum rank_state { RANK_ABSENT, RANK_PRESENT, RANK_LEFT };
 
-/* The latest call of one rank in one slot; a cache line that its owner writes. */
+/* Ranks may be through with a call, and with some more, while others still wait in it: so many are remembered. */
+enum { BOARD_CALLS = 16 };
+
+/* One call of one rank in one slot; a cache line that its owner writes. */
 struct board_call {
-    _Alignas(64) _Atomic uint64_t begun; /* how many calls of this slot began; 0 while the rest is being written */
-    _Atomic uint64_t ended;
+    _Alignas(64) _Atomic uint64_t begun; /* number of the call in its slot; 0 while the rest is being written */
+    _Atomic uint64_t ended;              /* the same number when it is over */
     _Atomic uint64_t signature, count;
     _Atomic uint32_t what; /* collective, dtype, op, started: a byte each */
     _Atomic int32_t root;
@@ -50,7 +53,7 @@ struct board {
     int32_t failure_status, failure_culprit, failure_reporter, failure_pid;
     uint64_t failure_sequence;
     char failure_message[256];
-    _Alignas(64) struct board_rank ranks[]; /* one a rank, then a call for each rank and slot */
+    _Alignas(64) struct board_rank ranks[]; /* one a rank, then BOARD_CALLS for each rank and slot */
 };
 
 size_t board_bytes(int size);
@@ -58,11 +61,13 @@ void board_enter(struct board *board, int rank, int pid);
 void board_leave(struct board *board, int rank);
 enum rank_state board_state(const struct board *board, int rank);
 int board_pid(const struct board *board, int rank);
-struct board_call *board_call(struct board *board, int size, int rank, int slot);
+/* The latest calls of a rank in a slot: BOARD_CALLS of them, call k at k % BOARD_CALLS. */
+struct board_call *board_calls(struct board *board, int size, int rank, int slot);
 
 /* This rank's own lines. A reader that sees one number before and after the rest has read one call. */
-static inline void board_begin(struct board_call *call, const struct call_description *description, uint64_t begun)
+static inline void board_begin(struct board_call *calls, const struct call_description *description, uint64_t begun)
 {
+    struct board_call *call = &calls[begun % BOARD_CALLS];
     atomic_store_explicit(&call->begun, 0, memory_order_relaxed);
     /* Releases, so that whoever sees one of these (acquire, in board_read_call) sees the zero too. */
     atomic_store_explicit(&call->signature, description->signature, memory_order_release);
@@ -74,12 +79,16 @@ static inline void board_begin(struct board_call *call, const struct call_descri
     atomic_store_explicit(&call->root, description->root, memory_order_release);
     atomic_store_explicit(&call->begun, begun, memory_order_release); /* pairs with board_read_call */
 }
-static inline void board_end(struct board_call *call, uint64_t begun)
+static inline void board_end(struct board_call *calls, uint64_t begun)
 {
-    atomic_store_explicit(&call->ended, begun, memory_order_release);
+    atomic_store_explicit(&calls[begun % BOARD_CALLS].ended, begun, memory_order_release);
 }
-/* Another rank's latest call in a slot; returns its number. */
-uint64_t board_read_call(struct board_call *call, struct call_description *description);
+/* A rank's call of that number; false when it has not begun, or is forgotten. */
+bool board_read_call(struct board_call *calls, uint64_t number, struct call_description *description);
+/* How many calls began. */
+uint64_t board_begun(struct board_call *calls);
+/* Whether one of them is not over. */
+bool board_is_engaged(struct board_call *calls);
 /* "allreduce(count 7, float32, sum)" */
 void board_describe(const struct call_description *description, char *text, size_t text_bytes);
 

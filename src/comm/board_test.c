@@ -53,46 +53,76 @@ static void calls_of_ranks_and_slots_lie_apart_and_inside(void **state)
     const char *const end = (const char *)board + board_bytes(SIZE);
     for (int rank = 0; rank < SIZE; rank++) {
         for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++) {
-            struct board_call *call = board_call(board, SIZE, rank, slot);
-            assert_true((const char *)(call + 1) <= end);
-            assert_int_equal((uintptr_t)call % 64, 0);
-            assert_int_equal(atomic_load(&call->begun), 0);
-            atomic_store(&call->begun, (uint64_t)(1 + rank * 100 + slot));
+            struct board_call *calls = board_calls(board, SIZE, rank, slot);
+            assert_true((const char *)(calls + BOARD_CALLS) <= end);
+            for (int i = 0; i < BOARD_CALLS; i++) {
+                assert_int_equal((uintptr_t)&calls[i] % 64, 0);
+                assert_int_equal(atomic_load(&calls[i].begun), 0);
+                atomic_store(&calls[i].begun, 1);
+            }
         }
     }
-    for (int rank = 0; rank < SIZE; rank++)
-        for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
-            assert_int_equal(atomic_load(&board_call(board, SIZE, rank, slot)->begun),
-                             1 + rank * 100 + slot);
+}
+
+static void expect_some_call(const struct call_description *read)
+{
+    assert_int_equal(read->collective, some_call.collective);
+    assert_int_equal(read->dtype, some_call.dtype);
+    assert_int_equal(read->op, some_call.op);
+    assert_int_equal(read->root, some_call.root);
+    assert_int_equal(read->count, some_call.count);
+    assert_true(read->started);
+    assert_int_equal(read->signature, some_call.signature);
 }
 
 static void a_call_is_read_as_it_was_written(void **state)
 {
-    struct board_call *call = board_call(*state, SIZE, 1, 5);
+    struct board_call *calls = board_calls(*state, SIZE, 1, 5);
     struct call_description read;
-    assert_int_equal(board_read_call(call, &read), 0);
-    board_begin(call, &some_call, 9);
-    assert_int_equal(board_read_call(call, &read), 9);
-    assert_int_equal(read.collective, some_call.collective);
-    assert_int_equal(read.dtype, some_call.dtype);
-    assert_int_equal(read.op, some_call.op);
-    assert_int_equal(read.root, some_call.root);
-    assert_int_equal(read.count, some_call.count);
-    assert_true(read.started);
-    assert_int_equal(read.signature, some_call.signature);
+    assert_int_equal(board_begun(calls), 0);
+    assert_false(board_read_call(calls, 1, &read));
+    assert_false(board_is_engaged(calls));
+    board_begin(calls, &some_call, 1);
+    assert_int_equal(board_begun(calls), 1);
+    assert_true(board_is_engaged(calls));
+    assert_true(board_read_call(calls, 1, &read));
+    expect_some_call(&read);
+    board_end(calls, 1);
+    assert_false(board_is_engaged(calls));
+    assert_true(board_read_call(calls, 1, &read));
+    assert_false(board_read_call(calls, 2, &read));
+}
+
+static void the_latest_calls_are_remembered(void **state)
+{
+    struct board_call *calls = board_calls(*state, SIZE, 0, 0);
+    struct call_description read;
+    for (uint64_t k = 1; k <= 3 * BOARD_CALLS; k++) {
+        struct call_description call = some_call;
+        call.count = k;
+        board_begin(calls, &call, k);
+        board_end(calls, k);
+    }
+    assert_int_equal(board_begun(calls), 3 * BOARD_CALLS);
+    for (uint64_t k = 1; k <= 3 * BOARD_CALLS + 1; k++) {
+        const bool known = board_read_call(calls, k, &read);
+        assert_int_equal(known, k > 2 * BOARD_CALLS && k <= 3 * BOARD_CALLS);
+        if (known) assert_int_equal(read.count, k);
+    }
 }
 
 static void foreign_nonsense_reads_as_some_call(void **state)
 {
-    struct board_call *call = board_call(*state, SIZE, 0, 0);
+    struct board_call *calls = board_calls(*state, SIZE, 0, 0);
     struct call_description read;
     char text[96];
     for (uint64_t seed = 1; seed < 2000; seed++) {
+        struct board_call *call = &calls[seed % BOARD_CALLS];
         atomic_store(&call->what, (uint32_t)(seed * 0x9e3779b9u));
         atomic_store(&call->root, (int32_t)(seed * 0x85ebca6bu));
         atomic_store(&call->count, seed * 0x9e3779b97f4a7c15u);
         atomic_store(&call->begun, seed);
-        board_read_call(call, &read);
+        assert_true(board_read_call(calls, seed, &read));
         assert_true(read.collective < COLLECTIVE_COUNT);
         board_describe(&read, text, sizeof text);
         assert_true(strlen(text) < sizeof text);
@@ -115,19 +145,22 @@ static void *keep_calling(void *memory)
 
 static void a_reader_never_mixes_two_calls(void **state)
 {
-    struct board_call *call = board_call(*state, SIZE, 2, 0);
+    struct board_call *calls = board_calls(*state, SIZE, 2, 0);
     pthread_t writer;
-    assert_int_equal(pthread_create(&writer, NULL, keep_calling, call), 0);
+    assert_int_equal(pthread_create(&writer, NULL, keep_calling, calls), 0);
     uint64_t begun = 0, mixed = 0;
     while (begun < CALLS) {
-        struct call_description read;
-        const uint64_t now = board_read_call(call, &read);
-        if (now == 0) continue;
-        if (now < begun || read.signature != now * 3 || read.count != now * 5 || read.root != (int)now) mixed++;
-        begun = now;
+        begun = board_begun(calls);
+        for (uint64_t k = begun > BOARD_CALLS ? begun - BOARD_CALLS : 1; k <= begun; k++) {
+            struct call_description read;
+            if (board_read_call(calls, k, &read) &&
+                (read.signature != k * 3 || read.count != k * 5 || read.root != (int)k))
+                mixed++;
+        }
     }
     pthread_join(writer, NULL);
     assert_int_equal(mixed, 0);
+    assert_false(board_is_engaged(calls));
 }
 
 static void descriptions_name_what_matters(void **state)
@@ -222,6 +255,7 @@ int main(void)
         TEST(ranks_come_and_leave),
         TEST(calls_of_ranks_and_slots_lie_apart_and_inside),
         TEST(a_call_is_read_as_it_was_written),
+        TEST(the_latest_calls_are_remembered),
         TEST(foreign_nonsense_reads_as_some_call),
         TEST(a_reader_never_mixes_two_calls),
         TEST(descriptions_name_what_matters),

@@ -130,8 +130,13 @@ static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *re
     request->call.what.signature = program->signature;
     request->begun = ++comm->slot_begun[request->slot];
     request->started_ns = 0;
-    board_begin(board_call(comm->board, comm->size, comm->rank, request->slot), &request->call.what, request->begun);
-    return TUTTI_OK;
+    struct board_call *calls = board_calls(comm->board, comm->size, comm->rank, request->slot);
+    board_begin(calls, &request->call.what, request->begun);
+    /* Who fails looks at this after its fence (comm_quiesce), so one of the two sees the other. */
+    atomic_signal_fence(memory_order_seq_cst);
+    if (!board_has_failed(comm->board)) return TUTTI_OK;
+    board_end(calls, request->begun);
+    return comm_check(comm);
 }
 
 static enum tutti_status call_locked(struct tutti_comm *comm, const struct call *call)
@@ -151,8 +156,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, const struct call 
     request->program->users++; /* calls that begin while this one waits may take its place in the cache */
     if (operation_run(&request->operation) != RUN_DONE) status = comm_drive_blocking(comm, request);
     release_program(request->program);
-    atomic_store_explicit(&board_call(comm->board, comm->size, comm->rank, 0)->ended, request->begun,
-                          memory_order_release);
+    board_end(board_calls(comm->board, comm->size, comm->rank, 0), request->begun);
     return status;
 }
 
@@ -180,7 +184,7 @@ static struct tutti_request *take_request(struct tutti_comm *comm)
     if (request == NULL) {
         request = calloc(1, sizeof *request);
         if (request == NULL) return NULL;
-        operation_init(&request->operation);
+        operation_init(&request->operation, comm_patience(comm));
         pthread_mutex_lock(&comm->queue_lock);
         request->next_made = comm->requests;
         comm->requests = request;
@@ -264,8 +268,7 @@ static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
     }
     comm->running[request->slot] = NULL;
     comm->running_count--;
-    atomic_store_explicit(&board_call(comm->board, comm->size, comm->rank, request->slot)->ended, request->begun,
-                          memory_order_release);
+    board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
     finish(comm, request, status);
     return true;
 }

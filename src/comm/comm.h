@@ -105,6 +105,9 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, const struct call *ca
 enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call, struct program **program);
 void comm_programs_free(struct tutti_comm *comm);
 
+/* How many looks a full link is worth: a look is a spin, or a turn of everybody else on this core. */
+static inline uint32_t comm_patience(const struct tutti_comm *comm) { return comm->oversubscribed ? 8 : 128; }
+
 /* drive.c */
 bool comm_try_lock(struct tutti_comm *comm);
 void comm_unlock(struct tutti_comm *comm);

@@ -219,11 +219,11 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
     created->level = kernel_level_chosen();
     created->client.progress = comm_client_progress;
     created->blocking.comm = created;
-    operation_init(&created->blocking.operation);
     if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
 
     status = rules_parse(options.algorithms, &created->rules);
     if (status == TUTTI_OK) status = place.size == 1 ? be_alone(created) : join(created, &place, deadline_ns);
+    operation_init(&created->blocking.operation, comm_patience(created));
     if (status != TUTTI_OK) {
         release(created);
         return status;

@@ -84,12 +84,10 @@ static int leaver_waited_for(const struct tutti_comm *comm, const struct tutti_r
 {
     const int peer = operation_waits_for(&request->operation);
     if (peer >= 0) return board_state(comm->board, peer) == RANK_LEFT ? peer : -1;
-    for (int r = 0; r < comm->size; r++) {
-        struct call_description theirs;
+    for (int r = 0; r < comm->size; r++)
         if (board_state(comm->board, r) == RANK_LEFT &&
-            board_read_call(board_call(comm->board, comm->size, r, request->slot), &theirs) < request->begun)
+            board_begun(board_calls(comm->board, comm->size, r, request->slot)) < request->begun)
             return r;
-    }
     return -1;
 }
 
@@ -107,18 +105,13 @@ static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *requ
 
 /* ------------------------------------------------------------------------------------- disagreements */
 
-/* The peer's call with the same number in the same slot, if that is where it is. */
-static bool same_call(struct tutti_comm *comm, const struct tutti_request *request, int peer,
-                      struct call_description *theirs)
-{
-    return board_read_call(board_call(comm->board, comm->size, peer, request->slot), theirs) == request->begun;
-}
-
 static bool compare_with(struct tutti_comm *comm, const struct tutti_request *request, int peer)
 {
     struct call_description theirs;
     const struct call_description *mine = &request->call.what;
-    if (peer == comm->rank || !same_call(comm, request, peer, &theirs) || theirs.signature == mine->signature)
+    if (peer == comm->rank ||
+        !board_read_call(board_calls(comm->board, comm->size, peer, request->slot), request->begun, &theirs) ||
+        theirs.signature == mine->signature)
         return false;
     char who[128], what[96];
     name_rank(comm, peer, who, sizeof who);
@@ -147,9 +140,7 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
     const double seconds = (double)request->call.timeout_ns * 1e-9;
     char who[128];
     for (int r = 0; r < comm->size; r++) {
-        struct call_description theirs;
-        const uint64_t begun = board_read_call(board_call(comm->board, comm->size, r, request->slot), &theirs);
-        if (begun >= request->begun) continue;
+        if (board_begun(board_calls(comm->board, comm->size, r, request->slot)) >= request->begun) continue;
         name_rank(comm, r, who, sizeof who);
         comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s", who, seconds);
         return;
@@ -178,16 +169,13 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
 /* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it. */
 static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
 {
-    struct board_call *call = board_call(comm->board, comm->size, rank, slot);
     return board_state(comm->board, rank) == RANK_PRESENT &&
-           atomic_load_explicit(&call->begun, memory_order_acquire) !=
-               atomic_load_explicit(&call->ended, memory_order_acquire);
+           board_is_engaged(board_calls(comm->board, comm->size, rank, slot));
 }
 
 void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    atomic_store_explicit(&board_call(comm->board, comm->size, comm->rank, request->slot)->ended, request->begun,
-                          memory_order_release);
+    board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
     if (!request->operation.any_referenced) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;

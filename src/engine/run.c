@@ -12,7 +12,10 @@ enum {
     PATIENCE = 128                 /* looks at full links before a step's result takes the way through memory */
 };
 
-void operation_init(struct operation *operation) { *operation = (struct operation){.fault_peer = -1}; }
+void operation_init(struct operation *operation, uint32_t patience)
+{
+    *operation = (struct operation){.fault_peer = -1, .patience = patience};
+}
 
 void operation_release(struct operation *operation)
 {
@@ -22,7 +25,7 @@ void operation_release(struct operation *operation)
     free(operation->sources);
     free(operation->places);
     free(operation->scratch);
-    operation_init(operation);
+    operation_init(operation, operation->patience);
 }
 
 static bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t element_bytes)
@@ -256,7 +259,7 @@ static bool find_places(struct operation *operation, struct run_lane *lane, cons
             lane->stalled = 0;
             return true;
         }
-        if (!follows && (destination == NULL || ++lane->stalled < PATIENCE)) return false;
+        if (!follows && (destination == NULL || ++lane->stalled < operation->patience)) return false;
         lane->lagging = true;
         lane->passed = lane->done;
     }

@@ -45,6 +45,7 @@ struct operation {
     char *bases[PLAN_BUFFER_COUNT];
     uint32_t lanes_left, sends_active;
     bool any_referenced;
+    uint32_t patience;
     int fault_peer; /* whose message made no sense, or -1 */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
@@ -57,7 +58,8 @@ struct operation {
     size_t scratch_capacity;
 };
 
-void operation_init(struct operation *operation);
+/* patience: looks at full links before a step's result takes the way through memory. */
+void operation_init(struct operation *operation, uint32_t patience);
 void operation_release(struct operation *operation);
 /* Makes it ready to run that program on those buffers; the program's links in that slot must be open. */
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,

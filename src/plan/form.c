@@ -8,18 +8,15 @@ uint64_t form_class_count(const struct plan_shape *shape)
     switch (shape->collective) {
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
-    case COLLECTIVE_BROADCAST:
-        return parts;
+    case COLLECTIVE_BROADCAST: return parts;
     case COLLECTIVE_GATHER:
     case COLLECTIVE_SCATTER:
     case COLLECTIVE_ALLGATHER:
-    case COLLECTIVE_REDUCE_SCATTER:
-        return all * parts;
+    case COLLECTIVE_REDUCE_SCATTER: return all * parts;
     case COLLECTIVE_ALLTOALL: /* with 2^16 ranks, 2^32 pairs times parts might not fit */
         return all * all > UINT32_MAX ? UINT64_MAX : all * all * parts;
     case COLLECTIVE_BARRIER:
-    case COLLECTIVE_COUNT:
-        break;
+    case COLLECTIVE_COUNT: break;
     }
     return 0;
 }
@@ -45,8 +42,7 @@ static bool check_shape(const struct plan *plan, struct verify_report *report)
     if (plan->ranks == NULL) return fault_at(report, NULL, FAULT_NO_STEP, "no ranks");
     for (int rank = 0; rank < shape->rank_count; rank++) {
         const struct rank_plan *rank_plan = plan->ranks[rank];
-        if (rank_plan == NULL || rank_plan->rank != rank ||
-            !same_shape(shape, &rank_plan->shape))
+        if (rank_plan == NULL || rank_plan->rank != rank || !same_shape(shape, &rank_plan->shape))
             return fault_at(report, NULL, FAULT_NO_STEP, "rank %d is missing or of another plan",
                             rank);
     }
@@ -150,9 +146,8 @@ static bool check_sources(const struct rank_plan *rank_plan, uint32_t index,
             return fault_at(report, rank_plan, index, "receives from rank %d", source->peer);
         if (!channel_is_valid(source->channel))
             return fault_at(report, rank_plan, index, "receives on channel %d", source->channel);
-        if (source->group != PLAN_NO_GROUP &&
-            (!group_index_is_valid(rank_plan, source->group) ||
-             !is_member(rank_plan, source->group, source->peer)))
+        if (source->group != PLAN_NO_GROUP && (!group_index_is_valid(rank_plan, source->group) ||
+                                               !is_member(rank_plan, source->group, source->peer)))
             return fault_at(report, rank_plan, index,
                             "receives what rank %d sent to group %d, which it is not in",
                             source->peer, source->group);

@@ -98,8 +98,8 @@ static bool fits_draft(const struct rank_plan *from)
 {
     if (from->step_count + 2 > STEPS_MAX || from->lane_count + 2 > PLAN_LANES_MAX) return false;
     for (uint32_t i = 0; i < from->step_count; i++)
-        if (from->steps[i].source_count + 2 > LIST_MAX || from->steps[i].target_count + 2 > LIST_MAX ||
-            from->steps[i].after_count + 2 > LIST_MAX)
+        if (from->steps[i].source_count + 2 > LIST_MAX ||
+            from->steps[i].target_count + 2 > LIST_MAX || from->steps[i].after_count + 2 > LIST_MAX)
             return false;
     return true;
 }
@@ -248,15 +248,9 @@ static void mutate_source(struct draft *d, struct draft_step *s)
     if (step->source_count == 0) return;
     struct plan_source *source = &s->sources[random_below(step->source_count)];
     switch (random_below(7)) {
-    case 0: /* drop */
-        *source = s->sources[--step->source_count];
-        break;
-    case 1: /* read twice */
-        s->sources[step->source_count++] = *source;
-        break;
-    case 2:
-        s->sources[step->source_count++] = random_source(d, step->chunk_count);
-        break;
+    case 0: /* drop */ *source = s->sources[--step->source_count]; break;
+    case 1: /* read twice */ s->sources[step->source_count++] = *source; break;
+    case 2: s->sources[step->source_count++] = random_source(d, step->chunk_count); break;
     case 3: { /* another order of reduction */
         const struct plan_source first = s->sources[0];
         s->sources[0] = *source;
@@ -271,15 +265,14 @@ static void mutate_source(struct draft *d, struct draft_step *s)
         break;
     case 5:
         if (source->is_link && d->from->group_count > 0 && chance(3))
-            source->group =
-                source->group == PLAN_NO_GROUP ? (int)random_below(d->from->group_count) : PLAN_NO_GROUP;
+            source->group = source->group == PLAN_NO_GROUP ? (int)random_below(d->from->group_count)
+                                                           : PLAN_NO_GROUP;
         else if (source->is_link)
             source->peer = random_peer(d);
         else
             change_place(d, &source->place, step->chunk_count, false);
         break;
-    default:
-        *source = random_source(d, step->chunk_count);
+    default: *source = random_source(d, step->chunk_count);
     }
 }
 
@@ -324,19 +317,11 @@ static void mutate(struct draft *d)
     struct draft_step again = *s;
     again.id = d->next_id;
     switch (random_below(16)) {
-    case 0:
-        remove_step(d, at);
-        break;
-    case 1:
-        insert_step(d, at, &again);
-        break;
+    case 0: remove_step(d, at); break;
+    case 1: insert_step(d, at, &again); break;
     case 2:
-    case 3:
-        swap_steps(d, at);
-        break;
-    case 4:
-        move_step(d, at, s->step.lane);
-        break;
+    case 3: swap_steps(d, at); break;
+    case 4: move_step(d, at, s->step.lane); break;
     case 5: /* to another lane, perhaps a new one */
     case 6:
         if (chance(2)) d->lane_count++;
@@ -346,25 +331,16 @@ static void mutate(struct draft *d)
         if (!chance(4)) break;
         s->step.final = !s->step.final;
         break;
-    case 8:
-        s->step.has_destination = !s->step.has_destination;
-        break;
+    case 8: s->step.has_destination = !s->step.has_destination; break;
     case 9:
         change_place(d, &s->step.destination, s->step.chunk_count, true);
         s->step.has_destination = true;
         break;
-    case 10:
-        s->step.chunk_count += chance(2) ? 1 : (uint32_t)-1;
-        break;
+    case 10: s->step.chunk_count += chance(2) ? 1 : (uint32_t)-1; break;
     case 11:
-    case 12:
-        mutate_after(d, s);
-        break;
-    case 13:
-        mutate_target(d, s);
-        break;
-    default:
-        mutate_source(d, s);
+    case 12: mutate_after(d, s); break;
+    case 13: mutate_target(d, s); break;
+    default: mutate_source(d, s);
     }
 }
 
@@ -415,10 +391,10 @@ static int make_bases(void **state)
     for (int i = 0; i < sample_count; i++) {
         const struct sample *sample = &sample_list[i];
         for (int in_place = 0; in_place <= sample->in_place; in_place++)
-            add_base(sample->name,
-                     sample_plan(sample->collective, sample->rank_count, sample->root,
-                                 sample->generate),
-                     in_place);
+            add_base(
+                sample->name,
+                sample_plan(sample->collective, sample->rank_count, sample->root, sample->generate),
+                in_place);
     }
     sample_base_count = base_count;
     for (int i = 0; i < algo_count; i++)
@@ -536,8 +512,7 @@ static void judge(const struct base *base, const struct plan *mutant, int rank, 
 static bool same_source(const struct plan_source *a, const struct plan_source *b)
 {
     if (a->is_link != b->is_link) return false;
-    if (a->is_link)
-        return a->peer == b->peer && a->group == b->group && a->channel == b->channel;
+    if (a->is_link) return a->peer == b->peer && a->group == b->group && a->channel == b->channel;
     return a->place.buffer == b->place.buffer && a->place.first == b->place.first;
 }
 
@@ -607,10 +582,11 @@ static void no_wrong_mutant_is_proven(void **state)
     random_state = seed * 2 + 1;
     print_message("seed %" PRIu64 "\n", seed);
     while (tally.mutants < wanted) mutate_and_judge(&tally);
-    print_message("%d mutants: %d refuted, of which the search finds %d wrong, %d malformed, %d right; "
-                  "%d proven; %d searches inconclusive\n",
-                  tally.mutants, tally.refuted, tally.found_wrong, tally.malformed, tally.stricter,
-                  tally.proven, tally.inconclusive);
+    print_message(
+        "%d mutants: %d refuted, of which the search finds %d wrong, %d malformed, %d right; "
+        "%d proven; %d searches inconclusive\n",
+        tally.mutants, tally.refuted, tally.found_wrong, tally.malformed, tally.stricter,
+        tally.proven, tally.inconclusive);
     /* Both judges have to have had something to say. */
     assert_true(tally.proven > wanted / 100);
     assert_true(tally.found_wrong > tally.refuted / 2);

@@ -50,8 +50,7 @@ static void hash_mark(uint64_t hash[2], uint64_t mark)
 
 static void hash_join(uint64_t into[2], const uint64_t other[2])
 {
-    const bool swap =
-        into[0] > other[0] || (into[0] == other[0] && into[1] > other[1]);
+    const bool swap = into[0] > other[0] || (into[0] == other[0] && into[1] > other[1]);
     const uint64_t *first = swap ? other : into, *second = swap ? into : other;
     const uint64_t low = mix(mix(first[0]) + second[0]) ^ mix(second[1] + 1);
     const uint64_t high = mix(mix(first[1] ^ second[0]) + 3 * second[1]);
@@ -135,7 +134,7 @@ int value_overlap(const struct value_table *table, const struct value_parts *a,
 {
     if (!table->exact)
         return (uint64_t)a->count + b->count > (uint64_t)table->rank_count ? VALUE_SOME_RANK
-                                                                          : VALUE_DISJOINT;
+                                                                           : VALUE_DISJOINT;
     for (uint32_t i = 0; i < table->words; i++) {
         const uint64_t both = a->who[i] & b->who[i];
         if (both != 0) return (int)i * 64 + __builtin_ctzll(both);

@@ -4,9 +4,10 @@
  *     value.c    what does a chunk hold?             clock.c    what is known to have come before?
  *
  * The run executes a step when its messages are there, which makes room on their links, and posts its result
- * when all its targets have room (one message a link); then the step is completed. Links being FIFO with one writer and one reader, every order of steps gives the same messages, so
- * one order decides; that is why the order chosen here must never count as an order of memory accesses. Those
- * are ordered by vector clocks, in the manner of FastTrack (Flanagan, Freund, PLDI 2009):
+ * when all its targets have room (one message a link); then the step is completed. Links being FIFO with one
+ * writer and one reader, every order of steps gives the same messages, so one order decides; that is why the
+ * order chosen here must never count as an order of memory accesses. Those are ordered by vector clocks, in
+ * the manner of FastTrack (Flanagan, Freund, PLDI 2009):
  *
  * 1. A step's *start clock* joins its lane's clock, those of the completed steps that it comes after, and the
  *    start clocks of the senders of its messages. When it completes, all it knew of completes.
@@ -66,8 +67,8 @@ struct message {
 };
 
 struct lane_state {
-    struct clock *clock;      /* knows nothing of its own lane: `done` does */
-    uint32_t done;            /* steps, through both runs */
+    struct clock *clock; /* knows nothing of its own lane: `done` does */
+    uint32_t done;       /* steps, through both runs */
     bool queued;
     bool posting;             /* the step was executed and waits for room */
     struct message *outgoing; /* what it posts, if anything */
@@ -150,15 +151,12 @@ static uint32_t aliased_input(const struct plan_shape *shape, int rank, uint32_t
     case COLLECTIVE_ALLGATHER:
         return output >= own && output - own < shape->parts ? output - own : none;
     case COLLECTIVE_SCATTER:
-    case COLLECTIVE_REDUCE_SCATTER:
-        return none == 0 ? 0 : own + output;
-    default:
-        return none == 0 ? 0 : output;
+    case COLLECTIVE_REDUCE_SCATTER: return none == 0 ? 0 : own + output;
+    default: return none == 0 ? 0 : output;
     }
 }
 
-static struct cell *cell_at(const struct run *run, int rank, enum plan_buffer buffer,
-                            uint32_t chunk)
+static struct cell *cell_at(const struct run *run, int rank, enum plan_buffer buffer, uint32_t chunk)
 {
     const struct plan_shape *shape = &run->plan->shape;
     const uint32_t inputs = plan_chunk_count(shape, rank, PLAN_INPUT);
@@ -203,8 +201,7 @@ static int receiver_not_before(const struct run *run, const struct turn *turn,
         const struct wiring_link *link = &w->links[w->sends[i].link];
         for (uint32_t port = link->first_port; port < link->first_port + link->port_count; port++) {
             const struct wiring_taker taker = wiring_taker(w, port, w->sends[i].sequence);
-            const uint32_t when =
-                repetition * w->lanes[taker.lane].step_count + taker.step;
+            const uint32_t when = repetition * w->lanes[taker.lane].step_count + taker.step;
             if (!comes_before(turn, taker.lane, when, same_position))
                 return w->ports[port].receiver;
         }
@@ -235,8 +232,7 @@ static bool check_read_order(struct run *run, const struct turn *turn,
 {
     const struct cell *cell = turn_cell(run, turn, place, position);
     const struct access *write = &cell->write;
-    if (!cell->written ||
-        comes_before(turn, write->lane, write->step, write->position == position))
+    if (!cell->written || comes_before(turn, write->lane, write->step, write->position == position))
         return true;
     return fault_race(run, turn, "reads", place, position, "writes", write);
 }
@@ -246,8 +242,7 @@ static bool check_write_order(struct run *run, const struct turn *turn,
 {
     const struct cell *cell = turn_cell(run, turn, place, position);
     const struct access *write = &cell->write;
-    if (cell->written &&
-        !comes_before(turn, write->lane, write->step, write->position == position))
+    if (cell->written && !comes_before(turn, write->lane, write->step, write->position == position))
         return fault_race(run, turn, "overwrites", place, position, "writes", write);
     for (uint32_t i = cell->reads; i != 0; i = run->reads[i].next) {
         const struct access *read = &run->reads[i].access;
@@ -256,7 +251,8 @@ static bool check_write_order(struct run *run, const struct turn *turn,
             return fault_race(run, turn, "overwrites", place, position, "reads", read);
         if (!run->reads[i].until_consumed) continue;
         if (receiver_not_before(run, turn, read, same_position) >= 0)
-            return fault_race(run, turn, "overwrites", place, position, "may still be sending", read);
+            return fault_race(run, turn, "overwrites", place, position, "may still be sending",
+                              read);
     }
     return true;
 }
@@ -333,9 +329,8 @@ static struct wait wait_for_room(const struct run *run, const struct turn *turn)
         uint32_t port = link->first_port;
         if (run->in_flight[w->sends[i].link] == NULL) continue;
         while (run->taken[port]) port++;
-        return (struct wait){.lane = w->ports[port].reader,
-                             .what = WAIT_ROOM,
-                             .peer = w->ports[port].receiver};
+        return (struct wait){
+            .lane = w->ports[port].reader, .what = WAIT_ROOM, .peer = w->ports[port].receiver};
     }
     return (struct wait){.lane = WIRING_NONE};
 }
@@ -358,8 +353,7 @@ static struct wait wait_of(const struct run *run, const struct turn *turn)
         const struct wiring_port *port = &w->ports[w->receives[i].port];
         const struct wiring_link *link = &w->links[port->link];
         if (run->in_flight[port->link] == NULL || run->taken[w->receives[i].port])
-            return (struct wait){
-                .lane = link->writer, .what = WAIT_MESSAGE, .peer = link->source};
+            return (struct wait){.lane = link->writer, .what = WAIT_MESSAGE, .peer = link->source};
     }
     return (struct wait){.lane = WIRING_NONE};
 }
@@ -386,12 +380,11 @@ static bool fault_deadlock(struct run *run)
     case WAIT_ROOM:
         return fault_at(run->report, rank_plan, turn.index,
                         "deadlock: waits until rank %d has received the message before", wait.peer);
-    case WAIT_STEP:
-        break;
+    case WAIT_STEP: break;
     }
     const uint32_t other = rank_plan->steps[wait.index].lane;
-    return fault_at(run->report, rank_plan, turn.index, "deadlock: waits for lane %u step %u", other,
-                    wait.index - rank_plan->lanes[other].first_step);
+    return fault_at(run->report, rank_plan, turn.index, "deadlock: waits for lane %u step %u",
+                    other, wait.index - rank_plan->lanes[other].first_step);
 }
 
 /* --------------------------------------------------------------------------------------------- execution */
@@ -439,8 +432,8 @@ static value read_source(struct run *run, const struct turn *turn, const struct 
     const uint32_t chunk = source->place.first + position;
     const value found = turn_cell(run, turn, &source->place, position)->value;
     if (found == VALUE_NONE) {
-        fault_at(run->report, turn->rank_plan, turn->index,
-                 "reads %s chunk %u, which nobody wrote", buffer_name(source->place.buffer), chunk);
+        fault_at(run->report, turn->rank_plan, turn->index, "reads %s chunk %u, which nobody wrote",
+                 buffer_name(source->place.buffer), chunk);
         return VALUE_NONE;
     }
     if (value_class(run->values, found) !=
@@ -479,8 +472,8 @@ static bool reduce_position(struct run *run, const struct turn *turn, uint32_t p
         if (next == VALUE_NONE) return false;
         value_take(run->values, next, &operand);
         if (operand.class != sum.class)
-            return fault_at(run->report, turn->rank_plan, turn->index,
-                            "adds chunk %u to chunk %u", operand.class, sum.class);
+            return fault_at(run->report, turn->rank_plan, turn->index, "adds chunk %u to chunk %u",
+                            operand.class, sum.class);
         const int both = value_overlap(run->values, &sum, &operand);
         if (both != VALUE_DISJOINT) return fault_overlap(run, turn, both, sum.class);
         value_add(run->values, &sum, &operand);
@@ -735,12 +728,9 @@ static int owner_of(const struct plan_shape *shape, uint32_t class)
     const uint32_t block = class / shape->parts;
     switch (shape->collective) {
     case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER:
-        return (int)block;
-    case COLLECTIVE_ALLTOALL:
-        return (int)(block / (uint32_t)shape->rank_count);
-    default:
-        return shape->root;
+    case COLLECTIVE_ALLGATHER: return (int)block;
+    case COLLECTIVE_ALLTOALL: return (int)(block / (uint32_t)shape->rank_count);
+    default: return shape->root;
     }
 }
 

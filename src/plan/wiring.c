@@ -46,7 +46,8 @@ static uint32_t *map_at(struct map *map, uint64_t key)
 {
     if (2 * (map->entry_count + 1) > map->size && !map_grow(map)) return NULL;
     size_t at = start_of(map, key);
-    while (map->entries[at].key != 0 && map->entries[at].key != key) at = (at + 1) & (map->size - 1);
+    while (map->entries[at].key != 0 && map->entries[at].key != key)
+        at = (at + 1) & (map->size - 1);
     if (map->entries[at].key == 0) {
         map->entries[at] = (struct entry){key, WIRING_NONE};
         map->entry_count++;
@@ -128,10 +129,9 @@ static bool count_steps(struct builder *b)
     for (size_t rank = 0; rank < rank_count; rank++) {
         const struct rank_plan *rank_plan = b->plan->ranks[rank];
         for (uint32_t lane = 0; lane < rank_plan->lane_count; lane++)
-            w->lanes[w->first_lanes[rank] + lane] =
-                (struct wiring_lane){(int)rank,
-                                     w->first_steps[rank] + rank_plan->lanes[lane].first_step,
-                                     rank_plan->lanes[lane].step_count};
+            w->lanes[w->first_lanes[rank] + lane] = (struct wiring_lane){
+                (int)rank, w->first_steps[rank] + rank_plan->lanes[lane].first_step,
+                rank_plan->lanes[lane].step_count};
     }
     return true;
 }
@@ -155,8 +155,7 @@ static bool find_groups(struct builder *b)
         if (b->group_of[rank] == NULL) return out_of_memory(b);
         for (uint32_t i = 0; i < rank_plan->group_count; i++) {
             const struct plan_group *from = &rank_plan->groups[i];
-            const struct group group = {rank_plan->members + from->first_member,
-                                        from->member_count};
+            const struct group group = {rank_plan->members + from->first_member, from->member_count};
             uint64_t hash = UINT64_C(0xcbf29ce484222325);
             for (uint32_t k = 0; k < group.member_count; k++)
                 hash = (hash ^ (uint64_t)group.members[k]) * UINT64_C(0x100000001b3);
@@ -189,8 +188,8 @@ static void add_port(struct builder *b, uint32_t link, int receiver)
 static uint32_t link_between(struct builder *b, int source, uint32_t to, bool is_group, int channel)
 {
     struct wiring *w = b->wiring;
-    const uint64_t key = (((uint64_t)source << 32 | to) << 1 | is_group) * PLAN_CHANNELS_MAX +
-                         (uint64_t)channel + 1;
+    const uint64_t key =
+        (((uint64_t)source << 32 | to) << 1 | is_group) * PLAN_CHANNELS_MAX + (uint64_t)channel + 1;
     uint32_t *item = map_at(&b->links, key);
     if (item == NULL) return (void)out_of_memory(b), WIRING_NONE;
     if (*item != WIRING_NONE) return *item;
@@ -255,8 +254,8 @@ static bool add_receive(struct builder *b, const struct rank_plan *rank_plan, ui
     const bool is_group = source->group != PLAN_NO_GROUP;
     const uint32_t lane = w->first_lanes[rank_plan->rank] + rank_plan->steps[index].lane;
     const uint32_t all_step = w->first_steps[rank_plan->rank] + index;
-    const uint32_t to = is_group ? b->group_of[rank_plan->rank][source->group]
-                                 : (uint32_t)rank_plan->rank;
+    const uint32_t to =
+        is_group ? b->group_of[rank_plan->rank][source->group] : (uint32_t)rank_plan->rank;
     const uint32_t link = link_between(b, source->peer, to, is_group, source->channel);
     if (link == WIRING_NONE) return false;
     const uint32_t found = port_of(w, link, rank_plan->rank);
@@ -267,8 +266,8 @@ static bool add_receive(struct builder *b, const struct rank_plan *rank_plan, ui
                         port->reader - w->first_lanes[rank_plan->rank], source->peer,
                         source->channel);
     if (port->last_step == all_step)
-        return fault_at(b->report, rank_plan, index, "receives two messages of one link, from rank %d",
-                        source->peer);
+        return fault_at(b->report, rank_plan, index,
+                        "receives two messages of one link, from rank %d", source->peer);
     port->reader = lane;
     port->last_step = all_step;
     w->receives[(*receive_count)++] = (struct wiring_receive){found, port->receive_count++};
@@ -291,13 +290,11 @@ static bool walk_steps(struct builder *b)
                     return false;
             }
             for (uint32_t k = 0; k < step->target_count; k++)
-                if (!add_send(b, rank_plan, i,
-                              (uint32_t)rank_plan->targets[step->first_target + k], false,
-                              &send_count))
+                if (!add_send(b, rank_plan, i, (uint32_t)rank_plan->targets[step->first_target + k],
+                              false, &send_count))
                     return false;
             if (step->target_group != PLAN_NO_GROUP &&
-                !add_send(b, rank_plan, i, b->group_of[rank][step->target_group], true,
-                          &send_count))
+                !add_send(b, rank_plan, i, b->group_of[rank][step->target_group], true, &send_count))
                 return false;
         }
     }
@@ -328,7 +325,8 @@ static bool check_count(struct builder *b, const struct wiring_link *link, uint3
     if (port->receive_count < link->send_count) {
         uint32_t step = w->lanes[link->writer].first_step;
         size_t i = w->first_sends[step];
-        while (w->links + w->sends[i].link != link || w->sends[i].sequence != port->receive_count) i++;
+        while (w->links + w->sends[i].link != link || w->sends[i].sequence != port->receive_count)
+            i++;
         while (w->first_sends[step + 1] <= i) step++;
         return fault_at_step(b, step, "rank %d never receives what this step sends to it",
                              port->receiver);
@@ -348,8 +346,9 @@ static bool check_inboxes(struct builder *b, uint64_t channel_of_link, uint32_t 
     const struct wiring_link *link = &w->links[index];
     for (uint32_t i = 0; i < link->port_count; i++) {
         const struct wiring_port *port = &w->ports[link->first_port + i];
-        const uint64_t key = ((uint64_t)port->receiver << 20 | (uint64_t)link->source) *
-                                 PLAN_CHANNELS_MAX + channel_of_link + 1;
+        const uint64_t key =
+            ((uint64_t)port->receiver << 20 | (uint64_t)link->source) * PLAN_CHANNELS_MAX +
+            channel_of_link + 1;
         uint32_t *item = map_at(&b->inboxes, key);
         if (item == NULL) return out_of_memory(b);
         if (*item != WIRING_NONE)
@@ -416,12 +415,11 @@ static bool check_lengths(struct builder *b)
                 const struct wiring_link *link = &w->links[w->sends[k].link];
                 for (uint32_t port = link->first_port; port < link->first_port + link->port_count;
                      port++) {
-                    const struct wiring_taker taker =
-                        wiring_taker(w, port, w->sends[k].sequence);
+                    const struct wiring_taker taker = wiring_taker(w, port, w->sends[k].sequence);
                     if (step_of(b, taker.lane, taker.step)->chunk_count != chunk_count)
-                        return fault_at_step(
-                            b, w->lanes[taker.lane].first_step + taker.step,
-                            "expects another number of chunks than rank %d sends", link->source);
+                        return fault_at_step(b, w->lanes[taker.lane].first_step + taker.step,
+                                             "expects another number of chunks than rank %d sends",
+                                             link->source);
                 }
             }
         }
