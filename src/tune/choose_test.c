@@ -1,0 +1,137 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tune/choose.h"
+
+static const size_t sizes[] = {0,         1,         1024,      1025,     8 << 10, (8 << 10) + 1, 32 << 10,
+                               40 << 10,  64 << 10,  100 << 10, 1 << 20,  (1 << 20) + 1, 1 << 30};
+static const int rank_counts[] = {1, 2, 3, 4, 7, 16, 17, 32, 33, 64, 1000};
+enum { SIZES = sizeof sizes / sizeof *sizes, RANK_COUNTS = sizeof rank_counts / sizeof *rank_counts };
+
+static const struct algorithm *chosen(struct choose_call call)
+{
+    const struct algorithm *algorithm = NULL;
+    if (choose_algorithm(&call, &algorithm) != TUTTI_OK)
+        fail_msg("%s of %zu bytes on %d ranks: %s", collective_name(call.collective), call.bytes, call.rank_count,
+                 tutti_error_message());
+    return algorithm;
+}
+
+static void every_call_has_an_algorithm_that_can_do_it(void **state)
+{
+    (void)state;
+    for (int c = 0; c < COLLECTIVE_COUNT; c++) {
+        for (int i = 0; i < SIZES * RANK_COUNTS * 2; i++) {
+            const struct choose_call call = {.collective = (enum collective)c,
+                                             .bytes = sizes[i % SIZES],
+                                             .rank_count = rank_counts[i / SIZES % RANK_COUNTS],
+                                             .deterministic = i / SIZES / RANK_COUNTS != 0};
+            const struct algorithm *algorithm = chosen(call);
+            assert_int_equal(algorithm->collective, c);
+            assert_true(algo_supports(algorithm, call.rank_count));
+            if (call.deterministic && collective_reduces(call.collective)) assert_true(algorithm->deterministic);
+        }
+    }
+}
+
+/* What was meant for a size must exist: a name that is not in the list would silently give the next best. */
+static void preferences_are_what_they_say(void **state)
+{
+    (void)state;
+    static const struct {
+        enum collective collective;
+        size_t bytes;
+        int rank_count;
+        const char *name;
+    } cases[] = {
+        {COLLECTIVE_ALLREDUCE, 100, 4, "oneshot"},          {COLLECTIVE_ALLREDUCE, 100, 17, "doubling"},
+        {COLLECTIVE_ALLREDUCE, 1 << 20, 4, "twoshot"},      {COLLECTIVE_ALLREDUCE, 1 << 20, 17, "halving_doubling"},
+        {COLLECTIVE_ALLREDUCE, 2 << 20, 17, "ring"},        {COLLECTIVE_BARRIER, 0, 4, "mesh"},
+        {COLLECTIVE_BARRIER, 0, 17, "dissemination"},       {COLLECTIVE_ALLTOALL, 100, 4, "direct"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct choose_call call = {
+            .collective = cases[i].collective, .bytes = cases[i].bytes, .rank_count = cases[i].rank_count};
+        assert_string_equal(chosen(call)->name, cases[i].name);
+    }
+}
+
+static void rules_decide_where_they_speak(void **state)
+{
+    (void)state;
+    struct rules *rules;
+    assert_int_equal(rules_parse("allreduce:0-1k=tree,1k-=^oneshot;barrier=^mesh", &rules), TUTTI_OK);
+    struct choose_call call = {.collective = COLLECTIVE_ALLREDUCE, .bytes = 10, .rank_count = 4, .rules = rules};
+    assert_string_equal(chosen(call)->name, "tree");
+    call.bytes = 1024;
+    assert_string_not_equal(chosen(call)->name, "oneshot");
+    call.collective = COLLECTIVE_BARRIER;
+    call.bytes = 0;
+    assert_string_not_equal(chosen(call)->name, "mesh");
+    call.collective = COLLECTIVE_REDUCE;
+    assert_string_equal(chosen(call)->name, "direct");
+    rules_free(rules);
+}
+
+static void a_name_wins_over_rules(void **state)
+{
+    (void)state;
+    struct rules *rules;
+    assert_int_equal(rules_parse("allreduce=tree,^ring", &rules), TUTTI_OK);
+    const struct choose_call call = {
+        .collective = COLLECTIVE_ALLREDUCE, .rank_count = 4, .algorithm = "ring", .rules = rules};
+    assert_string_equal(chosen(call)->name, "ring");
+    rules_free(rules);
+}
+
+static void expect_refused(struct choose_call call, const char *word)
+{
+    const struct algorithm *algorithm;
+    assert_int_equal(choose_algorithm(&call, &algorithm), TUTTI_INVALID_ALGORITHM);
+    assert_non_null(strstr(tutti_error_message(), word));
+}
+
+static void what_cannot_be_done_is_refused(void **state)
+{
+    (void)state;
+    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLREDUCE, .rank_count = 4, .algorithm = "magic"},
+                   "magic");
+    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLGATHER, .rank_count = 3, .algorithm = "doubling"},
+                   "3 ranks");
+    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLREDUCE,
+                                        .rank_count = 4,
+                                        .deterministic = true,
+                                        .algorithm = "ring"},
+                   "deterministic");
+    struct rules *rules;
+    assert_int_equal(rules_parse("alltoall=^direct,^pairwise", &rules), TUTTI_OK);
+    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLTOALL, .rank_count = 4, .rules = rules},
+                   "alltoall");
+    rules_free(rules);
+}
+
+/* Data that is only moved has the same bits by any algorithm. */
+static void deterministic_mode_leaves_moving_alone(void **state)
+{
+    (void)state;
+    const struct choose_call call = {
+        .collective = COLLECTIVE_ALLGATHER, .rank_count = 4, .deterministic = true, .algorithm = "ring"};
+    assert_string_equal(chosen(call)->name, "ring");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call_has_an_algorithm_that_can_do_it),
+        cmocka_unit_test(preferences_are_what_they_say),
+        cmocka_unit_test(rules_decide_where_they_speak),
+        cmocka_unit_test(a_name_wins_over_rules),
+        cmocka_unit_test(what_cannot_be_done_is_refused),
+        cmocka_unit_test(deterministic_mode_leaves_moving_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
