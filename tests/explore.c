@@ -214,6 +214,16 @@ static bool posts_memory_only(const struct model *m, const struct lane *p)
 
 /* ---------------------------------------------------------------------------------------- what may happen */
 
+/* A copy of a chunk onto itself, in place. */
+static bool stores_nothing(const struct model *m, const struct lane *p)
+{
+    const struct plan_step *step = step_of(m, p);
+    return step->chunk_count == 0 ||
+           (step->source_count == 1 && !sources_of(m, p)[0].is_link && target_count(step) == 0 &&
+            place_location(m, p->rank, &sources_of(m, p)[0].place, 0) ==
+                place_location(m, p->rank, &step->destination, 0));
+}
+
 static bool run_is_done(const struct model *m, int rank)
 {
     for (int i = 0; i < m->lane_count; i++)
@@ -327,7 +337,7 @@ static int accesses_of(const struct model *m, const struct process *p, struct ac
     const struct plan_step *step = step_of(m, p->lane);
     if (step->chunk_count == 0) return 0;
     if (p->kind == WRITER) {
-        if (step->has_destination)
+        if (step->has_destination && !stores_nothing(m, p->lane))
             accesses[count++] = (struct access){
                 place_location(m, p->rank, &step->destination, p->lane->written), true};
         return count;
@@ -522,7 +532,7 @@ static void write_piece(struct model *m, struct lane *p, uint32_t event)
     int location = NOBODY;
     if (posts_memory_only(m, p))
         location = place_location(m, p->rank, &sources_of(m, p)[0].place, p->written);
-    if (step->has_destination && step->chunk_count > 0) {
+    if (step->has_destination && !stores_nothing(m, p)) {
         location = place_location(m, p->rank, &step->destination, p->written);
         m->locations[location].content = p->held[p->written];
         if (m->options->eager) location = NOBODY;

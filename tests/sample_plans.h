@@ -29,8 +29,8 @@ sample_generate sample_exchange;
 sample_generate sample_exchange_copied;
 /* Two chunks at once travel up a chain, are added, and come back as the sum. */
 sample_generate sample_chain;
-/* A broadcast down a line: one lane receives, another one passes on, a third one copies. Not in
- * place: the root would copy its vector onto itself while it sends it. */
+/* A broadcast down a line: one lane receives, another one passes on, a third one copies; in place the root
+ * copies its vector onto itself while it sends it. */
 sample_generate sample_lanes;
 /* Two ranks: the first one collects both vectors in scratch, sends them as one range and has them sent back,
  * position by position over what it sent. */

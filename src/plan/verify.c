@@ -17,6 +17,7 @@
  * 4. What a send reads is read until the receivers have it: then their steps must come before Y likewise.
  *    That is the source of a pure send; the destination of a step that stores and sends, since it may be sent
  *    from there; nothing where a step reduces straight into a message.
+ * 5. A copy of a chunk onto itself, as there are in place, stores nothing.
  *
  * The plan runs twice. A rank begins its second run when all its lanes are done with the first one and the
  * receivers have taken what it sends from memory; the application has read the output and filled the input.
@@ -522,6 +523,15 @@ static bool check_overlap(struct run *run, const struct turn *turn)
     return true;
 }
 
+static bool stores_nothing(const struct run *run, const struct turn *turn)
+{
+    const struct plan_step *step = turn->step;
+    const struct plan_source *source = &turn->rank_plan->sources[step->first_source];
+    return step->chunk_count > 0 && step->source_count == 1 && !source->is_link &&
+           step->target_count == 0 && step->target_group == PLAN_NO_GROUP &&
+           turn_cell(run, turn, &source->place, 0) == turn_cell(run, turn, &step->destination, 0);
+}
+
 static bool check_destination(struct run *run, const struct turn *turn, uint32_t position)
 {
     const struct plan_place *to = &turn->step->destination;
@@ -530,7 +540,7 @@ static bool check_destination(struct run *run, const struct turn *turn, uint32_t
         return fault_at(run->report, turn->rank_plan, turn->index,
                         "stores chunk %u in %s chunk %u, which is part of another one", class,
                         buffer_name(to->buffer), to->first + position);
-    return check_write_order(run, turn, to, position);
+    return stores_nothing(run, turn) || check_write_order(run, turn, to, position);
 }
 
 static bool compute(struct run *run, const struct turn *turn)
@@ -556,7 +566,8 @@ static bool record_accesses(struct run *run, const struct turn *turn)
                           &(struct access){turn->lane, turn->when, i}, sends_source))
                 return false;
     }
-    for (uint32_t i = 0; step->has_destination && i < step->chunk_count; i++) {
+    if (!step->has_destination || stores_nothing(run, turn)) return true;
+    for (uint32_t i = 0; i < step->chunk_count; i++) {
         struct cell *cell = turn_cell(run, turn, &step->destination, i);
         forget_reads(run, cell); /* all of them come before */
         cell->write = (struct access){turn->lane, turn->when, i};

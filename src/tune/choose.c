@@ -48,20 +48,6 @@ static const struct preference in_rank_order[] = {
     {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct"},
 };
 
-/* Deterministic reductions: all sizes of a collective on that many ranks share one association tree (rank order
- * for the direct ones, the cube's for doubling and halving), so that bits do not depend on the size. */
-static const struct preference one_tree[] = {
-    {COLLECTIVE_ALLREDUCE, 8 << 10, 16, "oneshot"},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 16, "twoshot"},
-    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "doubling"},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "halving_doubling"},
-    {COLLECTIVE_REDUCE, 32 << 10, 16, "direct"},
-    {COLLECTIVE_REDUCE, SIZE_MAX, 16, "twoshot"},
-    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "tree"},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, 16, "direct"},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "halving"},
-};
-
 static bool is_usable(const struct choose_call *call, const struct algorithm *algorithm)
 {
     return algorithm != NULL && algo_supports(algorithm, call->rank_count) &&
@@ -110,7 +96,7 @@ enum tutti_status choose_algorithm(const struct choose_call *call, const struct 
                          : first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
     if (*algorithm != NULL) return TUTTI_OK;
     /* Beyond the table sizes may get different trees, so what promises one tree stops here. */
-    for (int i = 0; i < algo_count && !needs_one_tree; i++) {
+    for (int i = 0; i < algo_count && !ordered; i++) {
         *algorithm = &algo_list[i];
         if ((*algorithm)->collective == call->collective && is_usable(call, *algorithm) &&
             !rules_forbids(call->rules, call->collective, call->bytes, (*algorithm)->name))

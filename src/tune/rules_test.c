@@ -12,7 +12,7 @@
 static struct rules *parsed(const char *text)
 {
     struct rules *rules;
-    if (rules_parse(text, &rules) != TUTTI_OK) fail_msg("\"%s\": %s", text, tutti_error_message());
+    if (rules_parse(text, &rules) != TUTTI_OK) fail_msg("\"%s\": %s", text != NULL ? text : "", tutti_error_message());
     return rules;
 }
 
