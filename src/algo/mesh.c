@@ -171,7 +171,6 @@ void mesh_allgather(const struct algo_params *params, int rank, struct plan_buil
     plan_end(b);
     receive_blocks_from_group(b, params, rank, all);
 
-    if (params->in_place) return; /* it is there, and being sent from there */
     plan_lane(b);
     plan_copy(b, PLAN_INPUT, 0, PLAN_OUTPUT, (uint32_t)rank, 1);
 }

@@ -94,6 +94,7 @@ struct tutti_comm {
     struct tutti_request *requests; /* all that were made */
     uint64_t begun_started;       /* of them, how many have got their slot */
     _Atomic uint32_t outstanding; /* started and not done */
+    _Atomic uint32_t waiting;     /* threads in tutti_wait: they move things, the progress thread keeps out */
     struct progress_client client;
     bool client_registered;
 };

@@ -122,6 +122,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct patience patience = {0};
+    atomic_fetch_add_explicit(&comm->waiting, 1, memory_order_relaxed);
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
         if (!comm_try_lock(comm)) {
             if (!pause_awake(comm, &patience)) nanosleep(&(struct timespec){0, 20000}, NULL);
@@ -141,13 +142,15 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
         comm_unlock(comm);
         if (moved) patience = (struct patience){0};
     }
+    atomic_fetch_sub_explicit(&comm->waiting, 1, memory_order_relaxed);
 }
 
 enum progress_result comm_client_progress(struct progress_client *client)
 {
     struct tutti_comm *comm = (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
     if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) == 0) return PROGRESS_NOTHING_TO_DO;
-    if (!comm_try_lock(comm)) return PROGRESS_BLOCKED; /* somebody else moves it */
+    if (atomic_load_explicit(&comm->waiting, memory_order_relaxed) > 0 || !comm_try_lock(comm))
+        return PROGRESS_BLOCKED; /* somebody else moves it */
     const bool moved = comm_progress(comm);
     if (!moved) look_at_started(comm, clock_now_ns());
     comm_unlock(comm);

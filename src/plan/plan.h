@@ -47,6 +47,10 @@
  * order through chains of messages alone holds between accesses to the same position of the range; any other
  * order needs a completed step (program order or `after`).
  *
+ * A fused step takes its messages first and then waits for room to post: the engine can hold one result beside
+ * an earlier message that nobody has read yet. A copy of a chunk onto itself stores nothing. A rank's next run
+ * of the plan begins when what it sent from memory was consumed.
+ *
  * `final` marks the step whose result is a complete reduction (all ranks' contributions): an average is
  * scaled there, once.  Marked exactly once on the way of every output chunk of a reducing collective on more
  * than one rank, by the step that completes it, before it is passed on.

@@ -1,0 +1,225 @@
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bootstrap/rendezvous.h"
+#include "os/clock.h"
+
+enum { RANKS_MAX = 150 };
+
+struct guest {
+    struct rendezvous_options options;
+    struct rendezvous_result result;
+    enum tutti_status status;
+    char message[512];
+    pthread_t thread;
+    long delay_ms;
+};
+
+/* An inode tells descriptors of one object from those of another. */
+static ino_t inode_of(int fd)
+{
+    struct stat stat;
+    assert_int_equal(fstat(fd, &stat), 0);
+    return stat.st_ino;
+}
+
+static struct rendezvous_key fresh_key(void)
+{
+    struct rendezvous_key key;
+    assert_int_equal(getrandom(&key, sizeof key, 0), sizeof key);
+    return key;
+}
+
+static void *meet(void *argument)
+{
+    struct guest *guest = argument;
+    nanosleep(&(struct timespec){0, guest->delay_ms * 1000000}, NULL);
+    guest->status = rendezvous_meet(&guest->options, &guest->result);
+    if (guest->status != TUTTI_OK) strncpy(guest->message, tutti_error_message(), sizeof guest->message - 1);
+    return NULL;
+}
+
+/* Ranks in pairs pretend to be one process; each process has a heap of its own. */
+static void prepare(struct guest *guests, int count, int size, uint64_t timeout_ns)
+{
+    const struct rendezvous_key key = fresh_key();
+    const uint64_t deadline = clock_now_ns() + timeout_ns;
+    for (int r = 0; r < count; r++) {
+        guests[r] = (struct guest){.options = {.key = key,
+                                               .rank = r,
+                                               .size = size,
+                                               .deadline_ns = deadline,
+                                               .process_key = 1000 + (uint64_t)r / 2,
+                                               .heap_bytes = 4096 * (1 + (uint64_t)r / 2),
+                                               .segment_fd = -1}};
+        guests[r].options.heap_fd = r % 2 == 1 ? guests[r - 1].options.heap_fd : memfd_create("heap", MFD_CLOEXEC);
+        assert_true(guests[r].options.heap_fd >= 0);
+    }
+    guests[0].options.segment_fd = memfd_create("segment", MFD_CLOEXEC);
+    assert_true(guests[0].options.segment_fd >= 0);
+}
+
+static void run(struct guest *guests, int count)
+{
+    for (int r = 0; r < count; r++)
+        assert_int_equal(pthread_create(&guests[r].thread, NULL, meet, &guests[r]), 0);
+    for (int r = 0; r < count; r++) pthread_join(guests[r].thread, NULL);
+}
+
+static void release(struct guest *guests, int count)
+{
+    for (int r = 0; r < count; r++) {
+        if (guests[r].status == TUTTI_OK) rendezvous_result_release(&guests[r].result);
+        if (r % 2 == 0) close(guests[r].options.heap_fd);
+    }
+    close(guests[0].options.segment_fd);
+}
+
+static int descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) count += fcntl(fd, F_GETFD) != -1;
+    return count;
+}
+
+static void expect_result(const struct guest *guests, int rank, int size)
+{
+    const struct rendezvous_result *result = &guests[rank].result;
+    if (guests[rank].status != TUTTI_OK) fail_msg("rank %d: %s", rank, guests[rank].message);
+    assert_int_equal(result->process_count, (size + 1) / 2);
+    for (int r = 0; r < size; r++) {
+        const uint32_t p = result->members[r].process;
+        assert_true(p < result->process_count);
+        assert_int_equal(result->members[r].pid, getpid());
+        assert_true(result->members[r].pid_is_visible);
+        assert_int_equal(result->processes[p].key, 1000 + r / 2);
+        assert_int_equal(result->processes[p].heap_bytes, 4096 * (1 + r / 2));
+        /* A rank gets no second descriptor of what it brought as rank 0. */
+        if (result->processes[p].heap_fd >= 0)
+            assert_int_equal(inode_of(result->processes[p].heap_fd), inode_of(guests[r].options.heap_fd));
+        else
+            assert_true(rank == 0 && r / 2 == 0);
+    }
+    if (rank == 0)
+        assert_int_equal(result->segment_fd, -1);
+    else
+        assert_int_equal(inode_of(result->segment_fd), inode_of(guests[0].options.segment_fd));
+}
+
+static void all_ranks_get_everything(void **state)
+{
+    (void)state;
+    static const int sizes[] = {2, 3, 8, RANKS_MAX};
+    const int before = descriptors();
+    struct guest *guests = calloc(RANKS_MAX, sizeof *guests);
+    assert_non_null(guests);
+    for (int i = 0; i < 4; i++) {
+        prepare(guests, sizes[i], sizes[i], 10000000000u);
+        guests[0].delay_ms = i == 1 ? 50 : 0; /* rank 0 may be late */
+        run(guests, sizes[i]);
+        for (int r = 0; r < sizes[i]; r += r < 8 ? 1 : 29) expect_result(guests, r, sizes[i]);
+        for (int r = 0; r < sizes[i]; r++) assert_int_equal(guests[r].status, TUTTI_OK);
+        release(guests, sizes[i]);
+        assert_int_equal(descriptors(), before);
+    }
+    free(guests);
+}
+
+static void missing_ranks_are_listed_to_everybody(void **state)
+{
+    (void)state;
+    const int before = descriptors();
+    struct guest guests[4];
+    prepare(guests, 3, 60, 300000000);
+    run(guests, 3);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(guests[r].status, TUTTI_INIT_TIMEOUT);
+        assert_non_null(strstr(guests[r].message, "57 of 60 ranks are missing: 3 4 5"));
+        assert_non_null(strstr(guests[r].message, "..."));
+        assert_null(guests[r].result.members);
+        assert_int_equal(guests[r].result.segment_fd, -1);
+    }
+    release(guests, 3);
+    assert_int_equal(descriptors(), before);
+}
+
+static void without_rank_0_that_is_said(void **state)
+{
+    (void)state;
+    struct guest guests[2];
+    prepare(guests, 2, 2, 200000000);
+    meet(&guests[1]);
+    assert_int_equal(guests[1].status, TUTTI_INIT_TIMEOUT);
+    assert_non_null(strstr(guests[1].message, "rank 0 is missing"));
+    release(guests, 2);
+}
+
+static void who_thinks_of_another_size_is_refused(void **state)
+{
+    (void)state;
+    struct guest guests[4];
+    prepare(guests, 4, 3, 5000000000u);
+    guests[3].options.rank = 2;
+    guests[3].options.size = 4;
+    guests[2].delay_ms = 150; /* the meeting must still be open when the other one comes */
+    run(guests, 4);
+    for (int r = 0; r < 3; r++) assert_int_equal(guests[r].status, TUTTI_OK);
+    assert_int_equal(guests[3].status, TUTTI_INVALID_RANK);
+    assert_non_null(strstr(guests[3].message, "3 ranks"));
+    assert_non_null(strstr(guests[3].message, "rank 2 of 4"));
+    release(guests, 4);
+}
+
+static void who_has_another_key_does_not_disturb(void **state)
+{
+    (void)state;
+    struct guest guests[4];
+    prepare(guests, 4, 3, 700000000);
+    guests[3].options.rank = 1;
+    guests[3].options.key.bytes[20] ^= 1; /* the name of the socket is the same */
+    guests[2].delay_ms = 150;
+    run(guests, 4);
+    for (int r = 0; r < 3; r++) assert_int_equal(guests[r].status, TUTTI_OK);
+    assert_int_equal(guests[3].status, TUTTI_PROC_FAILED);
+    release(guests, 4);
+}
+
+static void two_ranks_0_cannot_meet_in_one_place(void **state)
+{
+    (void)state;
+    struct guest guests[3];
+    prepare(guests, 3, 3, 400000000);
+    guests[1].options.rank = 0;
+    guests[1].options.segment_fd = guests[0].options.segment_fd;
+    guests[1].delay_ms = 100;
+    run(guests, 3);
+    assert_int_equal(guests[1].status, TUTTI_INVALID_RANK);
+    assert_non_null(strstr(guests[1].message, "two ranks 0"));
+    assert_int_equal(guests[0].status, TUTTI_INIT_TIMEOUT);
+    release(guests, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_get_everything),
+        cmocka_unit_test(missing_ranks_are_listed_to_everybody),
+        cmocka_unit_test(without_rank_0_that_is_said),
+        cmocka_unit_test(who_thinks_of_another_size_is_refused),
+        cmocka_unit_test(who_has_another_key_does_not_disturb),
+        cmocka_unit_test(two_ranks_0_cannot_meet_in_one_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
