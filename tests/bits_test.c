@@ -149,8 +149,9 @@ static int all_results(struct tutti_comm *unused, int rank, int size, uint64_t s
                 randomise(send, dtype, counts[c], seed + (uint64_t)(rank * 1000 + i));
                 struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
                 options.algorithm = a->name;
-                const struct test_call call = {
-                    a->collective, send, recv, counts[c], dtype, (enum tutti_op)op, (int)c % size, &options};
+                const struct test_call call = {a->collective, send,    recv,
+                                               counts[c],     dtype,   (enum tutti_op)op,
+                                               (int)c % size, &options};
                 RANKS_EXPECT(test_call(&call, comm) == TUTTI_OK);
                 note(rank, recv,
                      counts[c] * tutti_dtype_size(dtype) *
@@ -194,8 +195,8 @@ static int the_same_again_and_again(struct tutti_comm *unused, int rank, int siz
         uint64_t first = 0;
         for (int run = 0; run < RUNS; run++) {
             memset(recv, 0xff, RUN_COUNT * 4);
-            RANKS_EXPECT(tutti_allreduce_with(send, recv, RUN_COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options,
-                                              comm) == TUTTI_OK);
+            RANKS_EXPECT(tutti_allreduce_with(send, recv, RUN_COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+                                              &options, comm) == TUTTI_OK);
             const uint64_t hash = hash_of(recv, RUN_COUNT * 4);
             if (run == 0) first = hash;
             RANKS_EXPECT(hash == first);
@@ -258,10 +259,12 @@ static int cut_differently(struct tutti_comm *comm, int rank, int size, uint64_t
         const size_t bytes = tutti_dtype_size(dtype), total = cut->count * bytes;
         const enum tutti_op op = d == 1 ? TUTTI_AVG : TUTTI_SUM;
         const int root = d % size;
-        char *const send = malloc(total), *const whole = calloc(1, total), *const parts = calloc(1, total);
+        char *const send = malloc(total), *const whole = calloc(1, total),
+                    *const parts = calloc(1, total);
         RANKS_EXPECT(send != NULL && whole != NULL && parts != NULL);
         randomise(send, dtype, cut->count, seed + (uint64_t)rank);
-        struct test_call call = {cut->collective, send, whole, cut->count, dtype, op, root, &options};
+        struct test_call call = {cut->collective, send, whole, cut->count,
+                                 dtype,           op,   root,  &options};
         RANKS_EXPECT(test_call(&call, comm) == TUTTI_OK);
         for (int round = 0; round < 2; round++) {
             uint64_t random = seed + (uint64_t)(round * 100 + d);
@@ -273,8 +276,9 @@ static int cut_differently(struct tutti_comm *comm, int rank, int size, uint64_t
             }
             for (size_t i = 0; i < total; i++) {
                 if (whole[i] == parts[i]) continue;
-                fprintf(stderr, "rank %d: %s of %s: element %zu of %zu has other bits in a bucket\n", rank,
-                        collective_name(cut->collective), tutti_dtype_name(dtype), i / bytes, cut->count);
+                fprintf(stderr, "rank %d: %s of %s: element %zu of %zu has other bits in a bucket\n",
+                        rank, collective_name(cut->collective), tutti_dtype_name(dtype), i / bytes,
+                        cut->count);
                 return 1;
             }
         }
@@ -314,21 +318,27 @@ static void deterministic_bits_do_not_depend_on_buckets_with_many_ranks(void **s
 }
 
 /* Block b of a whole reduce_scatter, and the same elements reduced slice by slice. */
-static int slice_reduce_scatter(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+static int slice_reduce_scatter(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                void *context)
 {
     (void)context;
     enum { COUNT = 30011 };
-    float *const send = malloc(sizeof(float) * COUNT * (size_t)size), *const whole = malloc(sizeof(float) * COUNT);
-    float *const slice = malloc(sizeof(float) * COUNT * (size_t)size), *const part = malloc(sizeof(float) * COUNT);
+    float *const send = malloc(sizeof(float) * COUNT * (size_t)size), *const whole = malloc(
+                                                                          sizeof(float) * COUNT);
+    float *const slice = malloc(sizeof(float) * COUNT * (size_t)size), *const part = malloc(
+                                                                           sizeof(float) * COUNT);
     RANKS_EXPECT(send != NULL && whole != NULL && slice != NULL && part != NULL);
     randomise(send, TUTTI_FLOAT32, COUNT * (size_t)size, seed + (uint64_t)rank);
-    RANKS_EXPECT(tutti_reduce_scatter(send, whole, COUNT, TUTTI_FLOAT32, TUTTI_SUM, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_reduce_scatter(send, whole, COUNT, TUTTI_FLOAT32, TUTTI_SUM, comm) ==
+                 TUTTI_OK);
     uint64_t random = seed;
     for (size_t done = 0, n; done < COUNT; done += n) {
         n = bucket_size(&random, COUNT - done);
         for (int block = 0; block < size; block++)
-            memcpy(slice + (size_t)block * n, send + (size_t)block * COUNT + done, n * sizeof(float));
-        RANKS_EXPECT(tutti_reduce_scatter(slice, part, n, TUTTI_FLOAT32, TUTTI_SUM, comm) == TUTTI_OK);
+            memcpy(slice + (size_t)block * n, send + (size_t)block * COUNT + done,
+                   n * sizeof(float));
+        RANKS_EXPECT(tutti_reduce_scatter(slice, part, n, TUTTI_FLOAT32, TUTTI_SUM, comm) ==
+                     TUTTI_OK);
         RANKS_EXPECT(memcmp(part, whole + done, n * sizeof(float)) == 0);
     }
     free(send);
@@ -352,7 +362,8 @@ static void deterministic_reduce_scatter_does_not_depend_on_slices(void **state)
 
 /* An algorithm that says it is deterministic has one tree for all elements, so one element alone has the bits that
  * it has within many. */
-static int one_element_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+static int one_element_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                             void *context)
 {
     (void)context;
     enum { COUNT = 20011 };
@@ -361,18 +372,20 @@ static int one_element_alone(struct tutti_comm *comm, int rank, int size, uint64
     randomise(send, TUTTI_FLOAT32, COUNT, seed + (uint64_t)rank);
     for (int i = 0; i < algo_count; i++) {
         const struct algorithm *a = &algo_list[i];
-        if (a->collective != COLLECTIVE_ALLREDUCE || !a->deterministic || !algo_supports(a, size)) continue;
+        if (a->collective != COLLECTIVE_ALLREDUCE || !a->deterministic || !algo_supports(a, size))
+            continue;
         struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
         options.algorithm = a->name;
         options.deterministic = 1;
-        RANKS_EXPECT(tutti_allreduce_with(send, recv, COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options, comm) ==
-                     TUTTI_OK);
+        RANKS_EXPECT(tutti_allreduce_with(send, recv, COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options,
+                                          comm) == TUTTI_OK);
         for (size_t e = 0; e < COUNT; e += 1999) {
             float alone;
-            RANKS_EXPECT(tutti_allreduce_with(send + e, &alone, 1, TUTTI_FLOAT32, TUTTI_SUM, &options, comm) ==
-                         TUTTI_OK);
+            RANKS_EXPECT(tutti_allreduce_with(send + e, &alone, 1, TUTTI_FLOAT32, TUTTI_SUM,
+                                              &options, comm) == TUTTI_OK);
             if (memcmp(&alone, recv + e, sizeof alone) == 0) continue;
-            fprintf(stderr, "rank %d of %d: %s: element %zu has other bits alone\n", rank, size, a->name, e);
+            fprintf(stderr, "rank %d of %d: %s: element %zu has other bits alone\n", rank, size,
+                    a->name, e);
             return 1;
         }
     }

@@ -29,8 +29,7 @@ static inline enum tutti_status test_call(const struct test_call *c, struct tutt
         return tutti_reduce_with(c->send, c->recv, c->count, c->dtype, c->op, c->root, c->options,
                                  comm);
     case COLLECTIVE_BROADCAST:
-        return tutti_broadcast_with(c->send, c->recv, c->count, c->dtype, c->root, c->options,
-                                    comm);
+        return tutti_broadcast_with(c->send, c->recv, c->count, c->dtype, c->root, c->options, comm);
     case COLLECTIVE_GATHER:
         return tutti_gather_with(c->send, c->recv, c->count, c->dtype, c->root, c->options, comm);
     case COLLECTIVE_SCATTER:
@@ -61,12 +60,10 @@ static inline enum tutti_status test_call_plain(const struct test_call *c, struc
         return tutti_gather(c->send, c->recv, c->count, c->dtype, c->root, comm);
     case COLLECTIVE_SCATTER:
         return tutti_scatter(c->send, c->recv, c->count, c->dtype, c->root, comm);
-    case COLLECTIVE_ALLGATHER:
-        return tutti_allgather(c->send, c->recv, c->count, c->dtype, comm);
+    case COLLECTIVE_ALLGATHER: return tutti_allgather(c->send, c->recv, c->count, c->dtype, comm);
     case COLLECTIVE_REDUCE_SCATTER:
         return tutti_reduce_scatter(c->send, c->recv, c->count, c->dtype, c->op, comm);
-    case COLLECTIVE_ALLTOALL:
-        return tutti_alltoall(c->send, c->recv, c->count, c->dtype, comm);
+    case COLLECTIVE_ALLTOALL: return tutti_alltoall(c->send, c->recv, c->count, c->dtype, comm);
     case COLLECTIVE_BARRIER: return tutti_barrier(comm);
     default: return TUTTI_INTERNAL;
     }

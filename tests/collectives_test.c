@@ -96,7 +96,8 @@ static void put_row(struct table *table, size_t index, const void *element)
     memcpy(table->bytes + (index + PERIOD) * table->element_bytes, element, table->element_bytes);
 }
 
-static void tabulate_contribution(struct table *table, enum tutti_dtype dtype, enum tutti_op op, int rank)
+static void tabulate_contribution(struct table *table, enum tutti_dtype dtype, enum tutti_op op,
+                                  int rank)
 {
     unsigned char element[8];
     tabulate(table, dtype);
@@ -138,7 +139,8 @@ static void fill(void *buffer, const struct table *table, size_t first_index, si
 }
 
 /* The first element that is not as it should be, or count. */
-static size_t first_wrong(const void *buffer, const struct table *table, size_t first_index, size_t count)
+static size_t first_wrong(const void *buffer, const struct table *table, size_t first_index,
+                          size_t count)
 {
     const size_t bytes = table->element_bytes;
     for (size_t done = 0; done < count;) {
@@ -176,7 +178,10 @@ static struct buffer take_buffer(struct arena *arena, int which, size_t data_byt
     return b;
 }
 
-static unsigned char *data_of(const struct buffer *b) { return b->memory + GUARD_BYTES + b->shift; }
+static unsigned char *data_of(const struct buffer *b)
+{
+    return b->memory + GUARD_BYTES + b->shift;
+}
 
 static bool guards_hold(const struct buffer *b)
 {
@@ -203,11 +208,12 @@ struct scenario {
 static int complain(const struct scenario *s, int rank, int size, const char *what)
 {
     fprintf(stderr,
-            "rank %d of %d: %s by %s, count %zu, %s %s, root %d%s%s%s, shifted by %zu: %s (%s)\n", rank,
-            size, collective_name(s->collective), s->algorithm == NULL ? "choice" : s->algorithm,
-            s->count, tutti_dtype_name(s->dtype), tutti_op_name(s->op), s->root,
-            s->in_place ? ", in place" : "", s->started ? ", started" : "",
-            s->deterministic ? ", deterministic" : "", s->shift, what, tutti_error_message());
+            "rank %d of %d: %s by %s, count %zu, %s %s, root %d%s%s%s, shifted by %zu: %s (%s)\n",
+            rank, size, collective_name(s->collective),
+            s->algorithm == NULL ? "choice" : s->algorithm, s->count, tutti_dtype_name(s->dtype),
+            tutti_op_name(s->op), s->root, s->in_place ? ", in place" : "",
+            s->started ? ", started" : "", s->deterministic ? ", deterministic" : "", s->shift,
+            what, tutti_error_message());
     return 1;
 }
 
@@ -217,8 +223,9 @@ static enum tutti_status run_call(const struct scenario *s, const void *send, vo
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
     options.algorithm = s->algorithm;
     options.deterministic = s->deterministic;
-    const struct test_call call = {s->collective, send, recv, s->count, s->dtype, s->op, s->root,
-                                   s->algorithm == NULL && !s->deterministic ? NULL : &options};
+    const struct test_call call = {
+        s->collective, send,  recv,    s->count,
+        s->dtype,      s->op, s->root, s->algorithm == NULL && !s->deterministic ? NULL : &options};
     if (!s->started) return test_call(&call, comm);
     struct tutti_request *request;
     const enum tutti_status status = test_call_start(&call, comm, &request);
@@ -234,7 +241,8 @@ static void tabulate_input(struct table *table, const struct scenario *s, int ra
 }
 
 /* The block `block` of the output, elements from the right index of the right table. */
-static size_t check_block(const struct scenario *s, const void *data, size_t block, int rank, int size)
+static size_t check_block(const struct scenario *s, const void *data, size_t block, int rank,
+                          int size)
 {
     struct table table;
     size_t first_index = 0;
@@ -259,8 +267,8 @@ static size_t check_block(const struct scenario *s, const void *data, size_t blo
     return first_wrong(data, &table, first_index, s->count);
 }
 
-static int run_scenario(const struct scenario *s, struct arena *arena, struct tutti_comm *comm, int rank,
-                        int size)
+static int run_scenario(const struct scenario *s, struct arena *arena, struct tutti_comm *comm,
+                        int rank, int size)
 {
     const size_t block_bytes = s->count * tutti_dtype_size(s->dtype);
     const size_t sends = test_send_blocks(s->collective, rank, size, s->root);
@@ -345,8 +353,9 @@ static bool is_blocky(enum collective collective)
 }
 
 /* One algorithm at every count, in and out of place; everything else takes turns. */
-static int sweep_counts(const struct algorithm *a, enum collective collective, const struct sweep *sweep,
-                        struct arena *arena, uint64_t turn, struct tutti_comm *comm, int rank, int size)
+static int sweep_counts(const struct algorithm *a, enum collective collective,
+                        const struct sweep *sweep, struct arena *arena, uint64_t turn,
+                        struct tutti_comm *comm, int rank, int size)
 {
     for (int c = 0; c < sweep->count_count; c++) {
         for (int in_place = 0; in_place < 2; in_place++) {
@@ -404,13 +413,14 @@ static int sweep_all(struct tutti_comm *comm, int rank, int size, uint64_t seed,
             result = sweep_dtypes_and_ops(a, &arena, turn, comm, rank, size);
     }
     for (int c = 0; c < COLLECTIVE_COUNT && result == 0; c++)
-        result = sweep_counts(NULL, (enum collective)c, sweep, &arena, mixed(seed, (uint64_t)(500 + c)),
-                              comm, rank, size);
+        result = sweep_counts(NULL, (enum collective)c, sweep, &arena,
+                              mixed(seed, (uint64_t)(500 + c)), comm, rank, size);
     arena_release(&arena, sweep);
     return result;
 }
 
-static void sweep_ranks(enum ranks_kind kind, const int *sizes, int size_count, const struct sweep *sweep)
+static void sweep_ranks(enum ranks_kind kind, const int *sizes, int size_count,
+                        const struct sweep *sweep)
 {
     for (int i = 0; i < size_count; i++) {
         struct sweep own = *sweep;

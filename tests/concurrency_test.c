@@ -49,8 +49,8 @@ static bool job_init(struct job *job, int number, size_t count, int rank)
 
 static enum tutti_status job_start(struct job *job, struct tutti_comm *comm)
 {
-    return tutti_allreduce_start(job->data, job->data, job->count, TUTTI_INT32, TUTTI_SUM, NULL, comm,
-                                 &job->request);
+    return tutti_allreduce_start(job->data, job->data, job->count, TUTTI_INT32, TUTTI_SUM, NULL,
+                                 comm, &job->request);
 }
 
 static bool job_is_right(const struct job *job, int size)
@@ -111,7 +111,8 @@ static int run_batch(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     int order[40];
     order_jobs(order, batch, seed, rank);
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < batch->jobs; i++) RANKS_EXPECT(job_init(&jobs[i], i + round, count_of(i), rank));
+        for (int i = 0; i < batch->jobs; i++)
+            RANKS_EXPECT(job_init(&jobs[i], i + round, count_of(i), rank));
         for (int i = 0; i < batch->jobs; i++) RANKS_EXPECT(job_start(&jobs[i], comm) == TUTTI_OK);
         if (batch->blocking_between) {
             int32_t one = 1;
@@ -138,20 +139,23 @@ static int run_batch(struct tutti_comm *comm, int rank, int size, uint64_t seed,
 static void sixteen_started_operations_finish_in_any_order(void **state)
 {
     (void)state;
-    for (int order = 0; order < 5; order++) expect_good_both(3, run_batch, &(struct batch){16, order, false});
+    for (int order = 0; order < 5; order++)
+        expect_good_both(3, run_batch, &(struct batch){16, order, false});
 }
 
 static void forty_started_operations_queue(void **state)
 {
     (void)state;
-    for (int order = 0; order < 5; order++) expect_good_both(2, run_batch, &(struct batch){40, order, false});
+    for (int order = 0; order < 5; order++)
+        expect_good_both(2, run_batch, &(struct batch){40, order, false});
     expect_good(5, RANKS_THREADS, run_batch, &(struct batch){40, 2, false});
 }
 
 static void blocking_calls_pass_started_ones(void **state)
 {
     (void)state;
-    for (int order = 0; order < 4; order++) expect_good_both(3, run_batch, &(struct batch){40, order, true});
+    for (int order = 0; order < 4; order++)
+        expect_good_both(3, run_batch, &(struct batch){40, order, true});
 }
 
 /* More shapes than are remembered, queued, while a blocking call runs: what it uses must not be forgotten. */
@@ -166,8 +170,8 @@ static int many_shapes(struct tutti_comm *comm, int rank, int size, uint64_t see
             RANKS_EXPECT(job_start(&jobs[i], comm) == TUTTI_OK);
         }
         RANKS_EXPECT(job_init(&blocking, 7, 3000 + (size_t)round, rank));
-        RANKS_EXPECT(tutti_allreduce(blocking.data, blocking.data, blocking.count, TUTTI_INT32, TUTTI_SUM,
-                                     comm) == TUTTI_OK);
+        RANKS_EXPECT(tutti_allreduce(blocking.data, blocking.data, blocking.count, TUTTI_INT32,
+                                     TUTTI_SUM, comm) == TUTTI_OK);
         RANKS_EXPECT(job_is_right(&blocking, size));
         free(blocking.data);
         for (int i = 0; i < JOBS; i++) {
@@ -186,15 +190,18 @@ static void more_shapes_than_are_remembered_are_right(void **state)
 }
 
 /* The application computes; nobody waits or tests until all must be done long since. */
-static int progress_without_calls(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+static int progress_without_calls(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                  void *context)
 {
     (void)seed, (void)context;
     struct job job;
     RANKS_EXPECT(job_init(&job, 1, 50000, rank));
     RANKS_EXPECT(job_start(&job, comm) == TUTTI_OK);
     const volatile int32_t *last = &job.data[job.count - 1];
-    const int32_t expected = size * (1000 + (int32_t)((job.count - 1) % 100)) + size * (size - 1) / 2;
-    for (int i = 0; i < 5000 && *last != expected; i++) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    const int32_t expected =
+        size * (1000 + (int32_t)((job.count - 1) % 100)) + size * (size - 1) / 2;
+    for (int i = 0; i < 5000 && *last != expected; i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
     RANKS_EXPECT(*last == expected);
     RANKS_EXPECT(tutti_wait(&job.request) == TUTTI_OK);
     RANKS_EXPECT(job_is_right(&job, size));
@@ -296,7 +303,8 @@ static int ids_init(struct ids *ids)
     return 0;
 }
 
-static enum tutti_status join(const struct tutti_id *id, int rank, int size, struct tutti_comm **comm)
+static enum tutti_status join(const struct tutti_id *id, int rank, int size,
+                              struct tutti_comm **comm)
 {
     struct tutti_comm_options options = patient;
     options.rank = rank;
@@ -338,7 +346,8 @@ static void *be_side(void *argument)
 }
 
 /* One thread uses A before B and the other C before D; odd ranks the other way round, each. */
-static int opposite_orders(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int opposite_orders(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                           void *context)
 {
     (void)unused, (void)seed;
     const struct ids *ids = context;
@@ -371,14 +380,16 @@ static void communicators_used_in_opposite_orders_do_not_wait_for_each_other(voi
     }
 }
 
-static int many_communicators(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int many_communicators(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                              void *context)
 {
     (void)unused, (void)seed;
     enum { COMMS = 12 };
     const struct ids *ids = context;
     struct tutti_comm *comm[COMMS];
     struct job jobs[COMMS];
-    for (int i = 0; i < COMMS; i++) RANKS_EXPECT(join(&ids->id[i], rank, size, &comm[i]) == TUTTI_OK);
+    for (int i = 0; i < COMMS; i++)
+        RANKS_EXPECT(join(&ids->id[i], rank, size, &comm[i]) == TUTTI_OK);
     for (int i = 0; i < COMMS; i++) {
         RANKS_EXPECT(job_init(&jobs[i], i, count_of(i), rank));
         RANKS_EXPECT(job_start(&jobs[i], comm[i]) == TUTTI_OK);
@@ -417,7 +428,8 @@ static void a_rank_alone_needs_nobody(void **state)
     memset(out, 0, sizeof out);
     struct tutti_request *request[20];
     for (int i = 0; i < 20; i++)
-        assert_int_equal(tutti_alltoall_start(in, out, 3, TUTTI_FLOAT32, NULL, comm, &request[i]), TUTTI_OK);
+        assert_int_equal(tutti_alltoall_start(in, out, 3, TUTTI_FLOAT32, NULL, comm, &request[i]),
+                         TUTTI_OK);
     assert_int_equal(tutti_barrier(comm), TUTTI_OK);
     for (int i = 0; i < 19; i++) assert_int_equal(tutti_wait(&request[i]), TUTTI_OK);
     assert_int_equal(tutti_test(&request[19]), TUTTI_OK);
@@ -447,11 +459,13 @@ static int mixed_calls(const struct cell *cell, struct tutti_comm *comm)
     RANKS_EXPECT(own != NULL);
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < 100000; i++) shared[i] = own[i] = rank + i % 7;
-        RANKS_EXPECT(tutti_allreduce(shared, shared, 100000, TUTTI_FLOAT64, TUTTI_SUM, comm) == TUTTI_OK);
+        RANKS_EXPECT(tutti_allreduce(shared, shared, 100000, TUTTI_FLOAT64, TUTTI_SUM, comm) ==
+                     TUTTI_OK);
         RANKS_EXPECT(tutti_allreduce(own, own, 100000, TUTTI_FLOAT64, TUTTI_SUM, comm) == TUTTI_OK);
         for (int i = 0; i < 100000; i++)
             RANKS_EXPECT(shared[i] == size * (size - 1) / 2 + size * (i % 7) && own[i] == shared[i]);
-        RANKS_EXPECT(tutti_broadcast(own, own, 100000, TUTTI_FLOAT64, round % size, comm) == TUTTI_OK);
+        RANKS_EXPECT(tutti_broadcast(own, own, 100000, TUTTI_FLOAT64, round % size, comm) ==
+                     TUTTI_OK);
         RANKS_EXPECT(own[99] == shared[99]);
     }
     free(own);
@@ -479,7 +493,8 @@ static void *be_cell(void *argument)
 enum { THREADS = 3 };
 
 /* Two processes of three ranks each; neighbours in rank order are in different processes. */
-static int three_ranks_a_process(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int three_ranks_a_process(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                                 void *context)
 {
     (void)unused;
     const struct ids *ids = context;

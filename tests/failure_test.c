@@ -52,10 +52,13 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void nap_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
+static void nap_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
 
-static int run(int size, enum ranks_kind kind, uint64_t timeout_ns, ranks_function *function, void *context,
-               struct ranks_outcome *outcomes)
+static int run(int size, enum ranks_kind kind, uint64_t timeout_ns, ranks_function *function,
+               void *context, struct ranks_outcome *outcomes)
 {
     struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
     comm_options.timeout_ns = timeout_ns;
@@ -109,15 +112,16 @@ static int die(struct tutti_comm *comm, const struct death *death, float *data, 
     pthread_t thread;
     if (death->within && pthread_create(&thread, NULL, kill_soon, NULL) == 0)
         for (;;)
-            if (tutti_allreduce(data, data, count, TUTTI_FLOAT32, TUTTI_SUM, comm) != TUTTI_OK) pause();
+            if (tutti_allreduce(data, data, count, TUTTI_FLOAT32, TUTTI_SUM, comm) != TUTTI_OK)
+                pause();
     nap_ms(100);
     atomic_store(&shared->killed_ns, now_ns());
     kill(getpid(), SIGKILL);
     return 1;
 }
 
-static enum tutti_status reduce_until_it_fails(struct tutti_comm *comm, const struct death *death, float *data,
-                                               size_t count)
+static enum tutti_status reduce_until_it_fails(struct tutti_comm *comm, const struct death *death,
+                                               float *data, size_t count)
 {
     enum tutti_status status = TUTTI_OK;
     while (status == TUTTI_OK) {
@@ -127,8 +131,9 @@ static enum tutti_status reduce_until_it_fails(struct tutti_comm *comm, const st
             continue;
         }
         for (int i = 0; i < 16; i++)
-            if (tutti_allreduce_start(data + (size_t)i * (count / 16), data + (size_t)i * (count / 16), count / 16,
-                                      TUTTI_FLOAT32, TUTTI_SUM, NULL, comm, &requests[i]) != TUTTI_OK)
+            if (tutti_allreduce_start(data + (size_t)i * (count / 16),
+                                      data + (size_t)i * (count / 16), count / 16, TUTTI_FLOAT32,
+                                      TUTTI_SUM, NULL, comm, &requests[i]) != TUTTI_OK)
                 break;
         for (int i = 0; i < 16 && requests[i] != NULL; i++) {
             const enum tutti_status one = tutti_wait(&requests[i]);
@@ -151,7 +156,8 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     free(data);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED);
     uint64_t slowest = atomic_load(&shared->slowest_ns);
-    while (took > slowest && !atomic_compare_exchange_weak(&shared->slowest_ns, &slowest, took)) continue;
+    while (took > slowest && !atomic_compare_exchange_weak(&shared->slowest_ns, &slowest, took))
+        continue;
 
     const struct tutti_failure failure = failure_of(comm);
     char who[32];
@@ -171,9 +177,9 @@ static void expect_death_is_noticed(int size, struct death death)
         assert_int_equal(run(size, RANKS_PROCESSES, 20 * SECOND, one_dies, &death, outcomes), 1);
         assert_int_equal(outcomes[death.victim].fate, RANKS_SIGNALLED);
         slowest = atomic_load(&shared->slowest_ns);
-        print_message("rank %d of %d died%s%s: the last one knew after %.0f ms\n", death.victim, size,
-                      death.within ? " in an allreduce" : "", death.started ? ", others had started ones" : "",
-                      (double)slowest * 1e-6);
+        print_message("rank %d of %d died%s%s: the last one knew after %.0f ms\n", death.victim,
+                      size, death.within ? " in an allreduce" : "",
+                      death.started ? ", others had started ones" : "", (double)slowest * 1e-6);
         if (slowest < SECOND / 2) return;
     }
     fail_msg("it took %.3f s until everybody knew", (double)slowest * 1e-9);
@@ -214,7 +220,8 @@ static void *be_left_over(void *argument)
     return NULL;
 }
 
-static int first_leaves_second_dies(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int first_leaves_second_dies(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                                    void *context)
 {
     (void)unused, (void)size, (void)seed, (void)context;
     struct late_rank own = {NULL, rank == 0 ? 0 : 1}, second = {NULL, 2};
@@ -241,7 +248,8 @@ static void a_death_of_the_last_rank_of_a_process_is_noticed(void **state)
     (void)state;
     if (ranks_are_threads()) skip();
     assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
-    const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 25000, .without_comm = true};
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 25000, .without_comm = true};
     assert_int_equal(ranks_run(2, &options, first_leaves_second_dies, NULL), 1);
 }
 
@@ -262,7 +270,8 @@ static int one_never_calls(struct tutti_comm *comm, int rank, int size, uint64_t
         enum tutti_status status;
         if (started) {
             struct tutti_request *request;
-            status = tutti_allreduce_start(&x, &x, 1, TUTTI_FLOAT64, TUTTI_SUM, &options, comm, &request);
+            status = tutti_allreduce_start(&x, &x, 1, TUTTI_FLOAT64, TUTTI_SUM, &options, comm,
+                                           &request);
             if (status == TUTTI_OK) status = tutti_wait(&request);
         } else {
             status = tutti_allreduce_with(&x, &x, 1, TUTTI_FLOAT64, TUTTI_SUM, &options, comm);
@@ -272,7 +281,8 @@ static int one_never_calls(struct tutti_comm *comm, int rank, int size, uint64_t
         RANKS_EXPECT(took >= options.timeout_ns * 9 / 10 && took < options.timeout_ns + SECOND);
     }
     const struct tutti_failure failure = failure_of(comm);
-    RANKS_EXPECT(failure.status == TUTTI_TIMEOUT && failure.culprit == culprit && failure.sequence == 1);
+    RANKS_EXPECT(failure.status == TUTTI_TIMEOUT && failure.culprit == culprit &&
+                 failure.sequence == 1);
     RANKS_EXPECT(strstr(failure.message, "has not called") != NULL);
     return expect_all_calls_fail(comm, rank, TUTTI_TIMEOUT);
 }
@@ -282,7 +292,8 @@ static void a_rank_that_never_calls_is_named_at_the_deadline(void **state)
     (void)state;
     for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS) {
         assert_int_equal(run(3, (enum ranks_kind)kind, 10 * SECOND, one_never_calls, NULL, NULL), 0);
-        assert_int_equal(run(2, (enum ranks_kind)kind, 10 * SECOND, one_never_calls, shared, NULL), 0);
+        assert_int_equal(run(2, (enum ranks_kind)kind, 10 * SECOND, one_never_calls, shared, NULL),
+                         0);
     }
 }
 
@@ -321,12 +332,15 @@ static int disagree(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     const struct tutti_failure failure = failure_of(comm);
     if (status != d->status || strstr(failure.message, d->mine) == NULL ||
         strstr(failure.message, d->theirs) == NULL || failure.culprit < 0)
-        fprintf(stderr, "rank %d: %s, culprit %d: %s; expected %s, %s and %s\n", rank, tutti_status_name(status),
-                failure.culprit, failure.message, tutti_status_name(d->status), d->mine, d->theirs);
+        fprintf(stderr, "rank %d: %s, culprit %d: %s; expected %s, %s and %s\n", rank,
+                tutti_status_name(status), failure.culprit, failure.message,
+                tutti_status_name(d->status), d->mine, d->theirs);
     RANKS_EXPECT(status == d->status && failure.status == d->status);
-    RANKS_EXPECT(failure.culprit >= 0 && failure.culprit < size && failure.reporter != failure.culprit);
+    RANKS_EXPECT(failure.culprit >= 0 && failure.culprit < size &&
+                 failure.reporter != failure.culprit);
     RANKS_EXPECT((failure.culprit == size - 1) != (failure.reporter == size - 1));
-    RANKS_EXPECT(strstr(failure.message, d->mine) != NULL && strstr(failure.message, d->theirs) != NULL);
+    RANKS_EXPECT(strstr(failure.message, d->mine) != NULL &&
+                 strstr(failure.message, d->theirs) != NULL);
     RANKS_EXPECT(now_ns() - begin < 3 * SECOND);
     return expect_all_calls_fail(comm, rank, d->status);
 }
@@ -346,7 +360,8 @@ static const struct test_call allreduce_1000 = {
 static void other_counts_are_a_mismatch(void **state)
 {
     (void)state;
-    struct disagreement d = {allreduce_1000, allreduce_1000, TUTTI_MISMATCH, "count 1000", "count 999", false};
+    struct disagreement d = {allreduce_1000, allreduce_1000, TUTTI_MISMATCH,
+                             "count 1000",   "count 999",    false};
     d.other.count = 999;
     expect_disagreement(d);
 }
@@ -354,7 +369,8 @@ static void other_counts_are_a_mismatch(void **state)
 static void other_dtypes_are_a_mismatch(void **state)
 {
     (void)state;
-    struct disagreement d = {allreduce_1000, allreduce_1000, TUTTI_MISMATCH, "float32", "int32", false};
+    struct disagreement d = {allreduce_1000, allreduce_1000, TUTTI_MISMATCH,
+                             "float32",      "int32",        false};
     d.other.dtype = TUTTI_INT32;
     expect_disagreement(d);
 }
@@ -372,7 +388,8 @@ static void other_algorithms_are_a_mismatch(void **state)
     (void)state;
     static const struct tutti_call_options ring = {sizeof ring, 0, "ring", 0};
     static const struct tutti_call_options tree = {sizeof tree, 0, "tree", 0};
-    struct disagreement d = {allreduce_1000, allreduce_1000, TUTTI_MISMATCH, "count 1000", "another algorithm", false};
+    struct disagreement d = {allreduce_1000, allreduce_1000,      TUTTI_MISMATCH,
+                             "count 1000",   "another algorithm", false};
     d.call.options = &ring;
     d.other.options = &tree;
     expect_disagreement(d);
@@ -381,8 +398,11 @@ static void other_algorithms_are_a_mismatch(void **state)
 static void other_roots_are_a_mismatch(void **state)
 {
     (void)state;
-    const struct test_call reduce = {
-        .collective = COLLECTIVE_REDUCE, .count = 100, .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM, .root = 0};
+    const struct test_call reduce = {.collective = COLLECTIVE_REDUCE,
+                                     .count = 100,
+                                     .dtype = TUTTI_FLOAT32,
+                                     .op = TUTTI_SUM,
+                                     .root = 0};
     struct disagreement d = {reduce, reduce, TUTTI_MISMATCH, "root 0", "root 1", false};
     d.other.root = 1;
     expect_disagreement(d);
@@ -391,7 +411,8 @@ static void other_roots_are_a_mismatch(void **state)
 static void other_collectives_are_a_desync(void **state)
 {
     (void)state;
-    struct disagreement d = {allreduce_1000, allreduce_1000, TUTTI_DESYNC, "allreduce", "alltoall", false};
+    struct disagreement d = {allreduce_1000, allreduce_1000, TUTTI_DESYNC,
+                             "allreduce",    "alltoall",     false};
     d.other.collective = COLLECTIVE_ALLTOALL;
     d.other.count = 10;
     expect_disagreement(d);
@@ -410,7 +431,8 @@ static void *abort_soon(void *argument)
     return NULL;
 }
 
-static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                               void *context)
 {
     (void)seed;
     const bool waiting = context != NULL;
@@ -424,7 +446,8 @@ static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint
         enum tutti_status status;
         if (waiting) {
             struct tutti_request *request;
-            RANKS_EXPECT(tutti_allreduce_start(&x, &x, 1, TUTTI_INT32, TUTTI_SUM, NULL, comm, &request) == TUTTI_OK);
+            RANKS_EXPECT(tutti_allreduce_start(&x, &x, 1, TUTTI_INT32, TUTTI_SUM, NULL, comm,
+                                               &request) == TUTTI_OK);
             status = tutti_wait(&request);
         } else {
             status = tutti_allreduce(&x, &x, 1, TUTTI_INT32, TUTTI_SUM, comm);
@@ -445,12 +468,15 @@ static void an_abort_from_another_thread_ends_blocked_calls_everywhere(void **st
 {
     (void)state;
     for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS) {
-        assert_int_equal(run(3, (enum ranks_kind)kind, 10 * SECOND, blocked_and_aborted, NULL, NULL), 0);
-        assert_int_equal(run(3, (enum ranks_kind)kind, 10 * SECOND, blocked_and_aborted, shared, NULL), 0);
+        assert_int_equal(
+            run(3, (enum ranks_kind)kind, 10 * SECOND, blocked_and_aborted, NULL, NULL), 0);
+        assert_int_equal(
+            run(3, (enum ranks_kind)kind, 10 * SECOND, blocked_and_aborted, shared, NULL), 0);
     }
 }
 
-static int the_first_one_wins(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+static int the_first_one_wins(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                              void *context)
 {
     (void)size, (void)seed, (void)context;
     char reason[32];
@@ -499,7 +525,8 @@ static int one_leaves(struct tutti_comm *unused, int rank, int size, uint64_t se
     const size_t bytes = call.count * 8 * (size_t)size;
     void *send, *recv;
     if (departure->heap) {
-        RANKS_EXPECT(tutti_mem_alloc(bytes, &send) == TUTTI_OK && tutti_mem_alloc(bytes, &recv) == TUTTI_OK);
+        RANKS_EXPECT(tutti_mem_alloc(bytes, &send) == TUTTI_OK &&
+                     tutti_mem_alloc(bytes, &recv) == TUTTI_OK);
     } else {
         send = calloc(1, bytes);
         recv = calloc(1, bytes);
@@ -540,7 +567,8 @@ static void a_rank_that_left_is_named(void **state)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         for (int variant = 0; variant < 3; variant++) {
             struct departure departure = {calls[i], variant == 1};
-            const struct ranks_options options = {.kind = variant == 2 ? RANKS_THREADS : RANKS_DEFAULT,
+            const struct ranks_options options = {.kind =
+                                                      variant == 2 ? RANKS_THREADS : RANKS_DEFAULT,
                                                   .deadline_ms = 25000,
                                                   .without_comm = true};
             assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
@@ -551,7 +579,8 @@ static void a_rank_that_left_is_named(void **state)
 
 /* ----------------------------------------------------------------------------------------- start-up */
 
-static enum tutti_status join_as(int rank, int size, uint64_t init_timeout_ns, struct tutti_comm **comm)
+static enum tutti_status join_as(int rank, int size, uint64_t init_timeout_ns,
+                                 struct tutti_comm **comm)
 {
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
     options.rank = rank;
@@ -562,7 +591,8 @@ static enum tutti_status join_as(int rank, int size, uint64_t init_timeout_ns, s
     return tutti_comm_create(&options, comm);
 }
 
-static int some_are_missing(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int some_are_missing(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                            void *context)
 {
     (void)unused, (void)seed;
     const int first = *(const int *)context; /* who comes: first, first + 1, ... of size + 2 */
@@ -599,8 +629,8 @@ static socklen_t meeting_place(struct sockaddr_un *address)
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     int used = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "tutti-");
     for (int i = 0; i < 16; i++)
-        used += snprintf(address->sun_path + 1 + used, sizeof address->sun_path - 1 - (size_t)used, "%02x",
-                         shared->id.bytes[i]);
+        used += snprintf(address->sun_path + 1 + used, sizeof address->sun_path - 1 - (size_t)used,
+                         "%02x", shared->id.bytes[i]);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
 }
 
@@ -628,8 +658,10 @@ static int connect_and_say(const void *words, size_t bytes, int descriptors)
     if (descriptors > 0) {
         message.msg_control = &control;
         message.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)descriptors);
-        control.header = (struct cmsghdr){CMSG_LEN(sizeof(int) * (size_t)descriptors), SOL_SOCKET, SCM_RIGHTS};
-        for (int i = 0; i < descriptors; i++) memcpy(CMSG_DATA(&control.header) + i * (int)sizeof fd, &fd, sizeof fd);
+        control.header =
+            (struct cmsghdr){CMSG_LEN(sizeof(int) * (size_t)descriptors), SOL_SOCKET, SCM_RIGHTS};
+        for (int i = 0; i < descriptors; i++)
+            memcpy(CMSG_DATA(&control.header) + i * (int)sizeof fd, &fd, sizeof fd);
     }
     if (bytes > 0 && sendmsg(fd, &message, MSG_NOSIGNAL) < 0 && errno != EPIPE) {
         perror("a stranger's sendmsg");
@@ -639,7 +671,8 @@ static int connect_and_say(const void *words, size_t bytes, int descriptors)
     return fd;
 }
 
-static int strangers_come_first(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int strangers_come_first(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                                void *context)
 {
     (void)unused, (void)context;
     int strangers[12];
@@ -661,7 +694,8 @@ static int strangers_come_first(struct tutti_comm *unused, int rank, int size, u
     struct tutti_comm *comm;
     RANKS_EXPECT(join_as(rank, size, 15 * SECOND, &comm) == TUTTI_OK);
     int32_t one = 1;
-    RANKS_EXPECT(tutti_allreduce(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_OK && one == size);
+    RANKS_EXPECT(tutti_allreduce(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_OK &&
+                 one == size);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     if (rank == 1)
         for (int i = 0; i < 12; i++)
@@ -680,13 +714,15 @@ static void strangers_are_dropped_and_the_meeting_goes_on(void **state)
     }
 }
 
-static int a_crowd_of_silent_strangers(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int a_crowd_of_silent_strangers(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                                       void *context)
 {
     (void)unused, (void)seed, (void)context;
     enum { CROWD = 100 };
     int strangers[CROWD];
     if (rank == 1)
-        for (int i = 0; i < CROWD; i++) RANKS_EXPECT((strangers[i] = connect_and_say(NULL, 0, 0)) >= 0);
+        for (int i = 0; i < CROWD; i++)
+            RANKS_EXPECT((strangers[i] = connect_and_say(NULL, 0, 0)) >= 0);
     struct tutti_comm *comm;
     RANKS_EXPECT(join_as(rank, size, 15 * SECOND, &comm) == TUTTI_OK);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
@@ -702,12 +738,16 @@ static void a_crowd_of_silent_strangers_gives_way(void **state)
     assert_int_equal(ranks_run(2, &options, a_crowd_of_silent_strangers, NULL), 0);
 }
 
-static int two_say_they_are_rank_1(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int two_say_they_are_rank_1(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                                   void *context)
 {
     (void)unused, (void)size, (void)seed, (void)context;
     struct tutti_comm *comm;
     if (rank == 3) nap_ms(300); /* it completes the meeting */
-    const enum tutti_status status = join_as(rank == 3 ? 2 : rank == 2 ? 1 : rank, 3, 10 * SECOND, &comm);
+    const enum tutti_status status = join_as(rank == 3   ? 2
+                                             : rank == 2 ? 1
+                                                         : rank,
+                                             3, 10 * SECOND, &comm);
     if (status == TUTTI_INVALID_RANK) {
         RANKS_EXPECT((rank == 1 || rank == 2) && comm == NULL);
         RANKS_EXPECT(strstr(tutti_error_message(), "rank 1 came twice") != NULL);
@@ -774,7 +814,7 @@ static int one_collective(struct tutti_comm *comm, enum collective collective, i
     bad = good;
     bad.dtype = (enum tutti_dtype)77;
     wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_DTYPE, "77");
-    bad.dtype = (enum tutti_dtype)-1;
+    bad.dtype = (enum tutti_dtype) - 1;
     wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_DTYPE, "-1");
     bad = good;
     bad.count = SIZE_MAX / 4;
@@ -822,13 +862,16 @@ static int all_invalid(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(tutti_allreduce_start(&x, &x, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL, comm, NULL) ==
                  TUTTI_INVALID_REQUEST);
     struct tutti_request *none = NULL;
-    RANKS_EXPECT(tutti_wait(NULL) == TUTTI_INVALID_REQUEST && tutti_wait(&none) == TUTTI_INVALID_REQUEST);
-    RANKS_EXPECT(tutti_test(NULL) == TUTTI_INVALID_REQUEST && tutti_test(&none) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(tutti_wait(NULL) == TUTTI_INVALID_REQUEST &&
+                 tutti_wait(&none) == TUTTI_INVALID_REQUEST);
+    RANKS_EXPECT(tutti_test(NULL) == TUTTI_INVALID_REQUEST &&
+                 tutti_test(&none) == TUTTI_INVALID_REQUEST);
     /* An algorithm that cannot do this many ranks, or not in this mode. */
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
     float blocks[8];
     options.algorithm = "doubling";
-    RANKS_EXPECT(tutti_allgather_with(&x, blocks, 1, TUTTI_FLOAT32, &options, comm) == TUTTI_INVALID_ALGORITHM);
+    RANKS_EXPECT(tutti_allgather_with(&x, blocks, 1, TUTTI_FLOAT32, &options, comm) ==
+                 TUTTI_INVALID_ALGORITHM);
     options.algorithm = "ring";
     options.deterministic = 1;
     RANKS_EXPECT(tutti_allreduce_with(&x, &x, 1, TUTTI_FLOAT32, TUTTI_SUM, &options, comm) ==
@@ -841,7 +884,8 @@ static int all_invalid(struct tutti_comm *comm, int rank, int size, uint64_t see
     /* Nothing of this has changed anything. */
     RANKS_EXPECT(failure_of(comm).status == TUTTI_OK);
     x = 1;
-    RANKS_EXPECT(tutti_allreduce(&x, &x, 1, TUTTI_FLOAT32, TUTTI_SUM, comm) == TUTTI_OK && x == (float)size);
+    RANKS_EXPECT(tutti_allreduce(&x, &x, 1, TUTTI_FLOAT32, TUTTI_SUM, comm) == TUTTI_OK &&
+                 x == (float)size);
     return 0;
 }
 
@@ -852,12 +896,14 @@ static void invalid_arguments_are_named_and_change_nothing(void **state)
         assert_int_equal(run(3, (enum ranks_kind)kind, 10 * SECOND, all_invalid, NULL, NULL), 0);
 }
 
-static void expect_no_comm(const struct tutti_comm_options *options, enum tutti_status expected, const char *word)
+static void expect_no_comm(const struct tutti_comm_options *options, enum tutti_status expected,
+                           const char *word)
 {
     struct tutti_comm *comm = (struct tutti_comm *)&shared;
     assert_int_equal(tutti_comm_create(options, &comm), expected);
     assert_null(comm);
-    if (strstr(tutti_error_message(), word) == NULL) fail_msg("\"%s\" should name %s", tutti_error_message(), word);
+    if (strstr(tutti_error_message(), word) == NULL)
+        fail_msg("\"%s\" should name %s", tutti_error_message(), word);
 }
 
 static void invalid_options_make_no_communicator(void **state)
@@ -927,8 +973,9 @@ struct leftovers {
 
 static struct leftovers look_around(void)
 {
-    return (struct leftovers){count_entries("/proc/self/fd", ""), count_lines("/proc/self/maps", "memfd:tutti"),
-                              count_entries("/dev/shm", "tutti"), count_entries("/proc/self/task", "")};
+    return (struct leftovers){
+        count_entries("/proc/self/fd", ""), count_lines("/proc/self/maps", "memfd:tutti"),
+        count_entries("/dev/shm", "tutti"), count_entries("/proc/self/task", "")};
 }
 
 /* Threads that have ended may still be on their way out. */
@@ -953,15 +1000,16 @@ static int use_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
     void *memory;
     RANKS_EXPECT(tutti_mem_alloc(1 << 20, &memory) == TUTTI_OK);
     struct tutti_request *request;
-    RANKS_EXPECT(tutti_allreduce_start(memory, memory, 1 << 17, TUTTI_FLOAT64, TUTTI_SUM, NULL, comm, &request) ==
-                 TUTTI_OK);
+    RANKS_EXPECT(tutti_allreduce_start(memory, memory, 1 << 17, TUTTI_FLOAT64, TUTTI_SUM, NULL,
+                                       comm, &request) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK && tutti_wait(&request) == TUTTI_OK);
     RANKS_EXPECT(tutti_mem_free(memory) == TUTTI_OK);
     RANKS_EXPECT(size > 1);
     return 0;
 }
 
-static int look_around_in_a_process(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int look_around_in_a_process(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                                    void *context)
 {
     (void)unused;
     struct leftovers before = {0}, now;
@@ -992,7 +1040,8 @@ static void nothing_is_left_behind(void **state)
     expect_nothing_left(before);
     assert_int_equal(run(3, RANKS_THREADS, 10 * SECOND, one_never_calls, NULL, NULL), 0);
     expect_nothing_left(before);
-    const struct ranks_options options = {.kind = RANKS_THREADS, .deadline_ms = 20000, .without_comm = true};
+    const struct ranks_options options = {
+        .kind = RANKS_THREADS, .deadline_ms = 20000, .without_comm = true};
     for (int first = 0; first < 2; first++) {
         assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
         assert_int_equal(ranks_run(2, &options, some_are_missing, &first), 0);
@@ -1002,7 +1051,8 @@ static void nothing_is_left_behind(void **state)
     assert_int_equal(ranks_run(3, &options, strangers_come_first, NULL), 0);
     expect_nothing_left(before);
     if (ranks_are_threads()) return;
-    const struct ranks_options processes = {.kind = RANKS_PROCESSES, .deadline_ms = 20000, .without_comm = true};
+    const struct ranks_options processes = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 20000, .without_comm = true};
     assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
     assert_int_equal(ranks_run(2, &processes, look_around_in_a_process, NULL), 0);
     expect_nothing_left(before);

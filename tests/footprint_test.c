@@ -54,7 +54,8 @@ static size_t shared_bytes(void)
         if (length <= 0) continue;
         name[length] = '\0';
         struct stat stat;
-        if (strstr(name, "memfd:tutti") != NULL && fstat(fd, &stat) == 0) bytes += (size_t)stat.st_blocks * 512;
+        if (strstr(name, "memfd:tutti") != NULL && fstat(fd, &stat) == 0)
+            bytes += (size_t)stat.st_blocks * 512;
     }
     return bytes;
 }
@@ -65,11 +66,14 @@ struct meeting {
     _Atomic uint64_t slowest_ns;
     struct tutti_id id;
     size_t before, created, used, started; /* bytes */
-    unsigned char *buffers; /* of all ranks, touched before */
-    size_t buffer_bytes;    /* of one rank, half for each direction */
+    unsigned char *buffers;                /* of all ranks, touched before */
+    size_t buffer_bytes;                   /* of one rank, half for each direction */
 };
 
-static size_t own_bytes(void) { return private_bytes() + shared_bytes(); }
+static size_t own_bytes(void)
+{
+    return private_bytes() + shared_bytes();
+}
 
 static int join(const struct tutti_id *id, int rank, int size, struct tutti_comm **comm)
 {
@@ -91,13 +95,14 @@ static int use_everything(const struct meeting *meeting, struct tutti_comm *comm
     for (int c = 0; c < COLLECTIVE_COUNT; c++) {
         for (size_t b = 0; b < sizeof block_bytes / sizeof *block_bytes; b++) {
             const enum collective collective = (enum collective)c;
-            const size_t blocks_max = collective == COLLECTIVE_ALLREDUCE || collective == COLLECTIVE_REDUCE ||
+            const size_t blocks_max = collective == COLLECTIVE_ALLREDUCE ||
+                                              collective == COLLECTIVE_REDUCE ||
                                               collective == COLLECTIVE_BROADCAST
                                           ? 1
                                           : (size_t)size;
             if (block_bytes[b] * blocks_max > meeting->buffer_bytes / 2) continue;
-            const struct test_call call = {collective, send, recv, block_bytes[b] / 4, TUTTI_INT32, TUTTI_SUM,
-                                           (int)b,     NULL};
+            const struct test_call call = {collective,  send,      recv,   block_bytes[b] / 4,
+                                           TUTTI_INT32, TUTTI_SUM, (int)b, NULL};
             RANKS_EXPECT(test_call(&call, comm) == TUTTI_OK);
         }
     }
@@ -109,13 +114,14 @@ static int start_one(const struct meeting *meeting, struct tutti_comm *comm, int
 {
     unsigned char *const send = meeting->buffers + (size_t)rank * meeting->buffer_bytes;
     struct tutti_request *request;
-    RANKS_EXPECT(tutti_alltoall_start(send, send + meeting->buffer_bytes / 2, 4096, TUTTI_INT32, NULL, comm,
-                                      &request) == TUTTI_OK);
+    RANKS_EXPECT(tutti_alltoall_start(send, send + meeting->buffer_bytes / 2, 4096, TUTTI_INT32,
+                                      NULL, comm, &request) == TUTTI_OK);
     RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
     return 0;
 }
 
-static int create_and_use(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
+static int create_and_use(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                          void *context)
 {
     (void)unused, (void)seed;
     struct meeting *meeting = context;
@@ -130,7 +136,8 @@ static int create_and_use(struct tutti_comm *unused, int rank, int size, uint64_
     if (join(&meeting->id, rank, size, &comm) != 0) return 1;
     const uint64_t took = now_ns() - begin;
     uint64_t slowest = atomic_load(&meeting->slowest_ns);
-    while (took > slowest && !atomic_compare_exchange_weak(&meeting->slowest_ns, &slowest, took)) continue;
+    while (took > slowest && !atomic_compare_exchange_weak(&meeting->slowest_ns, &slowest, took))
+        continue;
     pthread_barrier_wait(&meeting->barrier);
     if (rank == 0) meeting->created = own_bytes();
     pthread_barrier_wait(&meeting->barrier);
@@ -155,7 +162,8 @@ static void a_communicator_of_64_ranks_is_small_and_quick(void **state)
     meeting.buffers = mmap(NULL, MANY * meeting.buffer_bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     assert_true(meeting.buffers != MAP_FAILED);
-    const struct ranks_options options = {.kind = RANKS_THREADS, .deadline_ms = 90000, .without_comm = true};
+    const struct ranks_options options = {
+        .kind = RANKS_THREADS, .deadline_ms = 90000, .without_comm = true};
     assert_int_equal(ranks_run(MANY, &options, create_and_use, &meeting), 0);
     munmap(meeting.buffers, MANY * meeting.buffer_bytes);
     pthread_barrier_destroy(&meeting.barrier);
@@ -164,7 +172,8 @@ static void a_communicator_of_64_ranks_is_small_and_quick(void **state)
     const double used = (double)(meeting.used - meeting.before) / MANY / (double)MIB;
     const double ms = (double)atomic_load(&meeting.slowest_ns) * 1e-6;
     const double more = (double)(meeting.started - meeting.used) / MANY / (double)MIB;
-    print_message("64 ranks: %.3f MiB a rank before use, %.2f MiB after every collective, %.2f MiB more for a started "
+    print_message("64 ranks: %.3f MiB a rank before use, %.2f MiB after every collective, %.2f MiB "
+                  "more for a started "
                   "alltoall; created in %.1f ms\n",
                   fresh, used, more, ms);
     assert_true(meeting.created > meeting.before); /* it measures something */
@@ -194,7 +203,9 @@ static int create_timed(struct tutti_comm *unused, int rank, int size, uint64_t 
         if (join(&timing->id[i], rank, size, &comm) != 0) return 1;
         const uint64_t took = now_ns() - begin;
         uint64_t slowest = atomic_load(&timing->slowest_ns[i]);
-        while (took > slowest && !atomic_compare_exchange_weak(&timing->slowest_ns[i], &slowest, took)) continue;
+        while (took > slowest &&
+               !atomic_compare_exchange_weak(&timing->slowest_ns[i], &slowest, took))
+            continue;
         RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     }
@@ -205,16 +216,19 @@ static void processes_meet_quickly(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    struct timing *timing = mmap(NULL, sizeof *timing, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct timing *timing =
+        mmap(NULL, sizeof *timing, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(timing != MAP_FAILED);
     for (int size = 2; size <= 8; size += 6) {
         memset(timing, 0, sizeof *timing);
         for (int i = 0; i < 3; i++) assert_int_equal(tutti_id_create(&timing->id[i]), TUTTI_OK);
-        const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 60000, .without_comm = true};
+        const struct ranks_options options = {
+            .kind = RANKS_PROCESSES, .deadline_ms = 60000, .without_comm = true};
         assert_int_equal(ranks_run(size, &options, create_timed, timing), 0);
         uint64_t best = UINT64_MAX;
         for (int i = 0; i < 3; i++)
-            if (atomic_load(&timing->slowest_ns[i]) < best) best = atomic_load(&timing->slowest_ns[i]);
+            if (atomic_load(&timing->slowest_ns[i]) < best)
+                best = atomic_load(&timing->slowest_ns[i]);
         print_message("%d processes: created in %.2f ms\n", size, (double)best * 1e-6);
         assert_true(best < (uint64_t)size * 5000000 * 10);
     }

@@ -53,31 +53,31 @@ extern "C" {
 
 enum tutti_status {
     TUTTI_OK = 0,
-    TUTTI_IN_PROGRESS,        /* tutti_test: not done yet; no error */
-    TUTTI_INVALID_COMM,       /* communicator is NULL or not one of ours */
-    TUTTI_INVALID_BUFFER,     /* NULL with a count above zero, misaligned, or overlapping in part */
-    TUTTI_INVALID_COUNT,      /* count times the element size does not fit into size_t */
-    TUTTI_INVALID_DTYPE,      /* not a dtype */
-    TUTTI_INVALID_OP,         /* not an operation, or none for this dtype */
-    TUTTI_INVALID_ROOT,       /* root is not a rank of the communicator */
-    TUTTI_INVALID_RANK,       /* rank or size of a communicator make no sense */
-    TUTTI_INVALID_OPTIONS,    /* an options struct or environment variable; the message says which field */
-    TUTTI_INVALID_REQUEST,    /* request is NULL */
-    TUTTI_INVALID_ALGORITHM,  /* unknown, or it cannot do this collective with this many ranks */
-    TUTTI_TIMEOUT,            /* the deadline passed; the culprit is named */
-    TUTTI_INIT_TIMEOUT,       /* ranks missing at start-up; they are listed */
-    TUTTI_PROC_FAILED,        /* a rank died */
-    TUTTI_MISMATCH,           /* ranks called the same operation with different arguments */
-    TUTTI_DESYNC,             /* ranks called different operations, or in a different order */
-    TUTTI_ABORTED,            /* tutti_comm_abort was called */
-    TUTTI_AUTH_FAILED,        /* somebody else answered at start-up */
-    TUTTI_VERSION,            /* the ranks run versions of Tutti that cannot talk to each other */
-    TUTTI_NO_MEMORY,          /* malloc or mmap failed */
-    TUTTI_NO_SPACE,           /* shared memory could not be reserved */
-    TUTTI_NO_DESCRIPTORS,     /* out of file descriptors */
-    TUTTI_SYSTEM,             /* another system call failed; the message has errno */
-    TUTTI_UNSUPPORTED,        /* known but impossible here; the message says why */
-    TUTTI_INTERNAL            /* a bug in Tutti */
+    TUTTI_IN_PROGRESS,    /* tutti_test: not done yet; no error */
+    TUTTI_INVALID_COMM,   /* communicator is NULL or not one of ours */
+    TUTTI_INVALID_BUFFER, /* NULL with a count above zero, misaligned, or overlapping in part */
+    TUTTI_INVALID_COUNT,  /* count times the element size does not fit into size_t */
+    TUTTI_INVALID_DTYPE,  /* not a dtype */
+    TUTTI_INVALID_OP,     /* not an operation, or none for this dtype */
+    TUTTI_INVALID_ROOT,   /* root is not a rank of the communicator */
+    TUTTI_INVALID_RANK,   /* rank or size of a communicator make no sense */
+    TUTTI_INVALID_OPTIONS, /* an options struct or environment variable; the message says which field */
+    TUTTI_INVALID_REQUEST,   /* request is NULL */
+    TUTTI_INVALID_ALGORITHM, /* unknown, or it cannot do this collective with this many ranks */
+    TUTTI_TIMEOUT,           /* the deadline passed; the culprit is named */
+    TUTTI_INIT_TIMEOUT,      /* ranks missing at start-up; they are listed */
+    TUTTI_PROC_FAILED,       /* a rank died */
+    TUTTI_MISMATCH,          /* ranks called the same operation with different arguments */
+    TUTTI_DESYNC,            /* ranks called different operations, or in a different order */
+    TUTTI_ABORTED,           /* tutti_comm_abort was called */
+    TUTTI_AUTH_FAILED,       /* somebody else answered at start-up */
+    TUTTI_VERSION,           /* the ranks run versions of Tutti that cannot talk to each other */
+    TUTTI_NO_MEMORY,         /* malloc or mmap failed */
+    TUTTI_NO_SPACE,          /* shared memory could not be reserved */
+    TUTTI_NO_DESCRIPTORS,    /* out of file descriptors */
+    TUTTI_SYSTEM,            /* another system call failed; the message has errno */
+    TUTTI_UNSUPPORTED,       /* known but impossible here; the message says why */
+    TUTTI_INTERNAL           /* a bug in Tutti */
 };
 
 /* The name of a status ("PROC_FAILED"), never NULL.  Any thread; does not block. */
@@ -131,18 +131,20 @@ struct tutti_store {
 };
 
 struct tutti_comm_options {
-    size_t size_bytes;              /* sizeof(struct tutti_comm_options); TUTTI_COMM_OPTIONS_INIT sets it */
-    int rank;                       /* -1: from the launcher's environment */
-    int size;                       /* -1: from the launcher's environment */
-    const struct tutti_id *id;      /* meet by id: the same on all ranks; or NULL */
+    size_t size_bytes; /* sizeof(struct tutti_comm_options); TUTTI_COMM_OPTIONS_INIT sets it */
+    int rank;          /* -1: from the launcher's environment */
+    int size;          /* -1: from the launcher's environment */
+    const struct tutti_id *id;       /* meet by id: the same on all ranks; or NULL */
     const struct tutti_store *store; /* meet through a store; or NULL: meet through the environment */
-    uint64_t timeout_ns;            /* default deadline of an operation; 0: TUTTI_TIMEOUT or 30 minutes */
-    uint64_t init_timeout_ns;       /* for all ranks to arrive; 0: TUTTI_INIT_TIMEOUT or 5 minutes */
-    int deterministic;              /* not 0: bits do not depend on size, offset or bucketing either */
-    const char *algorithms;         /* rules, e.g. "allreduce:0-64k=oneshot,64k-=ring"; NULL: TUTTI_ALGORITHMS */
+    uint64_t timeout_ns;      /* default deadline of an operation; 0: TUTTI_TIMEOUT or 30 minutes */
+    uint64_t init_timeout_ns; /* for all ranks to arrive; 0: TUTTI_INIT_TIMEOUT or 5 minutes */
+    int deterministic;        /* not 0: bits do not depend on size, offset or bucketing either */
+    const char *algorithms; /* rules, e.g. "allreduce:0-64k=oneshot,64k-=ring"; NULL: TUTTI_ALGORITHMS */
 };
-#define TUTTI_COMM_OPTIONS_INIT \
-    { sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 0, 0, 0, NULL }
+#define TUTTI_COMM_OPTIONS_INIT                                              \
+    {                                                                        \
+        sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 0, 0, 0, NULL \
+    }
 
 /* Fills *id with a fresh, unguessable name.  Any thread; does not block. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_id_create(struct tutti_id *id);
@@ -151,8 +153,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_id_create(struct tutti_id *id);
  * from the environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and what Tutti's launcher sets).  Options
  * and what they point to are copied.  Blocks until all ranks have arrived or the start-up deadline names the
  * missing ones.  On failure *comm is NULL and nothing is left behind. */
-TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_create(const struct tutti_comm_options *options,
-                                                            struct tutti_comm **comm);
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_comm_create(const struct tutti_comm_options *options, struct tutti_comm **comm);
 /* Leaves: waits for this rank's started operations (until their deadlines), gives all memory back.  NULL is
  * allowed.  Not collective: peers that still need this rank get an error that names it. */
 TUTTI_API enum tutti_status tutti_comm_free(struct tutti_comm *comm);
@@ -165,14 +167,15 @@ TUTTI_API int tutti_comm_size(const struct tutti_comm *comm); /* -1 for NULL */
 struct tutti_failure {
     size_t size_bytes;        /* set by the caller to sizeof(struct tutti_failure) */
     enum tutti_status status; /* TUTTI_OK: the communicator is healthy */
-    int culprit;              /* the rank at fault, -1 if none can be named; the same on every survivor */
-    int reporter;             /* the rank that found out first */
-    int pid;                  /* process of the culprit, 0 if not known */
-    uint64_t sequence;        /* number of the operation on this communicator, from 1; 0: outside of one */
-    char message[256];        /* all of it in words */
+    int culprit;       /* the rank at fault, -1 if none can be named; the same on every survivor */
+    int reporter;      /* the rank that found out first */
+    int pid;           /* process of the culprit, 0 if not known */
+    uint64_t sequence; /* number of the operation on this communicator, from 1; 0: outside of one */
+    char message[256]; /* all of it in words */
 };
 /* Why the communicator failed.  Any thread; does not block. */
-TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure);
+TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
+                                               struct tutti_failure *failure);
 
 /* ------------------------------------------------------------------------------------------- operations */
 
@@ -182,8 +185,10 @@ struct tutti_call_options {
     const char *algorithm; /* name from `tutti-plan list`; NULL: chosen.  The same on all ranks. */
     int deterministic;     /* as in the communicator's options, for this call */
 };
-#define TUTTI_CALL_OPTIONS_INIT \
-    { sizeof(struct tutti_call_options), 0, NULL, 0 }
+#define TUTTI_CALL_OPTIONS_INIT                       \
+    {                                                 \
+        sizeof(struct tutti_call_options), 0, NULL, 0 \
+    }
 
 /* Blocks until the request is done or its deadline has passed, then frees it and sets *request to NULL.
  * Returns the operation's status.  One thread per request. */
@@ -196,12 +201,12 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_test(struct tutti_request **req
  * the request is done.  options may be NULL.  All block as described at the top (except `_start`), return
  * INVALID_*, TIMEOUT, PROC_FAILED, MISMATCH, DESYNC, ABORTED, NO_MEMORY or NO_SPACE, and leave `recv`
  * undefined when they fail after the argument checks. */
-#define TUTTI_DECLARE(name, ...)                                                                     \
-    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name(__VA_ARGS__, struct tutti_comm *comm);   \
-    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_with(                                  \
-        __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm);             \
-    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_start(                                 \
-        __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm,              \
+#define TUTTI_DECLARE(name, ...)                                                                   \
+    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name(__VA_ARGS__, struct tutti_comm *comm); \
+    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_with(                                \
+        __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm);           \
+    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_start(                               \
+        __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm,            \
         struct tutti_request **request)
 
 /* allreduce: recv[count] on every rank = reduction of all send[count].  In place: recv == send. */
@@ -209,11 +214,12 @@ TUTTI_DECLARE(allreduce, const void *send, void *recv, size_t count, enum tutti_
               enum tutti_op op);
 /* reduce: recv[count] on root = reduction of all send[count]; recv is ignored elsewhere.
  * In place: recv == send on root. */
-TUTTI_DECLARE(reduce, const void *send, void *recv, size_t count, enum tutti_dtype dtype, enum tutti_op op,
-              int root);
+TUTTI_DECLARE(reduce, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
+              enum tutti_op op, int root);
 /* broadcast: recv[count] on every rank = send[count] of root; send is ignored elsewhere.
  * In place: recv == send on root. */
-TUTTI_DECLARE(broadcast, const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root);
+TUTTI_DECLARE(broadcast, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
+              int root);
 /* gather: recv[n * count] on root = send[count] of rank 0, 1, ...; recv is ignored elsewhere.
  * In place: send == recv + root * count elements on root. */
 TUTTI_DECLARE(gather, const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root);
@@ -233,11 +239,11 @@ TUTTI_DECLARE(alltoall, const void *send, void *recv, size_t count, enum tutti_d
 
 /* barrier: no rank leaves before every rank has entered. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_barrier(struct tutti_comm *comm);
-TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_barrier_with(const struct tutti_call_options *options,
-                                                             struct tutti_comm *comm);
-TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_barrier_start(const struct tutti_call_options *options,
-                                                              struct tutti_comm *comm,
-                                                              struct tutti_request **request);
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_barrier_with(const struct tutti_call_options *options, struct tutti_comm *comm);
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_barrier_start(const struct tutti_call_options *options, struct tutti_comm *comm,
+                    struct tutti_request **request);
 
 /* ---------------------------------------------------------------------------------------------- memory */
 

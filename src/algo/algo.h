@@ -31,7 +31,7 @@ struct algorithm {
     bool needs_power_of_two;
     bool needs_commutative; /* operands do not come in rank order */
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
-    int rank_count_max; /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
+    int rank_count_max;  /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
     const char *summary; /* one line for people */
     const char *cost;    /* in alpha, beta, gamma, p, n */
     const char *source;  /* paper or origin */
@@ -44,8 +44,8 @@ extern const int algo_count;
 const struct algorithm *algo_find(enum collective collective, const char *name);
 bool algo_supports(const struct algorithm *algorithm, int rank_count);
 /* One rank's plan. *message tells what went wrong. */
-enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params, int rank,
-                                 struct rank_plan **rank_plan, const char **message);
+enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,
+                                 int rank, struct rank_plan **rank_plan, const char **message);
 /* The plan of all ranks, for proving and drawing. */
 enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo_params *params,
                             struct plan **plan, const char **message);

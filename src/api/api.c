@@ -40,14 +40,15 @@ static size_t recv_blocks(const struct arguments *a, const struct tutti_comm *co
     }
 }
 
-static enum tutti_status check_buffer(const char *call, const char *name, const void *buffer, size_t bytes,
-                                      size_t element_bytes)
+static enum tutti_status check_buffer(const char *call, const char *name, const void *buffer,
+                                      size_t bytes, size_t element_bytes)
 {
     if (bytes == 0) return TUTTI_OK;
     if (buffer == NULL) return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: %s is NULL", call, name);
     if ((uintptr_t)buffer % element_bytes != 0)
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: %s (%p) is not aligned to its elements of %zu bytes", call, name,
-                         buffer, element_bytes);
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "tutti_%s: %s (%p) is not aligned to its elements of %zu bytes", call,
+                         name, buffer, element_bytes);
     return TUTTI_OK;
 }
 
@@ -65,15 +66,16 @@ static bool is_in_place(const struct arguments *a, const struct tutti_comm *comm
     }
 }
 
-static enum tutti_status check_overlap(const struct arguments *a, const char *call, size_t send_bytes,
-                                       size_t recv_bytes, bool *in_place, const struct tutti_comm *comm,
-                                       size_t block_bytes)
+static enum tutti_status check_overlap(const struct arguments *a, const char *call,
+                                       size_t send_bytes, size_t recv_bytes, bool *in_place,
+                                       const struct tutti_comm *comm, size_t block_bytes)
 {
     const uintptr_t send = (uintptr_t)a->send, recv = (uintptr_t)a->recv;
     *in_place = send_bytes > 0 && recv_bytes > 0 && is_in_place(a, comm, block_bytes);
     if (*in_place || send_bytes == 0 || recv_bytes == 0) return TUTTI_OK;
     if (send < recv + recv_bytes && recv < send + send_bytes)
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: send and recv overlap and are not in place", call);
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "tutti_%s: send and recv overlap and are not in place", call);
     return TUTTI_OK;
 }
 
@@ -81,19 +83,22 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
                                struct tutti_comm *comm, struct call *call)
 {
     const char *name = collective_name(a->collective);
-    if (comm == NULL) return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", name);
+    if (comm == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", name);
     if (!dtype_is_valid(a->dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_%s: %d is not a dtype", name, (int)a->dtype);
     if (collective_reduces(a->collective) && !op_is_valid(a->op))
         return error_set(TUTTI_INVALID_OP, "tutti_%s: %d is not an operation", name, (int)a->op);
     if (a->root < 0 || a->root >= comm->size)
-        return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root %d of %d ranks", name, a->root, comm->size);
+        return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root %d of %d ranks", name, a->root,
+                         comm->size);
     const size_t element_bytes = tutti_dtype_size(a->dtype);
     if (a->count > SIZE_MAX / 2 / element_bytes / (size_t)comm->size)
-        return error_set(TUTTI_INVALID_COUNT, "tutti_%s: %zu elements of %zu bytes for %d ranks", name, a->count,
-                         element_bytes, comm->size);
+        return error_set(TUTTI_INVALID_COUNT, "tutti_%s: %zu elements of %zu bytes for %d ranks",
+                         name, a->count, element_bytes, comm->size);
     const size_t block_bytes = a->count * element_bytes;
-    const size_t send_bytes = send_blocks(a, comm) * block_bytes, recv_bytes = recv_blocks(a, comm) * block_bytes;
+    const size_t send_bytes = send_blocks(a, comm) * block_bytes,
+                 recv_bytes = recv_blocks(a, comm) * block_bytes;
     TRY(check_buffer(name, "send", a->send, send_bytes, element_bytes));
     TRY(check_buffer(name, "recv", a->recv, recv_bytes, element_bytes));
     bool in_place;
@@ -116,10 +121,12 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     if (options->algorithm != NULL) {
         call->algorithm = algo_find(a->collective, options->algorithm);
         if (call->algorithm == NULL || !algo_supports(call->algorithm, comm->size) ||
-            (call->deterministic && collective_reduces(a->collective) && !call->algorithm->deterministic))
-            return error_set(TUTTI_INVALID_ALGORITHM, "tutti_%s: %s \"%.40s\" for %d ranks%s", name,
-                             call->algorithm == NULL ? "there is no algorithm" : "this cannot be done by",
-                             options->algorithm, comm->size, call->deterministic ? ", deterministic" : "");
+            (call->deterministic && collective_reduces(a->collective) &&
+             !call->algorithm->deterministic))
+            return error_set(
+                TUTTI_INVALID_ALGORITHM, "tutti_%s: %s \"%.40s\" for %d ranks%s", name,
+                call->algorithm == NULL ? "there is no algorithm" : "this cannot be done by",
+                options->algorithm, comm->size, call->deterministic ? ", deterministic" : "");
     }
     return TUTTI_OK;
 }
@@ -146,64 +153,78 @@ static enum tutti_status start(const struct arguments *a, const struct tutti_cal
 
 /* The three forms of one collective. */
 #define PARAMETERS(...) __VA_ARGS__
-#define DEFINE(name, parameters, ...)                                                                       \
-    enum tutti_status tutti_##name(parameters, struct tutti_comm *comm)                                     \
-    {                                                                                                       \
-        const struct arguments a = {__VA_ARGS__};                                                           \
-        return call(&a, NULL, comm);                                                                        \
-    }                                                                                                       \
-    enum tutti_status tutti_##name##_with(parameters, const struct tutti_call_options *options,             \
-                                          struct tutti_comm *comm)                                          \
-    {                                                                                                       \
-        const struct arguments a = {__VA_ARGS__};                                                           \
-        return call(&a, options, comm);                                                                     \
-    }                                                                                                       \
-    enum tutti_status tutti_##name##_start(parameters, const struct tutti_call_options *options,            \
-                                           struct tutti_comm *comm, struct tutti_request **request)         \
-    {                                                                                                       \
-        const struct arguments a = {__VA_ARGS__};                                                           \
-        return start(&a, options, comm, request);                                                           \
+#define DEFINE(name, parameters, ...)                                                               \
+    enum tutti_status tutti_##name(parameters, struct tutti_comm *comm)                             \
+    {                                                                                               \
+        const struct arguments a = {__VA_ARGS__};                                                   \
+        return call(&a, NULL, comm);                                                                \
+    }                                                                                               \
+    enum tutti_status tutti_##name##_with(parameters, const struct tutti_call_options *options,     \
+                                          struct tutti_comm *comm)                                  \
+    {                                                                                               \
+        const struct arguments a = {__VA_ARGS__};                                                   \
+        return call(&a, options, comm);                                                             \
+    }                                                                                               \
+    enum tutti_status tutti_##name##_start(parameters, const struct tutti_call_options *options,    \
+                                           struct tutti_comm *comm, struct tutti_request **request) \
+    {                                                                                               \
+        const struct arguments a = {__VA_ARGS__};                                                   \
+        return start(&a, options, comm, request);                                                   \
     }
 
 DEFINE(allreduce,
-       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, enum tutti_op op),
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
+                  enum tutti_op op),
        COLLECTIVE_ALLREDUCE, send, recv, count, dtype, op, 0)
 DEFINE(reduce,
-       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, enum tutti_op op, int root),
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
+                  enum tutti_op op, int root),
        COLLECTIVE_REDUCE, send, recv, count, dtype, op, root)
-DEFINE(broadcast, PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root),
+DEFINE(broadcast,
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root),
        COLLECTIVE_BROADCAST, send, recv, count, dtype, TUTTI_SUM, root)
-DEFINE(gather, PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root),
+DEFINE(gather,
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root),
        COLLECTIVE_GATHER, send, recv, count, dtype, TUTTI_SUM, root)
-DEFINE(scatter, PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root),
+DEFINE(scatter,
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root),
        COLLECTIVE_SCATTER, send, recv, count, dtype, TUTTI_SUM, root)
 DEFINE(allgather, PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype),
        COLLECTIVE_ALLGATHER, send, recv, count, dtype, TUTTI_SUM, 0)
 DEFINE(reduce_scatter,
-       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, enum tutti_op op),
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
+                  enum tutti_op op),
        COLLECTIVE_REDUCE_SCATTER, send, recv, count, dtype, op, 0)
 DEFINE(alltoall, PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype),
        COLLECTIVE_ALLTOALL, send, recv, count, dtype, TUTTI_SUM, 0)
 
 static const struct arguments barrier = {.collective = COLLECTIVE_BARRIER, .dtype = TUTTI_FLOAT32};
 
-enum tutti_status tutti_barrier(struct tutti_comm *comm) { return call(&barrier, NULL, comm); }
+enum tutti_status tutti_barrier(struct tutti_comm *comm)
+{
+    return call(&barrier, NULL, comm);
+}
 
-enum tutti_status tutti_barrier_with(const struct tutti_call_options *options, struct tutti_comm *comm)
+enum tutti_status tutti_barrier_with(const struct tutti_call_options *options,
+                                     struct tutti_comm *comm)
 {
     return call(&barrier, options, comm);
 }
 
-enum tutti_status tutti_barrier_start(const struct tutti_call_options *options, struct tutti_comm *comm,
-                                      struct tutti_request **request)
+enum tutti_status tutti_barrier_start(const struct tutti_call_options *options,
+                                      struct tutti_comm *comm, struct tutti_request **request)
 {
     return start(&barrier, options, comm, request);
 }
 
 enum tutti_status tutti_mem_alloc(size_t size_bytes, void **memory)
 {
-    if (memory == NULL) return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_alloc: no place for the address");
+    if (memory == NULL)
+        return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_alloc: no place for the address");
     return heap_allocate(size_bytes, memory);
 }
 
-enum tutti_status tutti_mem_free(void *memory) { return memory == NULL ? TUTTI_OK : heap_free(memory); }
+enum tutti_status tutti_mem_free(void *memory)
+{
+    return memory == NULL ? TUTTI_OK : heap_free(memory);
+}

@@ -11,11 +11,20 @@ static const struct {
 #undef X
 };
 
-const char *collective_name(enum collective collective) { return collectives[collective].name; }
+const char *collective_name(enum collective collective)
+{
+    return collectives[collective].name;
+}
 
-bool collective_reduces(enum collective collective) { return collectives[collective].reduces; }
+bool collective_reduces(enum collective collective)
+{
+    return collectives[collective].reduces;
+}
 
-bool collective_is_rooted(enum collective collective) { return collectives[collective].rooted; }
+bool collective_is_rooted(enum collective collective)
+{
+    return collectives[collective].rooted;
+}
 
 enum collective collective_from_name(const char *name)
 {

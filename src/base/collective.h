@@ -5,15 +5,15 @@
 #include <stdbool.h>
 
 /* X(enumerator, name, reduces, rooted) */
-#define COLLECTIVE_LIST(X)                                  \
-    X(COLLECTIVE_ALLREDUCE, "allreduce", true, false)       \
-    X(COLLECTIVE_REDUCE, "reduce", true, true)              \
-    X(COLLECTIVE_BROADCAST, "broadcast", false, true)       \
-    X(COLLECTIVE_GATHER, "gather", false, true)             \
-    X(COLLECTIVE_SCATTER, "scatter", false, true)           \
-    X(COLLECTIVE_ALLGATHER, "allgather", false, false)      \
+#define COLLECTIVE_LIST(X)                                      \
+    X(COLLECTIVE_ALLREDUCE, "allreduce", true, false)           \
+    X(COLLECTIVE_REDUCE, "reduce", true, true)                  \
+    X(COLLECTIVE_BROADCAST, "broadcast", false, true)           \
+    X(COLLECTIVE_GATHER, "gather", false, true)                 \
+    X(COLLECTIVE_SCATTER, "scatter", false, true)               \
+    X(COLLECTIVE_ALLGATHER, "allgather", false, false)          \
     X(COLLECTIVE_REDUCE_SCATTER, "reduce_scatter", true, false) \
-    X(COLLECTIVE_ALLTOALL, "alltoall", false, false)        \
+    X(COLLECTIVE_ALLTOALL, "alltoall", false, false)            \
     X(COLLECTIVE_BARRIER, "barrier", false, false)
 
 enum collective {

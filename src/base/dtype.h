@@ -7,7 +7,7 @@
 #include "tutti/tutti.h"
 
 /* X(enumerator, name, bytes) */
-#define DTYPE_LIST(X)               \
+#define DTYPE_LIST(X)                \
     X(TUTTI_FLOAT32, "float32", 4)   \
     X(TUTTI_FLOAT64, "float64", 8)   \
     X(TUTTI_BFLOAT16, "bfloat16", 2) \
@@ -15,11 +15,11 @@
     X(TUTTI_INT64, "int64", 8)
 
 /* X(enumerator, name) */
-#define OP_LIST(X)         \
-    X(TUTTI_SUM, "sum")     \
-    X(TUTTI_PROD, "prod")   \
-    X(TUTTI_MIN, "min")     \
-    X(TUTTI_MAX, "max")     \
+#define OP_LIST(X)        \
+    X(TUTTI_SUM, "sum")   \
+    X(TUTTI_PROD, "prod") \
+    X(TUTTI_MIN, "min")   \
+    X(TUTTI_MAX, "max")   \
     X(TUTTI_AVG, "avg")
 
 enum {

@@ -26,7 +26,10 @@ const char *tutti_status_text(enum tutti_status status)
     return statuses[status].text;
 }
 
-const char *tutti_error_message(void) { return message; }
+const char *tutti_error_message(void)
+{
+    return message;
+}
 
 enum tutti_status error_set(enum tutti_status status, const char *format, ...)
 {

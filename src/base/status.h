@@ -10,32 +10,35 @@
 #include "tutti/tutti.h"
 
 /* X(enumerator without TUTTI_, text: what happened; what to do) */
-#define STATUS_LIST(X)                                                                                    \
-    X(OK, "no error")                                                                                     \
-    X(IN_PROGRESS, "the operation is not done yet; test again or wait")                                   \
-    X(INVALID_COMM, "not a communicator; pass one that tutti_comm_create made and that is not freed")     \
-    X(INVALID_BUFFER, "a buffer cannot be used; check for NULL, alignment and partial overlap")           \
-    X(INVALID_COUNT, "the count is too large; count times element size times ranks must fit into size_t") \
-    X(INVALID_DTYPE, "not a dtype; use a value of enum tutti_dtype")                                      \
-    X(INVALID_OP, "not an operation; use a value of enum tutti_op")                                       \
-    X(INVALID_ROOT, "the root is not a rank of this communicator; use 0 to size - 1")                     \
-    X(INVALID_RANK, "rank and size make no communicator; use 0 <= rank < size, equal size on all ranks")  \
-    X(INVALID_OPTIONS, "an option cannot be used; the message names it")                                  \
-    X(INVALID_REQUEST, "not a request; pass the address of one that a _start function filled")            \
-    X(INVALID_ALGORITHM, "no such algorithm for this call; `tutti-plan list` shows them")                 \
-    X(TIMEOUT, "the deadline passed; look at the named rank, or set a longer timeout")                    \
-    X(INIT_TIMEOUT, "ranks are missing; start them, or set a longer TUTTI_INIT_TIMEOUT")                  \
-    X(PROC_FAILED, "a rank ended; look at its output, then start again without it")                       \
-    X(MISMATCH, "ranks called with different arguments; make the named calls agree")                      \
-    X(DESYNC, "ranks called different operations; make the order of calls the same on all ranks")         \
-    X(ABORTED, "the communicator was aborted; free it")                                                   \
-    X(AUTH_FAILED, "somebody else answered; check who else uses this job's id")                           \
-    X(VERSION, "ranks run versions of Tutti that do not fit together; install one version")               \
-    X(NO_MEMORY, "out of memory; free some, or raise the limit")                                          \
-    X(NO_SPACE, "shared memory could not be reserved; free some, or raise the memory limit")              \
-    X(NO_DESCRIPTORS, "out of file descriptors; raise `ulimit -n`")                                       \
-    X(SYSTEM, "a system call failed; the message has its error")                                          \
-    X(UNSUPPORTED, "not possible here; the message says why")                                             \
+#define STATUS_LIST(X)                                                                            \
+    X(OK, "no error")                                                                             \
+    X(IN_PROGRESS, "the operation is not done yet; test again or wait")                           \
+    X(INVALID_COMM,                                                                               \
+      "not a communicator; pass one that tutti_comm_create made and that is not freed")           \
+    X(INVALID_BUFFER, "a buffer cannot be used; check for NULL, alignment and partial overlap")   \
+    X(INVALID_COUNT,                                                                              \
+      "the count is too large; count times element size times ranks must fit into size_t")        \
+    X(INVALID_DTYPE, "not a dtype; use a value of enum tutti_dtype")                              \
+    X(INVALID_OP, "not an operation; use a value of enum tutti_op")                               \
+    X(INVALID_ROOT, "the root is not a rank of this communicator; use 0 to size - 1")             \
+    X(INVALID_RANK,                                                                               \
+      "rank and size make no communicator; use 0 <= rank < size, equal size on all ranks")        \
+    X(INVALID_OPTIONS, "an option cannot be used; the message names it")                          \
+    X(INVALID_REQUEST, "not a request; pass the address of one that a _start function filled")    \
+    X(INVALID_ALGORITHM, "no such algorithm for this call; `tutti-plan list` shows them")         \
+    X(TIMEOUT, "the deadline passed; look at the named rank, or set a longer timeout")            \
+    X(INIT_TIMEOUT, "ranks are missing; start them, or set a longer TUTTI_INIT_TIMEOUT")          \
+    X(PROC_FAILED, "a rank ended; look at its output, then start again without it")               \
+    X(MISMATCH, "ranks called with different arguments; make the named calls agree")              \
+    X(DESYNC, "ranks called different operations; make the order of calls the same on all ranks") \
+    X(ABORTED, "the communicator was aborted; free it")                                           \
+    X(AUTH_FAILED, "somebody else answered; check who else uses this job's id")                   \
+    X(VERSION, "ranks run versions of Tutti that do not fit together; install one version")       \
+    X(NO_MEMORY, "out of memory; free some, or raise the limit")                                  \
+    X(NO_SPACE, "shared memory could not be reserved; free some, or raise the memory limit")      \
+    X(NO_DESCRIPTORS, "out of file descriptors; raise `ulimit -n`")                               \
+    X(SYSTEM, "a system call failed; the message has its error")                                  \
+    X(UNSUPPORTED, "not possible here; the message says why")                                     \
     X(INTERNAL, "a bug in Tutti; please report it with the message")
 
 /* Formats this thread's error message and returns status. */

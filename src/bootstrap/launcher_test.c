@@ -11,10 +11,23 @@
 
 #include "bootstrap/launcher.h"
 
-static const char *const variables[] = {
-    "TUTTI_RANK", "TUTTI_SIZE", "TUTTI_JOB_ID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
-    "OMPI_MCA_ess_base_jobid", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-    "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID"};
+static const char *const variables[] = {"TUTTI_RANK",
+                                        "TUTTI_SIZE",
+                                        "TUTTI_JOB_ID",
+                                        "OMPI_COMM_WORLD_RANK",
+                                        "OMPI_COMM_WORLD_SIZE",
+                                        "PMIX_NAMESPACE",
+                                        "OMPI_MCA_ess_base_jobid",
+                                        "RANK",
+                                        "WORLD_SIZE",
+                                        "TORCHELASTIC_RUN_ID",
+                                        "TORCHELASTIC_RESTART_COUNT",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "SLURM_PROCID",
+                                        "SLURM_NTASKS",
+                                        "SLURM_JOB_ID",
+                                        "SLURM_STEP_ID"};
 
 static int clear_environment(void **state)
 {
@@ -70,7 +83,8 @@ static void half_a_launcher_is_none(void **state)
 static void numbers_are_checked_and_named(void **state)
 {
     (void)state;
-    static const char *const sizes[] = {"", "0", "-1", "two", "2x", "65537", "99999999999999999999", "2 "};
+    static const char *const sizes[] = {
+        "", "0", "-1", "two", "2x", "65537", "99999999999999999999", "2 "};
     setenv("RANK", "0", 1);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         setenv("WORLD_SIZE", sizes[i], 1);

@@ -42,7 +42,8 @@ struct process_message {
 static void socket_name(const struct rendezvous_key *key, char name[64])
 {
     int used = snprintf(name, 64, "tutti-");
-    for (int i = 0; i < 16; i++) used += snprintf(name + used, 64 - (size_t)used, "%02x", key->bytes[i]);
+    for (int i = 0; i < 16; i++)
+        used += snprintf(name + used, 64 - (size_t)used, "%02x", key->bytes[i]);
 }
 
 void rendezvous_result_release(struct rendezvous_result *result)
@@ -55,7 +56,8 @@ void rendezvous_result_release(struct rendezvous_result *result)
     *result = (struct rendezvous_result){.segment_fd = -1};
 }
 
-static enum tutti_status result_allocate(struct rendezvous_result *result, int size, uint32_t process_max)
+static enum tutti_status result_allocate(struct rendezvous_result *result, int size,
+                                         uint32_t process_max)
 {
     *result = (struct rendezvous_result){.segment_fd = -1};
     result->members = calloc((size_t)size, sizeof *result->members);
@@ -68,7 +70,7 @@ static enum tutti_status result_allocate(struct rendezvous_result *result, int s
 /* ----------------------------------------------------------------------------------------- rank 0 */
 
 struct guest {
-    int fd; /* -1: place is free */
+    int fd;   /* -1: place is free */
     int rank; /* -1: no hello yet */
     uint64_t hello_deadline_ns;
 };
@@ -82,13 +84,14 @@ struct host {
     unsigned dropped;
 };
 
-static void send_answer(int fd, enum tutti_status status, uint32_t process_count, const char *message,
-                        const int *segment_fd)
+static void send_answer(int fd, enum tutti_status status, uint32_t process_count,
+                        const char *message, const int *segment_fd)
 {
     struct answer answer = {.magic = MAGIC, .status = status, .process_count = process_count};
     snprintf(answer.message, sizeof answer.message, "%s", message);
     const uint64_t deadline = clock_now_ns() + HELLO_TIMEOUT_MS * 1000000ull;
-    if (local_socket_send(fd, &answer, sizeof answer, segment_fd, segment_fd != NULL, deadline) != TUTTI_OK)
+    if (local_socket_send(fd, &answer, sizeof answer, segment_fd, segment_fd != NULL, deadline) !=
+        TUTTI_OK)
         log_write(LOG_INFO, "start-up: a rank left before it was answered");
 }
 
@@ -99,11 +102,13 @@ static void refuse(struct guest *guest, enum tutti_status status, const char *me
     guest->fd = -1;
 }
 
-static uint32_t process_index(struct rendezvous_result *result, uint64_t key, uint64_t heap_bytes, int *heap_fd)
+static uint32_t process_index(struct rendezvous_result *result, uint64_t key, uint64_t heap_bytes,
+                              int *heap_fd)
 {
     for (uint32_t i = 0; i < result->process_count; i++)
         if (result->processes[i].key == key) return i;
-    result->processes[result->process_count] = (struct rendezvous_process){key, heap_bytes, *heap_fd};
+    result->processes[result->process_count] =
+        (struct rendezvous_process){key, heap_bytes, *heap_fd};
     *heap_fd = -1;
     return result->process_count++;
 }
@@ -131,11 +136,13 @@ static void welcome(struct host *host, struct guest *guest)
     }
     if (hello.version_major != TUTTI_VERSION_MAJOR) {
         verdict = TUTTI_VERSION;
-        snprintf(message, sizeof message, "rank 0 runs version %d.%d, rank %d runs %u.%u", TUTTI_VERSION_MAJOR,
-                 TUTTI_VERSION_MINOR, hello.rank, hello.version_major, hello.version_minor);
+        snprintf(message, sizeof message, "rank 0 runs version %d.%d, rank %d runs %u.%u",
+                 TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, hello.rank, hello.version_major,
+                 hello.version_minor);
     } else if (hello.size != options->size || hello.rank < 1 || hello.rank >= options->size) {
         verdict = TUTTI_INVALID_RANK;
-        snprintf(message, sizeof message, "rank 0 makes a communicator of %d ranks, pid %d came as rank %d of %d",
+        snprintf(message, sizeof message,
+                 "rank 0 makes a communicator of %d ranks, pid %d came as rank %d of %d",
                  options->size, (int)pid, hello.rank, hello.size);
     } else if (host->socket_of[hello.rank] >= 0) {
         verdict = TUTTI_INVALID_RANK;
@@ -149,7 +156,8 @@ static void welcome(struct host *host, struct guest *guest)
         guest->rank = hello.rank;
         host->socket_of[hello.rank] = guest->fd;
         host->result->members[hello.rank] = (struct rendezvous_member){
-            pid, process_index(host->result, hello.process_key, hello.heap_bytes, &heap_fd), pid == hello.pid};
+            pid, process_index(host->result, hello.process_key, hello.heap_bytes, &heap_fd),
+            pid == hello.pid};
         host->arrived++;
     }
     if (heap_fd >= 0) close(heap_fd);
@@ -163,7 +171,8 @@ static void list_missing(const struct host *host, char *message, size_t bytes)
     for (int r = 1; r < host->options->size && used > 0 && (size_t)used + 16 < bytes; r++)
         if (host->socket_of[r] < 0 && listed++ < 40)
             used += snprintf(message + used, bytes - (size_t)used, " %d", r);
-    if (listed > 40 && (size_t)used + 5 < bytes) snprintf(message + used, bytes - (size_t)used, " ...");
+    if (listed > 40 && (size_t)used + 5 < bytes)
+        snprintf(message + used, bytes - (size_t)used, " ...");
 }
 
 /* Waits for something to happen and handles it. */
@@ -189,7 +198,8 @@ static void serve(struct host *host, int listener, struct pollfd *entries, int p
         if (entries[i + 1].revents != 0) welcome(host, &host->guests[i]);
     if (entries[0].revents != 0) {
         const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) host->guests[free_place] = (struct guest){fd, -1, now + HELLO_TIMEOUT_MS * 1000000ull};
+        if (fd >= 0)
+            host->guests[free_place] = (struct guest){fd, -1, now + HELLO_TIMEOUT_MS * 1000000ull};
     }
 }
 
@@ -203,7 +213,8 @@ static enum tutti_status hand_out(const struct host *host, int fd)
         struct member_message message = {0};
         const int left = host->options->size - first;
         memcpy(message.members, result->members + first,
-               sizeof *message.members * (size_t)(left < MEMBERS_A_MESSAGE ? left : MEMBERS_A_MESSAGE));
+               sizeof *message.members *
+                   (size_t)(left < MEMBERS_A_MESSAGE ? left : MEMBERS_A_MESSAGE));
         TRY(local_socket_send(fd, &message, sizeof message, NULL, 0, deadline));
     }
     for (uint32_t first = 0; first < result->process_count; first += HEAPS_A_MESSAGE) {
@@ -234,7 +245,8 @@ static enum tutti_status gather_guests(struct host *host, int listener, int plac
     char message[400];
     list_missing(host, message, sizeof message);
     for (int r = 1; r < host->options->size; r++)
-        if (host->socket_of[r] >= 0) send_answer(host->socket_of[r], TUTTI_INIT_TIMEOUT, 0, message, NULL);
+        if (host->socket_of[r] >= 0)
+            send_answer(host->socket_of[r], TUTTI_INIT_TIMEOUT, 0, message, NULL);
     return error_set(TUTTI_INIT_TIMEOUT, "%s", message);
 }
 
@@ -245,7 +257,8 @@ static enum tutti_status meet_as_host(const struct rendezvous_options *options, 
     int listener = -1;
     TRY(result_allocate(result, size, (uint32_t)size));
     result->members[0] = (struct rendezvous_member){getpid(), 0, true};
-    result->processes[0] = (struct rendezvous_process){options->process_key, options->heap_bytes, -1};
+    result->processes[0] =
+        (struct rendezvous_process){options->process_key, options->heap_bytes, -1};
     result->process_count = 1;
 
     enum tutti_status status = TUTTI_OK;
@@ -276,7 +289,8 @@ free_tables:
 
 /* ----------------------------------------------------------------------------------- everyone else */
 
-static enum tutti_status receive_members(int fd, int size, struct rendezvous_result *result, uint64_t deadline)
+static enum tutti_status receive_members(int fd, int size, struct rendezvous_result *result,
+                                         uint64_t deadline)
 {
     int count;
     for (int first = 0; first < size; first += MEMBERS_A_MESSAGE) {
@@ -284,21 +298,25 @@ static enum tutti_status receive_members(int fd, int size, struct rendezvous_res
         TRY(local_socket_receive(fd, &message, sizeof message, NULL, 0, &count, deadline));
         const int left = size - first;
         memcpy(result->members + first, message.members,
-               sizeof *message.members * (size_t)(left < MEMBERS_A_MESSAGE ? left : MEMBERS_A_MESSAGE));
+               sizeof *message.members *
+                   (size_t)(left < MEMBERS_A_MESSAGE ? left : MEMBERS_A_MESSAGE));
     }
     for (int r = 0; r < size; r++)
         if (result->members[r].process >= result->process_count)
-            return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 sent a list of members that makes no sense");
+            return error_set(TUTTI_AUTH_FAILED,
+                             "start-up: rank 0 sent a list of members that makes no sense");
     return TUTTI_OK;
 }
 
-static enum tutti_status receive_processes(int fd, struct rendezvous_result *result, uint64_t deadline)
+static enum tutti_status receive_processes(int fd, struct rendezvous_result *result,
+                                           uint64_t deadline)
 {
     for (uint32_t i = 0; i < result->process_count; i++) result->processes[i].heap_fd = -1;
     for (uint32_t first = 0; first < result->process_count; first += HEAPS_A_MESSAGE) {
         struct process_message message;
         int descriptors[HEAPS_A_MESSAGE], count;
-        TRY(local_socket_receive(fd, &message, sizeof message, descriptors, HEAPS_A_MESSAGE, &count, deadline));
+        TRY(local_socket_receive(fd, &message, sizeof message, descriptors, HEAPS_A_MESSAGE, &count,
+                                 deadline));
         const uint32_t left = result->process_count - first;
         const int expected = left < HEAPS_A_MESSAGE ? (int)left : HEAPS_A_MESSAGE;
         for (int i = 0; i < count; i++) {
@@ -309,7 +327,8 @@ static enum tutti_status receive_processes(int fd, struct rendezvous_result *res
                 close(descriptors[i]);
         }
         if (count != expected)
-            return error_set(TUTTI_NO_DESCRIPTORS, "start-up: %d of %d descriptors arrived", count, expected);
+            return error_set(TUTTI_NO_DESCRIPTORS, "start-up: %d of %d descriptors arrived", count,
+                             expected);
     }
     return TUTTI_OK;
 }
@@ -323,8 +342,9 @@ static enum tutti_status receive_answer(int fd, const struct rendezvous_options 
     const uint64_t deadline = options->deadline_ns + 2000000000ull;
     TRY(local_socket_receive(fd, &answer, sizeof answer, &segment_fd, 1, &count, deadline));
     answer.message[sizeof answer.message - 1] = '\0';
-    if (answer.magic != MAGIC || (answer.status == TUTTI_OK && (count != 1 || answer.process_count < 1 ||
-                                                              answer.process_count > (uint32_t)options->size))) {
+    if (answer.magic != MAGIC ||
+        (answer.status == TUTTI_OK && (count != 1 || answer.process_count < 1 ||
+                                       answer.process_count > (uint32_t)options->size))) {
         if (segment_fd >= 0) close(segment_fd);
         return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 sent an answer that makes no sense");
     }
@@ -351,14 +371,16 @@ static enum tutti_status meet_as_guest(const struct rendezvous_options *options,
     *result = (struct rendezvous_result){.segment_fd = -1};
     enum tutti_status status = local_socket_connect(name, options->deadline_ns, &fd);
     if (status == TUTTI_INIT_TIMEOUT)
-        return error_set(TUTTI_INIT_TIMEOUT, "rank %d of %d: after the start-up deadline rank 0 is missing",
+        return error_set(TUTTI_INIT_TIMEOUT,
+                         "rank %d of %d: after the start-up deadline rank 0 is missing",
                          options->rank, options->size);
     if (status != TUTTI_OK) return status;
     pid_t pid;
     uid_t uid;
     if (!local_socket_peer(fd, &pid, &uid) || uid != geteuid()) {
-        status = error_set(TUTTI_AUTH_FAILED, "start-up: user %d (pid %d) listens in place of rank 0", (int)uid,
-                           (int)pid);
+        status =
+            error_set(TUTTI_AUTH_FAILED, "start-up: user %d (pid %d) listens in place of rank 0",
+                      (int)uid, (int)pid);
     } else {
         const struct hello hello = {.magic = MAGIC,
                                     .version_major = TUTTI_VERSION_MAJOR,
@@ -369,7 +391,8 @@ static enum tutti_status meet_as_guest(const struct rendezvous_options *options,
                                     .process_key = options->process_key,
                                     .heap_bytes = options->heap_bytes,
                                     .key = options->key};
-        status = local_socket_send(fd, &hello, sizeof hello, &options->heap_fd, 1, options->deadline_ns);
+        status =
+            local_socket_send(fd, &hello, sizeof hello, &options->heap_fd, 1, options->deadline_ns);
         if (status == TUTTI_OK) status = receive_answer(fd, options, result);
     }
     close(fd);
@@ -377,9 +400,11 @@ static enum tutti_status meet_as_guest(const struct rendezvous_options *options,
     return status;
 }
 
-enum tutti_status rendezvous_meet(const struct rendezvous_options *options, struct rendezvous_result *result)
+enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
+                                  struct rendezvous_result *result)
 {
     char name[64];
     socket_name(&options->key, name);
-    return options->rank == 0 ? meet_as_host(options, name, result) : meet_as_guest(options, name, result);
+    return options->rank == 0 ? meet_as_host(options, name, result)
+                              : meet_as_guest(options, name, result);
 }

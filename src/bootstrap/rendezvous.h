@@ -32,8 +32,8 @@ struct rendezvous_options {
 };
 
 struct rendezvous_member {
-    int32_t pid;         /* as rank 0 sees it */
-    uint32_t process;    /* index into the processes */
+    int32_t pid;             /* as rank 0 sees it */
+    uint32_t process;        /* index into the processes */
     uint32_t pid_is_visible; /* pid means the same process to rank 0 as to the member itself */
 };
 
@@ -46,12 +46,13 @@ struct rendezvous_process {
 struct rendezvous_result {
     int segment_fd; /* a descriptor of the caller's own; -1 on rank 0 */
     uint32_t process_count;
-    struct rendezvous_member *members;     /* one a rank */
+    struct rendezvous_member *members; /* one a rank */
     struct rendezvous_process *processes; /* their descriptors are the caller's; set to -1 what is taken */
 };
 
 /* Blocks until everybody is there or the deadline. On failure *result is empty. */
-enum tutti_status rendezvous_meet(const struct rendezvous_options *options, struct rendezvous_result *result);
+enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
+                                  struct rendezvous_result *result);
 /* Closes what was not taken. */
 void rendezvous_result_release(struct rendezvous_result *result);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 
 #include "bootstrap/rendezvous.h"
 #include "os/clock.h"
+#include "os/local_socket.h"
 
 enum { RANKS_MAX = 150 };
 
@@ -47,7 +49,8 @@ static void *meet(void *argument)
     struct guest *guest = argument;
     nanosleep(&(struct timespec){0, guest->delay_ms * 1000000}, NULL);
     guest->status = rendezvous_meet(&guest->options, &guest->result);
-    if (guest->status != TUTTI_OK) strncpy(guest->message, tutti_error_message(), sizeof guest->message - 1);
+    if (guest->status != TUTTI_OK)
+        strncpy(guest->message, tutti_error_message(), sizeof guest->message - 1);
     return NULL;
 }
 
@@ -64,7 +67,8 @@ static void prepare(struct guest *guests, int count, int size, uint64_t timeout_
                                                .process_key = 1000 + (uint64_t)r / 2,
                                                .heap_bytes = 4096 * (1 + (uint64_t)r / 2),
                                                .segment_fd = -1}};
-        guests[r].options.heap_fd = r % 2 == 1 ? guests[r - 1].options.heap_fd : memfd_create("heap", MFD_CLOEXEC);
+        guests[r].options.heap_fd =
+            r % 2 == 1 ? guests[r - 1].options.heap_fd : memfd_create("heap", MFD_CLOEXEC);
         assert_true(guests[r].options.heap_fd >= 0);
     }
     guests[0].options.segment_fd = memfd_create("segment", MFD_CLOEXEC);
@@ -108,7 +112,8 @@ static void expect_result(const struct guest *guests, int rank, int size)
         assert_int_equal(result->processes[p].heap_bytes, 4096 * (1 + r / 2));
         /* A rank gets no second descriptor of what it brought as rank 0. */
         if (result->processes[p].heap_fd >= 0)
-            assert_int_equal(inode_of(result->processes[p].heap_fd), inode_of(guests[r].options.heap_fd));
+            assert_int_equal(inode_of(result->processes[p].heap_fd),
+                             inode_of(guests[r].options.heap_fd));
         else
             assert_true(rank == 0 && r / 2 == 0);
     }
@@ -211,6 +216,25 @@ static void two_ranks_0_cannot_meet_in_one_place(void **state)
     release(guests, 3);
 }
 
+/* A descriptor that came with a message of the wrong size is closed and forgotten: closing it once more would hit
+ * whoever has its number then. */
+static void a_refused_message_leaves_no_descriptor(void **state)
+{
+    (void)state;
+    int ends[2], received = -1, count = -1;
+    char large[64] = {0}, small[16];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    const int before = descriptors();
+    assert_int_equal(local_socket_send(ends[0], large, sizeof large, &ends[0], 1, 0), TUTTI_OK);
+    assert_int_equal(local_socket_receive(ends[1], small, sizeof small, &received, 1, &count, 0),
+                     TUTTI_AUTH_FAILED);
+    assert_int_equal(count, 0);
+    assert_int_equal(received, -1);
+    assert_int_equal(descriptors(), before);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +244,7 @@ int main(void)
         cmocka_unit_test(who_thinks_of_another_size_is_refused),
         cmocka_unit_test(who_has_another_key_does_not_disturb),
         cmocka_unit_test(two_ranks_0_cannot_meet_in_one_place),
+        cmocka_unit_test(a_refused_message_leaves_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,15 +79,17 @@ bool board_is_engaged(struct board_call *calls)
 void board_describe(const struct call_description *description, char *text, size_t text_bytes)
 {
     const enum collective collective = description->collective;
-    int used = snprintf(text, text_bytes, "%s%s(", collective_name(collective), description->started ? "_start" : "");
+    int used = snprintf(text, text_bytes, "%s%s(", collective_name(collective),
+                        description->started ? "_start" : "");
     const size_t at = (size_t)used < text_bytes ? (size_t)used : text_bytes;
     if (collective == COLLECTIVE_BARRIER) {
         snprintf(text + at, text_bytes - at, ")");
         return;
     }
-    used += snprintf(text + at, text_bytes - at, "count %zu, %s%s%s", description->count,
-                     tutti_dtype_name(description->dtype), collective_reduces(collective) ? ", " : "",
-                     collective_reduces(collective) ? tutti_op_name(description->op) : "");
+    used +=
+        snprintf(text + at, text_bytes - at, "count %zu, %s%s%s", description->count,
+                 tutti_dtype_name(description->dtype), collective_reduces(collective) ? ", " : "",
+                 collective_reduces(collective) ? tutti_op_name(description->op) : "");
     const size_t end = (size_t)used < text_bytes ? (size_t)used : text_bytes;
     if (collective_is_rooted(collective))
         snprintf(text + end, text_bytes - end, ", root %d)", description->root);
@@ -95,8 +97,8 @@ void board_describe(const struct call_description *description, char *text, size
         snprintf(text + end, text_bytes - end, ")");
 }
 
-bool board_fail(struct board *board, enum tutti_status status, int culprit, int reporter, uint64_t sequence,
-                const char *message)
+bool board_fail(struct board *board, enum tutti_status status, int culprit, int reporter,
+                uint64_t sequence, const char *message)
 {
     uint32_t expected = FAILURE_NONE;
     if (!atomic_compare_exchange_strong_explicit(&board->failure_state, &expected, FAILURE_CLAIMED,
@@ -108,7 +110,8 @@ bool board_fail(struct board *board, enum tutti_status status, int culprit, int 
     board->failure_pid = culprit >= 0 ? board_pid(board, culprit) : 0;
     board->failure_sequence = sequence;
     snprintf(board->failure_message, sizeof board->failure_message, "%s", message);
-    atomic_store_explicit(&board->failure_state, FAILURE_PUBLISHED, memory_order_release); /* pairs below */
+    atomic_store_explicit(&board->failure_state, FAILURE_PUBLISHED,
+                          memory_order_release); /* pairs below */
     return true;
 }
 
@@ -116,18 +119,22 @@ enum tutti_status board_failure(struct board *board, struct tutti_failure *failu
 {
     uint32_t state;
     int looks = 0;
-    while ((state = atomic_load_explicit(&board->failure_state, memory_order_acquire)) == FAILURE_CLAIMED &&
+    while ((state = atomic_load_explicit(&board->failure_state, memory_order_acquire)) ==
+               FAILURE_CLAIMED &&
            looks++ < 1000)
         nanosleep(&(struct timespec){0, 100000}, NULL);
     *failure = (struct tutti_failure){.size_bytes = sizeof *failure, .culprit = -1, .reporter = -1};
     if (state == FAILURE_NONE) return TUTTI_OK;
     if (state == FAILURE_CLAIMED) { /* its writer died in the middle */
         failure->status = TUTTI_PROC_FAILED;
-        snprintf(failure->message, sizeof failure->message, "a rank died while it reported a failure");
+        snprintf(failure->message, sizeof failure->message,
+                 "a rank died while it reported a failure");
         return failure->status;
     }
     const int32_t status = board->failure_status;
-    failure->status = status > TUTTI_IN_PROGRESS && status <= TUTTI_INTERNAL ? (enum tutti_status)status : TUTTI_INTERNAL;
+    failure->status = status > TUTTI_IN_PROGRESS && status <= TUTTI_INTERNAL
+                          ? (enum tutti_status)status
+                          : TUTTI_INTERNAL;
     failure->culprit = board->failure_culprit;
     failure->reporter = board->failure_reporter;
     failure->pid = board->failure_pid;

@@ -36,8 +36,9 @@ enum { BOARD_CALLS = 16 };
 
 /* One call of one rank in one slot; a cache line that its owner writes. */
 struct board_call {
-    _Alignas(64) _Atomic uint64_t begun; /* number of the call in its slot; 0 while the rest is being written */
-    _Atomic uint64_t ended;              /* the same number when it is over */
+    _Alignas(64) _Atomic uint64_t
+        begun;              /* number of the call in its slot; 0 while the rest is being written */
+    _Atomic uint64_t ended; /* the same number when it is over */
     _Atomic uint64_t signature, count;
     _Atomic uint32_t what; /* collective, dtype, op, started: a byte each */
     _Atomic int32_t root;
@@ -65,7 +66,8 @@ int board_pid(const struct board *board, int rank);
 struct board_call *board_calls(struct board *board, int size, int rank, int slot);
 
 /* This rank's own lines. A reader that sees one number before and after the rest has read one call. */
-static inline void board_begin(struct board_call *calls, const struct call_description *description, uint64_t begun)
+static inline void board_begin(struct board_call *calls, const struct call_description *description,
+                               uint64_t begun)
 {
     struct board_call *call = &calls[begun % BOARD_CALLS];
     atomic_store_explicit(&call->begun, 0, memory_order_relaxed);
@@ -84,7 +86,8 @@ static inline void board_end(struct board_call *calls, uint64_t begun)
     atomic_store_explicit(&calls[begun % BOARD_CALLS].ended, begun, memory_order_release);
 }
 /* A rank's call of that number; false when it has not begun, or is forgotten. */
-bool board_read_call(struct board_call *calls, uint64_t number, struct call_description *description);
+bool board_read_call(struct board_call *calls, uint64_t number,
+                     struct call_description *description);
 /* How many calls began. */
 uint64_t board_begun(struct board_call *calls);
 /* Whether one of them is not over. */
@@ -94,11 +97,12 @@ void board_describe(const struct call_description *description, char *text, size
 
 static inline bool board_has_failed(const struct board *board)
 {
-    return __builtin_expect(atomic_load_explicit(&board->failure_state, memory_order_relaxed) != 0, 0);
+    return __builtin_expect(atomic_load_explicit(&board->failure_state, memory_order_relaxed) != 0,
+                            0);
 }
 /* Publishes a failure if it is the first; returns whether it was. */
-bool board_fail(struct board *board, enum tutti_status status, int culprit, int reporter, uint64_t sequence,
-                const char *message);
+bool board_fail(struct board *board, enum tutti_status status, int culprit, int reporter,
+                uint64_t sequence, const char *message);
 /* The failure, waiting a moment for it to be published; TUTTI_OK when there is none. */
 enum tutti_status board_failure(struct board *board, struct tutti_failure *failure);
 

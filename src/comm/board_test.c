@@ -169,7 +169,8 @@ static void descriptions_name_what_matters(void **state)
     char text[96];
     board_describe(&some_call, text, sizeof text);
     assert_string_equal(text, "reduce_start(count 77, bfloat16, max, root 2)");
-    struct call_description call = {.collective = COLLECTIVE_ALLREDUCE, .dtype = TUTTI_INT64, .count = 3};
+    struct call_description call = {
+        .collective = COLLECTIVE_ALLREDUCE, .dtype = TUTTI_INT64, .count = 3};
     board_describe(&call, text, sizeof text);
     assert_string_equal(text, "allreduce(count 3, int64, sum)");
     call.collective = COLLECTIVE_BROADCAST;

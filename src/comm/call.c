@@ -17,8 +17,9 @@ static uint64_t mixed(uint64_t hash, uint64_t value)
 /* What ranks must agree on: everything but addresses, whether it is in place, and the deadline. */
 static uint64_t signature_of(const struct call_description *what, const char *algorithm)
 {
-    uint64_t hash = mixed(0x7475747469u, (uint64_t)what->collective | (uint64_t)what->dtype << 8 |
-                                             (uint64_t)what->op << 16 | (uint64_t)what->started << 24);
+    uint64_t hash =
+        mixed(0x7475747469u, (uint64_t)what->collective | (uint64_t)what->dtype << 8 |
+                                 (uint64_t)what->op << 16 | (uint64_t)what->started << 24);
     hash = mixed(hash, what->count);
     hash = mixed(hash, (uint64_t)(uint32_t)what->root);
     for (const char *c = algorithm; *c != '\0'; c++) hash = mixed(hash, (unsigned char)*c);
@@ -29,9 +30,9 @@ static bool is_same(const struct cached_program *cached, const struct call *call
 {
     const struct call_description *a = &cached->what, *b = &call->what;
     return cached->program != NULL && a->count == b->count && a->collective == b->collective &&
-           a->dtype == b->dtype && a->op == b->op && a->root == b->root && a->started == b->started &&
-           cached->in_place == call->in_place && cached->deterministic == call->deterministic &&
-           cached->algorithm == call->algorithm;
+           a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
+           a->started == b->started && cached->in_place == call->in_place &&
+           cached->deterministic == call->deterministic && cached->algorithm == call->algorithm;
 }
 
 static struct cached_program *cache_place(struct tutti_comm *comm, const struct call *call)
@@ -39,20 +40,24 @@ static struct cached_program *cache_place(struct tutti_comm *comm, const struct 
     const struct call_description *what = &call->what;
     uint64_t hash = mixed(what->count, (uint64_t)what->collective | (uint64_t)what->dtype << 8 |
                                            (uint64_t)what->op << 16 | (uint64_t)what->started << 24 |
-                                           (uint64_t)call->in_place << 25 | (uint64_t)(uint32_t)what->root << 32);
+                                           (uint64_t)call->in_place << 25 |
+                                           (uint64_t)(uint32_t)what->root << 32);
     hash = mixed(hash, (uintptr_t)call->algorithm);
     return &comm->cache[hash >> 40 & (PROGRAM_CACHE_SIZE - 1)];
 }
 
-static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call, struct program **program)
+static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call,
+                                      struct program **program)
 {
     const struct call_description *what = &call->what;
-    const size_t element_bytes = what->collective == COLLECTIVE_BARRIER ? 1 : tutti_dtype_size(what->dtype);
+    const size_t element_bytes =
+        what->collective == COLLECTIVE_BARRIER ? 1 : tutti_dtype_size(what->dtype);
     const struct choose_call wanted = {.collective = what->collective,
                                        .bytes = what->count * element_bytes,
                                        .rank_count = comm->size,
                                        .deterministic = call->deterministic,
-                                       .algorithm = call->algorithm != NULL ? call->algorithm->name : NULL,
+                                       .algorithm =
+                                           call->algorithm != NULL ? call->algorithm->name : NULL,
                                        .rules = comm->rules};
     const struct algorithm *algorithm;
     TRY(choose_algorithm(&wanted, &algorithm));
@@ -64,17 +69,20 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const char *message = "";
     const enum tutti_status built = algo_rank_plan(algorithm, &params, comm->rank, &plan, &message);
     if (built != TUTTI_OK)
-        return error_set(built, "%s of %s: %s", algorithm->name, collective_name(what->collective), message);
+        return error_set(built, "%s of %s: %s", algorithm->name, collective_name(what->collective),
+                         message);
     struct bind_options options = {
         .count = what->count, .dtype = what->dtype, .op = what->op, .level = comm->level};
-    comm->transport->ops->limits(comm->transport, &options.piece_bytes_max, &options.piece_count_max);
+    comm->transport->ops->limits(comm->transport, &options.piece_bytes_max,
+                                 &options.piece_count_max);
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
     if (status == TUTTI_OK) (*program)->signature = signature_of(what, algorithm->name);
     return status;
 }
 
-enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call, struct program **program)
+enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
+                               struct program **program)
 {
     struct cached_program *place = cache_place(comm, call);
     if (__builtin_expect(is_same(place, call), 1)) {
@@ -87,7 +95,8 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
         program_free(place->program);
     else if (place->program != NULL)
         place->program->is_orphan = true;
-    *place = (struct cached_program){call->what, call->in_place, call->deterministic, call->algorithm, *program};
+    *place = (struct cached_program){call->what, call->in_place, call->deterministic,
+                                     call->algorithm, *program};
     return TUTTI_OK;
 }
 
@@ -125,8 +134,8 @@ static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *re
     struct program *program = request->program;
     if (__builtin_expect(program->tx[request->slot] == NULL, 0))
         TRY(program_open_links(program, comm->transport, request->slot));
-    TRY(operation_prepare(&request->operation, program, comm->transport, request->slot, request->call.send,
-                          request->call.recv));
+    TRY(operation_prepare(&request->operation, program, comm->transport, request->slot,
+                          request->call.send, request->call.recv));
     request->call.what.signature = program->signature;
     request->begun = ++comm->slot_begun[request->slot];
     request->started_ns = 0;
@@ -144,7 +153,8 @@ static enum tutti_status call_locked(struct tutti_comm *comm, const struct call 
     struct tutti_request *request = &comm->blocking;
     if (board_has_failed(comm->board)) return comm_check(comm);
     enum tutti_status status = comm_program(comm, call, &request->program);
-    if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status; /* so it is on all ranks */
+    if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
+        return status; /* so it is on all ranks */
     request->call = *call;
     request->sequence = next_sequence(comm);
     if (status == TUTTI_OK) status = begin(comm, request);
@@ -220,7 +230,8 @@ static void finish(struct tutti_comm *comm, struct tutti_request *request, enum 
         request->message[sizeof request->message - 1] = '\0';
     }
     atomic_fetch_sub_explicit(&comm->outstanding, 1, memory_order_relaxed);
-    atomic_store_explicit(&request->done, true, memory_order_release); /* pairs with tutti_wait and tutti_test */
+    atomic_store_explicit(&request->done, true,
+                          memory_order_release); /* pairs with tutti_wait and tutti_test */
 }
 
 /* Gives the next queued call its slot if that is free; false when there is nothing to do. */
@@ -258,9 +269,11 @@ static bool begin_next(struct tutti_comm *comm)
 static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
 {
     enum tutti_status status = TUTTI_OK;
-    enum run_result result = board_has_failed(comm->board) ? RUN_FAULT : operation_run(&request->operation);
+    enum run_result result =
+        board_has_failed(comm->board) ? RUN_FAULT : operation_run(&request->operation);
     if (result == RUN_FAULT) {
-        if (!board_has_failed(comm->board)) comm_fault(comm, request, request->operation.fault_peer);
+        if (!board_has_failed(comm->board))
+            comm_fault(comm, request, request->operation.fault_peer);
         status = comm_check(comm);
         comm_quiesce(comm, request);
     } else if (result != RUN_DONE) {
@@ -295,19 +308,17 @@ static void enqueue(struct tutti_comm *comm, struct tutti_request *request)
     pthread_mutex_unlock(&comm->queue_lock);
 }
 
+/* Calls are issued by one thread at a time, so this needs no lock; the queue's must not be held around progress's. */
 static enum tutti_status ensure_progress(struct tutti_comm *comm)
 {
-    pthread_mutex_lock(&comm->queue_lock);
-    enum tutti_status status = TUTTI_OK;
-    if (!comm->client_registered) {
-        status = progress_register(&comm->client);
-        comm->client_registered = status == TUTTI_OK;
-    }
-    pthread_mutex_unlock(&comm->queue_lock);
-    return status;
+    if (comm->client_registered) return TUTTI_OK;
+    TRY(progress_register(&comm->client));
+    comm->client_registered = true;
+    return TUTTI_OK;
 }
 
-enum tutti_status comm_call_start(struct tutti_comm *comm, const struct call *call, struct tutti_request **request)
+enum tutti_status comm_call_start(struct tutti_comm *comm, const struct call *call,
+                                  struct tutti_request **request)
 {
     *request = NULL;
     if (board_has_failed(comm->board)) return comm_check(comm);
@@ -348,7 +359,8 @@ enum tutti_status tutti_wait(struct tutti_request **request)
     if (request == NULL || *request == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_wait: the request is NULL");
     struct tutti_request *waited = *request;
-    if (!atomic_load_explicit(&waited->done, memory_order_acquire)) comm_drive_started(waited->comm, waited);
+    if (!atomic_load_explicit(&waited->done, memory_order_acquire))
+        comm_drive_started(waited->comm, waited);
     return collect(request);
 }
 

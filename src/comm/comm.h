@@ -46,14 +46,14 @@ struct tutti_request {
     struct operation operation;
     struct program *program;
     int slot;
-    uint64_t begun;    /* number of the call in its slot, from 1 */
-    uint64_t sequence; /* number of the call on the communicator, from 1 */
+    uint64_t begun;      /* number of the call in its slot, from 1 */
+    uint64_t sequence;   /* number of the call on the communicator, from 1 */
     uint64_t started_ns; /* when it was first found waiting; 0: not yet */
     uint64_t looked_ns;  /* when peers were last looked at */
     enum tutti_status status;
-    char message[256]; /* of a failure */
-    _Atomic bool done; /* released last */
-    struct tutti_request *next; /* in the queue, and among the free ones */
+    char message[256];               /* of a failure */
+    _Atomic bool done;               /* released last */
+    struct tutti_request *next;      /* in the queue, and among the free ones */
     struct tutti_request *next_made; /* all of the communicator's, waited for or not */
 };
 
@@ -92,22 +92,27 @@ struct tutti_comm {
     pthread_mutex_t queue_lock;
     struct tutti_request *queue_first, *queue_last, *free_requests;
     struct tutti_request *requests; /* all that were made */
-    uint64_t begun_started;       /* of them, how many have got their slot */
-    _Atomic uint32_t outstanding; /* started and not done */
-    _Atomic uint32_t waiting;     /* threads in tutti_wait: they move things, the progress thread keeps out */
+    uint64_t begun_started;         /* of them, how many have got their slot */
+    _Atomic uint32_t outstanding;   /* started and not done */
+    _Atomic uint32_t waiting; /* threads in tutti_wait: they move things, the progress thread keeps out */
     struct progress_client client;
     bool client_registered;
 };
 
 /* call.c */
 enum tutti_status comm_call(struct tutti_comm *comm, const struct call *call);
-enum tutti_status comm_call_start(struct tutti_comm *comm, const struct call *call, struct tutti_request **request);
+enum tutti_status comm_call_start(struct tutti_comm *comm, const struct call *call,
+                                  struct tutti_request **request);
 /* The program of a call, from the cache or new. Holds the domain. */
-enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call, struct program **program);
+enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
+                               struct program **program);
 void comm_programs_free(struct tutti_comm *comm);
 
 /* How many looks a full link is worth: a look is a spin, or a turn of everybody else on this core. */
-static inline uint32_t comm_patience(const struct tutti_comm *comm) { return comm->oversubscribed ? 8 : 128; }
+static inline uint32_t comm_patience(const struct tutti_comm *comm)
+{
+    return comm->oversubscribed ? 8 : 128;
+}
 
 /* drive.c */
 bool comm_try_lock(struct tutti_comm *comm);
@@ -126,8 +131,9 @@ enum progress_result comm_client_progress(struct progress_client *client);
 
 /* failure.c */
 /* Publishes a failure of a request with its cause; the first one wins on all ranks. */
-void comm_fail(struct tutti_comm *comm, const struct tutti_request *request, enum tutti_status status, int culprit,
-               const char *format, ...) __attribute__((format(printf, 5, 6)));
+void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
+               enum tutti_status status, int culprit, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /* Reports what is on the board as this thread's error; its status, or OK. */
 enum tutti_status comm_check(struct tutti_comm *comm);
 /* Looks for reasons why a request does not move (deaths, mismatches, the deadline) and fails it. */

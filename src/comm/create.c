@@ -25,8 +25,8 @@ enum tutti_status tutti_id_create(struct tutti_id *id)
 /* ------------------------------------------------------------------------------------- who meets where */
 
 /* Rank 0 leaves a fresh id in the store, the others read it. */
-static enum tutti_status id_through_store(const struct tutti_store *store, int rank, uint64_t timeout_ns,
-                                          struct tutti_id *id)
+static enum tutti_status id_through_store(const struct tutti_store *store, int rank,
+                                          uint64_t timeout_ns, struct tutti_id *id)
 {
     static const char key[] = "tutti/id";
     if (rank == 0) {
@@ -34,24 +34,28 @@ static enum tutti_status id_through_store(const struct tutti_store *store, int r
         if (store->set(store->context, key, id->bytes, sizeof id->bytes) != 0)
             return error_set(TUTTI_INIT_TIMEOUT, "the store did not take the communicator's id");
     } else if (store->get(store->context, key, id->bytes, sizeof id->bytes, timeout_ns) != 0) {
-        return error_set(TUTTI_INIT_TIMEOUT, "rank %d: the store has no id: rank 0 is missing", rank);
+        return error_set(TUTTI_INIT_TIMEOUT, "rank %d: the store has no id: rank 0 is missing",
+                         rank);
     }
     return TUTTI_OK;
 }
 
-static enum tutti_status find_place(const struct tutti_comm_options *options, uint64_t init_timeout_ns,
-                                    struct launcher_place *place)
+static enum tutti_status find_place(const struct tutti_comm_options *options,
+                                    uint64_t init_timeout_ns, struct launcher_place *place)
 {
     if (options->id == NULL && options->store == NULL && options->size != 1) {
         if (options->rank >= 0 || options->size >= 0)
-            return error_set(TUTTI_INVALID_OPTIONS,
-                             "rank or size are given, but neither an id nor a store to meet through");
+            return error_set(
+                TUTTI_INVALID_OPTIONS,
+                "rank or size are given, but neither an id nor a store to meet through");
         return launcher_detect(place);
     }
-    if (options->size < 1 || options->size > PLAN_RANKS_MAX || options->rank < 0 || options->rank >= options->size)
-        return error_set(TUTTI_INVALID_RANK, "rank %d of %d: 0 <= rank < size <= %d is needed", options->rank,
-                         options->size, PLAN_RANKS_MAX);
-    *place = (struct launcher_place){.launcher = "options", .rank = options->rank, .size = options->size};
+    if (options->size < 1 || options->size > PLAN_RANKS_MAX || options->rank < 0 ||
+        options->rank >= options->size)
+        return error_set(TUTTI_INVALID_RANK, "rank %d of %d: 0 <= rank < size <= %d is needed",
+                         options->rank, options->size, PLAN_RANKS_MAX);
+    *place =
+        (struct launcher_place){.launcher = "options", .rank = options->rank, .size = options->size};
     if (options->size == 1) return TUTTI_OK;
     struct tutti_id id;
     if (options->id != NULL)
@@ -75,7 +79,8 @@ static enum tutti_status meet(const struct launcher_place *place, uint64_t deadl
                                          .heap_fd = heap_fd(),
                                          .heap_bytes = heap_size(),
                                          .segment_fd = -1};
-    if (place->rank == 0) TRY(local_segment_create(place->size, board_bytes(place->size), &options.segment_fd));
+    if (place->rank == 0)
+        TRY(local_segment_create(place->size, board_bytes(place->size), &options.segment_fd));
     const enum tutti_status status = rendezvous_meet(&options, result);
     if (place->rank != 0) return status;
     if (status == TUTTI_OK)
@@ -86,7 +91,8 @@ static enum tutti_status meet(const struct launcher_place *place, uint64_t deadl
 }
 
 /* Watches the other processes whose pids mean something here. */
-static enum tutti_status watch_processes(struct tutti_comm *comm, const struct rendezvous_result *result)
+static enum tutti_status watch_processes(struct tutti_comm *comm,
+                                         const struct rendezvous_result *result)
 {
     comm->pidfds = calloc((size_t)comm->size, sizeof *comm->pidfds);
     comm->pidfd_ranks = calloc((size_t)comm->size, sizeof *comm->pidfd_ranks);
@@ -123,11 +129,13 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     const uint32_t own = result->members[comm->rank].process;
     enum tutti_status status = TUTTI_OK;
     comm->windows = calloc(result->process_count, sizeof *comm->windows);
-    if (comm->windows == NULL) status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    if (comm->windows == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (uint32_t p = 0; p < result->process_count && status == TUTTI_OK; p++) {
         struct rendezvous_process *process = &result->processes[p];
         if (p == own || process->heap_fd < 0) continue;
-        status = heap_window_acquire(process->key, process->heap_fd, process->heap_bytes, &comm->windows[p]);
+        status = heap_window_acquire(process->key, process->heap_fd, process->heap_bytes,
+                                     &comm->windows[p]);
         process->heap_fd = -1;
     }
     comm->window_count = comm->windows != NULL ? result->process_count : 0;
@@ -136,8 +144,9 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
         peers[r] = (struct local_peer){process == own, comm->windows[process]};
     }
     if (status == TUTTI_OK) {
-        const struct local_options options = {comm->rank,           comm->size, result->segment_fd,
-                                              board_bytes(comm->size), peers,   deadline_ns};
+        const struct local_options options = {
+            comm->rank, comm->size, result->segment_fd, board_bytes(comm->size),
+            peers,      deadline_ns};
         result->segment_fd = -1;
         status = local_open(&options, &comm->transport);
     }
@@ -145,7 +154,8 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     return status;
 }
 
-static enum tutti_status join(struct tutti_comm *comm, const struct launcher_place *place, uint64_t deadline_ns)
+static enum tutti_status join(struct tutti_comm *comm, const struct launcher_place *place,
+                              uint64_t deadline_ns)
 {
     struct rendezvous_result result;
     TRY(meet(place, deadline_ns, &result));
@@ -162,7 +172,8 @@ static enum tutti_status join(struct tutti_comm *comm, const struct launcher_pla
 static enum tutti_status be_alone(struct tutti_comm *comm)
 {
     comm->board = aligned_alloc(64, (board_bytes(1) + 63) / 64 * 64);
-    if (comm->board == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    if (comm->board == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     memset(comm->board, 0, board_bytes(1));
     board_enter(comm->board, 0, getpid());
     return TUTTI_OK;
@@ -193,9 +204,11 @@ static void release(struct tutti_comm *comm)
     heap_release();
 }
 
-enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_options, struct tutti_comm **comm)
+enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_options,
+                                    struct tutti_comm **comm)
 {
-    if (comm == NULL) return error_set(TUTTI_INVALID_COMM, "tutti_comm_create: no place for the communicator");
+    if (comm == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_comm_create: no place for the communicator");
     *comm = NULL;
     struct tutti_comm_options options;
     TRY(options_for_comm(user_options, &options));
@@ -204,7 +217,8 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
     TRY(find_place(&options, options.init_timeout_ns, &place));
 
     struct tutti_comm *created = aligned_alloc(64, (sizeof *created + 63) / 64 * 64);
-    if (created == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    if (created == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     memset(created, 0, sizeof *created);
     enum tutti_status status = heap_acquire();
     if (status != TUTTI_OK) {
@@ -222,14 +236,16 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
     if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
 
     status = rules_parse(options.algorithms, &created->rules);
-    if (status == TUTTI_OK) status = place.size == 1 ? be_alone(created) : join(created, &place, deadline_ns);
+    if (status == TUTTI_OK)
+        status = place.size == 1 ? be_alone(created) : join(created, &place, deadline_ns);
     operation_init(&created->blocking.operation, comm_patience(created));
     if (status != TUTTI_OK) {
         release(created);
         return status;
     }
-    log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size, place.launcher,
-              kernel_level_name(created->level), created->oversubscribed ? ", more ranks than cores" : "");
+    log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size,
+              place.launcher, kernel_level_name(created->level),
+              created->oversubscribed ? ", more ranks than cores" : "");
     *comm = created;
     return TUTTI_OK;
 }
@@ -241,7 +257,8 @@ static void finish_started(struct tutti_comm *comm)
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);
-            for (int slot = 1; slot < TRANSPORT_SLOT_COUNT && request == NULL; slot++) request = comm->running[slot];
+            for (int slot = 1; slot < TRANSPORT_SLOT_COUNT && request == NULL; slot++)
+                request = comm->running[slot];
             comm_unlock(comm);
         }
         if (request != NULL) comm_drive_started(comm, request);
@@ -261,21 +278,30 @@ enum tutti_status tutti_comm_free(struct tutti_comm *comm)
 
 enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
 {
-    if (comm == NULL) return error_set(TUTTI_INVALID_COMM, "tutti_comm_abort: the communicator is NULL");
+    if (comm == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_comm_abort: the communicator is NULL");
     comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d aborted: %s", comm->rank,
               reason != NULL ? reason : "no reason given");
     return TUTTI_OK;
 }
 
-int tutti_comm_rank(const struct tutti_comm *comm) { return comm != NULL ? comm->rank : -1; }
+int tutti_comm_rank(const struct tutti_comm *comm)
+{
+    return comm != NULL ? comm->rank : -1;
+}
 
-int tutti_comm_size(const struct tutti_comm *comm) { return comm != NULL ? comm->size : -1; }
+int tutti_comm_size(const struct tutti_comm *comm)
+{
+    return comm != NULL ? comm->size : -1;
+}
 
 enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure)
 {
-    if (comm == NULL) return error_set(TUTTI_INVALID_COMM, "tutti_comm_failure: the communicator is NULL");
+    if (comm == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_comm_failure: the communicator is NULL");
     if (failure == NULL || failure->size_bytes != sizeof *failure)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_comm_failure: size_bytes of the result is not set");
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_comm_failure: size_bytes of the result is not set");
     board_failure(comm->board, failure);
     return TUTTI_OK;
 }

@@ -12,9 +12,9 @@
 #include "os/clock.h"
 
 enum {
-    SPINS = 1024,            /* pauses of a CPU before it is given away */
-    AWAKE_NS = 200000,       /* yield this long before sleeping: waking an idle core costs a fifth of it */
-    SLEEP_NS = 20000000,     /* then look around */
+    SPINS = 1024,      /* pauses of a CPU before it is given away */
+    AWAKE_NS = 200000, /* yield this long before sleeping: waking an idle core costs a fifth of it */
+    SLEEP_NS = 20000000, /* then look around */
     LOOK_NS = 20000000
 };
 
@@ -24,7 +24,10 @@ bool comm_try_lock(struct tutti_comm *comm)
            atomic_exchange_explicit(&comm->domain, 1, memory_order_acquire) == 0;
 }
 
-void comm_unlock(struct tutti_comm *comm) { atomic_store_explicit(&comm->domain, 0, memory_order_release); }
+void comm_unlock(struct tutti_comm *comm)
+{
+    atomic_store_explicit(&comm->domain, 0, memory_order_release);
+}
 
 enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns)
 {
@@ -32,8 +35,10 @@ enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns)
     for (unsigned looks = 0; !comm_try_lock(comm); looks++) {
         if (board_has_failed(comm->board)) return comm_check(comm);
         if (clock_now_ns() - begin_ns > timeout_ns)
-            return error_set(TUTTI_TIMEOUT, "rank %d: another thread of this process kept the communicator busy "
-                             "until the deadline of %.1f s", comm->rank, (double)timeout_ns * 1e-9);
+            return error_set(TUTTI_TIMEOUT,
+                             "rank %d: another thread of this process kept the communicator busy "
+                             "until the deadline of %.1f s",
+                             comm->rank, (double)timeout_ns * 1e-9);
         if (looks < 100)
             sched_yield();
         else
@@ -67,7 +72,8 @@ static void look_sometimes(struct tutti_comm *comm, struct tutti_request *reques
 {
     if (request->started_ns == 0) {
         request->started_ns = request->looked_ns = now;
-    } else if (now - request->looked_ns >= LOOK_NS || now - request->started_ns >= request->call.timeout_ns) {
+    } else if (now - request->looked_ns >= LOOK_NS ||
+               now - request->started_ns >= request->call.timeout_ns) {
         request->looked_ns = now;
         comm_look(comm, request, now);
     }
@@ -87,13 +93,15 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     for (;;) {
         const enum run_result result = operation_run(operation);
         bool moved = result != RUN_BLOCKED;
-        if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 && comm_progress(comm)) moved = true;
+        if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 && comm_progress(comm))
+            moved = true;
         if (about_to_sleep && (moved || board_has_failed(comm->board))) {
             comm->transport->ops->sleep_cancel(comm->transport);
             about_to_sleep = false;
         }
         if (result == RUN_DONE) return TUTTI_OK;
-        if (result == RUN_FAULT && !board_has_failed(comm->board)) comm_fault(comm, request, operation->fault_peer);
+        if (result == RUN_FAULT && !board_has_failed(comm->board))
+            comm_fault(comm, request, operation->fault_peer);
         if (board_has_failed(comm->board)) {
             const enum tutti_status status = comm_check(comm);
             comm_quiesce(comm, request);
@@ -130,7 +138,8 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
         }
         bool moved = comm_progress(comm);
         bool sleeps = false;
-        if (!moved && !atomic_load_explicit(&request->done, memory_order_acquire)) sleeps = !pause_awake(comm, &patience);
+        if (!moved && !atomic_load_explicit(&request->done, memory_order_acquire))
+            sleeps = !pause_awake(comm, &patience);
         if (sleeps) {
             comm->transport->ops->sleep_begin(comm->transport);
             if (comm_progress(comm) || board_has_failed(comm->board))
@@ -147,8 +156,10 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 
 enum progress_result comm_client_progress(struct progress_client *client)
 {
-    struct tutti_comm *comm = (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
-    if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) == 0) return PROGRESS_NOTHING_TO_DO;
+    struct tutti_comm *comm =
+        (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
+    if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) == 0)
+        return PROGRESS_NOTHING_TO_DO;
     if (atomic_load_explicit(&comm->waiting, memory_order_relaxed) > 0 || !comm_try_lock(comm))
         return PROGRESS_BLOCKED; /* somebody else moves it */
     const bool moved = comm_progress(comm);

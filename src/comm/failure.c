@@ -18,11 +18,12 @@ enum {
 
 static void name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, comm->host, board_pid(comm->board, rank));
+    snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, comm->host,
+             board_pid(comm->board, rank));
 }
 
-void comm_fail(struct tutti_comm *comm, const struct tutti_request *request, enum tutti_status status, int culprit,
-               const char *format, ...)
+void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
+               enum tutti_status status, int culprit, const char *format, ...)
 {
     char text[256], message[256];
     va_list arguments;
@@ -34,7 +35,8 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request, enu
         char what[96];
         board_describe(&request->call.what, what, sizeof what);
         sequence = request->sequence;
-        snprintf(message, sizeof message, "%.80s #%llu: %.160s", what, (unsigned long long)sequence, text);
+        snprintf(message, sizeof message, "%.80s #%llu: %.160s", what, (unsigned long long)sequence,
+                 text);
     } else {
         snprintf(message, sizeof message, "%.250s", text);
     }
@@ -48,8 +50,8 @@ enum tutti_status comm_check(struct tutti_comm *comm)
     struct tutti_failure failure;
     const enum tutti_status status = board_failure(comm->board, &failure);
     if (status == TUTTI_OK) return TUTTI_OK;
-    return error_set(status, "%s (rank %d of %d; found by rank %d)", failure.message, comm->rank, comm->size,
-                     failure.reporter);
+    return error_set(status, "%s (rank %d of %d; found by rank %d)", failure.message, comm->rank,
+                     comm->size, failure.reporter);
 }
 
 /* ------------------------------------------------------------------------------------------ deaths */
@@ -99,7 +101,8 @@ static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *requ
     if (leaver_waited_for(comm, request) != peer) return false;
     char who[128];
     name_rank(comm, peer, who, sizeof who);
-    comm_fail(comm, request, TUTTI_PROC_FAILED, peer, "%s left the communicator without this operation", who);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, peer,
+              "%s left the communicator without this operation", who);
     return true;
 }
 
@@ -110,18 +113,21 @@ static bool compare_with(struct tutti_comm *comm, const struct tutti_request *re
     struct call_description theirs;
     const struct call_description *mine = &request->call.what;
     if (peer == comm->rank ||
-        !board_read_call(board_calls(comm->board, comm->size, peer, request->slot), request->begun, &theirs) ||
+        !board_read_call(board_calls(comm->board, comm->size, peer, request->slot), request->begun,
+                         &theirs) ||
         theirs.signature == mine->signature)
         return false;
     char who[128], what[96];
     name_rank(comm, peer, who, sizeof who);
     board_describe(&theirs, what, sizeof what);
     if (theirs.collective != mine->collective)
-        comm_fail(comm, request, TUTTI_DESYNC, peer, "called by rank %d while %s called %s", comm->rank, who, what);
+        comm_fail(comm, request, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
+                  comm->rank, who, what);
     else
-        comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d while %s called %s%s", comm->rank, who, what,
-                  theirs.count == mine->count && theirs.dtype == mine->dtype && theirs.op == mine->op &&
-                          theirs.root == mine->root
+        comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d while %s called %s%s",
+                  comm->rank, who, what,
+                  theirs.count == mine->count && theirs.dtype == mine->dtype &&
+                          theirs.op == mine->op && theirs.root == mine->root
                       ? " with another algorithm"
                       : "");
     return true;
@@ -132,7 +138,8 @@ void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer
     if (compare_with(comm, request, peer)) return;
     char who[128];
     name_rank(comm, peer, who, sizeof who);
-    comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d does not fit to what %s sent", comm->rank, who);
+    comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d does not fit to what %s sent",
+              comm->rank, who);
 }
 
 static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
@@ -140,9 +147,11 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
     const double seconds = (double)request->call.timeout_ns * 1e-9;
     char who[128];
     for (int r = 0; r < comm->size; r++) {
-        if (board_begun(board_calls(comm->board, comm->size, r, request->slot)) >= request->begun) continue;
+        if (board_begun(board_calls(comm->board, comm->size, r, request->slot)) >= request->begun)
+            continue;
         name_rank(comm, r, who, sizeof who);
-        comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s", who, seconds);
+        comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s", who,
+                  seconds);
         return;
     }
     const int peer = operation_waits_for(&request->operation);
@@ -150,8 +159,8 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
         name_rank(comm, peer, who, sizeof who);
     else
         snprintf(who, sizeof who, "its peers");
-    comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s", comm->rank, who,
-              seconds);
+    comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s",
+              comm->rank, who, seconds);
 }
 
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
@@ -179,8 +188,8 @@ void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
     if (!request->operation.any_referenced) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;
-    const bool died = board_failure(comm->board, &failure) == TUTTI_PROC_FAILED && failure.culprit >= 0 &&
-                      board_state(comm->board, failure.culprit) != RANK_LEFT;
+    const bool died = board_failure(comm->board, &failure) == TUTTI_PROC_FAILED &&
+                      failure.culprit >= 0 && board_state(comm->board, failure.culprit) != RANK_LEFT;
     const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns = comm->has_threads ? QUIESCE_THREADS_NS : QUIESCE_NS;
     for (int r = 0; r < comm->size; r++)

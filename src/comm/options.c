@@ -19,32 +19,35 @@ static enum tutti_status read_duration(const char *variable, uint64_t *duration_
     char *end;
     const double value = strtod(text, &end);
     for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++) {
-        if (strcmp(end, units[i].name) != 0 || !(value > 0) || !(value * units[i].ns < 1e18)) continue;
+        if (strcmp(end, units[i].name) != 0 || !(value > 0) || !(value * units[i].ns < 1e18))
+            continue;
         *duration_ns = (uint64_t)(value * units[i].ns);
         if (*duration_ns == 0) *duration_ns = 1;
         return TUTTI_OK;
     }
-    return error_set(TUTTI_INVALID_OPTIONS, "%s=%.40s: a duration such as 30s, 500ms or 10m is needed", variable, text);
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "%s=%.40s: a duration such as 30s, 500ms or 10m is needed", variable, text);
 }
 
 static enum tutti_status check_store(const struct tutti_store *store)
 {
     if (store == NULL) return TUTTI_OK;
     if (store->size_bytes != sizeof *store)
-        return error_set(TUTTI_INVALID_OPTIONS, "store.size_bytes is %zu, %zu is needed", store->size_bytes,
-                         sizeof *store);
+        return error_set(TUTTI_INVALID_OPTIONS, "store.size_bytes is %zu, %zu is needed",
+                         store->size_bytes, sizeof *store);
     if (store->set == NULL || store->get == NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "store.set or store.get is NULL");
     return TUTTI_OK;
 }
 
-enum tutti_status options_for_comm(const struct tutti_comm_options *user, struct tutti_comm_options *options)
+enum tutti_status options_for_comm(const struct tutti_comm_options *user,
+                                   struct tutti_comm_options *options)
 {
     *options = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
     if (user != NULL) {
         if (user->size_bytes != sizeof *user)
-            return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed", user->size_bytes,
-                             sizeof *user);
+            return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
+                             user->size_bytes, sizeof *user);
         *options = *user;
     }
     TRY(check_store(options->store));
@@ -59,14 +62,15 @@ enum tutti_status options_for_comm(const struct tutti_comm_options *user, struct
     if (deterministic != NULL && strcmp(deterministic, "1") == 0)
         options->deterministic = 1;
     else if (deterministic != NULL && strcmp(deterministic, "0") != 0 && *deterministic != '\0')
-        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_DETERMINISTIC=%.40s: 0 or 1 is needed", deterministic);
+        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_DETERMINISTIC=%.40s: 0 or 1 is needed",
+                         deterministic);
     return TUTTI_OK;
 }
 
 enum tutti_status options_check_call(const struct tutti_call_options *user)
 {
     if (user != NULL && user->size_bytes != sizeof *user)
-        return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed", user->size_bytes,
-                         sizeof *user);
+        return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
+                         user->size_bytes, sizeof *user);
     return TUTTI_OK;
 }

@@ -15,7 +15,8 @@
 #include "tutti/tutti.h"
 
 /* Checks the caller's options (NULL: none) and fills in what is left open. */
-enum tutti_status options_for_comm(const struct tutti_comm_options *user, struct tutti_comm_options *options);
+enum tutti_status options_for_comm(const struct tutti_comm_options *user,
+                                   struct tutti_comm_options *options);
 /* The same for a call. */
 enum tutti_status options_check_call(const struct tutti_call_options *user);
 

@@ -43,8 +43,9 @@ static void durations_have_units(void **state)
     static const struct {
         const char *text;
         uint64_t ns;
-    } cases[] = {{"90", 90000000000u},  {"90s", 90000000000u},  {"500ms", 500000000}, {"7us", 7000},
-                 {"2m", 120000000000u}, {"1h", 3600000000000u}, {"0.5s", 500000000},  {"1e-12s", 1}};
+    } cases[] = {{"90", 90000000000u}, {"90s", 90000000000u}, {"500ms", 500000000},
+                 {"7us", 7000},        {"2m", 120000000000u}, {"1h", 3600000000000u},
+                 {"0.5s", 500000000},  {"1e-12s", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tutti_comm_options options;
         setenv("TUTTI_TIMEOUT", cases[i].text, 1);
@@ -58,8 +59,8 @@ static void durations_have_units(void **state)
 static void nonsense_is_refused_by_name(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"soon", "-1s", "0",   "1x",   "1ss", "nan",
-                                        "inf",  "s",   " ",   "1 s",  "1e30h", "5sms"};
+    static const char *const texts[] = {"soon", "-1s", "0", "1x",  "1ss",   "nan",
+                                        "inf",  "s",   " ", "1 s", "1e30h", "5sms"};
     for (size_t v = 0; v < 2; v++) {
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
             struct tutti_comm_options options;
@@ -130,7 +131,8 @@ static int store_nothing(void *context, const char *key, const void *value, size
     return 0;
 }
 
-static int find_nothing(void *context, const char *key, void *value, size_t value_bytes, uint64_t timeout_ns)
+static int find_nothing(void *context, const char *key, void *value, size_t value_bytes,
+                        uint64_t timeout_ns)
 {
     (void)context, (void)key, (void)value, (void)value_bytes, (void)timeout_ns;
     return 1;

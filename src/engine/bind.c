@@ -9,7 +9,7 @@
 enum {
     PIECE_BYTES_MIN = 16 << 10,
     PIECE_BYTES_MAX = 64 << 10, /* a piece and its slots stay in the second-level cache */
-    STREAM_BYTES_MIN = 1 << 20 /* from here on a result does not stay in the cache anyway */
+    STREAM_BYTES_MIN = 1 << 20  /* from here on a result does not stay in the cache anyway */
 };
 
 struct binder {
@@ -22,16 +22,19 @@ struct binder {
 
 static size_t place_offset(const struct binder *binder, enum plan_buffer buffer, uint32_t first)
 {
-    return buffer == PLAN_SCRATCH ? binder->scratch_offsets[first] : layout_chunk_offset(&binder->layout, first);
+    return buffer == PLAN_SCRATCH ? binder->scratch_offsets[first]
+                                  : layout_chunk_offset(&binder->layout, first);
 }
 
 /* Bytes of the step's range: all its places have the same classes, so any one tells; a step between links
  * alone takes the size from its destination or, without one, needs none and is told by the message. */
-static size_t range_bytes(const struct binder *binder, enum plan_buffer buffer, uint32_t first, uint32_t count)
+static size_t range_bytes(const struct binder *binder, enum plan_buffer buffer, uint32_t first,
+                          uint32_t count)
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < count; i++)
-        bytes += layout_class_bytes(&binder->layout, plan_place_class(binder->plan, buffer, first + i));
+        bytes +=
+            layout_class_bytes(&binder->layout, plan_place_class(binder->plan, buffer, first + i));
     return bytes;
 }
 
@@ -46,7 +49,8 @@ static bool step_bytes(const struct binder *binder, const struct plan_step *step
         return true;
     }
     if (!step->has_destination) return false;
-    *bytes = range_bytes(binder, step->destination.buffer, step->destination.first, step->chunk_count);
+    *bytes =
+        range_bytes(binder, step->destination.buffer, step->destination.first, step->chunk_count);
     return true;
 }
 
@@ -56,7 +60,9 @@ static bool step_bytes(const struct binder *binder, const struct plan_step *step
 static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_count)
 {
     const struct rank_plan *plan = binder->plan;
-    if (group == PLAN_NO_GROUP || plan->groups[group].member_count != (uint32_t)plan->shape.rank_count) return false;
+    if (group == PLAN_NO_GROUP ||
+        plan->groups[group].member_count != (uint32_t)plan->shape.rank_count)
+        return false;
     const struct layout *layout = &binder->layout;
     const size_t part_bytes_max = (layout->count / layout->parts + 1) * layout->element_bytes + 128;
     size_t piece = binder->options->piece_bytes_max;
@@ -64,7 +70,8 @@ static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_c
     return chunk_count * part_bytes_max <= binder->options->piece_count_max * piece;
 }
 
-static int find_link(struct program_link *links, uint32_t *count, int peer, int channel, bool from_all, size_t bytes)
+static int find_link(struct program_link *links, uint32_t *count, int peer, int channel,
+                     bool from_all, size_t bytes)
 {
     uint32_t i = 0;
     while (i < *count &&
@@ -75,21 +82,24 @@ static int find_link(struct program_link *links, uint32_t *count, int peer, int 
     return (int)i;
 }
 
-static void bind_targets(struct binder *binder, const struct plan_step *step, struct program_step *bound)
+static void bind_targets(struct binder *binder, const struct plan_step *step,
+                         struct program_step *bound)
 {
     const struct rank_plan *plan = binder->plan;
     struct program *program = binder->program;
     bound->first_tx = program->step_tx_count;
     if (goes_to_all(binder, step->target_group, step->chunk_count)) {
-        program->step_tx[program->step_tx_count++] = find_link(
-            program->tx_links, &program->tx_count, TRANSPORT_ALL, step->target_channel, false, bound->bytes);
+        program->step_tx[program->step_tx_count++] =
+            find_link(program->tx_links, &program->tx_count, TRANSPORT_ALL, step->target_channel,
+                      false, bound->bytes);
     } else if (step->target_group != PLAN_NO_GROUP) {
         const struct plan_group *group = &plan->groups[step->target_group];
         for (uint32_t i = 0; i < group->member_count; i++) {
             const int peer = plan->members[group->first_member + i];
             if (peer != plan->rank)
-                program->step_tx[program->step_tx_count++] = find_link(
-                    program->tx_links, &program->tx_count, peer, step->target_channel, false, bound->bytes);
+                program->step_tx[program->step_tx_count++] =
+                    find_link(program->tx_links, &program->tx_count, peer, step->target_channel,
+                              false, bound->bytes);
         }
     }
     for (uint32_t i = 0; i < step->target_count; i++)
@@ -99,7 +109,8 @@ static void bind_targets(struct binder *binder, const struct plan_step *step, st
     bound->tx_count = program->step_tx_count - bound->first_tx;
 }
 
-static void bind_sources(struct binder *binder, const struct plan_step *step, struct program_step *bound)
+static void bind_sources(struct binder *binder, const struct plan_step *step,
+                         struct program_step *bound)
 {
     struct program *program = binder->program;
     bound->first_source = program->source_count;
@@ -108,23 +119,29 @@ static void bind_sources(struct binder *binder, const struct plan_step *step, st
         const struct plan_source *source = &binder->plan->sources[step->first_source + i];
         struct program_source *to = &program->sources[program->source_count++];
         if (source->is_link)
-            *to = (struct program_source){.rx = find_link(program->rx_links, &program->rx_count, source->peer,
-                                                          source->channel, goes_to_all(binder, source->group, step->chunk_count),
-                                                          bound->bytes)};
+            *to = (struct program_source){
+                .rx =
+                    find_link(program->rx_links, &program->rx_count, source->peer, source->channel,
+                              goes_to_all(binder, source->group, step->chunk_count), bound->bytes)};
         else
             *to = (struct program_source){
                 PROGRAM_NONE, source->place.buffer,
-                step->chunk_count == 0 ? 0 : place_offset(binder, source->place.buffer, source->place.first)};
+                step->chunk_count == 0
+                    ? 0
+                    : place_offset(binder, source->place.buffer, source->place.first)};
     }
-    if (program->source_count_max < step->source_count) program->source_count_max = step->source_count;
+    if (program->source_count_max < step->source_count)
+        program->source_count_max = step->source_count;
 }
 
-static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step, struct program_step *bound)
+static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step,
+                                   struct program_step *bound)
 {
     const struct bind_options *options = binder->options;
     struct program *program = binder->program;
     if (!step_bytes(binder, step, &bound->bytes))
-        return error_set(TUTTI_UNSUPPORTED, "the plan has a step between links alone without a destination");
+        return error_set(TUTTI_UNSUPPORTED,
+                         "the plan has a step between links alone without a destination");
     bind_sources(binder, step, bound);
     bind_targets(binder, step, bound);
     bound->first_after = program->after_count;
@@ -135,17 +152,20 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     if (step->has_destination) {
         bound->destination_buffer = (int)step->destination.buffer;
         if (step->chunk_count > 0)
-            bound->destination_offset = place_offset(binder, step->destination.buffer, step->destination.first);
+            bound->destination_offset =
+                place_offset(binder, step->destination.buffer, step->destination.first);
     }
     const bool from_memory = program->sources[bound->first_source].rx == PROGRAM_NONE;
-    bound->send_only = bound->source_count == 1 && from_memory && !step->has_destination && !step->final;
+    bound->send_only =
+        bound->source_count == 1 && from_memory && !step->has_destination && !step->final;
     if (!step->has_destination && !bound->send_only) {
         bound->spills = true;
         bound->destination_buffer = PLAN_SCRATCH;
         bound->destination_offset = program->scratch_bytes;
         program->scratch_bytes += (bound->bytes + 63) / 64 * 64;
     }
-    bound->divisor = step->final && options->op == TUTTI_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
+    bound->divisor =
+        step->final && options->op == TUTTI_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
     bound->streams = bound->destination_buffer == PLAN_OUTPUT &&
                      options->count * program->element_bytes >= STREAM_BYTES_MIN;
     return TUTTI_OK;
@@ -165,8 +185,8 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
     program->step_tx = calloc(tx_places + 1, sizeof *program->step_tx);
     program->tx_links = calloc(tx_places + 1, sizeof *program->tx_links);
     program->rx_links = calloc(plan->source_count + 1, sizeof *program->rx_links);
-    return program->steps && program->lanes && program->sources && program->afters && program->step_tx &&
-           program->tx_links && program->rx_links;
+    return program->steps && program->lanes && program->sources && program->afters &&
+           program->step_tx && program->tx_links && program->rx_links;
 }
 
 static size_t choose_piece(const struct program *program, size_t piece_bytes_max)
@@ -189,15 +209,16 @@ static enum tutti_status bind_all(struct binder *binder)
             binder->scratch_offsets[i] + layout_class_bytes(&binder->layout, plan->scratch_like[i]);
     program->scratch_bytes = (binder->scratch_offsets[plan->scratch_count] + 63) / 64 * 64;
     for (uint32_t l = 0; l < plan->lane_count; l++)
-        program->lanes[l] = (struct program_lane){plan->lanes[l].first_step,
-                                                  plan->lanes[l].first_step + plan->lanes[l].step_count};
+        program->lanes[l] = (struct program_lane){
+            plan->lanes[l].first_step, plan->lanes[l].first_step + plan->lanes[l].step_count};
     for (uint32_t i = 0; i < plan->step_count; i++)
         TRY(bind_step(binder, &plan->steps[i], &program->steps[i]));
     program->piece_bytes = choose_piece(program, binder->options->piece_bytes_max);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];
         /* Room for this message beside an earlier one that nobody has read yet. */
-        if (step->spills && step->bytes <= binder->options->piece_count_max / 2 * program->piece_bytes) {
+        if (step->spills &&
+            step->bytes <= binder->options->piece_count_max / 2 * program->piece_bytes) {
             step->spills = false;
             step->destination_buffer = PROGRAM_NONE;
         }
@@ -217,7 +238,8 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
         status = error_set(TUTTI_NO_MEMORY, "binding a plan: out of memory");
     if (status == TUTTI_OK) {
         binder.program->element_bytes = tutti_dtype_size(options->dtype);
-        binder.layout = (struct layout){options->count, binder.program->element_bytes, plan->shape.parts};
+        binder.layout =
+            (struct layout){options->count, binder.program->element_bytes, plan->shape.parts};
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
         binder.program->kernels = kernel_get(options->level, options->dtype, options->op);
@@ -254,14 +276,17 @@ enum tutti_status program_open_links(struct program *program, struct transport *
     struct link_tx **tx = calloc(program->tx_count + 1, sizeof(struct link_tx *));
     struct link_rx **rx = calloc(program->rx_count + 1, sizeof(struct link_rx *));
     enum tutti_status status = TUTTI_OK;
-    if (tx == NULL || rx == NULL) status = error_set(TUTTI_NO_MEMORY, "opening links: out of memory");
+    if (tx == NULL || rx == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "opening links: out of memory");
     for (uint32_t i = 0; i < program->tx_count && status == TUTTI_OK; i++) {
         const struct program_link *link = &program->tx_links[i];
-        status = transport->ops->open_tx(transport, slot, link->channel, link->peer, link->bytes_max, &tx[i]);
+        status = transport->ops->open_tx(transport, slot, link->channel, link->peer,
+                                         link->bytes_max, &tx[i]);
     }
     for (uint32_t i = 0; i < program->rx_count && status == TUTTI_OK; i++) {
         const struct program_link *link = &program->rx_links[i];
-        status = transport->ops->open_rx(transport, slot, link->channel, link->peer, link->from_all, &rx[i]);
+        status = transport->ops->open_rx(transport, slot, link->channel, link->peer, link->from_all,
+                                         &rx[i]);
     }
     if (status != TUTTI_OK) {
         free(tx);

@@ -30,8 +30,8 @@ struct program_step {
     int destination_buffer; /* or PROGRAM_NONE */
     size_t destination_offset;
     bool send_only; /* one source in memory, nothing but sending */
-    bool spills;    /* destination is scratch of the binder's, used only when the next rank does not keep up */
-    bool streams;   /* store past the caches */
+    bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
+    bool streams; /* store past the caches */
     unsigned divisor;
 };
 

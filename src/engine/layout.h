@@ -28,14 +28,16 @@ static inline size_t layout_part_begin(const struct layout *layout, uint32_t par
 static inline size_t layout_chunk_offset(const struct layout *layout, uint32_t chunk)
 {
     const size_t block = chunk / layout->parts;
-    return (block * layout->count + layout_part_begin(layout, chunk % layout->parts)) * layout->element_bytes;
+    return (block * layout->count + layout_part_begin(layout, chunk % layout->parts)) *
+           layout->element_bytes;
 }
 
 /* Bytes of a chunk of that class: classes of one part have one size. */
 static inline size_t layout_class_bytes(const struct layout *layout, uint32_t class)
 {
     const uint32_t part = class % layout->parts;
-    return (layout_part_begin(layout, part + 1) - layout_part_begin(layout, part)) * layout->element_bytes;
+    return (layout_part_begin(layout, part + 1) - layout_part_begin(layout, part)) *
+           layout->element_bytes;
 }
 
 #endif

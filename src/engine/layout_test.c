@@ -6,7 +6,8 @@
 
 #include "engine/layout.h"
 
-static const size_t counts[] = {0, 1, 2, 3, 15, 16, 17, 63, 64, 65, 1000, 4099, 65541, (size_t)1 << 40};
+static const size_t counts[] = {0,  1,  2,  3,    15,   16,    17,
+                                63, 64, 65, 1000, 4099, 65541, (size_t)1 << 40};
 static const uint32_t part_counts[] = {1, 2, 3, 5, 7, 16, 33, 1000};
 static const size_t element_sizes[] = {2, 4, 8};
 

@@ -7,9 +7,10 @@
 #include "kernel/kernel.h"
 
 enum {
-    REFERENCE_BYTES_MIN = 8 << 10, /* below, a copy through a slot costs less than waiting to be read */
-    REFERENCE_COUNT_MAX = 8,       /* messages by reference that one chunk is cut into at most */
-    PATIENCE = 128                 /* looks at full links before a step's result takes the way through memory */
+    REFERENCE_BYTES_MIN =
+        8 << 10,             /* below, a copy through a slot costs less than waiting to be read */
+    REFERENCE_COUNT_MAX = 8, /* messages by reference that one chunk is cut into at most */
+    PATIENCE = 128 /* looks at full links before a step's result takes the way through memory */
 };
 
 void operation_init(struct operation *operation, uint32_t patience)
@@ -41,11 +42,15 @@ static bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t elem
 static bool make_room(struct operation *operation, const struct program *program)
 {
     uint32_t place_capacity = operation->send_capacity;
-    if (!grow((void **)&operation->lanes, &operation->lane_capacity, program->lane_count, sizeof(struct run_lane)) ||
+    if (!grow((void **)&operation->lanes, &operation->lane_capacity, program->lane_count,
+              sizeof(struct run_lane)) ||
         !grow((void **)&operation->places, &place_capacity, program->tx_count, sizeof(void *)) ||
-        !grow((void **)&operation->sends, &operation->send_capacity, program->tx_count, sizeof(struct run_send)) ||
-        !grow((void **)&operation->completed, &operation->step_capacity, program->step_count, sizeof(bool)) ||
-        !grow((void **)&operation->sources, &operation->source_capacity, program->source_count_max, sizeof(void *)))
+        !grow((void **)&operation->sends, &operation->send_capacity, program->tx_count,
+              sizeof(struct run_send)) ||
+        !grow((void **)&operation->completed, &operation->step_capacity, program->step_count,
+              sizeof(bool)) ||
+        !grow((void **)&operation->sources, &operation->source_capacity, program->source_count_max,
+              sizeof(void *)))
         return false;
     if (program->scratch_bytes > operation->scratch_capacity) {
         free(operation->scratch);
@@ -58,9 +63,11 @@ static bool make_room(struct operation *operation, const struct program *program
 }
 
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
-                                    struct transport *transport, int slot, const void *input, void *output)
+                                    struct transport *transport, int slot, const void *input,
+                                    void *output)
 {
-    if (!make_room(operation, program)) return error_set(TUTTI_NO_MEMORY, "an operation: out of memory");
+    if (!make_room(operation, program))
+        return error_set(TUTTI_NO_MEMORY, "an operation: out of memory");
     operation->program = program;
     operation->tx = program->tx[slot];
     operation->rx = program->rx[slot];
@@ -77,8 +84,10 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
         operation->lanes_left += program->lanes[l].first_step < program->lanes[l].end_step;
     }
-    for (uint32_t t = 0; t < program->tx_count; t++) operation->sends[t].active = operation->sends[t].referenced = false;
-    if (program->after_count > 0) memset(operation->completed, 0, program->step_count * sizeof(bool));
+    for (uint32_t t = 0; t < program->tx_count; t++)
+        operation->sends[t].active = operation->sends[t].referenced = false;
+    if (program->after_count > 0)
+        memset(operation->completed, 0, program->step_count * sizeof(bool));
     transport->signatures[slot] = program->signature;
     return TUTTI_OK;
 }
@@ -112,8 +121,8 @@ static bool send_push(struct operation *operation, uint32_t t)
 }
 
 /* Announces a message of `total` bytes at source, of which `done` have been handed over and `ready` are there. */
-static void send_open(struct operation *operation, uint32_t t, const char *source, size_t done, size_t ready,
-                      size_t total)
+static void send_open(struct operation *operation, uint32_t t, const char *source, size_t done,
+                      size_t ready, size_t total)
 {
     struct run_send *send = &operation->sends[t];
     struct link_tx *link = operation->tx[t];
@@ -122,7 +131,8 @@ static void send_open(struct operation *operation, uint32_t t, const char *sourc
     send->ready = ready;
     send->total = total;
     send->active = true;
-    send->by_reference = total - done >= REFERENCE_BYTES_MIN && link->ops->reaches(link, source, total);
+    send->by_reference =
+        total - done >= REFERENCE_BYTES_MIN && link->ops->reaches(link, source, total);
     send->referenced |= send->by_reference;
     operation->any_referenced |= send->by_reference;
     operation->sends_active++;
@@ -190,7 +200,8 @@ static enum run_result look_at_sources(struct operation *operation, const struct
 }
 
 /* Places in the slots of all links of the step; false when one has no room. */
-static bool reserve_places(struct operation *operation, const struct program_step *step, size_t bytes)
+static bool reserve_places(struct operation *operation, const struct program_step *step,
+                           size_t bytes)
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
@@ -209,19 +220,20 @@ static bool links_are_busy(const struct operation *operation, const struct progr
 }
 
 /* A lagging step's messages: announced as soon as the earlier ones are out of the way. */
-static bool open_lagging(struct operation *operation, struct run_lane *lane, const struct program_step *step,
-                         char *destination)
+static bool open_lagging(struct operation *operation, struct run_lane *lane,
+                         const struct program_step *step, char *destination)
 {
     if (lane->opened) return true;
     if (links_are_busy(operation, step)) return false;
     for (uint32_t i = 0; i < step->tx_count; i++)
-        send_open(operation, (uint32_t)operation->program->step_tx[step->first_tx + i], destination, lane->passed,
-                  lane->done, step->bytes);
+        send_open(operation, (uint32_t)operation->program->step_tx[step->first_tx + i], destination,
+                  lane->passed, lane->done, step->bytes);
     lane->opened = true;
     return true;
 }
 
-static bool links_reach(struct operation *operation, const struct program_step *step, const char *destination)
+static bool links_reach(struct operation *operation, const struct program_step *step,
+                        const char *destination)
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
@@ -231,10 +243,12 @@ static bool links_reach(struct operation *operation, const struct program_step *
 }
 
 /* Whether a lagging step's links have all that was stored so far: then they can be fed directly again. */
-static bool catch_up(struct operation *operation, struct run_lane *lane, const struct program_step *step)
+static bool catch_up(struct operation *operation, struct run_lane *lane,
+                     const struct program_step *step)
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
-        const struct run_send *send = &operation->sends[operation->program->step_tx[step->first_tx + i]];
+        const struct run_send *send =
+            &operation->sends[operation->program->step_tx[step->first_tx + i]];
         if (!lane->opened || send->by_reference || send->done < send->ready) return false;
     }
     for (uint32_t i = 0; i < step->tx_count; i++)
@@ -248,18 +262,20 @@ static bool catch_up(struct operation *operation, struct run_lane *lane, const s
 /* Room for a piece in the step's links, or a way around them; false when there is neither. A step that can store
  * its result does not wait for its links for long: they follow from memory ("lagging"), or else ranks in a
  * ring, each with a full link before it and one behind it, would wait for each other. */
-static bool find_places(struct operation *operation, struct run_lane *lane, const struct program_step *step,
-                        char *destination, size_t bytes)
+static bool find_places(struct operation *operation, struct run_lane *lane,
+                        const struct program_step *step, char *destination, size_t bytes)
 {
     if (!lane->lagging || catch_up(operation, lane, step)) {
         const bool busy = lane->done == 0 && links_are_busy(operation, step);
         const bool follows = lane->done == 0 && destination != NULL && !step->spills &&
-                             step->bytes >= REFERENCE_BYTES_MIN && links_reach(operation, step, destination);
+                             step->bytes >= REFERENCE_BYTES_MIN &&
+                             links_reach(operation, step, destination);
         if (!busy && !follows && reserve_places(operation, step, bytes)) {
             lane->stalled = 0;
             return true;
         }
-        if (!follows && (destination == NULL || ++lane->stalled < operation->patience)) return false;
+        if (!follows && (destination == NULL || ++lane->stalled < operation->patience))
+            return false;
         lane->lagging = true;
         lane->passed = lane->done;
     }
@@ -268,8 +284,8 @@ static bool find_places(struct operation *operation, struct run_lane *lane, cons
 }
 
 /* Past the caches only what nobody here or at the other end of a link reads soon. */
-static void compute(struct operation *operation, const struct run_lane *lane, const struct program_step *step,
-                    char *destination, void *place, size_t bytes)
+static void compute(struct operation *operation, const struct run_lane *lane,
+                    const struct program_step *step, char *destination, void *place, size_t bytes)
 {
     const struct program *program = operation->program;
     const bool streams = step->streams && !lane->lagging;
@@ -299,8 +315,8 @@ static void compute(struct operation *operation, const struct run_lane *lane, co
 }
 
 /* What is done with a piece after it was computed: sent on, and given back to those it came from. */
-static void pass_on(struct operation *operation, const struct run_lane *lane, const struct program_step *step,
-                    size_t bytes)
+static void pass_on(struct operation *operation, const struct run_lane *lane,
+                    const struct program_step *step, size_t bytes)
 {
     const struct program *program = operation->program;
     for (uint32_t i = 0; i < step->tx_count; i++) {
@@ -321,10 +337,12 @@ static void pass_on(struct operation *operation, const struct run_lane *lane, co
 }
 
 /* One piece of a step. */
-static enum run_result run_step(struct operation *operation, struct run_lane *lane, const struct program_step *step)
+static enum run_result run_step(struct operation *operation, struct run_lane *lane,
+                                const struct program_step *step)
 {
     const struct program *program = operation->program;
-    if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step)) return RUN_BLOCKED;
+    if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))
+        return RUN_BLOCKED;
     if (step->send_only) return run_send_only(operation, lane, step);
 
     char *const destination =
@@ -337,7 +355,8 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     if (bytes > program->piece_bytes) bytes = program->piece_bytes;
     const enum run_result look = look_at_sources(operation, lane, step, &bytes);
     if (look != RUN_MOVED) return look;
-    if (step->tx_count > 0 && !find_places(operation, lane, step, destination, bytes)) return RUN_BLOCKED;
+    if (step->tx_count > 0 && !find_places(operation, lane, step, destination, bytes))
+        return RUN_BLOCKED;
 
     void *const place = step->tx_count > 0 && !lane->lagging ? operation->places[0] : NULL;
     const bool store = destination != NULL && (!step->spills || lane->lagging);
@@ -347,7 +366,8 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     return lane->done == step->bytes && (!lane->lagging || lane->opened) ? RUN_DONE : RUN_MOVED;
 }
 
-static enum run_result run_lane(struct operation *operation, struct run_lane *lane, uint32_t end_step)
+static enum run_result run_lane(struct operation *operation, struct run_lane *lane,
+                                uint32_t end_step)
 {
     const struct program *program = operation->program;
     enum run_result result = RUN_BLOCKED;
@@ -366,7 +386,8 @@ static enum run_result run_lane(struct operation *operation, struct run_lane *la
 static bool references_consumed(struct operation *operation)
 {
     for (uint32_t t = 0; t < operation->program->tx_count; t++)
-        if (operation->sends[t].referenced && !operation->tx[t]->ops->consumed(operation->tx[t])) return false;
+        if (operation->sends[t].referenced && !operation->tx[t]->ops->consumed(operation->tx[t]))
+            return false;
     return true;
 }
 
@@ -399,7 +420,8 @@ int operation_waits_for(const struct operation *operation)
         for (uint32_t i = 0; i < step->source_count; i++) {
             const int rx = program->sources[step->first_source + i].rx;
             struct link_view view;
-            if (rx != PROGRAM_NONE && operation->rx[rx]->ops->peek(operation->rx[rx], &view) != LINK_READY)
+            if (rx != PROGRAM_NONE &&
+                operation->rx[rx]->ops->peek(operation->rx[rx], &view) != LINK_READY)
                 return operation->rx[rx]->peer;
         }
     }

@@ -63,7 +63,8 @@ void operation_init(struct operation *operation, uint32_t patience);
 void operation_release(struct operation *operation);
 /* Makes it ready to run that program on those buffers; the program's links in that slot must be open. */
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
-                                    struct transport *transport, int slot, const void *input, void *output);
+                                    struct transport *transport, int slot, const void *input,
+                                    void *output);
 
 enum run_result { RUN_BLOCKED, RUN_MOVED, RUN_DONE, RUN_FAULT };
 /* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays so. */

@@ -86,11 +86,20 @@ void heap_release(void)
     pthread_mutex_unlock(&lock);
 }
 
-int heap_fd(void) { return heap.fd; }
+int heap_fd(void)
+{
+    return heap.fd;
+}
 
-size_t heap_size(void) { return heap.bytes; }
+size_t heap_size(void)
+{
+    return heap.bytes;
+}
 
-uint64_t heap_process_key(void) { return heap.process_key; }
+uint64_t heap_process_key(void)
+{
+    return heap.process_key;
+}
 
 bool heap_find(const void *address, size_t bytes, uint64_t *offset)
 {
@@ -123,12 +132,13 @@ static enum tutti_status allocate_locked(size_t bytes, void **memory)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (bytes > heap.bytes - page)
-        return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes is more than the heap's %zu", bytes,
-                         heap.bytes);
+        return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes is more than the heap's %zu",
+                         bytes, heap.bytes);
     bytes = bytes == 0 ? page : (bytes + page - 1) / page * page;
     size_t offset;
     struct block **link = find_room(bytes, &offset);
-    if (link == NULL) return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes: heap is full", bytes);
+    if (link == NULL)
+        return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes: heap is full", bytes);
     TRY(shm_reserve(heap.fd, offset, bytes));
     struct block *block = malloc(sizeof *block);
     if (block == NULL) {
@@ -156,7 +166,8 @@ enum tutti_status heap_free(void *memory)
 {
     uint64_t offset;
     if (!heap_find(memory, 1, &offset))
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_free: %p is not from tutti_mem_alloc", memory);
+        return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_free: %p is not from tutti_mem_alloc",
+                         memory);
     pthread_mutex_lock(&lock);
     struct block **link = &heap.blocks;
     while (*link != NULL && (*link)->offset != offset) link = &(*link)->next;
@@ -167,7 +178,8 @@ enum tutti_status heap_free(void *memory)
     }
     pthread_mutex_unlock(&lock);
     if (block == NULL)
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_free: %p is not the start of an allocation", memory);
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "tutti_mem_free: %p is not the start of an allocation", memory);
     free(block);
     heap_release();
     return TUTTI_OK;
@@ -236,7 +248,8 @@ static char *map_window(struct heap_window *window)
 const void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes)
 {
     if (offset > window->bytes || bytes > window->bytes - offset) return NULL;
-    char *base = atomic_load_explicit(&window->base, memory_order_acquire); /* pairs with map_window */
+    char *base =
+        atomic_load_explicit(&window->base, memory_order_acquire); /* pairs with map_window */
     if (base == NULL && (base = map_window(window)) == NULL) return NULL;
     return base + offset;
 }

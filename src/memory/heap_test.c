@@ -200,7 +200,8 @@ static void threads_share_the_heap(void **state)
 {
     (void)state;
     pthread_t threads[4];
-    for (int t = 0; t < 4; t++) assert_int_equal(pthread_create(&threads[t], NULL, allocate_and_free, NULL), 0);
+    for (int t = 0; t < 4; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, allocate_and_free, NULL), 0);
     for (int t = 0; t < 4; t++) {
         void *result;
         pthread_join(threads[t], &result);

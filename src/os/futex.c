@@ -9,11 +9,15 @@
 
 void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns)
 {
-    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
+                                     (long)(timeout_ns % 1000000000u)};
     syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
-void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0); }
+void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
 
 bool fence_register(void)
 {

@@ -47,7 +47,8 @@ enum tutti_status local_socket_listen(const char *name, int *fd)
     if (*fd < 0) return error_system("socket for %s", name);
     struct sockaddr_un address;
     const socklen_t bytes = address_of(name, &address);
-    if (bind(*fd, (struct sockaddr *)&address, bytes) == 0 && listen(*fd, BACKLOG) == 0) return TUTTI_OK;
+    if (bind(*fd, (struct sockaddr *)&address, bytes) == 0 && listen(*fd, BACKLOG) == 0)
+        return TUTTI_OK;
     const enum tutti_status status =
         errno == EADDRINUSE ? TUTTI_IN_PROGRESS : error_system("listening as %s", name);
     close(*fd);
@@ -107,7 +108,8 @@ enum tutti_status local_socket_send(int fd, const void *data, size_t bytes, cons
     }
 }
 
-static void take_descriptors(struct msghdr *message, int *descriptors, int descriptor_max, int *count)
+static void take_descriptors(struct msghdr *message, int *descriptors, int descriptor_max,
+                             int *count)
 {
     *count = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c)) {
@@ -124,8 +126,9 @@ static void take_descriptors(struct msghdr *message, int *descriptors, int descr
     }
 }
 
-enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *descriptors, int descriptor_max,
-                                       int *descriptor_count, uint64_t deadline_ns)
+enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *descriptors,
+                                       int descriptor_max, int *descriptor_count,
+                                       uint64_t deadline_ns)
 {
     union {
         struct cmsghdr header;
@@ -133,20 +136,29 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
     } control;
     for (;;) {
         struct iovec part = {data, bytes};
-        struct msghdr message = {
-            .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = &control,
+                                 .msg_controllen = sizeof control};
         const ssize_t received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (received >= 0) {
             take_descriptors(&message, descriptors, descriptor_max, descriptor_count);
-            if (received == (ssize_t)bytes && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) return TUTTI_OK;
-            for (int i = 0; i < *descriptor_count; i++) close(descriptors[i]);
+            if (received == (ssize_t)bytes && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+                return TUTTI_OK;
+            for (int i = 0; i < *descriptor_count; i++) {
+                close(descriptors[i]);
+                descriptors[i] = -1;
+            }
             *descriptor_count = 0;
-            if (received == 0) return error_set(TUTTI_PROC_FAILED, "the other side closed during start-up");
-            return error_set(message.msg_flags & MSG_CTRUNC ? TUTTI_NO_DESCRIPTORS : TUTTI_AUTH_FAILED,
-                             "a start-up message of %zd bytes where %zu were expected", received, bytes);
+            if (received == 0)
+                return error_set(TUTTI_PROC_FAILED, "the other side closed during start-up");
+            return error_set(
+                message.msg_flags & MSG_CTRUNC ? TUTTI_NO_DESCRIPTORS : TUTTI_AUTH_FAILED,
+                "a start-up message of %zd bytes where %zu were expected", received, bytes);
         }
         *descriptor_count = 0;
-        if (errno == ECONNRESET) return error_set(TUTTI_PROC_FAILED, "the other side closed during start-up");
+        if (errno == ECONNRESET)
+            return error_set(TUTTI_PROC_FAILED, "the other side closed during start-up");
         if (errno != EAGAIN && errno != EINTR) return error_system("receiving during start-up");
         if (deadline_ns == 0) return TUTTI_IN_PROGRESS;
         if (!wait_ready(fd, POLLIN, deadline_ns))

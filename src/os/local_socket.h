@@ -24,8 +24,9 @@ enum tutti_status local_socket_send(int fd, const void *data, size_t bytes, cons
                                     int descriptor_count, uint64_t deadline_ns);
 /* One message of exactly `bytes`; fills descriptors (up to descriptor_max, close-on-exec) and their number.
  * IN_PROGRESS: nothing there with deadline_ns 0. PROC_FAILED: the other side closed. */
-enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *descriptors, int descriptor_max,
-                                       int *descriptor_count, uint64_t deadline_ns);
+enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *descriptors,
+                                       int descriptor_max, int *descriptor_count,
+                                       uint64_t deadline_ns);
 /* Who is at the other end; pid 0 where it is not visible from here. */
 bool local_socket_peer(int fd, pid_t *pid, uid_t *uid);
 

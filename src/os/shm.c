@@ -25,7 +25,8 @@ enum tutti_status shm_open_new(const char *name, size_t size_bytes, int *fd)
 
 enum tutti_status shm_map(int fd, size_t size_bytes, void **memory)
 {
-    void *const mapped = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *const mapped =
+        mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (mapped == MAP_FAILED) {
         *memory = NULL;
         return error_system("mapping %zu bytes of shared memory", size_bytes);
@@ -58,8 +59,10 @@ enum tutti_status shm_check_foreign(int fd, size_t size_bytes)
 {
     struct stat stat;
     const int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &stat) != 0 || (size_t)stat.st_size < size_bytes)
-        return error_set(TUTTI_AUTH_FAILED, "a peer sent a descriptor that is not sealed shared memory of %zu bytes",
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &stat) != 0 ||
+        (size_t)stat.st_size < size_bytes)
+        return error_set(TUTTI_AUTH_FAILED,
+                         "a peer sent a descriptor that is not sealed shared memory of %zu bytes",
                          size_bytes);
     return TUTTI_OK;
 }

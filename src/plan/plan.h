@@ -83,15 +83,17 @@ struct plan_source {
 };
 
 struct plan_step {
-    uint32_t chunk_count; /* 0 in barriers only */
+    uint32_t chunk_count;                /* 0 in barriers only */
     uint32_t first_source, source_count; /* in rank_plan.sources, in the order of reduction */
     bool has_destination;
     bool final;
     struct plan_place destination;
-    uint32_t first_target, target_count; /* in rank_plan.targets: peers sent to one by one; 0 with a group */
-    int target_group;                    /* or PLAN_NO_GROUP: every other member of that group */
+    uint32_t first_target,
+        target_count; /* in rank_plan.targets: peers sent to one by one; 0 with a group */
+    int target_group; /* or PLAN_NO_GROUP: every other member of that group */
     int target_channel;
-    uint32_t first_after, after_count; /* in rank_plan.afters: steps of this rank completed before it starts */
+    uint32_t first_after,
+        after_count; /* in rank_plan.afters: steps of this rank completed before it starts */
     uint32_t lane;
 };
 
@@ -114,7 +116,8 @@ struct plan_shape {
 struct rank_plan {
     struct plan_shape shape;
     int rank;
-    uint32_t lane_count, step_count, source_count, target_count, after_count, group_count, member_count;
+    uint32_t lane_count, step_count, source_count, target_count, after_count, group_count,
+        member_count;
     uint32_t scratch_count;
     struct plan_lane *lanes;
     struct plan_step *steps; /* lane after lane */
@@ -138,9 +141,11 @@ void plan_free(struct plan *plan);
 /* Chunks of a buffer of that rank; scratch is the rank plan's own matter. */
 uint32_t plan_chunk_count(const struct plan_shape *shape, int rank, enum plan_buffer buffer);
 /* The class of an input or output chunk, see the table above. */
-uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_buffer buffer, uint32_t chunk);
+uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_buffer buffer,
+                          uint32_t chunk);
 /* The same, scratch included. */
-uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer, uint32_t chunk);
+uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer,
+                          uint32_t chunk);
 /* "recv_reduce_send" and so on. */
 const char *plan_step_kind(const struct rank_plan *rank_plan, const struct plan_step *step);
 

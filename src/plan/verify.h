@@ -29,7 +29,7 @@ enum verify_verdict {
 };
 
 struct verify_options {
-    bool in_place;     /* input aliases output, see plan.h */
+    bool in_place;                 /* input aliases output, see plan.h */
     bool associative_tree_uniform; /* also: one tree for all chunks (what deterministic algorithms promise) */
     /* The engine begins a rank's next run of the plan as soon as its lanes are done, though peers may still
      * read its scratch; otherwise it begins when they have taken all that was sent from it. */

@@ -13,7 +13,8 @@
 enum {
     NAP_NS_MIN = 20000,
     NAP_NS_MAX = 500000,
-    LINGER_NS = 5000000 /* after the last operation: naps cost less than waking the thread for each one */
+    LINGER_NS =
+        5000000 /* after the last operation: naps cost less than waking the thread for each one */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything here but `asleep` */
@@ -79,7 +80,8 @@ static enum tutti_status start_thread(void)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&thread, NULL, thread_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0) return error_set(TUTTI_SYSTEM, "the progress thread cannot start: %s", strerror(error));
+    if (error != 0)
+        return error_set(TUTTI_SYSTEM, "the progress thread cannot start: %s", strerror(error));
     pthread_detach(thread);
     thread_runs = true;
     return TUTTI_OK;

@@ -31,7 +31,7 @@ enum { TRANSPORT_SLOT_COUNT = 17, TRANSPORT_CHANNEL_COUNT = 4, TRANSPORT_ALL = -
 
 struct link_tx {
     const struct link_tx_ops *ops;
-    int peer;               /* or TRANSPORT_ALL */
+    int peer; /* or TRANSPORT_ALL */
 };
 
 struct link_tx_ops {
@@ -80,11 +80,11 @@ struct transport_ops {
     void (*limits)(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max);
     /* Opens (or finds) a link and prepares it for messages of up to `bytes`. The link stays the transport's.
      * May allocate and call the kernel; does not wait for the peer. */
-    enum tutti_status (*open_tx)(struct transport *transport, int slot, int channel, int peer, size_t bytes,
-                                 struct link_tx **link);
+    enum tutti_status (*open_tx)(struct transport *transport, int slot, int channel, int peer,
+                                 size_t bytes, struct link_tx **link);
     /* from_all: what the peer sends to all, else what it sends to this rank. */
-    enum tutti_status (*open_rx)(struct transport *transport, int slot, int channel, int peer, bool from_all,
-                                 struct link_rx **link);
+    enum tutti_status (*open_rx)(struct transport *transport, int slot, int channel, int peer,
+                                 bool from_all, struct link_rx **link);
     /* Announces that this rank is about to sleep; everything published before returns is seen by a look after
      * it. Then either cancel, or sleep until a peer publishes something (or wakes), at most timeout_ns. */
     void (*sleep_begin)(struct transport *transport);

@@ -51,7 +51,8 @@ static const struct preference in_rank_order[] = {
 static bool is_usable(const struct choose_call *call, const struct algorithm *algorithm)
 {
     return algorithm != NULL && algo_supports(algorithm, call->rank_count) &&
-           (!call->deterministic || algorithm->deterministic || !collective_reduces(call->collective));
+           (!call->deterministic || algorithm->deterministic ||
+            !collective_reduces(call->collective));
 }
 
 static enum tutti_status choose_by_name(const struct choose_call *call, const char *name,
@@ -59,8 +60,8 @@ static enum tutti_status choose_by_name(const struct choose_call *call, const ch
 {
     *algorithm = algo_find(call->collective, name);
     if (*algorithm == NULL)
-        return error_set(TUTTI_INVALID_ALGORITHM, "%s has no algorithm \"%.40s\"", collective_name(call->collective),
-                         name);
+        return error_set(TUTTI_INVALID_ALGORITHM, "%s has no algorithm \"%.40s\"",
+                         collective_name(call->collective), name);
     if (!algo_supports(*algorithm, call->rank_count))
         return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s cannot do %d ranks", name,
                          collective_name(call->collective), call->rank_count);
@@ -71,8 +72,8 @@ static enum tutti_status choose_by_name(const struct choose_call *call, const ch
 }
 
 /* The first of the table that suits and is not forbidden; NULL. */
-static const struct algorithm *first_preferred(const struct choose_call *call, const struct preference *table,
-                                               size_t count)
+static const struct algorithm *first_preferred(const struct choose_call *call,
+                                               const struct preference *table, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (table[i].collective != call->collective || call->bytes > table[i].bytes_max ||
@@ -85,15 +86,17 @@ static const struct algorithm *first_preferred(const struct choose_call *call, c
     return NULL;
 }
 
-enum tutti_status choose_algorithm(const struct choose_call *call, const struct algorithm **algorithm)
+enum tutti_status choose_algorithm(const struct choose_call *call,
+                                   const struct algorithm **algorithm)
 {
     const char *wanted = call->algorithm;
     if (wanted == NULL) wanted = rules_wanted(call->rules, call->collective, call->bytes);
     if (wanted != NULL) return choose_by_name(call, wanted, algorithm);
 
     const bool ordered = call->deterministic && collective_reduces(call->collective);
-    *algorithm = ordered ? first_preferred(call, in_rank_order, sizeof in_rank_order / sizeof *in_rank_order)
-                         : first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
+    *algorithm =
+        ordered ? first_preferred(call, in_rank_order, sizeof in_rank_order / sizeof *in_rank_order)
+                : first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
     if (*algorithm != NULL) return TUTTI_OK;
     /* Beyond the table sizes may get different trees, so what promises one tree stops here. */
     for (int i = 0; i < algo_count && !ordered; i++) {

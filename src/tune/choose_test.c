@@ -7,17 +7,21 @@
 
 #include "tune/choose.h"
 
-static const size_t sizes[] = {0,         1,         1024,      1025,     8 << 10, (8 << 10) + 1, 32 << 10,
-                               40 << 10,  64 << 10,  100 << 10, 1 << 20,  (1 << 20) + 1, 1 << 30};
+static const size_t sizes[] = {0,        1,        1024,     1025,      8 << 10, (8 << 10) + 1,
+                               32 << 10, 40 << 10, 64 << 10, 100 << 10, 1 << 20, (1 << 20) + 1,
+                               1 << 30};
 static const int rank_counts[] = {1, 2, 3, 4, 7, 16, 17, 32, 33, 64, 1000};
-enum { SIZES = sizeof sizes / sizeof *sizes, RANK_COUNTS = sizeof rank_counts / sizeof *rank_counts };
+enum {
+    SIZES = sizeof sizes / sizeof *sizes,
+    RANK_COUNTS = sizeof rank_counts / sizeof *rank_counts
+};
 
 static const struct algorithm *chosen(struct choose_call call)
 {
     const struct algorithm *algorithm = NULL;
     if (choose_algorithm(&call, &algorithm) != TUTTI_OK)
-        fail_msg("%s of %zu bytes on %d ranks: %s", collective_name(call.collective), call.bytes, call.rank_count,
-                 tutti_error_message());
+        fail_msg("%s of %zu bytes on %d ranks: %s", collective_name(call.collective), call.bytes,
+                 call.rank_count, tutti_error_message());
     return algorithm;
 }
 
@@ -33,7 +37,8 @@ static void every_call_has_an_algorithm_that_can_do_it(void **state)
             const struct algorithm *algorithm = chosen(call);
             assert_int_equal(algorithm->collective, c);
             assert_true(algo_supports(algorithm, call.rank_count));
-            if (call.deterministic && collective_reduces(call.collective)) assert_true(algorithm->deterministic);
+            if (call.deterministic && collective_reduces(call.collective))
+                assert_true(algorithm->deterministic);
         }
     }
 }
@@ -48,14 +53,19 @@ static void preferences_are_what_they_say(void **state)
         int rank_count;
         const char *name;
     } cases[] = {
-        {COLLECTIVE_ALLREDUCE, 100, 4, "oneshot"},          {COLLECTIVE_ALLREDUCE, 100, 17, "doubling"},
-        {COLLECTIVE_ALLREDUCE, 1 << 20, 4, "twoshot"},      {COLLECTIVE_ALLREDUCE, 1 << 20, 17, "halving_doubling"},
-        {COLLECTIVE_ALLREDUCE, 2 << 20, 17, "ring"},        {COLLECTIVE_BARRIER, 0, 4, "mesh"},
-        {COLLECTIVE_BARRIER, 0, 17, "dissemination"},       {COLLECTIVE_ALLTOALL, 100, 4, "direct"},
+        {COLLECTIVE_ALLREDUCE, 100, 4, "oneshot"},
+        {COLLECTIVE_ALLREDUCE, 100, 17, "doubling"},
+        {COLLECTIVE_ALLREDUCE, 1 << 20, 4, "twoshot"},
+        {COLLECTIVE_ALLREDUCE, 1 << 20, 17, "halving_doubling"},
+        {COLLECTIVE_ALLREDUCE, 2 << 20, 17, "ring"},
+        {COLLECTIVE_BARRIER, 0, 4, "mesh"},
+        {COLLECTIVE_BARRIER, 0, 17, "dissemination"},
+        {COLLECTIVE_ALLTOALL, 100, 4, "direct"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct choose_call call = {
-            .collective = cases[i].collective, .bytes = cases[i].bytes, .rank_count = cases[i].rank_count};
+        const struct choose_call call = {.collective = cases[i].collective,
+                                         .bytes = cases[i].bytes,
+                                         .rank_count = cases[i].rank_count};
         assert_string_equal(chosen(call)->name, cases[i].name);
     }
 }
@@ -64,8 +74,10 @@ static void rules_decide_where_they_speak(void **state)
 {
     (void)state;
     struct rules *rules;
-    assert_int_equal(rules_parse("allreduce:0-1k=tree,1k-=^oneshot;barrier=^mesh", &rules), TUTTI_OK);
-    struct choose_call call = {.collective = COLLECTIVE_ALLREDUCE, .bytes = 10, .rank_count = 4, .rules = rules};
+    assert_int_equal(rules_parse("allreduce:0-1k=tree,1k-=^oneshot;barrier=^mesh", &rules),
+                     TUTTI_OK);
+    struct choose_call call = {
+        .collective = COLLECTIVE_ALLREDUCE, .bytes = 10, .rank_count = 4, .rules = rules};
     assert_string_equal(chosen(call)->name, "tree");
     call.bytes = 1024;
     assert_string_not_equal(chosen(call)->name, "oneshot");
@@ -98,9 +110,13 @@ static void expect_refused(struct choose_call call, const char *word)
 static void what_cannot_be_done_is_refused(void **state)
 {
     (void)state;
-    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLREDUCE, .rank_count = 4, .algorithm = "magic"},
+    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLREDUCE,
+                                        .rank_count = 4,
+                                        .algorithm = "magic"},
                    "magic");
-    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLGATHER, .rank_count = 3, .algorithm = "doubling"},
+    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLGATHER,
+                                        .rank_count = 3,
+                                        .algorithm = "doubling"},
                    "3 ranks");
     expect_refused((struct choose_call){.collective = COLLECTIVE_ALLREDUCE,
                                         .rank_count = 4,
@@ -109,8 +125,9 @@ static void what_cannot_be_done_is_refused(void **state)
                    "deterministic");
     struct rules *rules;
     assert_int_equal(rules_parse("alltoall=^direct,^pairwise", &rules), TUTTI_OK);
-    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLTOALL, .rank_count = 4, .rules = rules},
-                   "alltoall");
+    expect_refused(
+        (struct choose_call){.collective = COLLECTIVE_ALLTOALL, .rank_count = 4, .rules = rules},
+        "alltoall");
     rules_free(rules);
 }
 
@@ -118,8 +135,10 @@ static void what_cannot_be_done_is_refused(void **state)
 static void deterministic_mode_leaves_moving_alone(void **state)
 {
     (void)state;
-    const struct choose_call call = {
-        .collective = COLLECTIVE_ALLGATHER, .rank_count = 4, .deterministic = true, .algorithm = "ring"};
+    const struct choose_call call = {.collective = COLLECTIVE_ALLGATHER,
+                                     .rank_count = 4,
+                                     .deterministic = true,
+                                     .algorithm = "ring"};
     assert_string_equal(chosen(call)->name, "ring");
 }
 

@@ -12,7 +12,7 @@ enum { TEXT_MAX = 4096, RULES_MAX = 256 };
 
 struct rule {
     enum collective collective;
-    size_t from, to; /* bytes of a block; `to` is not included */
+    size_t from, to;  /* bytes of a block; `to` is not included */
     const char *name; /* from the algorithm list */
     bool forbids;
 };
@@ -29,8 +29,8 @@ struct reader {
 
 static enum tutti_status wrong(const struct reader *reader, const char *what)
 {
-    return error_set(TUTTI_INVALID_OPTIONS, "algorithm rules, at \"%.30s\" (character %zu): %s", reader->at,
-                     (size_t)(reader->at - reader->text) + 1, what);
+    return error_set(TUTTI_INVALID_OPTIONS, "algorithm rules, at \"%.30s\" (character %zu): %s",
+                     reader->at, (size_t)(reader->at - reader->text) + 1, what);
 }
 
 static bool read_word(struct reader *reader, char word[32])
@@ -53,7 +53,8 @@ static bool read_size(struct reader *reader, size_t *size)
         value = value * 10 + (uint64_t)(*reader->at - '0');
     }
     static const char units[] = "kmg";
-    const char *unit = *reader->at != '\0' ? strchr(units, tolower((unsigned char)*reader->at)) : NULL;
+    const char *unit =
+        *reader->at != '\0' ? strchr(units, tolower((unsigned char)*reader->at)) : NULL;
     if (unit != NULL) {
         const int shift = 10 * (int)(unit - units + 1);
         if (value > SIZE_MAX >> shift) return false;
@@ -70,15 +71,18 @@ static enum tutti_status read_range(struct reader *reader, struct rule *rule)
     rule->from = 0;
     rule->to = SIZE_MAX;
     if (!isdigit((unsigned char)*reader->at) && *reader->at != '-') return TUTTI_OK;
-    if (*reader->at != '-' && !read_size(reader, &rule->from)) return wrong(reader, "a size is needed");
+    if (*reader->at != '-' && !read_size(reader, &rule->from))
+        return wrong(reader, "a size is needed");
     if (*reader->at++ != '-') return reader->at--, wrong(reader, "'-' between two sizes is needed");
-    if (*reader->at != '=' && !read_size(reader, &rule->to)) return wrong(reader, "a size is needed");
+    if (*reader->at != '=' && !read_size(reader, &rule->to))
+        return wrong(reader, "a size is needed");
     if (*reader->at != '=') return wrong(reader, "'=' and a name are needed");
     reader->at++;
     return rule->from < rule->to ? TUTTI_OK : wrong(reader, "the range is empty");
 }
 
-static enum tutti_status read_rule(struct reader *reader, enum collective collective, struct rules *rules)
+static enum tutti_status read_rule(struct reader *reader, enum collective collective,
+                                   struct rules *rules)
 {
     struct rule rule = {.collective = collective};
     char name[32];
@@ -91,7 +95,8 @@ static enum tutti_status read_rule(struct reader *reader, enum collective collec
     const char *begin = reader->at;
     if (!read_word(reader, name)) return wrong(reader, "the name of an algorithm is needed");
     const struct algorithm *algorithm = algo_find(collective, name);
-    if (algorithm == NULL) return reader->at = begin, wrong(reader, "no algorithm of that name for this collective");
+    if (algorithm == NULL)
+        return reader->at = begin, wrong(reader, "no algorithm of that name for this collective");
     rule.name = algorithm->name;
     if (rules->count == RULES_MAX) return wrong(reader, "too many rules");
     rules->rules[rules->count++] = rule;
@@ -105,7 +110,8 @@ static enum tutti_status read_all(struct reader *reader, struct rules *rules)
         const char *begin = reader->at;
         if (!read_word(reader, word)) return wrong(reader, "the name of a collective is needed");
         const enum collective collective = collective_from_name(word);
-        if (collective == COLLECTIVE_COUNT) return reader->at = begin, wrong(reader, "no such collective");
+        if (collective == COLLECTIVE_COUNT)
+            return reader->at = begin, wrong(reader, "no such collective");
         if (*reader->at != ':' && *reader->at != '=') return wrong(reader, "':' or '=' is needed");
         if (*reader->at == ':') reader->at++;
         TRY(read_rule(reader, collective, rules));
@@ -126,7 +132,8 @@ enum tutti_status rules_parse(const char *text, struct rules **rules)
     *rules = NULL;
     if (text == NULL || *text == '\0') return TUTTI_OK;
     if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
-        return error_set(TUTTI_INVALID_OPTIONS, "algorithm rules are longer than %d characters", TEXT_MAX);
+        return error_set(TUTTI_INVALID_OPTIONS, "algorithm rules are longer than %d characters",
+                         TEXT_MAX);
     struct rules *parsed = calloc(1, sizeof *parsed);
     if (parsed == NULL) return error_set(TUTTI_NO_MEMORY, "algorithm rules: out of memory");
     struct reader reader = {text, text};
@@ -138,15 +145,18 @@ enum tutti_status rules_parse(const char *text, struct rules **rules)
     return status;
 }
 
-void rules_free(struct rules *rules) { free(rules); }
+void rules_free(struct rules *rules)
+{
+    free(rules);
+}
 
-static const struct rule *last_match(const struct rules *rules, enum collective collective, size_t bytes, bool forbids,
-                                     const char *name)
+static const struct rule *last_match(const struct rules *rules, enum collective collective,
+                                     size_t bytes, bool forbids, const char *name)
 {
     for (size_t i = rules != NULL ? rules->count : 0; i > 0; i--) {
         const struct rule *rule = &rules->rules[i - 1];
-        if (rule->collective == collective && rule->forbids == forbids && bytes >= rule->from && bytes < rule->to &&
-            (name == NULL || strcmp(name, rule->name) == 0))
+        if (rule->collective == collective && rule->forbids == forbids && bytes >= rule->from &&
+            bytes < rule->to && (name == NULL || strcmp(name, rule->name) == 0))
             return rule;
     }
     return NULL;
@@ -158,7 +168,8 @@ const char *rules_wanted(const struct rules *rules, enum collective collective, 
     return rule != NULL ? rule->name : NULL;
 }
 
-bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes, const char *name)
+bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes,
+                   const char *name)
 {
     return last_match(rules, collective, bytes, true, name) != NULL;
 }

@@ -23,6 +23,7 @@ enum tutti_status rules_parse(const char *text, struct rules **rules);
 void rules_free(struct rules *rules);
 /* The name asked for, or NULL. */
 const char *rules_wanted(const struct rules *rules, enum collective collective, size_t bytes);
-bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes, const char *name);
+bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes,
+                   const char *name);
 
 #endif

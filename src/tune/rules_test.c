@@ -12,11 +12,13 @@
 static struct rules *parsed(const char *text)
 {
     struct rules *rules;
-    if (rules_parse(text, &rules) != TUTTI_OK) fail_msg("\"%s\": %s", text != NULL ? text : "", tutti_error_message());
+    if (rules_parse(text, &rules) != TUTTI_OK)
+        fail_msg("\"%s\": %s", text != NULL ? text : "", tutti_error_message());
     return rules;
 }
 
-static void expect_wanted(const struct rules *rules, enum collective collective, size_t bytes, const char *name)
+static void expect_wanted(const struct rules *rules, enum collective collective, size_t bytes,
+                          const char *name)
 {
     const char *wanted = rules_wanted(rules, collective, bytes);
     if (name == NULL)
@@ -105,7 +107,8 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         assert_int_equal(rules_parse(cases[i].text, &rules), TUTTI_INVALID_OPTIONS);
         assert_null(rules);
         if (strstr(tutti_error_message(), cases[i].place) == NULL)
-            fail_msg("\"%s\": \"%s\" does not have %s", cases[i].text, tutti_error_message(), cases[i].place);
+            fail_msg("\"%s\": \"%s\" does not have %s", cases[i].text, tutti_error_message(),
+                     cases[i].place);
     }
 }
 

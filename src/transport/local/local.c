@@ -27,9 +27,9 @@ struct local_tx {
     const uint64_t *signature;
     struct message_header *headers;
     char *data;
-    uint64_t sequence;      /* messages sent */
-    uint64_t consumed;      /* by all readers, as last seen */
-    uint64_t data_sequence; /* payload slots used */
+    uint64_t sequence;                 /* messages sent */
+    uint64_t consumed;                 /* by all readers, as last seen */
+    uint64_t data_sequence;            /* payload slots used */
     uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
     bool all_same_process, data_reserved;
     int reader_count;
@@ -53,8 +53,8 @@ struct local {
     struct transport base;
     struct segment *segment;
     struct segment_header *header;
-    struct bell *bell;   /* of this rank */
-    uint32_t ring_seen;  /* since sleep_begin: another value means that it rang */
+    struct bell *bell;  /* of this rank */
+    uint32_t ring_seen; /* since sleep_begin: another value means that it rang */
     struct local_peer *peers;
     bool has_fence;
     /* [slot][channel][peer]; the own rank's place is the link to all */
@@ -102,7 +102,8 @@ static void local_sleep(struct transport *transport, uint64_t timeout_ns)
     struct local *local = (struct local *)transport;
     /* Without the kernel's fence the last look may have come too early, so the sleep is short then. */
     const uint64_t longest_ns = local->has_fence ? timeout_ns : 200000;
-    futex_wait(&local->bell->ring, local->ring_seen, timeout_ns < longest_ns ? timeout_ns : longest_ns);
+    futex_wait(&local->bell->ring, local->ring_seen,
+               timeout_ns < longest_ns ? timeout_ns : longest_ns);
     local_sleep_cancel(transport);
 }
 
@@ -122,7 +123,8 @@ static void look_at_tails(struct local_tx *tx)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < tx->reader_count; i++) {
-        const uint64_t consumed = atomic_load_explicit(&tx->tails[i]->consumed, memory_order_acquire);
+        const uint64_t consumed =
+            atomic_load_explicit(&tx->tails[i]->consumed, memory_order_acquire);
         if (consumed < least) least = consumed;
     }
     /* A tail beyond what was sent is a peer's mistake; believing it would only harm that peer's reading. */
@@ -160,7 +162,8 @@ static inline void publish(struct local_tx *tx, enum message_kind kind, size_t b
     header->signature = *tx->signature;
     header->kind_and_bytes = (uint64_t)kind << KIND_SHIFT | bytes;
     tx->sequence++;
-    atomic_store_explicit(&header->sequence, tx->sequence, memory_order_release); /* pairs with peek */
+    atomic_store_explicit(&header->sequence, tx->sequence,
+                          memory_order_release); /* pairs with peek */
     if (somebody_sleeps(tx->local))
         for (int i = 0; i < tx->reader_count; i++) ring(tx->local, tx->readers[i]);
 }
@@ -209,7 +212,8 @@ static bool local_consumed(struct link_tx *link)
     return tx->consumed == tx->sequence;
 }
 
-static const struct link_tx_ops tx_ops = {local_reserve, local_commit, local_reaches, local_post, local_consumed};
+static const struct link_tx_ops tx_ops = {local_reserve, local_commit, local_reaches, local_post,
+                                          local_consumed};
 
 /* ------------------------------------------------------------------------------------------ receiving */
 
@@ -268,7 +272,8 @@ static void local_consume(struct link_rx *link, size_t bytes)
     }
     rx->loaded = false;
     rx->sequence++;
-    atomic_store_explicit(&rx->tail->consumed, rx->sequence, memory_order_release); /* pairs with look_at_tails */
+    atomic_store_explicit(&rx->tail->consumed, rx->sequence,
+                          memory_order_release); /* pairs with look_at_tails */
     if (somebody_sleeps(rx->local)) ring(rx->local, rx->base.peer);
 }
 
@@ -291,7 +296,8 @@ static void tx_free(struct local_tx *tx)
     free(tx);
 }
 
-static enum tutti_status tx_create(struct local *local, int slot, int channel, int peer, struct local_tx **created)
+static enum tutti_status tx_create(struct local *local, int slot, int channel, int peer,
+                                   struct local_tx **created)
 {
     const int rank = local->base.rank, size = local->base.size;
     const bool to_all = peer == TRANSPORT_ALL;
@@ -300,13 +306,16 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
     tx->readers = calloc((size_t)size, sizeof *tx->readers);
     tx->tails = calloc((size_t)size, sizeof(struct tail *));
     enum tutti_status status = TUTTI_OK;
-    if (tx->readers == NULL || tx->tails == NULL) status = error_set(TUTTI_NO_MEMORY, "out of memory");
+    if (tx->readers == NULL || tx->tails == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "out of memory");
     if (status == TUTTI_OK)
-        status = segment_link(local->segment, rank, slot, channel, to_all ? rank : peer, &tx->headers, &tx->data);
+        status = segment_link(local->segment, rank, slot, channel, to_all ? rank : peer,
+                              &tx->headers, &tx->data);
     tx->all_same_process = true;
     for (int r = 0; r < size && status == TUTTI_OK; r++) {
         if (r == rank || (!to_all && r != peer)) continue;
-        status = segment_tail(local->segment, r, slot, channel, rank, to_all, &tx->tails[tx->reader_count]);
+        status = segment_tail(local->segment, r, slot, channel, rank, to_all,
+                              &tx->tails[tx->reader_count]);
         tx->readers[tx->reader_count++] = r;
         tx->all_same_process &= local->peers[r].same_process;
     }
@@ -321,13 +330,14 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
     return TUTTI_OK;
 }
 
-static enum tutti_status local_open_tx(struct transport *transport, int slot, int channel, int peer, size_t bytes,
-                                       struct link_tx **link)
+static enum tutti_status local_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                       size_t bytes, struct link_tx **link)
 {
     struct local *local = (struct local *)transport;
     TRY(check_channel(channel));
     const int place = peer == TRANSPORT_ALL ? transport->rank : peer;
-    struct local_tx **entry = &local->tx[(slot * TRANSPORT_CHANNEL_COUNT + channel) * transport->size + place];
+    struct local_tx **entry =
+        &local->tx[(slot * TRANSPORT_CHANNEL_COUNT + channel) * transport->size + place];
     if (*entry == NULL) TRY(tx_create(local, slot, channel, peer, entry));
     if (bytes > INLINE_BYTES && !(*entry)->data_reserved) {
         TRY(segment_reserve_data(local->segment, (*entry)->data));
@@ -337,21 +347,24 @@ static enum tutti_status local_open_tx(struct transport *transport, int slot, in
     return TUTTI_OK;
 }
 
-static enum tutti_status local_open_rx(struct transport *transport, int slot, int channel, int peer, bool from_all,
-                                       struct link_rx **link)
+static enum tutti_status local_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                       bool from_all, struct link_rx **link)
 {
     struct local *local = (struct local *)transport;
     TRY(check_channel(channel));
-    const int index = ((slot * TRANSPORT_CHANNEL_COUNT + channel) * 2 + from_all) * transport->size + peer;
+    const int index =
+        ((slot * TRANSPORT_CHANNEL_COUNT + channel) * 2 + from_all) * transport->size + peer;
     struct local_rx *rx = local->rx[index];
     if (rx == NULL) {
         rx = calloc(1, sizeof *rx);
         if (rx == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
         char *data;
-        enum tutti_status status = segment_link(local->segment, peer, slot, channel,
-                                                from_all ? peer : transport->rank, &rx->headers, &data);
+        enum tutti_status status =
+            segment_link(local->segment, peer, slot, channel, from_all ? peer : transport->rank,
+                         &rx->headers, &data);
         if (status == TUTTI_OK)
-            status = segment_tail(local->segment, transport->rank, slot, channel, peer, from_all, &rx->tail);
+            status = segment_tail(local->segment, transport->rank, slot, channel, peer, from_all,
+                                  &rx->tail);
         if (status != TUTTI_OK) {
             free(rx);
             return status;
@@ -366,14 +379,16 @@ static enum tutti_status local_open_rx(struct transport *transport, int slot, in
     return TUTTI_OK;
 }
 
-static void local_limits(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max)
+static void local_limits(struct transport *transport, size_t *piece_bytes_max,
+                         unsigned *piece_count_max)
 {
     *piece_bytes_max = ((struct local *)transport)->segment->slot_bytes;
     *piece_count_max = DATA_SLOTS;
 }
 
-static const struct transport_ops ops = {local_limits,       local_open_tx, local_open_rx, local_sleep_begin,
-                                         local_sleep_cancel, local_sleep,   local_wake_all};
+static const struct transport_ops ops = {local_limits,      local_open_tx,      local_open_rx,
+                                         local_sleep_begin, local_sleep_cancel, local_sleep,
+                                         local_wake_all};
 
 /* Everybody adds its CPUs and itself, and waits for the rest. */
 static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)
@@ -386,13 +401,15 @@ static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)
                                          memory_order_relaxed);
     const uint32_t all = (uint32_t)local->base.size;
     atomic_fetch_add_explicit(&local->header->ready_count, 1, memory_order_acq_rel);
-    for (int i = 0; atomic_load_explicit(&local->header->ready_count, memory_order_acquire) < all; i++) {
+    for (int i = 0; atomic_load_explicit(&local->header->ready_count, memory_order_acquire) < all;
+         i++) {
         if (i < 200)
             sched_yield();
         else
             nanosleep(&(struct timespec){0, 50000}, NULL);
         if (clock_now_ns() > deadline_ns)
-            return error_set(TUTTI_INIT_TIMEOUT, "a rank answered at start-up but did not join the segment");
+            return error_set(TUTTI_INIT_TIMEOUT,
+                             "a rank answered at start-up but did not join the segment");
     }
     return TUTTI_OK;
 }
@@ -405,10 +422,12 @@ enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd)
 enum tutti_status local_open(const struct local_options *options, struct transport **transport)
 {
     *transport = NULL;
-    const size_t size = (size_t)options->size, channels = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    const size_t size = (size_t)options->size,
+                 channels = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
     struct local *local = calloc(1, sizeof *local);
     struct segment *segment = NULL;
-    enum tutti_status status = segment_attach(options->segment_fd, options->size, options->board_bytes, &segment);
+    enum tutti_status status =
+        segment_attach(options->segment_fd, options->size, options->board_bytes, &segment);
     if (status == TUTTI_OK && local == NULL) status = error_set(TUTTI_NO_MEMORY, "out of memory");
     if (status != TUTTI_OK) {
         segment_detach(segment);
@@ -439,7 +458,8 @@ void local_close(struct transport *transport)
 {
     struct local *local = (struct local *)transport;
     if (local == NULL) return;
-    const size_t links = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * (size_t)transport->size;
+    const size_t links =
+        (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * (size_t)transport->size;
     for (size_t i = 0; local->tx != NULL && i < links; i++) tx_free(local->tx[i]);
     for (size_t i = 0; local->rx != NULL && i < links * 2; i++) free(local->rx[i]);
     free(local->tx);
@@ -449,13 +469,16 @@ void local_close(struct transport *transport)
     free(local);
 }
 
-void *local_board(struct transport *transport) { return segment_board(((struct local *)transport)->segment); }
+void *local_board(struct transport *transport)
+{
+    return segment_board(((struct local *)transport)->segment);
+}
 
 int local_core_count(struct transport *transport)
 {
     int count = 0;
     for (int i = 0; i < 16; i++)
-        count += __builtin_popcountll(
-            atomic_load_explicit(&((struct local *)transport)->header->cpus[i], memory_order_relaxed));
+        count += __builtin_popcountll(atomic_load_explicit(
+            &((struct local *)transport)->header->cpus[i], memory_order_relaxed));
     return count > 0 ? count : 1;
 }

@@ -9,30 +9,43 @@
 #include "os/shm.h"
 #include "transport/transport.h"
 
-enum { PAGE = 4096, DATA_BYTES_MIN = 64 << 10, DATA_BYTES_MAX = 1 << 20, DATA_BYTES_A_RANK = 8 << 20 };
+enum {
+    PAGE = 4096,
+    DATA_BYTES_MIN = 64 << 10,
+    DATA_BYTES_MAX = 1 << 20,
+    DATA_BYTES_A_RANK = 8 << 20
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct segment *segments; /* of this process; under lock */
 
-static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
 
 static size_t data_bytes(int rank_count)
 {
     const size_t share = DATA_BYTES_A_RANK / (size_t)rank_count / PAGE * PAGE;
-    return share < DATA_BYTES_MIN ? DATA_BYTES_MIN : share > DATA_BYTES_MAX ? DATA_BYTES_MAX : share;
+    return share < DATA_BYTES_MIN   ? DATA_BYTES_MIN
+           : share > DATA_BYTES_MAX ? DATA_BYTES_MAX
+                                    : share;
 }
 
 static void lay_out(struct segment *segment, int rank_count, size_t board_bytes)
 {
-    const size_t ranks = (size_t)rank_count, channels = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    const size_t ranks = (size_t)rank_count,
+                 channels = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
     segment->rank_count = rank_count;
     segment->board_bytes = board_bytes;
     segment->slot_bytes = data_bytes(rank_count) / DATA_SLOTS;
-    segment->board_offset = round_up(sizeof(struct segment_header) + ranks * sizeof(struct bell), PAGE);
+    segment->board_offset =
+        round_up(sizeof(struct segment_header) + ranks * sizeof(struct bell), PAGE);
     segment->regions_offset = segment->board_offset + round_up(board_bytes, PAGE);
     segment->tails_bytes = round_up(2 * ranks * sizeof(struct tail), PAGE);
     segment->links_offset = channels * segment->tails_bytes;
-    segment->link_bytes = round_up(HEADER_COUNT * sizeof(struct message_header), PAGE) + data_bytes(rank_count);
+    segment->link_bytes =
+        round_up(HEADER_COUNT * sizeof(struct message_header), PAGE) + data_bytes(rank_count);
     segment->region_bytes = segment->links_offset + channels * ranks * segment->link_bytes;
     segment->size_bytes = segment->regions_offset + ranks * segment->region_bytes;
 }
@@ -50,8 +63,8 @@ enum tutti_status segment_create(int rank_count, size_t board_bytes, int *fd)
     return status;
 }
 
-static enum tutti_status map_new(int fd, int rank_count, size_t board_bytes, const struct stat *stat,
-                                 struct segment **segment)
+static enum tutti_status map_new(int fd, int rank_count, size_t board_bytes,
+                                 const struct stat *stat, struct segment **segment)
 {
     struct segment *s = calloc(1, sizeof *s);
     if (s == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
@@ -73,7 +86,8 @@ static enum tutti_status map_new(int fd, int rank_count, size_t board_bytes, con
     return TUTTI_OK;
 }
 
-enum tutti_status segment_attach(int fd, int rank_count, size_t board_bytes, struct segment **segment)
+enum tutti_status segment_attach(int fd, int rank_count, size_t board_bytes,
+                                 struct segment **segment)
 {
     struct stat stat;
     *segment = NULL;
@@ -119,7 +133,10 @@ struct bell *segment_bell(const struct segment *segment, int rank)
     return (struct bell *)(void *)(segment->base + sizeof(struct segment_header)) + rank;
 }
 
-void *segment_board(const struct segment *segment) { return segment->base + segment->board_offset; }
+void *segment_board(const struct segment *segment)
+{
+    return segment->base + segment->board_offset;
+}
 
 static size_t region_of(const struct segment *segment, int rank)
 {
@@ -131,11 +148,13 @@ static size_t channel_index(int slot, int channel)
     return (size_t)slot * TRANSPORT_CHANNEL_COUNT + (size_t)channel;
 }
 
-enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source, bool from_all,
-                               struct tail **tail)
+enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
+                               bool from_all, struct tail **tail)
 {
-    const size_t offset = region_of(segment, rank) + channel_index(slot, channel) * segment->tails_bytes;
-    *tail = (struct tail *)(void *)(segment->base + offset) + (from_all ? segment->rank_count : 0) + source;
+    const size_t offset =
+        region_of(segment, rank) + channel_index(slot, channel) * segment->tails_bytes;
+    *tail = (struct tail *)(void *)(segment->base + offset) + (from_all ? segment->rank_count : 0) +
+            source;
     return shm_reserve(segment->fd, offset, segment->tails_bytes);
 }
 
@@ -143,7 +162,8 @@ enum tutti_status segment_link(struct segment *segment, int rank, int slot, int 
                                struct message_header **headers, char **data)
 {
     const size_t index = channel_index(slot, channel) * (size_t)segment->rank_count + (size_t)to;
-    const size_t offset = region_of(segment, rank) + segment->links_offset + index * segment->link_bytes;
+    const size_t offset =
+        region_of(segment, rank) + segment->links_offset + index * segment->link_bytes;
     const size_t header_bytes = segment->link_bytes - DATA_SLOTS * segment->slot_bytes;
     *headers = (struct message_header *)(void *)(segment->base + offset);
     *data = segment->base + offset + header_bytes;
@@ -152,5 +172,6 @@ enum tutti_status segment_link(struct segment *segment, int rank, int slot, int 
 
 enum tutti_status segment_reserve_data(struct segment *segment, const char *data)
 {
-    return shm_reserve(segment->fd, (size_t)(data - segment->base), DATA_SLOTS * segment->slot_bytes);
+    return shm_reserve(segment->fd, (size_t)(data - segment->base),
+                       DATA_SLOTS * segment->slot_bytes);
 }

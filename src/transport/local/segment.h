@@ -42,8 +42,8 @@ struct message_header {
     uint64_t kind_and_bytes; /* kind in the upper 8 bits */
     union {
         unsigned char data[INLINE_BYTES];
-        uint64_t slot;   /* MESSAGE_SLOT */
-        uint64_t where;  /* MESSAGE_ADDRESS: address in the process of both; MESSAGE_HEAP: offset */
+        uint64_t slot;  /* MESSAGE_SLOT */
+        uint64_t where; /* MESSAGE_ADDRESS: address in the process of both; MESSAGE_HEAP: offset */
     } u;
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
@@ -61,7 +61,7 @@ struct segment_header {
     uint64_t size_bytes;
     uint32_t rank_count;
     _Alignas(CACHE_LINE) _Atomic uint32_t ready_count;
-    _Atomic uint64_t cpus[16]; /* union of the ranks' CPU masks */
+    _Atomic uint64_t cpus[16];                           /* union of the ranks' CPU masks */
     _Alignas(CACHE_LINE) _Atomic uint32_t sleeper_count; /* read at every message, written by sleepers */
 };
 
@@ -84,7 +84,8 @@ struct segment {
 /* A new segment for that many ranks: only its descriptor, for handing around. */
 enum tutti_status segment_create(int rank_count, size_t board_bytes, int *fd);
 /* Maps (or shares) the segment; takes the descriptor, also on failure. */
-enum tutti_status segment_attach(int fd, int rank_count, size_t board_bytes, struct segment **segment);
+enum tutti_status segment_attach(int fd, int rank_count, size_t board_bytes,
+                                 struct segment **segment);
 void segment_detach(struct segment *segment);
 
 static inline struct segment_header *segment_header(const struct segment *segment)
@@ -94,8 +95,8 @@ static inline struct segment_header *segment_header(const struct segment *segmen
 struct bell *segment_bell(const struct segment *segment, int rank);
 void *segment_board(const struct segment *segment);
 /* Of reader `rank`, for what `source` sends to it or to all; reserves the memory. */
-enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source, bool from_all,
-                               struct tail **tail);
+enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
+                               bool from_all, struct tail **tail);
 /* Of writer `rank`; `to` is the writer itself for the link to all. Reserves the headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);

@@ -1,0 +1,201 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "algo/algo.h"
+#include "base/dtype.h"
+#include "call.h"
+#include "engine/bind.h"
+
+static const struct bind_options usual = {.count = 1000,
+                                          .dtype = TUTTI_FLOAT32,
+                                          .op = TUTTI_SUM,
+                                          .level = KERNEL_SCALAR,
+                                          .piece_bytes_max = 64 << 10,
+                                          .piece_count_max = 4};
+
+static struct program *bound(const struct algorithm *algorithm, int size, int rank,
+                             const struct bind_options *options)
+{
+    const struct algo_params params = {.collective = algorithm->collective, .rank_count = size};
+    struct rank_plan *plan;
+    struct program *program;
+    const char *message = "";
+    if (algo_rank_plan(algorithm, &params, rank, &plan, &message) != TUTTI_OK)
+        fail_msg("%s", message);
+    if (bind_program(plan, options, &program) != TUTTI_OK) fail_msg("%s", tutti_error_message());
+    plan_rank_free(plan);
+    return program;
+}
+
+typedef void program_check(const struct program *program, const struct algorithm *algorithm,
+                           int size, int rank, const struct bind_options *options);
+
+static void for_all(const struct bind_options *options, program_check *check)
+{
+    for (int i = 0; i < algo_count; i++) {
+        for (int size = 1; size <= 9; size++) {
+            if (!algo_supports(&algo_list[i], size)) continue;
+            for (int rank = 0; rank < size; rank++) {
+                struct program *program = bound(&algo_list[i], size, rank, options);
+                check(program, &algo_list[i], size, rank, options);
+                program_free(program);
+            }
+        }
+    }
+}
+
+/* Every access of every step lies inside its buffer. */
+static void check_ranges(const struct program *program, const struct algorithm *algorithm, int size,
+                         int rank, const struct bind_options *options)
+{
+    const size_t block = options->count * tutti_dtype_size(options->dtype);
+    const size_t bytes[PLAN_BUFFER_COUNT] = {
+        [PLAN_INPUT] = test_send_blocks(algorithm->collective, rank, size, 0) * block,
+        [PLAN_OUTPUT] = test_recv_blocks(algorithm->collective, rank, size, 0) * block,
+        [PLAN_SCRATCH] = program->scratch_bytes};
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const struct program_step *step = &program->steps[s];
+        assert_true(step->first_source + step->source_count <= program->source_count);
+        assert_true(step->source_count >= 1 && step->source_count <= program->source_count_max);
+        assert_true(step->first_tx + step->tx_count <= program->step_tx_count);
+        assert_true(step->first_after + step->after_count <= program->after_count);
+        for (uint32_t i = 0; i < step->source_count; i++) {
+            const struct program_source *source = &program->sources[step->first_source + i];
+            if (source->rx != PROGRAM_NONE)
+                assert_true(source->rx >= 0 && (uint32_t)source->rx < program->rx_count);
+            else
+                assert_true(source->offset + step->bytes <= bytes[source->buffer]);
+        }
+        if (step->destination_buffer != PROGRAM_NONE)
+            assert_true(step->destination_offset + step->bytes <= bytes[step->destination_buffer]);
+        for (uint32_t t = 0; t < step->tx_count; t++) {
+            const int tx = program->step_tx[step->first_tx + t];
+            assert_true(tx >= 0 && (uint32_t)tx < program->tx_count);
+            assert_true(step->bytes <= program->tx_links[tx].bytes_max);
+        }
+    }
+}
+
+static void every_step_stays_inside_its_buffers(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 5, 1000, 65541};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        struct bind_options options = usual;
+        options.count = counts[c];
+        options.dtype = c % 2 == 0 ? TUTTI_FLOAT64 : TUTTI_BFLOAT16;
+        for_all(&options, check_ranges);
+    }
+}
+
+static void check_lanes(const struct program *program, const struct algorithm *algorithm, int size,
+                        int rank, const struct bind_options *options)
+{
+    (void)algorithm, (void)size, (void)rank, (void)options;
+    uint32_t steps = 0;
+    for (uint32_t l = 0; l < program->lane_count; l++) {
+        assert_int_equal(program->lanes[l].first_step, steps);
+        steps = program->lanes[l].end_step;
+    }
+    assert_int_equal(steps, program->step_count);
+}
+
+static void lanes_cover_all_steps(void **state)
+{
+    (void)state;
+    for_all(&usual, check_lanes);
+}
+
+static void check_links(const struct program *program, const struct algorithm *algorithm, int size,
+                        int rank, const struct bind_options *options)
+{
+    (void)algorithm, (void)options;
+    for (uint32_t i = 0; i < program->tx_count; i++) {
+        const struct program_link *a = &program->tx_links[i];
+        assert_true(a->peer == TRANSPORT_ALL || (a->peer >= 0 && a->peer < size && a->peer != rank));
+        for (uint32_t j = 0; j < i; j++)
+            assert_false(program->tx_links[j].peer == a->peer &&
+                         program->tx_links[j].channel == a->channel);
+    }
+    for (uint32_t i = 0; i < program->rx_count; i++) {
+        const struct program_link *a = &program->rx_links[i];
+        assert_true(a->peer >= 0 && a->peer < size && a->peer != rank);
+        for (uint32_t j = 0; j < i; j++)
+            assert_false(program->rx_links[j].peer == a->peer &&
+                         program->rx_links[j].channel == a->channel &&
+                         program->rx_links[j].from_all == a->from_all);
+    }
+}
+
+static void each_link_is_there_once(void **state)
+{
+    (void)state;
+    for_all(&usual, check_links);
+}
+
+static unsigned divisions(const struct program *program)
+{
+    unsigned count = 0;
+    for (uint32_t s = 0; s < program->step_count; s++) count += program->steps[s].divisor != 0;
+    return count;
+}
+
+static void only_averages_are_divided(void **state)
+{
+    (void)state;
+    struct bind_options options = usual;
+    unsigned divided = 0;
+    for (int rank = 0; rank < 4; rank++) {
+        options.op = TUTTI_AVG;
+        struct program *program =
+            bound(algo_find(COLLECTIVE_ALLREDUCE, "twoshot"), 4, rank, &options);
+        for (uint32_t s = 0; s < program->step_count; s++)
+            if (program->steps[s].divisor != 0) assert_int_equal(program->steps[s].divisor, 4);
+        divided += divisions(program);
+        program_free(program);
+        options.op = TUTTI_SUM;
+        program = bound(algo_find(COLLECTIVE_ALLREDUCE, "twoshot"), 4, rank, &options);
+        assert_int_equal(divisions(program), 0);
+        program_free(program);
+    }
+    assert_int_equal(divided, 4); /* each rank its part */
+}
+
+/* A step that stores nothing gets scratch only when its chunk is larger than what a link holds. */
+static void what_does_not_fit_into_a_link_spills(void **state)
+{
+    (void)state;
+    const struct algorithm *ring = algo_find(COLLECTIVE_REDUCE_SCATTER, "ring");
+    struct bind_options options = usual;
+    for (int large = 0; large < 2; large++) {
+        options.count = large ? 1 << 20 : 1000;
+        struct program *program = bound(ring, 4, 1, &options);
+        unsigned spilling = 0, direct = 0;
+        for (uint32_t s = 0; s < program->step_count; s++) {
+            const struct program_step *step = &program->steps[s];
+            if (step->spills) assert_int_equal(step->destination_buffer, PLAN_SCRATCH);
+            spilling += step->spills;
+            direct += !step->spills && !step->send_only && step->destination_buffer == PROGRAM_NONE;
+        }
+        assert_true(large ? spilling > 0 && direct == 0 : spilling == 0 && direct > 0);
+        assert_true(program->piece_bytes <= options.piece_bytes_max);
+        program_free(program);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_step_stays_inside_its_buffers),
+        cmocka_unit_test(lanes_cover_all_steps),
+        cmocka_unit_test(each_link_is_there_once),
+        cmocka_unit_test(only_averages_are_divided),
+        cmocka_unit_test(what_does_not_fit_into_a_link_spills),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,444 @@
+/* Links between two and three ranks of this process, driven from one thread; what a peer may write into the segment
+ * is written there by the test. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "os/clock.h"
+#include "transport/local/local.h"
+#include "transport/local/segment.h"
+
+enum { RANKS_MAX = 3, SLOT = 2, CHANNEL = 1, BOARD_BYTES = 1000, SIGNATURE = 4242 };
+
+struct joiner {
+    struct local_options options;
+    struct transport *transport;
+    enum tutti_status status;
+};
+
+static void *join(void *argument)
+{
+    struct joiner *joiner = argument;
+    joiner->status = local_open(&joiner->options, &joiner->transport);
+    return NULL;
+}
+
+struct net {
+    struct transport *ranks[RANKS_MAX];
+    struct segment *segment; /* the test's own way in */
+    int size;
+};
+
+/* Ranks wait for each other when they open, so each does it in a thread of its own. */
+static struct net open_net(int size, bool same_process)
+{
+    struct net net = {.size = size};
+    struct local_peer peers[RANKS_MAX];
+    struct joiner joiners[RANKS_MAX];
+    pthread_t threads[RANKS_MAX];
+    int fd;
+    assert_int_equal(local_segment_create(size, BOARD_BYTES, &fd), TUTTI_OK);
+    for (int r = 0; r < size; r++) peers[r] = (struct local_peer){same_process, NULL};
+    for (int r = 0; r < size; r++) {
+        joiners[r].options = (struct local_options){
+            r, size, dup(fd), BOARD_BYTES, peers, clock_now_ns() + 10000000000u};
+        assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
+    }
+    for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
+    for (int r = 0; r < size; r++) {
+        assert_int_equal(joiners[r].status, TUTTI_OK);
+        net.ranks[r] = joiners[r].transport;
+        net.ranks[r]->signatures[SLOT] = SIGNATURE;
+    }
+    assert_int_equal(segment_attach(fd, size, BOARD_BYTES, &net.segment), TUTTI_OK);
+    return net;
+}
+
+static void close_net(struct net *net)
+{
+    segment_detach(net->segment);
+    for (int r = 0; r < net->size; r++) local_close(net->ranks[r]);
+}
+
+static struct link_tx *tx_of(struct net *net, int rank, int peer)
+{
+    struct link_tx *link;
+    assert_int_equal(
+        net->ranks[rank]->ops->open_tx(net->ranks[rank], SLOT, CHANNEL, peer, 1 << 20, &link),
+        TUTTI_OK);
+    return link;
+}
+
+static struct link_rx *rx_of(struct net *net, int rank, int peer, bool from_all)
+{
+    struct link_rx *link;
+    assert_int_equal(
+        net->ranks[rank]->ops->open_rx(net->ranks[rank], SLOT, CHANNEL, peer, from_all, &link),
+        TUTTI_OK);
+    return link;
+}
+
+static bool send_filled(struct link_tx *tx, unsigned char filling, size_t bytes)
+{
+    void *place = tx->ops->reserve(tx, bytes);
+    if (place == NULL) return false;
+    memset(place, filling, bytes);
+    tx->ops->commit(tx, bytes);
+    return true;
+}
+
+static void expect_filled(struct link_rx *rx, unsigned char filling, size_t bytes)
+{
+    struct link_view view;
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    assert_int_equal(view.bytes, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(((const unsigned char *)view.data)[i], filling);
+    rx->ops->consume(rx, bytes);
+}
+
+static void expect_empty(struct link_rx *rx)
+{
+    struct link_view view;
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_EMPTY);
+}
+
+/* ---------------------------------------------------------------------------------------------- tests */
+
+static void messages_of_every_size_arrive_in_order(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    size_t piece;
+    unsigned pieces;
+    net.ranks[0]->ops->limits(net.ranks[0], &piece, &pieces);
+    assert_true(piece >= 4096 && pieces >= 1);
+    const size_t sizes[] = {0, 1, INLINE_BYTES, INLINE_BYTES + 1, 4096, piece};
+    expect_empty(rx);
+    for (int round = 0; round < 100; round++) {
+        const size_t a = sizes[round % 6], b = sizes[(round / 6) % 6];
+        assert_true(send_filled(tx, (unsigned char)round, a));
+        assert_true(send_filled(tx, (unsigned char)(round + 1), b));
+        assert_false(tx->ops->consumed(tx));
+        expect_filled(rx, (unsigned char)round, a);
+        expect_filled(rx, (unsigned char)(round + 1), b);
+        expect_empty(rx);
+        assert_true(tx->ops->consumed(tx));
+    }
+    close_net(&net);
+}
+
+static void a_message_is_taken_in_parts(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    unsigned char *place = tx->ops->reserve(tx, 1000);
+    assert_non_null(place);
+    assert_ptr_equal(tx->ops->reserve(tx, 1000), place); /* repeatable */
+    assert_int_equal((uintptr_t)place % 64, 0);
+    for (int i = 0; i < 1000; i++) place[i] = (unsigned char)(i / 100);
+    tx->ops->commit(tx, 1000);
+    for (int part = 0; part < 10; part++) {
+        struct link_view view;
+        assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+        assert_int_equal(view.bytes, 1000 - part * 100);
+        assert_int_equal(*(const unsigned char *)view.data, part);
+        assert_false(tx->ops->consumed(tx));
+        rx->ops->consume(rx, 100);
+    }
+    assert_true(tx->ops->consumed(tx));
+    expect_empty(rx);
+    close_net(&net);
+}
+
+static void a_full_link_has_no_room_until_something_is_consumed(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {8, 1000};
+    for (int s = 0; s < 2; s++) {
+        struct net net = open_net(2, false);
+        struct link_tx *tx = tx_of(&net, 0, 1);
+        struct link_rx *rx = rx_of(&net, 1, 0, false);
+        int sent = 0;
+        while (send_filled(tx, (unsigned char)sent, sizes[s]))
+            if (++sent > 1000) fail_msg("a link without end");
+        assert_true(sent >= 1);
+        for (int i = 0; i < 50; i++) {
+            assert_false(send_filled(tx, 0, sizes[s]));
+            expect_filled(rx, (unsigned char)i, sizes[s]);
+            assert_true(send_filled(tx, (unsigned char)(sent + i), sizes[s]));
+        }
+        close_net(&net);
+    }
+}
+
+static void memory_of_one_process_is_read_where_it_lies(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, true);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    char data[100];
+    struct link_view view;
+    assert_true(tx->ops->reaches(tx, data, sizeof data));
+    assert_true(tx->ops->post(tx, data, sizeof data));
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    assert_ptr_equal(view.data, data);
+    assert_int_equal(view.bytes, sizeof data);
+    assert_false(tx->ops->consumed(tx));
+    rx->ops->consume(rx, sizeof data);
+    assert_true(tx->ops->consumed(tx));
+    close_net(&net);
+}
+
+static void memory_of_another_process_is_not_reached(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    char data[100];
+    assert_false(tx->ops->reaches(tx, data, sizeof data));
+    assert_false(tx->ops->post(tx, data, sizeof data));
+    close_net(&net);
+}
+
+static void what_goes_to_all_waits_for_the_slowest(void **state)
+{
+    (void)state;
+    struct net net = open_net(3, false);
+    struct link_tx *tx = tx_of(&net, 1, TRANSPORT_ALL);
+    struct link_rx *readers[] = {rx_of(&net, 0, 1, true), rx_of(&net, 2, 1, true)};
+    int sent = 0;
+    while (send_filled(tx, (unsigned char)sent, 500)) sent++;
+    for (int i = 0; i < sent; i++) expect_filled(readers[0], (unsigned char)i, 500);
+    assert_false(send_filled(tx, 99, 500));
+    assert_false(tx->ops->consumed(tx));
+    expect_filled(readers[1], 0, 500);
+    assert_true(send_filled(tx, (unsigned char)sent, 500));
+    for (int i = 1; i <= sent; i++) expect_filled(readers[1], (unsigned char)i, 500);
+    expect_filled(readers[0], (unsigned char)sent, 500);
+    assert_true(tx->ops->consumed(tx));
+    close_net(&net);
+}
+
+static void links_do_not_mix(void **state)
+{
+    (void)state;
+    struct net net = open_net(3, false);
+    struct link_tx *to_1 = tx_of(&net, 0, 1), *to_2 = tx_of(&net, 0, 2),
+                   *to_all = tx_of(&net, 0, TRANSPORT_ALL);
+    struct link_rx *at_1 = rx_of(&net, 1, 0, false), *at_2 = rx_of(&net, 2, 0, false);
+    struct link_rx *all_1 = rx_of(&net, 1, 0, true), *all_2 = rx_of(&net, 2, 0, true);
+    assert_true(send_filled(to_2, 2, 300) && send_filled(to_1, 1, 300) &&
+                send_filled(to_all, 3, 300));
+    expect_filled(all_2, 3, 300);
+    expect_filled(at_1, 1, 300);
+    expect_filled(all_1, 3, 300);
+    expect_filled(at_2, 2, 300);
+    expect_empty(at_1);
+    assert_ptr_equal(tx_of(&net, 0, 1), to_1); /* found, not made again */
+    close_net(&net);
+}
+
+static void channels_are_counted(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct transport *t = net.ranks[0];
+    struct link_tx *tx;
+    struct link_rx *rx;
+    assert_int_equal(t->ops->open_tx(t, SLOT, TRANSPORT_CHANNEL_COUNT, 1, 8, &tx),
+                     TUTTI_UNSUPPORTED);
+    assert_int_equal(t->ops->open_rx(t, SLOT, TRANSPORT_CHANNEL_COUNT, 1, false, &rx),
+                     TUTTI_UNSUPPORTED);
+    close_net(&net);
+}
+
+static void another_signature_is_a_fault(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct link_view view;
+    net.ranks[0]->signatures[SLOT] = SIGNATURE + 1;
+    assert_true(send_filled(tx, 1, 10));
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
+    close_net(&net);
+}
+
+/* What a peer wrote is foreign: no header makes this rank look where it must not. */
+static void headers_that_make_no_sense_are_a_fault(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t kind, bytes, where;
+    } cases[] = {
+        {MESSAGE_INLINE, INLINE_BYTES + 1, 0},
+        {MESSAGE_INLINE, (UINT64_C(1) << 56) - 1, 0},
+        {MESSAGE_SLOT, 100, DATA_SLOTS},
+        {MESSAGE_SLOT, 100, UINT64_MAX},
+        {MESSAGE_SLOT, UINT64_C(1) << 40, 0},
+        {MESSAGE_ADDRESS, 100, 4096},
+        {MESSAGE_HEAP, 100, 0},
+        {17, 100, 0},
+        {255, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct net net = open_net(2, false);
+        struct link_rx *rx = rx_of(&net, 1, 0, false);
+        struct message_header *headers;
+        char *data;
+        struct link_view view;
+        assert_int_equal(segment_link(net.segment, 0, SLOT, CHANNEL, 1, &headers, &data), TUTTI_OK);
+        headers[0].signature = SIGNATURE;
+        headers[0].kind_and_bytes = cases[i].kind << 56 | cases[i].bytes;
+        headers[0].u.where = cases[i].where;
+        atomic_store(&headers[0].sequence, 1);
+        if (rx->ops->peek(rx, &view) != LINK_FAULT) fail_msg("header %zu is believed", i);
+        close_net(&net);
+    }
+}
+
+/* A tail beyond what was sent frees nothing that is not sent yet. */
+static void tails_that_make_no_sense_harm_only_their_owner(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct tail *tail;
+    assert_int_equal(segment_tail(net.segment, 1, SLOT, CHANNEL, 0, false, &tail), TUTTI_OK);
+    atomic_store(&tail->consumed, UINT64_MAX);
+    for (int i = 0; i < 1000; i++) {
+        assert_true(send_filled(tx, 1, 200));
+        assert_true(tx->ops->consumed(tx));
+    }
+    atomic_store(&tail->consumed, 0); /* and back */
+    int sent = 0;
+    while (sent < 1000 && send_filled(tx, 1, 200)) sent++;
+    assert_true(sent < 1000);
+    close_net(&net);
+}
+
+static void *send_later(void *argument)
+{
+    struct link_tx *tx = argument;
+    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    return send_filled(tx, 7, 10) ? argument : NULL;
+}
+
+static void a_message_wakes_who_sleeps(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct transport *sleeper = net.ranks[1];
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, send_later, tx), 0);
+    const uint64_t begin = clock_now_ns();
+    struct link_view view;
+    for (int i = 0; i < 100000; i++) {
+        sleeper->ops->sleep_begin(sleeper);
+        if (rx->ops->peek(rx, &view) == LINK_READY) {
+            sleeper->ops->sleep_cancel(sleeper);
+            break;
+        }
+        sleeper->ops->sleep(sleeper, 20000000000u);
+    }
+    assert_true(clock_now_ns() - begin < 10000000000u);
+    expect_filled(rx, 7, 10);
+    void *sent;
+    pthread_join(thread, &sent);
+    assert_non_null(sent);
+    close_net(&net);
+}
+
+static void sleep_ends_by_itself_and_by_waking_all(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct transport *t = net.ranks[0];
+    const uint64_t begin = clock_now_ns();
+    t->ops->sleep_begin(t);
+    t->ops->sleep(t, 5000000);
+    t->ops->sleep_begin(t);
+    net.ranks[1]->ops->wake_all(net.ranks[1]); /* between the announcement and the sleep */
+    t->ops->sleep(t, 20000000000u);
+    assert_true(clock_now_ns() - begin < 10000000000u);
+    close_net(&net);
+}
+
+static void the_board_is_shared_and_zeroed(void **state)
+{
+    (void)state;
+    struct net net = open_net(3, false);
+    unsigned char *board = local_board(net.ranks[0]);
+    for (int i = 0; i < BOARD_BYTES; i++) assert_int_equal(board[i], 0);
+    board[BOARD_BYTES - 1] = 5;
+    assert_int_equal(((unsigned char *)local_board(net.ranks[2]))[BOARD_BYTES - 1], 5);
+    assert_int_equal((uintptr_t)board % 64, 0);
+    assert_true(local_core_count(net.ranks[0]) >= 1);
+    close_net(&net);
+}
+
+static void a_rank_that_does_not_open_is_missed_at_the_deadline(void **state)
+{
+    (void)state;
+    int fd;
+    struct local_peer peers[2] = {{0}};
+    struct transport *transport;
+    assert_int_equal(local_segment_create(2, BOARD_BYTES, &fd), TUTTI_OK);
+    const struct local_options options = {0, 2, fd, BOARD_BYTES, peers, clock_now_ns() + 50000000};
+    assert_int_equal(local_open(&options, &transport), TUTTI_INIT_TIMEOUT);
+    assert_null(transport);
+    assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken, also on failure */
+}
+
+static void a_segment_of_the_wrong_size_is_refused(void **state)
+{
+    (void)state;
+    int fd;
+    struct local_peer peers[64] = {{0}};
+    struct transport *transport;
+    assert_int_equal(local_segment_create(2, BOARD_BYTES, &fd), TUTTI_OK);
+    const struct local_options options = {0, 64, fd, BOARD_BYTES, peers, clock_now_ns() + 50000000};
+    assert_int_equal(local_open(&options, &transport), TUTTI_AUTH_FAILED);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_of_every_size_arrive_in_order),
+        cmocka_unit_test(a_message_is_taken_in_parts),
+        cmocka_unit_test(a_full_link_has_no_room_until_something_is_consumed),
+        cmocka_unit_test(memory_of_one_process_is_read_where_it_lies),
+        cmocka_unit_test(memory_of_another_process_is_not_reached),
+        cmocka_unit_test(what_goes_to_all_waits_for_the_slowest),
+        cmocka_unit_test(links_do_not_mix),
+        cmocka_unit_test(channels_are_counted),
+        cmocka_unit_test(another_signature_is_a_fault),
+        cmocka_unit_test(headers_that_make_no_sense_are_a_fault),
+        cmocka_unit_test(tails_that_make_no_sense_harm_only_their_owner),
+        cmocka_unit_test(a_message_wakes_who_sleeps),
+        cmocka_unit_test(sleep_ends_by_itself_and_by_waking_all),
+        cmocka_unit_test(the_board_is_shared_and_zeroed),
+        cmocka_unit_test(a_rank_that_does_not_open_is_missed_at_the_deadline),
+        cmocka_unit_test(a_segment_of_the_wrong_size_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
