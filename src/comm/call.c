@@ -46,8 +46,8 @@ static struct cached_program *cache_place(struct tutti_comm *comm, const struct 
     return &comm->cache[hash >> 40 & (PROGRAM_CACHE_SIZE - 1)];
 }
 
-static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call,
-                                      struct program **program)
+static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
+                                const struct algorithm **algorithm)
 {
     const struct call_description *what = &call->what;
     const size_t element_bytes =
@@ -59,8 +59,15 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
                                        .algorithm =
                                            call->algorithm != NULL ? call->algorithm->name : NULL,
                                        .rules = comm->rules};
+    return choose_algorithm(&wanted, algorithm);
+}
+
+static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call,
+                                      struct program **program)
+{
+    const struct call_description *what = &call->what;
     const struct algorithm *algorithm;
-    TRY(choose_algorithm(&wanted, &algorithm));
+    TRY(choose(comm, call, &algorithm));
     const struct algo_params params = {.collective = what->collective,
                                        .rank_count = comm->size,
                                        .root = what->root,
@@ -322,7 +329,11 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, const struct call *ca
 {
     *request = NULL;
     if (board_has_failed(comm->board)) return comm_check(comm);
-    if (comm->size > 1) TRY(ensure_progress(comm));
+    const struct algorithm *algorithm;
+    if (comm->size > 1) { /* what can be refused is refused here: later it would fail all ranks */
+        TRY(choose(comm, call, &algorithm));
+        TRY(ensure_progress(comm));
+    }
     struct tutti_request *started = take_request(comm);
     if (started == NULL) return error_set(TUTTI_NO_MEMORY, "starting an operation: out of memory");
     started->call = *call;
@@ -337,6 +348,8 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, const struct call *ca
     if (comm_try_lock(comm)) {
         comm_progress(comm);
         comm_unlock(comm);
+    } else {
+        comm->transport->ops->wake(comm->transport); /* whoever has the domain begins it */
     }
     if (!atomic_load_explicit(&started->done, memory_order_acquire)) progress_notify();
     return TUTTI_OK;

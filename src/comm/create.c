@@ -43,25 +43,25 @@ static enum tutti_status id_through_store(const struct tutti_store *store, int r
 static enum tutti_status find_place(const struct tutti_comm_options *options,
                                     uint64_t init_timeout_ns, struct launcher_place *place)
 {
-    if (options->id == NULL && options->store == NULL && options->size != 1) {
-        if (options->rank >= 0 || options->size >= 0)
-            return error_set(
-                TUTTI_INVALID_OPTIONS,
-                "rank or size are given, but neither an id nor a store to meet through");
-        return launcher_detect(place);
-    }
-    if (options->size < 1 || options->size > PLAN_RANKS_MAX || options->rank < 0 ||
-        options->rank >= options->size)
+    const bool meets = options->id != NULL || options->store != NULL;
+    if (!meets && options->size != 1 && (options->rank >= 0 || options->size >= 0))
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "rank or size are given, but neither an id nor a store to meet through");
+    *place = (struct launcher_place){.launcher = "options"};
+    if (options->rank == -1 || options->size == -1) TRY(launcher_detect(place));
+    if (!meets && options->size != 1) return TUTTI_OK;
+    if (options->rank != -1) place->rank = options->rank;
+    if (options->size != -1) place->size = options->size;
+    if (place->size < 1 || place->size > PLAN_RANKS_MAX || place->rank < 0 ||
+        place->rank >= place->size)
         return error_set(TUTTI_INVALID_RANK, "rank %d of %d: 0 <= rank < size <= %d is needed",
-                         options->rank, options->size, PLAN_RANKS_MAX);
-    *place =
-        (struct launcher_place){.launcher = "options", .rank = options->rank, .size = options->size};
-    if (options->size == 1) return TUTTI_OK;
+                         place->rank, place->size, PLAN_RANKS_MAX);
+    if (place->size == 1) return TUTTI_OK;
     struct tutti_id id;
     if (options->id != NULL)
         id = *options->id;
     else
-        TRY(id_through_store(options->store, options->rank, init_timeout_ns, &id));
+        TRY(id_through_store(options->store, place->rank, init_timeout_ns, &id));
     memcpy(place->key.bytes, id.bytes, sizeof place->key.bytes);
     return TUTTI_OK;
 }

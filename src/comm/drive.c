@@ -15,7 +15,8 @@ enum {
     SPINS = 1024,      /* pauses of a CPU before it is given away */
     AWAKE_NS = 200000, /* yield this long before sleeping: waking an idle core costs a fifth of it */
     SLEEP_NS = 20000000, /* then look around */
-    LOOK_NS = 20000000
+    LOOK_NS = 20000000,
+    PASSES_A_LOOK = 4096
 };
 
 bool comm_try_lock(struct tutti_comm *comm)
@@ -90,7 +91,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     struct operation *operation = &request->operation;
     struct patience patience = {0};
     bool about_to_sleep = false;
-    for (;;) {
+    for (unsigned passes = 1;; passes++) {
         const enum run_result result = operation_run(operation);
         bool moved = result != RUN_BLOCKED;
         if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 && comm_progress(comm))
@@ -109,6 +110,8 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
         }
         if (moved) {
             patience = (struct patience){0};
+            /* Started operations may keep moving while this one is stuck. */
+            if (passes % PASSES_A_LOOK == 0) look_sometimes(comm, request, clock_now_ns());
             continue;
         }
         if (about_to_sleep) {

@@ -156,7 +156,7 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = (uint32_t)program->step_tx[step->first_tx + lane->target];
         if (operation->sends[t].active) return RUN_BLOCKED;
-        if (step->bytes < REFERENCE_BYTES_MIN) {
+        if (step->bytes < REFERENCE_BYTES_MIN && step->bytes <= program->piece_bytes) {
             struct link_tx *link = operation->tx[t];
             void *place = link->ops->reserve(link, step->bytes);
             if (place != NULL) {

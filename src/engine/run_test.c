@@ -235,7 +235,7 @@ static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
 
 static const struct transport_ops net_ops = {net_limits,   net_open_tx,  net_open_rx,
                                              never_sleeps, never_sleeps, never_sleeps_long,
-                                             never_sleeps};
+                                             never_sleeps, never_sleeps};
 
 static struct net *net_create(int size, struct mood mood, uint64_t seed)
 {

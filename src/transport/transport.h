@@ -90,6 +90,8 @@ struct transport_ops {
     void (*sleep_begin)(struct transport *transport);
     void (*sleep_cancel)(struct transport *transport);
     void (*sleep)(struct transport *transport, uint64_t timeout_ns);
+    /* Wakes this rank's own sleeper, from another thread; cheap when nobody sleeps. */
+    void (*wake)(struct transport *transport);
     /* Wakes every sleeping rank. */
     void (*wake_all)(struct transport *transport);
 };

@@ -107,6 +107,12 @@ static void local_sleep(struct transport *transport, uint64_t timeout_ns)
     local_sleep_cancel(transport);
 }
 
+static void local_wake(struct transport *transport)
+{
+    struct local *local = (struct local *)transport;
+    if (somebody_sleeps(local)) ring(local, transport->rank);
+}
+
 static void local_wake_all(struct transport *transport)
 {
     struct local *local = (struct local *)transport;
@@ -388,7 +394,7 @@ static void local_limits(struct transport *transport, size_t *piece_bytes_max,
 
 static const struct transport_ops ops = {local_limits,      local_open_tx,      local_open_rx,
                                          local_sleep_begin, local_sleep_cancel, local_sleep,
-                                         local_wake_all};
+                                         local_wake,        local_wake_all};
 
 /* Everybody adds its CPUs and itself, and waits for the rest. */
 static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)

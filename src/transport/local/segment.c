@@ -13,7 +13,7 @@ enum {
     PAGE = 4096,
     DATA_BYTES_MIN = 64 << 10,
     DATA_BYTES_MAX = 1 << 20,
-    DATA_BYTES_A_RANK = 8 << 20
+    DATA_BYTES_A_RANK = 4 << 20
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
