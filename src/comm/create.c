@@ -141,7 +141,9 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     comm->window_count = comm->windows != NULL ? result->process_count : 0;
     for (int r = 0; r < comm->size && status == TUTTI_OK; r++) {
         const uint32_t process = result->members[r].process;
-        peers[r] = (struct local_peer){process == own, comm->windows[process]};
+        peers[r] = (struct local_peer){
+            process == own, result->members[r].pid_is_visible ? result->members[r].pid : 0,
+            comm->windows[process]};
     }
     if (status == TUTTI_OK) {
         const struct local_options options = {

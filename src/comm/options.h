@@ -5,6 +5,7 @@
  *     TUTTI_ALGORITHMS    rules, see tune/rules.h
  *     TUTTI_DETERMINISTIC 0 or 1
  *     TUTTI_KERNEL        scalar, avx2, avx512                               (best)
+ *     TUTTI_CMA           0: private memory always goes through slots        (1)
  *     TUTTI_LOG           off, warn, info, debug                             (warn)
  *
  * What the caller says wins over the environment.

@@ -9,7 +9,7 @@
 enum {
     PIECE_BYTES_MIN = 16 << 10,
     PIECE_BYTES_MAX = 64 << 10, /* a piece and its slots stay in the second-level cache */
-    STREAM_BYTES_MIN = 1 << 20  /* from here on a result does not stay in the cache anyway */
+    STREAM_BYTES_MIN = 2 << 20  /* from here on a result does not stay in the cache anyway */
 };
 
 struct binder {
@@ -213,6 +213,7 @@ static enum tutti_status bind_all(struct binder *binder)
             plan->lanes[l].first_step, plan->lanes[l].first_step + plan->lanes[l].step_count};
     for (uint32_t i = 0; i < plan->step_count; i++)
         TRY(bind_step(binder, &plan->steps[i], &program->steps[i]));
+    program->copies_only = !collective_reduces(plan->shape.collective);
     program->piece_bytes = choose_piece(program, binder->options->piece_bytes_max);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];

@@ -8,9 +8,13 @@
 
 enum {
     REFERENCE_BYTES_MIN =
-        8 << 10,             /* below, a copy through a slot costs less than waiting to be read */
+        8 << 10, /* below, a copy through a slot costs less than waiting to be read */
+    /* What the receiver copies out by a system call: below it costs more than a slot; above, what does not
+     * come from a cache is copied faster by two ranks through slots than by one. */
+    REMOTE_BYTES_MIN = 128 << 10,
+    REMOTE_BYTES_MAX = 1 << 20,
     REFERENCE_COUNT_MAX = 8, /* messages by reference that one chunk is cut into at most */
-    PATIENCE = 128 /* looks at full links before a step's result takes the way through memory */
+    REMOTE_PIECES = 8        /* copied out by one system call */
 };
 
 void operation_init(struct operation *operation, uint32_t patience)
@@ -120,6 +124,16 @@ static bool send_push(struct operation *operation, uint32_t t)
     return true;
 }
 
+/* Whether a message goes by reference: where the receivers can read it, or are going to copy it anyway. */
+static bool goes_by_reference(const struct operation *operation, struct link_tx *link,
+                              const char *source, size_t bytes)
+{
+    if (bytes < REFERENCE_BYTES_MIN) return false;
+    const enum link_reach reach = link->ops->reach(link, source, bytes);
+    return reach == REACH_READ || (reach == REACH_COPY && operation->program->copies_only &&
+                                   bytes >= REMOTE_BYTES_MIN && bytes <= REMOTE_BYTES_MAX);
+}
+
 /* Announces a message of `total` bytes at source, of which `done` have been handed over and `ready` are there. */
 static void send_open(struct operation *operation, uint32_t t, const char *source, size_t done,
                       size_t ready, size_t total)
@@ -131,8 +145,7 @@ static void send_open(struct operation *operation, uint32_t t, const char *sourc
     send->ready = ready;
     send->total = total;
     send->active = true;
-    send->by_reference =
-        total - done >= REFERENCE_BYTES_MIN && link->ops->reaches(link, source, total);
+    send->by_reference = goes_by_reference(operation, link, source, total);
     send->referenced |= send->by_reference;
     operation->any_referenced |= send->by_reference;
     operation->sends_active++;
@@ -171,6 +184,12 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     return RUN_DONE;
 }
 
+/* What arrives is stored as it is and goes nowhere else. */
+static bool is_plain_receive(const struct program_step *step)
+{
+    return step->source_count == 1 && step->tx_count == 0 && step->divisor == 0;
+}
+
 /* Collects the next piece of every source; *bytes is cut to what all of them have. */
 static enum run_result look_at_sources(struct operation *operation, const struct run_lane *lane,
                                        const struct program_step *step, size_t *bytes)
@@ -193,7 +212,12 @@ static enum run_result look_at_sources(struct operation *operation, const struct
             operation->fault_peer = link->peer;
             return RUN_FAULT;
         }
+        if (view.data == NULL && !is_plain_receive(step)) {
+            if (!link->ops->fetch(link)) return RUN_BLOCKED;
+            link->ops->peek(link, &view);
+        }
         operation->sources[i] = view.data;
+        if (view.data == NULL) *bytes = REMOTE_PIECES * program->piece_bytes;
         if (view.bytes < *bytes) *bytes = view.bytes;
     }
     return RUN_MOVED;
@@ -237,7 +261,7 @@ static bool links_reach(struct operation *operation, const struct program_step *
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
-        if (!link->ops->reaches(link, destination, step->bytes)) return false;
+        if (!goes_by_reference(operation, link, destination, step->bytes)) return false;
     }
     return true;
 }
@@ -360,7 +384,13 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
 
     void *const place = step->tx_count > 0 && !lane->lagging ? operation->places[0] : NULL;
     const bool store = destination != NULL && (!step->spills || lane->lagging);
-    compute(operation, lane, step, store ? destination + lane->done : NULL, place, bytes);
+    char *const stored = store ? destination + lane->done : NULL;
+    if (operation->sources[0] == NULL) { /* a plain receive of what lies elsewhere */
+        struct link_rx *link = operation->rx[program->sources[step->first_source].rx];
+        if (!link->ops->take(link, stored, bytes)) return RUN_BLOCKED;
+    } else {
+        compute(operation, lane, step, stored, place, bytes);
+    }
     pass_on(operation, lane, step, bytes);
     lane->done += bytes;
     return lane->done == step->bytes && (!lane->lagging || lane->opened) ? RUN_DONE : RUN_MOVED;

@@ -114,10 +114,10 @@ static void net_commit(struct link_tx *link, size_t bytes)
     send_message(wire, copy, copy, bytes);
 }
 
-static bool net_reaches(struct link_tx *link, const void *address, size_t bytes)
+static enum link_reach net_reach(struct link_tx *link, const void *address, size_t bytes)
 {
     (void)address, (void)bytes;
-    return ((struct wire *)link)->net->mood.by_reference;
+    return ((struct wire *)link)->net->mood.by_reference ? REACH_READ : REACH_NONE;
 }
 
 static bool net_post(struct link_tx *link, const void *address, size_t bytes)
@@ -167,9 +167,21 @@ static void net_consume(struct link_rx *link, size_t bytes)
     *message = (struct message){0};
 }
 
-static const struct link_tx_ops tx_ops = {net_reserve, net_commit, net_reaches, net_post,
+static const struct link_tx_ops tx_ops = {net_reserve, net_commit, net_reach, net_post,
                                           net_consumed};
-static const struct link_rx_ops rx_ops = {net_peek, net_consume};
+static bool net_take(struct link_rx *link, void *destination, size_t bytes)
+{
+    (void)link, (void)destination, (void)bytes;
+    fail_msg("every view of these links has data");
+    return false;
+}
+
+static bool net_fetch(struct link_rx *link)
+{
+    return net_take(link, NULL, 0);
+}
+
+static const struct link_rx_ops rx_ops = {net_peek, net_take, net_fetch, net_consume};
 
 static struct wire *wire_of(struct net *net, int channel, int writer, int reader)
 {

@@ -29,6 +29,9 @@
 
 enum { TRANSPORT_SLOT_COUNT = 17, TRANSPORT_CHANNEL_COUNT = 4, TRANSPORT_ALL = -1 };
 
+/* COPY: they can copy it out at the price of a system call; READ: they can read it where it lies. */
+enum link_reach { REACH_NONE, REACH_COPY, REACH_READ };
+
 struct link_tx {
     const struct link_tx_ops *ops;
     int peer; /* or TRANSPORT_ALL */
@@ -40,16 +43,16 @@ struct link_tx_ops {
     void *(*reserve)(struct link_tx *link, size_t bytes);
     /* Sends what was written to the reserved place. */
     void (*commit)(struct link_tx *link, size_t bytes);
-    /* Whether the receivers can read that memory where it lies. Constant for given memory. */
-    bool (*reaches)(struct link_tx *link, const void *address, size_t bytes);
-    /* Sends memory that `reaches` by reference; it must stay as it is until `consumed`. False: not now. */
+    /* How the receivers can get at that memory without its being sent. Constant for given memory. */
+    enum link_reach (*reach)(struct link_tx *link, const void *address, size_t bytes);
+    /* Sends memory within reach by reference; it must stay as it is until `consumed`. False: not now. */
     bool (*post)(struct link_tx *link, const void *address, size_t bytes);
     /* Whether all receivers have consumed everything sent so far. */
     bool (*consumed)(struct link_tx *link);
 };
 
 struct link_view {
-    const void *data;
+    const void *data; /* NULL: it lies elsewhere and must be copied out, see `take` and `fetch` */
     size_t bytes;
 };
 
@@ -64,6 +67,11 @@ struct link_rx_ops {
     /* READY: *view is what is left of the next message, valid until consumed. FAULT: the message has another
      * signature, or makes no sense; it stays so. */
     enum link_state (*peek)(struct link_rx *link, struct link_view *view);
+    /* For a view without data. take: copies its first bytes to a destination (and then consume them). fetch:
+     * brings a part of it near, which the next peek shows. False: not possible, and the reason (its sender
+     * died, say) will show elsewhere. */
+    bool (*take)(struct link_rx *link, void *destination, size_t bytes);
+    bool (*fetch)(struct link_rx *link);
     /* Gives that many bytes back to the sender; a message is over when all of it was consumed. */
     void (*consume)(struct link_rx *link, size_t bytes);
 };

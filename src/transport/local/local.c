@@ -4,7 +4,9 @@
  *   1. A header or slot is written only after every reader's tail has passed its last use.
  *   2. Message numbers run on for the life of the segment; both ends count by themselves.
  *   3. What a peer wrote is read once, checked, and only then used.
- *   4. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
+ *   4. Private memory of another process is copied out by process_vm_readv, where every rank was seen to be
+ *      allowed to at start-up; else (and with TUTTI_CMA=0) it goes through slots.
+ *   5. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
  *      stores visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
  */
 #include "transport/local/local.h"
@@ -12,13 +14,14 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/futex.h"
 #include "transport/local/segment.h"
 
-enum { KIND_SHIFT = 56 };
+enum { KIND_SHIFT = 56, FETCH_BYTES_MAX = 64 << 10 };
 static const uint64_t BYTES_MASK = (UINT64_C(1) << KIND_SHIFT) - 1;
 
 struct local_tx {
@@ -47,6 +50,10 @@ struct local_rx {
     uint64_t sequence; /* messages consumed */
     struct link_view view;
     bool loaded; /* view is of message `sequence` */
+    /* MESSAGE_REMOTE */
+    const char *remote; /* where the view without data lies, or what follows the fetched one */
+    size_t rest_bytes;  /* behind a fetched view */
+    char *fetched;      /* FETCH_BYTES_MAX, allocated when first needed */
 };
 
 struct local {
@@ -57,6 +64,8 @@ struct local {
     uint32_t ring_seen; /* since sleep_begin: another value means that it rang */
     struct local_peer *peers;
     bool has_fence;
+    bool copies_remote; /* all ranks can read each other's private memory */
+    uint64_t probe;     /* its own address, for peers to try */
     /* [slot][channel][peer]; the own rank's place is the link to all */
     struct local_tx **tx;
     /* [slot][channel][from_all][peer] */
@@ -73,7 +82,7 @@ static void ring(struct local *local, int rank)
     futex_wake(&bell->ring);
 }
 
-/* Invariant 4; the common case is one load of a line that is in everybody's cache. */
+/* Invariant 5; the common case is one load of a line that is in everybody's cache. */
 static inline bool somebody_sleeps(struct local *local)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -187,11 +196,12 @@ static void local_commit(struct link_tx *link, size_t bytes)
     publish(tx, MESSAGE_SLOT, bytes);
 }
 
-static bool local_reaches(struct link_tx *link, const void *address, size_t bytes)
+static enum link_reach local_reach(struct link_tx *link, const void *address, size_t bytes)
 {
     const struct local_tx *tx = (const struct local_tx *)link;
     uint64_t offset;
-    return tx->all_same_process || heap_find(address, bytes, &offset);
+    if (tx->all_same_process || heap_find(address, bytes, &offset)) return REACH_READ;
+    return tx->local->copies_remote ? REACH_COPY : REACH_NONE;
 }
 
 static bool local_post(struct link_tx *link, const void *address, size_t bytes)
@@ -200,14 +210,14 @@ static bool local_post(struct link_tx *link, const void *address, size_t bytes)
     if (!header_is_free(tx)) return false;
     uint64_t offset;
     struct message_header *header = next_header(tx);
-    if (tx->all_same_process) {
-        header->u.where = (uint64_t)(uintptr_t)address;
-        publish(tx, MESSAGE_ADDRESS, bytes);
-    } else {
-        if (!heap_find(address, bytes, &offset)) return false;
+    enum message_kind kind = tx->all_same_process ? MESSAGE_ADDRESS : MESSAGE_REMOTE;
+    header->u.where = (uint64_t)(uintptr_t)address;
+    if (!tx->all_same_process && heap_find(address, bytes, &offset)) {
+        kind = MESSAGE_HEAP;
         header->u.where = offset;
-        publish(tx, MESSAGE_HEAP, bytes);
     }
+    if (kind == MESSAGE_REMOTE && !tx->local->copies_remote) return false;
+    publish(tx, kind, bytes);
     return true;
 }
 
@@ -218,13 +228,13 @@ static bool local_consumed(struct link_tx *link)
     return tx->consumed == tx->sequence;
 }
 
-static const struct link_tx_ops tx_ops = {local_reserve, local_commit, local_reaches, local_post,
+static const struct link_tx_ops tx_ops = {local_reserve, local_commit, local_reach, local_post,
                                           local_consumed};
 
 /* ------------------------------------------------------------------------------------------ receiving */
 
-/* Turns a header into a view; NULL data where it makes no sense. */
-static struct link_view view_of(const struct local_rx *rx, const struct message_header *header)
+/* Turns a header into a view; false where it makes no sense. */
+static bool view_of(struct local_rx *rx, const struct message_header *header)
 {
     const uint64_t kind_and_bytes = header->kind_and_bytes;
     const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = header->u.where;
@@ -248,8 +258,18 @@ static struct link_view view_of(const struct local_rx *rx, const struct message_
         else if (peer->window != NULL)
             data = heap_window_at(peer->window, where, bytes);
         break;
+    case MESSAGE_REMOTE:
+        if (peer->same_process) {
+            data = (const void *)(uintptr_t)where;
+        } else {
+            rx->view = (struct link_view){NULL, bytes};
+            rx->remote = (const char *)(uintptr_t)where;
+            return local->copies_remote;
+        }
+        break;
     }
-    return (struct link_view){data, bytes};
+    rx->view = (struct link_view){data, bytes};
+    return data != NULL;
 }
 
 static enum link_state local_peek(struct link_rx *link, struct link_view *view)
@@ -260,8 +280,7 @@ static enum link_state local_peek(struct link_rx *link, struct link_view *view)
         const uint64_t sequence = atomic_load_explicit(&header->sequence, memory_order_acquire);
         if (__builtin_expect(sequence != rx->sequence + 1, 1)) return LINK_EMPTY;
         if (header->signature != *rx->signature) return LINK_FAULT;
-        rx->view = view_of(rx, header);
-        if (rx->view.data == NULL) return LINK_FAULT;
+        if (!view_of(rx, header)) return LINK_FAULT;
         rx->loaded = true;
     }
     *view = rx->view;
@@ -272,8 +291,14 @@ static void local_consume(struct link_rx *link, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
     rx->view.bytes -= bytes;
+    if (rx->view.data == NULL) rx->remote += bytes;
     if (rx->view.bytes > 0) {
-        rx->view.data = (const char *)rx->view.data + bytes;
+        if (rx->view.data != NULL) rx->view.data = (const char *)rx->view.data + bytes;
+        return;
+    }
+    if (rx->rest_bytes > 0) {
+        rx->view = (struct link_view){NULL, rx->rest_bytes};
+        rx->rest_bytes = 0;
         return;
     }
     rx->loaded = false;
@@ -283,7 +308,33 @@ static void local_consume(struct link_rx *link, size_t bytes)
     if (somebody_sleeps(rx->local)) ring(rx->local, rx->base.peer);
 }
 
-static const struct link_rx_ops rx_ops = {local_peek, local_consume};
+/* Reads the private memory of another process; false when it cannot, now or for ever. */
+static bool read_remote(pid_t pid, const void *remote, void *destination, size_t bytes)
+{
+    const struct iovec from = {(void *)(uintptr_t)remote, bytes}, to = {destination, bytes};
+    return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
+}
+
+static bool local_take(struct link_rx *link, void *destination, size_t bytes)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    return read_remote(rx->local->peers[link->peer].pid, rx->remote, destination, bytes);
+}
+
+static bool local_fetch(struct link_rx *link)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    const size_t bytes = rx->view.bytes < FETCH_BYTES_MAX ? rx->view.bytes : FETCH_BYTES_MAX;
+    if (rx->fetched == NULL && (rx->fetched = aligned_alloc(CACHE_LINE, FETCH_BYTES_MAX)) == NULL)
+        return false;
+    if (!local_take(link, rx->fetched, bytes)) return false;
+    rx->remote += bytes;
+    rx->rest_bytes = rx->view.bytes - bytes;
+    rx->view = (struct link_view){rx->fetched, bytes};
+    return true;
+}
+
+static const struct link_rx_ops rx_ops = {local_peek, local_take, local_fetch, local_consume};
 
 /* -------------------------------------------------------------------------------------------- opening */
 
@@ -300,6 +351,12 @@ static void tx_free(struct local_tx *tx)
     free(tx->readers);
     free(tx->tails);
     free(tx);
+}
+
+static void rx_free(struct local_rx *rx)
+{
+    if (rx != NULL) free(rx->fetched);
+    free(rx);
 }
 
 static enum tutti_status tx_create(struct local *local, int slot, int channel, int peer,
@@ -396,16 +453,10 @@ static const struct transport_ops ops = {local_limits,      local_open_tx,      
                                          local_sleep_begin, local_sleep_cancel, local_sleep,
                                          local_wake,        local_wake_all};
 
-/* Everybody adds its CPUs and itself, and waits for the rest. */
-static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)
+/* Waits until everybody has come to the same point `times` times. */
+static enum tutti_status wait_for_all(struct local *local, uint32_t times, uint64_t deadline_ns)
 {
-    cpu_set_t cpus;
-    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
-        for (int cpu = 0; cpu < 1024 && cpu < CPU_SETSIZE; cpu++)
-            if (CPU_ISSET(cpu, &cpus))
-                atomic_fetch_or_explicit(&local->header->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
-                                         memory_order_relaxed);
-    const uint32_t all = (uint32_t)local->base.size;
+    const uint32_t all = (uint32_t)local->base.size * times;
     atomic_fetch_add_explicit(&local->header->ready_count, 1, memory_order_acq_rel);
     for (int i = 0; atomic_load_explicit(&local->header->ready_count, memory_order_acquire) < all;
          i++) {
@@ -417,6 +468,47 @@ static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)
             return error_set(TUTTI_INIT_TIMEOUT,
                              "a rank answered at start-up but did not join the segment");
     }
+    return TUTTI_OK;
+}
+
+/* Whether this rank can read a word of every other process's private memory. */
+static bool reads_everybody(const struct local *local)
+{
+    const char *wish = getenv("TUTTI_CMA");
+    if (wish != NULL && strcmp(wish, "0") == 0) return false;
+    for (int r = 0; r < local->base.size; r++) {
+        const struct local_peer *peer = &local->peers[r];
+        if (peer->same_process) continue;
+        const uint64_t address = atomic_load_explicit(
+            &segment_bell(local->segment, r)->probe_address, memory_order_relaxed);
+        uint64_t word = 0;
+        if (peer->pid == 0 ||
+            !read_remote(peer->pid, (const void *)(uintptr_t)address, &word, sizeof word) ||
+            word != address)
+            return false;
+    }
+    return true;
+}
+
+/* Everybody adds its CPUs and itself, tries to read the others' memory, and waits for the rest. */
+static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)
+{
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
+        for (int cpu = 0; cpu < 1024 && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &cpus))
+                atomic_fetch_or_explicit(&local->header->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
+                                         memory_order_relaxed);
+    local->probe = (uint64_t)(uintptr_t)&local->probe;
+    atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
+    TRY(wait_for_all(local, 1, deadline_ns));
+    if (!reads_everybody(local))
+        atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
+    TRY(wait_for_all(local, 2, deadline_ns));
+    /* Ranks that share a core gain nothing by it: the copy that it saves one of them it costs the other. */
+    local->copies_remote =
+        atomic_load_explicit(&local->header->unreadable_count, memory_order_relaxed) == 0 &&
+        local_core_count(&local->base) >= local->base.size;
     return TUTTI_OK;
 }
 
@@ -467,7 +559,7 @@ void local_close(struct transport *transport)
     const size_t links =
         (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * (size_t)transport->size;
     for (size_t i = 0; local->tx != NULL && i < links; i++) tx_free(local->tx[i]);
-    for (size_t i = 0; local->rx != NULL && i < links * 2; i++) free(local->rx[i]);
+    for (size_t i = 0; local->rx != NULL && i < links * 2; i++) rx_free(local->rx[i]);
     free(local->tx);
     free(local->rx);
     free(local->peers);

@@ -2,11 +2,14 @@
 #ifndef TUTTI_TRANSPORT_LOCAL_LOCAL_H
 #define TUTTI_TRANSPORT_LOCAL_LOCAL_H
 
+#include <sys/types.h>
+
 #include "memory/heap.h"
 #include "transport/transport.h"
 
 struct local_peer {
     bool same_process;          /* any of its memory can be read */
+    pid_t pid;                  /* 0: not visible from here */
     struct heap_window *window; /* its heap; NULL for ranks of this process. Taken from the caller */
 };
 

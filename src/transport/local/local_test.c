@@ -46,7 +46,7 @@ static struct net open_net(int size, bool same_process)
     pthread_t threads[RANKS_MAX];
     int fd;
     assert_int_equal(local_segment_create(size, BOARD_BYTES, &fd), TUTTI_OK);
-    for (int r = 0; r < size; r++) peers[r] = (struct local_peer){same_process, NULL};
+    for (int r = 0; r < size; r++) peers[r] = (struct local_peer){same_process, 0, NULL};
     for (int r = 0; r < size; r++) {
         joiners[r].options = (struct local_options){
             r, size, dup(fd), BOARD_BYTES, peers, clock_now_ns() + 10000000000u};
@@ -192,7 +192,7 @@ static void memory_of_one_process_is_read_where_it_lies(void **state)
     struct link_rx *rx = rx_of(&net, 1, 0, false);
     char data[100];
     struct link_view view;
-    assert_true(tx->ops->reaches(tx, data, sizeof data));
+    assert_int_equal(tx->ops->reach(tx, data, sizeof data), REACH_READ);
     assert_true(tx->ops->post(tx, data, sizeof data));
     assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
     assert_ptr_equal(view.data, data);
@@ -209,7 +209,7 @@ static void memory_of_another_process_is_not_reached(void **state)
     struct net net = open_net(2, false);
     struct link_tx *tx = tx_of(&net, 0, 1);
     char data[100];
-    assert_false(tx->ops->reaches(tx, data, sizeof data));
+    assert_int_equal(tx->ops->reach(tx, data, sizeof data), REACH_NONE);
     assert_false(tx->ops->post(tx, data, sizeof data));
     close_net(&net);
 }
@@ -294,6 +294,8 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
         {MESSAGE_SLOT, UINT64_C(1) << 40, 0},
         {MESSAGE_ADDRESS, 100, 4096},
         {MESSAGE_HEAP, 100, 0},
+        {MESSAGE_REMOTE, 100, 4096}, /* not allowed here */
+        {MESSAGE_REMOTE + 1, 100, 0},
         {17, 100, 0},
         {255, 0, 0},
     };

@@ -32,7 +32,7 @@ enum {
     INLINE_BYTES = 40
 };
 
-enum message_kind { MESSAGE_INLINE, MESSAGE_SLOT, MESSAGE_ADDRESS, MESSAGE_HEAP };
+enum message_kind { MESSAGE_INLINE, MESSAGE_SLOT, MESSAGE_ADDRESS, MESSAGE_HEAP, MESSAGE_REMOTE };
 
 /* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1), the reader
  * acquires it; the reader's tail (release) and the writer's look at it (acquire) make it free again. */
@@ -43,7 +43,7 @@ struct message_header {
     union {
         unsigned char data[INLINE_BYTES];
         uint64_t slot;  /* MESSAGE_SLOT */
-        uint64_t where; /* MESSAGE_ADDRESS: address in the process of both; MESSAGE_HEAP: offset */
+        uint64_t where; /* ADDRESS, REMOTE: address in the writer's process; HEAP: offset */
     } u;
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
@@ -55,13 +55,15 @@ struct tail {
 struct bell {
     _Alignas(CACHE_LINE) _Atomic uint32_t ring; /* futex: changes when it rings */
     _Atomic uint32_t asleep;
+    _Atomic uint64_t probe_address; /* of a word in the rank's private memory that holds its own address */
 };
 
 struct segment_header {
     uint64_t size_bytes;
     uint32_t rank_count;
     _Alignas(CACHE_LINE) _Atomic uint32_t ready_count;
-    _Atomic uint64_t cpus[16];                           /* union of the ranks' CPU masks */
+    _Atomic uint64_t cpus[16];         /* union of the ranks' CPU masks */
+    _Atomic uint32_t unreadable_count; /* ranks that cannot read another one's private memory */
     _Alignas(CACHE_LINE) _Atomic uint32_t sleeper_count; /* read at every message, written by sleepers */
 };
 
