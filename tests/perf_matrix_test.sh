@@ -7,7 +7,7 @@
 #     TUTTI_LONG=1 ...     besides, 400 runs drawn at random, and 64 MiB of float32 up to 8 ranks
 #
 # A run covers many lengths, in and out of place, and (choice "named") every algorithm of its operation.
-# ctest: label=nosan timeout=600
+# ctest: label=notsan timeout=900
 set -uo pipefail
 
 perf=${TUTTI_BIN:-build/bin}/tutti-perf
