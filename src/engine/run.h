@@ -7,7 +7,8 @@
  * A step takes pieces: views of its links and ranges of memory in, one kernel call, slots and memory out. A send
  * completes for its lane when it is posted; the rest of it is handed over here as the link has room.
  *
- * Running allocates nothing, locks nothing and does not call the kernel.
+ * Running locks nothing, allocates nothing and does not call the kernel; only a transport's take and fetch,
+ * which copy what no mapping reaches, may.
  */
 #ifndef TUTTI_ENGINE_RUN_H
 #define TUTTI_ENGINE_RUN_H
@@ -22,7 +23,7 @@
 struct run_lane {
     uint32_t step;
     uint32_t target;  /* send_only steps: targets posted */
-    uint32_t stalled; /* looks in a row that found no room; spilling steps lose patience */
+    uint32_t stalled; /* looks in a row that found no room, see patience */
     bool lagging;     /* the step's result goes to memory, its links follow from there */
     bool opened;      /* lagging: its messages are announced */
     size_t done;      /* bytes of the step */
