@@ -119,6 +119,69 @@ static void names_are_unique_for_each_collective(void **state)
     assert_null(algo_find(COLLECTIVE_BARRIER, "ring"));
 }
 
+static void names_may_carry_a_radix(void **state)
+{
+    (void)state;
+    static const struct {
+        enum collective collective;
+        const char *text, *name;
+        unsigned radix;
+    } right[] = {
+        {COLLECTIVE_BROADCAST, "tree", "tree", 0},
+        {COLLECTIVE_BROADCAST, "tree/2", "tree", 2},
+        {COLLECTIVE_ALLTOALL, "bruck/4", "bruck", 4},
+        {COLLECTIVE_BARRIER, "dissemination/64", "dissemination", 64},
+        {COLLECTIVE_ALLREDUCE, "ring", "ring", 0},
+    };
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        const struct algorithm *algorithm = NULL;
+        unsigned radix = 77;
+        assert_true(algo_parse(right[i].collective, right[i].text, &algorithm, &radix));
+        assert_ptr_equal(algorithm, find(right[i].collective, right[i].name));
+        assert_int_equal(radix, right[i].radix);
+    }
+    static const char *const wrong[] = {
+        "",        "/",       "tree/",   "tree/1",  "tree/0",   "tree/65",         "tree/02",
+        "tree/3 ", "tree/ 3", "tree/+3", "tree/-3", "tree/3/3", "tree/4294967298", "tree/x",
+        "/3",      "tre",     "tre/3",   "trees",   "Tree",     "chain/3",         "bruck",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const struct algorithm *algorithm = NULL;
+        unsigned radix = 77;
+        if (algo_parse(COLLECTIVE_BROADCAST, wrong[i], &algorithm, &radix))
+            fail_msg("'%s' is taken", wrong[i]);
+        assert_null(algorithm);
+        assert_int_equal(radix, 77);
+    }
+}
+
+static struct rank_plan *make_rank_with_radix(const struct algorithm *algorithm, unsigned radix)
+{
+    const struct algo_params params = {
+        .collective = algorithm->collective, .rank_count = 16, .radix = radix};
+    struct rank_plan *plan;
+    const char *message;
+    if (algo_rank_plan(algorithm, &params, 0, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
+    return plan;
+}
+
+static void exactly_those_that_say_so_take_a_radix(void **state)
+{
+    (void)state;
+    for (int i = 0; i < algo_count; i++) {
+        struct rank_plan *two = make_rank_with_radix(&algo_list[i], 2);
+        struct rank_plan *four = make_rank_with_radix(&algo_list[i], 4);
+        const bool differ =
+            two->step_count != four->step_count || two->source_count != four->source_count ||
+            two->target_count != four->target_count ||
+            memcmp(two->targets, four->targets, two->target_count * sizeof *two->targets) != 0;
+        if (differ != algo_list[i].has_radix)
+            fail_msg("%s/%s", collective_name(algo_list[i].collective), algo_list[i].name);
+        plan_rank_free(two);
+        plan_rank_free(four);
+    }
+}
+
 static void entries_are_complete(void **state)
 {
     (void)state;
@@ -874,6 +937,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_unique_for_each_collective),
+        cmocka_unit_test(names_may_carry_a_radix),
+        cmocka_unit_test(exactly_those_that_say_so_take_a_radix),
         cmocka_unit_test(entries_are_complete),
         cmocka_unit_test(every_collective_has_two_algorithms_for_any_rank_count),
         cmocka_unit_test(deterministic_reductions_exist_for_any_rank_count),
