@@ -1,14 +1,20 @@
-/* Every rank v > 0 is a sum of different skips, the largest that fit taken first. The smallest of them is its *base
- * block*: block e goes from the root to skips[e] in round e, and on by ever larger skips, so that after the q rounds
- * of a phase everybody has its base block, first of all.
+/* Every rank v > 0 is a sum of different skips, the largest that fits taken first. The smallest one
+ * is its *base block*: in a phase block e goes from the root to skips[e] in round e, and on by ever
+ * larger skips, so that it is the first of the phase's blocks that such ranks get.
  *
- * In the next phase everybody needs the other q-1 blocks and the new base block. The rank v - skips[k] from which it
- * hears in round k has heard from the ranks down to v - skips[k+1], exclusive, or from one at that: somebody among
- * these has a base block that v still lacks. v takes the nearest one, round by round further away, such that
- * the sum for it has only skips of blocks that v lacks. Ranks before the root are those at the end of
- * the circle, so sums are for v + p; the root itself stands for the new base block, and is the skip p.
+ *     p = 11, skips 1 2 3 6    rank  1  2  3  4  5  6  7  8  9 10
+ *                        base block  0  1  2  0  1  3  0  1  2  0
  *
- * O(q^3) for a rank, since what it sends is what others receive. */
+ * In a phase v needs its new base block and the phase before's others, one in each round. The rank
+ * v - skips[k], from which it hears in round k, may have what one of the ranks above v - skips[k+1]
+ * up to itself began the phase with: so v looks there for a base block that it still lacks. It takes
+ * the nearest rank that is a sum of skips of such blocks, and nearer to none than before. Ranks
+ * before the root are those at the end of the circle, therefore it is v + p that is looked from; and
+ * the root, which is the skip p, has the new base block.
+ *
+ * That this choice always exists and that the sender then has the block is Träff's theorem (see
+ * circulant_broadcast.c); the test looks at all ranks of many circles. O(q^3) for a rank, since what
+ * it sends is what others receive. */
 #include "algo/broadcast_schedule.h"
 
 static int base_block(const struct circulant *circulant, int rank)
@@ -21,8 +27,8 @@ static int base_block(const struct circulant *circulant, int rank)
     return block;
 }
 
-/* The largest sum of missing blocks' skips within `nearest` that the summands, the largest first, reach; no more of
- * them than are needed to come beyond `farthest`. Returns the last summand's block. */
+/* The sum of missing blocks' skips, taken from the largest on where they fit below `nearest`, until
+ * it is beyond `farthest`. Returns the last one's block, which is that rank's base block. */
 static int nearest_source(const struct circulant *circulant, uint32_t missing, int farthest,
                           int nearest, int *source)
 {
@@ -72,8 +78,8 @@ int broadcast_schedule_round_count(const struct broadcast_schedule *schedule, in
     return block_count - 1 + schedule->circulant.round_count;
 }
 
-/* A block before the first is nothing; those after the last one are the last one once more, which so reaches
- * everybody in the last phase. */
+/* A block before the first is nothing; those after the last one are the last one once more, which so
+ * reaches everybody in the last phase. */
 static int within(int block, int block_count)
 {
     if (block < 0) return BROADCAST_NOTHING;

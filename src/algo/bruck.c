@@ -9,13 +9,15 @@
  *
  *     allgather, radix 2: hold 1, 2, 4, ... blocks, get as many from the rank that far on
  *
- * Cost for p blocks of n/p bytes: all-to-all (r-1) ceil(log_r p) alpha + (r-1)/r ceil(log_r p) n beta, with k = r-1
- * ports ceil(log_r p) alpha; a larger r saves bytes for rounds.  Allgather ceil(log_r p) alpha +
- * (p-1)/p n beta with k ports.  For small blocks, where alpha is all.
+ * Cost for p blocks of n/p bytes, radix r: all-to-all (r-1) ceil(log_r p) alpha + (r-1)/r
+ * ceil(log_r p) n beta, with k = r-1 ports at once ceil(log_r p) alpha; a larger radix moves fewer
+ * bytes in more messages.  Allgather ceil(log_r p) alpha + (p-1)/p n beta with k ports.  For small
+ * blocks, where alpha is all.
  *
- * All-to-all packs what goes along in one message into scratch by copies, about 2p of them, and takes
- * it there: a block's scratch for each hop of its way, (r-1)/r p log_r p blocks coming in and as many going out.
- * What has arrived is stored at the end, since in place input is still to be sent before.
+ * All-to-all copies what goes along into scratch, in about 2p runs, and sends it as one message.  A
+ * block has scratch of its own at each hop, coming and going: up to 2 (r-1)/r p ceil(log_r p)
+ * blocks.  What has arrived is stored at the end, since in place there is input still to be sent
+ * before.
  *
  * Any rank count; (r-1) ceil(log_r p) links each way.
  *

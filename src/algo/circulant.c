@@ -21,7 +21,7 @@
  * Operands come in another order for each block: a commutative operation, and not one tree for all.
  * Any rank count; at most k ceil(log_(k+1) p) links each way.
  *
- * Source: Traff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms", arXiv:2410.14234,
+ * Source: Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms", arXiv:2410.14234,
  * 2024; for k ports Bruck et al. 1997 (see bruck.c).
  */
 #include "algo/circulant.h"
@@ -54,7 +54,7 @@ static uint32_t smaller(int one, int other)
     return (uint32_t)(one < other ? one : other);
 }
 
-/* Consecutive blocks, in the order of ranks: those up to the last rank's, and the rest from rank 0's. */
+/* Consecutive blocks, in the order of ranks: those up to the last rank's, the rest from 0's on. */
 struct arc {
     uint32_t first, head, tail;
 };

@@ -1,9 +1,13 @@
-/* circulant.h - circulant graphs: everyone has peers at the same distances, the skips.
+/* circulant.h - circulant graphs: everyone has peers at the same distances.
  *
- *     p = 11, skips 1 2 3 6 11        rank r at the distances 1, 2, 3, 6
+ *     p = 11, skips 1 2 3 6 11        blocks held before and after each of 4 rounds
  *
- * Between the skips s and t, with k = radix - 1 ports, t <= (k+1) s: whoever holds s blocks and gets up to s more
- * from each of the ranks at s, 2s, .. ks holds t.  Local block i of a rank is the one of the rank i further on.
+ *       holds 3:  0 1 2               local block i of a rank is the one of the rank i further on;
+ *       gets      | 0 1 2             from the rank at distance 3, which holds its own 3
+ *       holds 6:  0 1 2 3 4 5
+ *
+ * A skip is at most the radix times the one before it: with k = radix - 1 ports, whoever holds s
+ * blocks gets up to s more from each of the ranks at s, 2s, .. ks.
  */
 #ifndef TUTTI_ALGO_CIRCULANT_H
 #define TUTTI_ALGO_CIRCULANT_H

@@ -1,8 +1,11 @@
 /* circulant_broadcast.c - broadcast and reduce of S blocks in S-1+q rounds, the fewest there can be.
  *
- *     p = 5, S = 3: what is sent to whom in the rounds 0 .. 4
+ *     p = 5, S = 3: the block that arrives in the rounds 0 .. 4, and from whom
  *
- *       rank 0   0 to 3   ...
+ *       rank 1     .        .     2 from 0  1 from 4  0 from 3      root 0; distances 2, 3, 1, 2, 3
+ *       rank 2  0 from 0    .        .      2 from 0  1 from 4
+ *       rank 3     .     1 from 0  0 from 2    .      2 from 0
+ *       rank 4     .        .     1 from 3  0 from 2  2 from 1
  *
  * Everyone sends and receives one block a round, with peers at distances that all ranks share:
  * broadcast_schedule.h says which.  Reduce is the same backwards in time: a block's partial sum goes
@@ -14,7 +17,7 @@
  * Every block has another tree, and children come in the order of rounds: reduce needs a commutative
  * operation.  Any rank count and root; at most q links each way.
  *
- * Source: Traff, "Optimal Broadcast Schedules in Logarithmic Time with Applications to Broadcast,
+ * Source: Träff, "Optimal Broadcast Schedules in Logarithmic Time with Applications to Broadcast,
  * All-Broadcast, Reduction and All-Reduction", arXiv:2407.18004, 2024.
  */
 #include "algo/broadcast_schedule.h"

@@ -10,7 +10,7 @@
  * Cost: the sum of both; all but the first send 2 (p-1)/p n at the busiest rank, not n log2 p.
  *
  * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor Collective
- * Communication Library", SHPCC 1994; Rabenseifner 2004 (see halving.c) for reduce; Traff 2024 (see
+ * Communication Library", SHPCC 1994; Rabenseifner 2004 (see halving.c) for reduce; Träff 2024 (see
  * circulant.c) for allreduce.
  */
 #include "algo/compose.h"

@@ -24,8 +24,8 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define PJESIVAC "Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007"
 #define GEIJN "Barnett et al., SHPCC 1994"
 #define BRUCK "Bruck, Ho, Kipnis, Weathersby, TPDS 8(11), 1997"
-#define TRAEFF_REDUCE "Traff, arXiv:2410.14234, 2024"
-#define TRAEFF_BROADCAST "Traff, arXiv:2407.18004, 2024"
+#define TRAEFF_REDUCE "Träff, arXiv:2410.14234, 2024"
+#define TRAEFF_BROADCAST "Träff, arXiv:2407.18004, 2024"
 #define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
 
 #define ENTRY(of, called, function, properties, what, price, origin)                            \
@@ -40,7 +40,7 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
     }
 
 /* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
- * all blocks together; S the number of pieces; k the radix, of which k-1 messages leave at once; lg is rounded up. */
+ * all blocks together; S the number of pieces; k the radix (k-1 ports); lg is rounded up. */
 const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
