@@ -24,6 +24,10 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define GEIJN "Barnett et al., SHPCC 1994"
 #define BRUCK "Bruck, Ho, Kipnis, Weathersby, TPDS 8(11), 1997"
 #define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
+#define SANDERS "Sanders, Speck, Träff, Parallel Computing 35(12), 2009"
+#define SWING "De Sensi, Bonato, Saam, Hoefler, NSDI 2024"
+#define BINE "De Sensi et al., SC 2025"
+#define JAIN "Jain, Sabharwal, ICS 2010"
 
 #define ENTRY(of, called, function, properties, what, price, origin)                   \
     {                                                                                  \
@@ -37,7 +41,8 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
     }
 
 /* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
- * all blocks together; S the number of pieces; k the radix; lg is rounded up. */
+ * all blocks together; S the number of pieces; k the radix; lg is rounded up.  A torus has D
+ * dimensions of d_i ranks. */
 const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
@@ -60,6 +65,21 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "chain", chain_allreduce, NONE,
           "two halves along a chain in opposite directions, pipelined; very large messages",
           "(S+2p-3) (alpha + n/S beta + n/2S gamma)", PJESIVAC),
+    ENTRY(ALLREDUCE, "double_tree", double_tree_allreduce, COMMUTATIVE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + 2 lg p) (4 alpha + 2 n/S beta + n/S gamma)", SANDERS),
+    ENTRY(ALLREDUCE, "swing_latency", swing_latency_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "recursive doubling with nearer partners; small messages on a ring or torus",
+          "lg p (alpha + n beta + n gamma)", SWING),
+    ENTRY(ALLREDUCE, "swing", swing_allreduce, CUBE | COMMUTATIVE,
+          "recursive halving with nearer partners; medium messages on a ring or torus",
+          "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", SWING),
+    ENTRY(ALLREDUCE, "bine", bine_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "halving and doubling with nearer partners, the farthest first; medium messages",
+          "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", BINE),
+    ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE,
+          "rings in all dimensions and directions at once; large messages on a torus",
+          "2 sum(d_i-1) alpha + 2 (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
 
     ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE, "all send to the root; small messages, few ranks",
           "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
@@ -73,6 +93,12 @@ const struct algorithm algo_list[] = {
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
     ENTRY(REDUCE, "chain", chain_reduce, COMMUTATIVE | ONE_TREE, "pipelined chain; large messages",
           "(S+p-2) (alpha + n/S beta + n/S gamma)", PJESIVAC),
+    ENTRY(REDUCE, "double_tree", double_tree_reduce, COMMUTATIVE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + lg p) (2 alpha + n/S beta + n/S gamma)", SANDERS),
+    ENTRY(REDUCE, "bine", bine_reduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "binomial tree with nearer partners; small messages", "lg p (alpha + n beta + n gamma)",
+          BINE),
 
     ENTRY(BROADCAST, "direct", mesh_broadcast, NONE,
           "the root sends to all at once; one host, or few ranks",
@@ -87,16 +113,25 @@ const struct algorithm algo_list[] = {
           "(lg p + p-1) alpha + 2 (p-1)/p n beta", GEIJN),
     ENTRY(BROADCAST, "chain", chain_broadcast, NONE, "pipelined chain; very large messages",
           "(S+p-2) (alpha + n/S beta)", PJESIVAC),
+    ENTRY(BROADCAST, "double_tree", double_tree_broadcast, NONE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + lg p) (2 alpha + n/S beta)", SANDERS),
+    ENTRY(BROADCAST, "bine", bine_broadcast, CUBE,
+          "binomial tree with nearer partners; small messages", "lg p (alpha + n beta)", BINE),
 
     ENTRY(GATHER, "direct", mesh_gather, NONE, "all send to the root; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(GATHER, "tree", tree_gather, NONE, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(GATHER, "bine", bine_gather, CUBE, "binomial tree with nearer partners; small blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
 
     ENTRY(SCATTER, "direct", mesh_scatter, NONE, "the root sends to all; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(SCATTER, "tree", tree_scatter, NONE, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(SCATTER, "bine", bine_scatter, CUBE, "binomial tree with nearer partners; small blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
 
     ENTRY(ALLGATHER, "direct", mesh_allgather, NONE,
           "everyone sends its block to everyone; one host", "alpha + (p-1)/p n beta", THAKUR),
@@ -107,6 +142,15 @@ const struct algorithm algo_list[] = {
           "2 lg_k p (k-1) alpha + (1 + (k-1) lg_k p) n beta", GEIJN),
     ENTRY(ALLGATHER, "ring", ring_allgather, NONE, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta", PATARASUK),
+    ENTRY(ALLGATHER, "swing", swing_allgather, CUBE,
+          "recursive doubling with nearer partners; medium blocks on a ring or torus",
+          "lg p alpha + (p-1)/p n beta", SWING),
+    ENTRY(ALLGATHER, "bine", bine_allgather, CUBE,
+          "recursive doubling with nearer partners, the nearest first; small and medium blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
+    ENTRY(ALLGATHER, "torus", torus_allgather, NONE,
+          "rings in all dimensions and directions at once; large blocks on a torus",
+          "sum(d_i-1) alpha + (p-1)/p n/2D beta", JAIN),
 
     ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE,
           "block j to rank j, reduced there; one host", "alpha + (p-1)/p n beta + (p-1)/p n gamma",
@@ -119,6 +163,15 @@ const struct algorithm algo_list[] = {
           THAKUR),
     ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
+    ENTRY(REDUCE_SCATTER, "swing", swing_reduce_scatter, CUBE | COMMUTATIVE,
+          "recursive halving with nearer partners; medium blocks on a ring or torus",
+          "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", SWING),
+    ENTRY(REDUCE_SCATTER, "bine", bine_reduce_scatter, CUBE | COMMUTATIVE | ONE_TREE,
+          "recursive halving with nearer partners, the farthest first; small and medium blocks",
+          "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", BINE),
+    ENTRY(REDUCE_SCATTER, "torus", torus_reduce_scatter, COMMUTATIVE,
+          "rings in all dimensions and directions at once; large blocks on a torus",
+          "sum(d_i-1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
 
     ENTRY(ALLTOALL, "direct", mesh_alltoall, NONE, "all blocks at once; small and medium blocks",
           "alpha + (p-1)/p n beta", THAKUR),
