@@ -14,9 +14,9 @@
  * dimension and direction, each with its dimensions in another order, keeps all of them busy.  Every
  * share has a lane of its own.  Allgather is the way back, allreduce is both.
  *
- * The ranks are numbered row by row.  Their number is cut into three factors of which the longest is
- * at most twice the shortest (the fewest rounds win), else into the two that are nearest to each
- * other; a prime is one ring, in both directions.
+ * The ranks are numbered row by row.  Their number is cut into three factors, at least 3 and at most
+ * twice the shortest (the fewest rounds win), else into the two that are nearest to each other; a
+ * prime is one ring, in both directions.
  *
  * A ring's message is a bucket: what the ranks at one coordinate are left with.  In the order of the
  * coordinates, in which the share goes around first coming first, a bucket is a run of chunks.
@@ -66,7 +66,7 @@ static struct torus torus_of(int ranks)
     const int shorter = middle_factor(ranks);
     struct torus best = {ranks, 2, {shorter, ranks / shorter}};
     if (shorter == 1) best = (struct torus){ranks, 1, {ranks}};
-    for (int a = 2; a <= ranks / a / a; a++) {
+    for (int a = 3; a <= ranks / a / a; a++) {
         if (ranks % a != 0) continue;
         const int b = middle_factor(ranks / a), c = ranks / a / b;
         const struct torus cube = {ranks, 3, {a, b, c}};
@@ -207,13 +207,18 @@ static void copy_out(struct plan_builder *b, const struct share *share, uint32_t
                   user_chunk(share, i), 1);
 }
 
-/* ------------------------------------------------------------------------------------ the rings
- *
- * As in ring.c, with the two channels that each share has. */
+/* ------------------------------------------------------------------------------------ the rings */
 
+/* As many channels as transports have.  Of shares with the same one, one goes one way and the other
+ * the other way, where a neighbour is not both: there are more than four only in three dimensions. */
+enum { CHANNELS = 4 };
+
+/* All links of a ring are full after the first send.  Where what is under way is stored, it waits
+ * there for room to be passed on; where it is not, the next message has another channel. */
 static void choose_channel(struct plan_builder *b, const struct share *share, int message)
 {
-    plan_channel(b, 2 * share->number + message % 2);
+    const int each = share->torus->dimensions == 1 ? 2 : 1;
+    plan_channel(b, (share->number * each + message % each) % CHANNELS);
 }
 
 static void receive_message(struct plan_builder *b, const struct share *share, int phase,
@@ -247,34 +252,36 @@ static struct plan_place operand_at(const struct share *share, int phase, uint32
     return place_at(share, phase == 0 ? PLAN_INPUT : PLAN_OUTPUT, bucket);
 }
 
-/* Reduces bucket after bucket around a ring; what all have added is stored.  In allreduce what is
- * under way is stored as well, where the result will come, so that no step needs room for it. */
+/* Where what is under way is stored, and the result. */
+static struct plan_place sum_at(const struct share *share, uint32_t bucket, bool is_final)
+{
+    if (is_final && !share->in_order)
+        return (struct plan_place){PLAN_OUTPUT, (uint32_t)share->number};
+    return place_at(share, PLAN_OUTPUT, bucket);
+}
+
+/* Reduces bucket after bucket around a ring; what all have added is our own bucket. */
 static void reduce_around(struct plan_builder *b, const struct share *share, int phase)
 {
     const int ranks = size_of(share, phase);
     const bool is_last_phase = phase == share->torus->dimensions - 1;
-    const uint32_t count = bucket_size(share, phase);
-    const uint32_t first = bucket_at(share, phase, -1);
+    const uint32_t count = bucket_size(share, phase), first = bucket_at(share, phase, -1);
     if (phase == 0) copy_in(b, share, first);
     plan_begin(b, count);
     read_place(b, operand_at(share, phase, first));
     send_message(b, share, phase, 0);
     plan_end(b);
     for (int message = 0; message < ranks - 1; message++) {
-        const bool is_done = message == ranks - 2;
+        const bool is_result = message == ranks - 2;
         const uint32_t bucket = bucket_at(share, phase, -2 - message);
         if (phase == 0) copy_in(b, share, bucket);
         plan_begin(b, count);
         receive_message(b, share, phase, message);
         read_place(b, operand_at(share, phase, bucket));
-        if (share->in_order)
-            write_place(b, place_at(share, PLAN_OUTPUT, bucket));
-        else if (is_done && is_last_phase)
-            plan_write(b, PLAN_OUTPUT, (uint32_t)share->number);
-        else if (is_done)
-            write_place(b, place_at(share, PLAN_OUTPUT, bucket));
-        if (!is_done) send_message(b, share, phase, message + 1);
-        if (is_done && is_last_phase) plan_final(b);
+        if (share->in_order || needs_scratch(share) || is_result)
+            write_place(b, sum_at(share, bucket, is_result && is_last_phase));
+        if (!is_result) send_message(b, share, phase, message + 1);
+        if (is_result && is_last_phase) plan_final(b);
         plan_end(b);
     }
 }
