@@ -95,7 +95,7 @@ static void print_job(const char *level, const char *name, struct job job)
 
 struct variant {
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    enum op op;
     unsigned source_count;
     int stream, also;
     unsigned divisor;
@@ -125,7 +125,7 @@ static void print_small(enum kernel_level level)
     const void *sources[2] = {buffers[2], buffers[3]};
     printf("%-7s float32 sum of 2, ns a call:", kernel_level_name(level));
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        const struct job job = {.reduce = kernel_get(level, TUTTI_FLOAT32, TUTTI_SUM).reduce,
+        const struct job job = {.reduce = kernel_get(level, TUTTI_FLOAT32, OP_SUM).reduce,
                                 .call = {.destination = buffers[0],
                                          .sources = sources,
                                          .source_count = 2,
@@ -146,16 +146,16 @@ static void print_level(enum kernel_level level)
     static const unsigned source_counts[] = {1, 2, 3, 4, 8};
     for (size_t i = 0; i < sizeof(source_counts) / sizeof(source_counts[0]); i++)
         for (int form = 0; form < 4; form++)
-            print_variant(level, "float32", "sum",
-                          (struct variant){TUTTI_FLOAT32, TUTTI_SUM, source_counts[i], form >> 1,
-                                           form & 1, 0});
+            print_variant(
+                level, "float32", "sum",
+                (struct variant){TUTTI_FLOAT32, OP_SUM, source_counts[i], form >> 1, form & 1, 0});
     static const char *const dtypes[] = {"float32", "float64", "bfloat16", "int32", "int64"};
     static const char *const ops[] = {"sum", "prod", "min", "max", "avg"};
     for (unsigned dtype = 0; dtype < 5; dtype++)
         for (unsigned op = 0; op < 5; op++)
-            print_variant(level, dtypes[dtype], ops[op],
-                          (struct variant){(enum tutti_dtype)dtype, (enum tutti_op)op, 2, 0, 0,
-                                           op == 4 ? 3 : 0});
+            print_variant(
+                level, dtypes[dtype], ops[op],
+                (struct variant){(enum tutti_dtype)dtype, (enum op)op, 2, 0, 0, op == 4 ? 3 : 0});
 }
 
 int main(int argc, char **argv)

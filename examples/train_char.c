@@ -530,7 +530,7 @@ static void report(const struct settings *settings, const struct outcome *outcom
 {
     const double share = outcome->communication_s / outcome->seconds;
     double shares[3]; /* min, sum, max */
-    static const enum tutti_op ops[3] = {TUTTI_MIN, TUTTI_SUM, TUTTI_MAX};
+    static const tutti_op ops[3] = {TUTTI_MIN, TUTTI_SUM, TUTTI_MAX};
     for (int i = 0; i < 3; i++)
         check(tutti_allreduce(&share, &shares[i], 1, TUTTI_FLOAT64, ops[i], comm),
               "comparing times");

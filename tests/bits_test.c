@@ -144,14 +144,14 @@ static int all_results(struct tutti_comm *unused, int rank, int size, uint64_t s
             !algo_supports(a, size))
             continue;
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-            for (int op = 0; op < (a->collective == COLLECTIVE_ALLREDUCE ? OP_COUNT : 1); op++) {
+            for (int op = 0; op < (a->collective == COLLECTIVE_ALLREDUCE ? OP_AVG + 1 : 1); op++) {
                 const enum tutti_dtype dtype = floating[(c + (size_t)op + (size_t)i) % 3];
                 randomise(send, dtype, counts[c], seed + (uint64_t)(rank * 1000 + i));
                 struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
                 options.algorithm = a->name;
-                const struct test_call call = {a->collective, send,    recv,
-                                               counts[c],     dtype,   (enum tutti_op)op,
-                                               (int)c % size, &options};
+                const struct test_call call = {
+                    a->collective, send,    recv, counts[c], dtype, (tutti_op)(uintptr_t)(1 + op),
+                    (int)c % size, &options};
                 RANKS_EXPECT(test_call(&call, comm) == TUTTI_OK);
                 note(rank, recv,
                      counts[c] * tutti_dtype_size(dtype) *
@@ -257,7 +257,7 @@ static int cut_differently(struct tutti_comm *comm, int rank, int size, uint64_t
     for (int d = 0; d < 3; d++) {
         const enum tutti_dtype dtype = floating[d];
         const size_t bytes = tutti_dtype_size(dtype), total = cut->count * bytes;
-        const enum tutti_op op = d == 1 ? TUTTI_AVG : TUTTI_SUM;
+        const tutti_op op = d == 1 ? TUTTI_AVG : TUTTI_SUM;
         const int root = d % size;
         char *const send = malloc(total), *const whole = calloc(1, total),
                     *const parts = calloc(1, total);

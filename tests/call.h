@@ -14,7 +14,7 @@ struct test_call {
     void *recv;
     size_t count;
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    tutti_op op;
     int root;
     const struct tutti_call_options *options;
 };

@@ -34,8 +34,10 @@ static uint64_t mixed(uint64_t a, uint64_t b)
     return h ^ h >> 29;
 }
 
+enum { OLD_DTYPES = 5, OLD_OPS = 5 };
+
 /* What a rank contributes to a reduction at an index of its send buffer. */
-static int contribution(enum tutti_op op, int rank, size_t index)
+static int contribution(tutti_op op, int rank, size_t index)
 {
     const uint64_t h = mixed((uint64_t)rank * PERIOD, index % PERIOD);
     if (op != TUTTI_PROD) return (int)(h % 9) - 4;
@@ -43,18 +45,19 @@ static int contribution(enum tutti_op op, int rank, size_t index)
     return (h & 1 ? -1 : 1) * (rank % 4 == 0 && (h & 2) ? 2 : 1);
 }
 
-static int64_t reduced(enum tutti_op op, int size, size_t index)
+static int64_t reduced(tutti_op op, int size, size_t index)
 {
     int64_t result = contribution(op, 0, index);
     for (int rank = 1; rank < size; rank++) {
         const int64_t v = contribution(op, rank, index);
-        switch (op) {
-        case TUTTI_SUM:
-        case TUTTI_AVG: result += v; break;
-        case TUTTI_PROD: result *= v; break;
-        case TUTTI_MIN: result = v < result ? v : result; break;
-        case TUTTI_MAX: result = v > result ? v : result; break;
-        }
+        if (op == TUTTI_PROD)
+            result *= v;
+        else if (op == TUTTI_MIN)
+            result = v < result ? v : result;
+        else if (op == TUTTI_MAX)
+            result = v > result ? v : result;
+        else
+            result += v;
     }
     return result;
 }
@@ -76,6 +79,7 @@ static void put_element(void *place, enum tutti_dtype dtype, int64_t value, int 
     case TUTTI_BFLOAT16: memcpy(place, &(uint16_t){to_bfloat16((float)value / (float)d)}, 2); break;
     case TUTTI_INT32: memcpy(place, &(int32_t){(int32_t)(value / d)}, 4); break;
     case TUTTI_INT64: memcpy(place, &(int64_t){value / d}, 8); break;
+    default: break;
     }
 }
 
@@ -96,8 +100,7 @@ static void put_row(struct table *table, size_t index, const void *element)
     memcpy(table->bytes + (index + PERIOD) * table->element_bytes, element, table->element_bytes);
 }
 
-static void tabulate_contribution(struct table *table, enum tutti_dtype dtype, enum tutti_op op,
-                                  int rank)
+static void tabulate_contribution(struct table *table, enum tutti_dtype dtype, tutti_op op, int rank)
 {
     unsigned char element[8];
     tabulate(table, dtype);
@@ -107,7 +110,7 @@ static void tabulate_contribution(struct table *table, enum tutti_dtype dtype, e
     }
 }
 
-static void tabulate_result(struct table *table, enum tutti_dtype dtype, enum tutti_op op, int size)
+static void tabulate_result(struct table *table, enum tutti_dtype dtype, tutti_op op, int size)
 {
     unsigned char element[8];
     tabulate(table, dtype);
@@ -199,7 +202,7 @@ struct scenario {
     const char *algorithm; /* NULL: the library's choice */
     size_t count;
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    tutti_op op;
     int root;
     bool in_place, started, deterministic;
     size_t shift; /* bytes that buffers are off a cache line */
@@ -363,8 +366,8 @@ static int sweep_counts(const struct algorithm *a, enum collective collective,
             struct scenario s = {.collective = collective,
                                  .algorithm = a != NULL ? a->name : NULL,
                                  .count = sweep->counts[c],
-                                 .dtype = (enum tutti_dtype)(h % DTYPE_COUNT),
-                                 .op = (enum tutti_op)(h / 8 % OP_COUNT),
+                                 .dtype = (enum tutti_dtype)(h % OLD_DTYPES),
+                                 .op = (tutti_op)(uintptr_t)(1 + h / 8 % OLD_OPS),
                                  .root = (int)(h / 64 % (uint64_t)size),
                                  .in_place = in_place == 1,
                                  .started = (h >> 40 & 3) == 0};
@@ -381,14 +384,14 @@ static int sweep_counts(const struct algorithm *a, enum collective collective,
 static int sweep_dtypes_and_ops(const struct algorithm *a, struct arena *arena, uint64_t turn,
                                 struct tutti_comm *comm, int rank, int size)
 {
-    for (int d = 0; d < DTYPE_COUNT; d++) {
-        for (int o = 0; o < (collective_reduces(a->collective) ? OP_COUNT : 1); o++) {
-            const uint64_t h = mixed(turn, (uint64_t)(1000 + d * OP_COUNT + o));
+    for (int d = 0; d < OLD_DTYPES; d++) {
+        for (int o = 0; o < (collective_reduces(a->collective) ? OLD_OPS : 1); o++) {
+            const uint64_t h = mixed(turn, (uint64_t)(1000 + d * OLD_OPS + o));
             const struct scenario s = {.collective = a->collective,
                                        .algorithm = a->name,
                                        .count = (h & 1) ? 1000 : 17,
                                        .dtype = (enum tutti_dtype)d,
-                                       .op = (enum tutti_op)o,
+                                       .op = (tutti_op)(uintptr_t)(1 + o),
                                        .root = (int)(h / 64 % (uint64_t)size),
                                        .in_place = (h & 2) != 0,
                                        .started = (h & 28) == 0};

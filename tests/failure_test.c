@@ -386,8 +386,8 @@ static void other_operations_are_a_mismatch(void **state)
 static void other_algorithms_are_a_mismatch(void **state)
 {
     (void)state;
-    static const struct tutti_call_options ring = {sizeof ring, 0, "ring", 0};
-    static const struct tutti_call_options tree = {sizeof tree, 0, "tree", 0};
+    static const struct tutti_call_options ring = {sizeof ring, 0, "ring", 0, 0};
+    static const struct tutti_call_options tree = {sizeof tree, 0, "tree", 0, 0};
     struct disagreement d = {allreduce_1000, allreduce_1000,      TUTTI_MISMATCH,
                              "count 1000",   "another algorithm", false};
     d.call.options = &ring;
@@ -821,7 +821,7 @@ static int one_collective(struct tutti_comm *comm, enum collective collective, i
     wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_COUNT, "elements");
     if (collective_reduces(collective)) {
         bad = good;
-        bad.op = (enum tutti_op)99;
+        bad.op = (tutti_op)99;
         wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OP, "99");
     }
     if (collective_is_rooted(collective)) {

@@ -24,8 +24,8 @@ struct world {
     struct buffers buffers[RANKS];
 };
 
-static void world_init(struct world *world, const char *name, enum tutti_dtype dtype,
-                       enum tutti_op op, bool in_place)
+static void world_init(struct world *world, const char *name, enum tutti_dtype dtype, tutti_op op,
+                       bool in_place)
 {
     world->operation = operation_find(name);
     world->pattern = (struct pattern){dtype, world->operation->reduces, op, RANKS, 11};
@@ -75,7 +75,7 @@ static float widened(uint16_t half)
     } while (0)
 
 /* into = into op from, as a rank would do it: rounded to the dtype each time. */
-static void combine(enum tutti_dtype dtype, enum tutti_op op, void *into, const void *from, size_t i)
+static void combine(enum tutti_dtype dtype, tutti_op op, void *into, const void *from, size_t i)
 {
     if (dtype == TUTTI_FLOAT32) {
         float total;
@@ -114,6 +114,7 @@ static void divide(enum tutti_dtype dtype, void *elements, size_t i)
         break;
     case TUTTI_INT32: ((int32_t *)elements)[i] /= RANKS; break;
     case TUTTI_INT64: ((int64_t *)elements)[i] /= RANKS; break;
+    default: break;
     }
 }
 
@@ -121,7 +122,7 @@ static void divide(enum tutti_dtype dtype, void *elements, size_t i)
 static void allreduce(struct world *world, int first)
 {
     const enum tutti_dtype dtype = world->pattern.dtype;
-    const enum tutti_op op = world->pattern.op;
+    const tutti_op op = world->pattern.op;
     const size_t bytes = COUNT * tutti_dtype_size(dtype);
     uint64_t total[COUNT];
     memcpy(total, world->buffers[first].sets[0].send, bytes);
@@ -148,12 +149,12 @@ static void right_reductions_pass_in_any_order(void **state)
 {
     (void)state;
     for (int dtype = TUTTI_FLOAT32; dtype <= TUTTI_INT64; dtype++)
-        for (int op = TUTTI_SUM; op <= TUTTI_AVG; op++)
+        for (int op = 0; op < 5; op++)
             for (int first = 0; first < RANKS; first++)
                 for (int in_place = 0; in_place < 2; in_place++) {
                     struct world world;
-                    world_init(&world, "allreduce", (enum tutti_dtype)dtype, (enum tutti_op)op,
-                               in_place);
+                    world_init(&world, "allreduce", (enum tutti_dtype)dtype,
+                               (tutti_op)(uintptr_t)(1 + op), in_place);
                     allreduce(&world, first);
                     assert_int_equal(wrong_in(&world), 0);
                     world_release(&world);
@@ -190,9 +191,10 @@ static void a_missing_contribution_is_found(void **state)
 {
     (void)state;
     for (int dtype = TUTTI_FLOAT32; dtype <= TUTTI_INT64; dtype++)
-        for (int op = TUTTI_SUM; op <= TUTTI_AVG; op++) {
+        for (int op = 0; op < 5; op++) {
             struct world world;
-            world_init(&world, "allreduce", (enum tutti_dtype)dtype, (enum tutti_op)op, false);
+            world_init(&world, "allreduce", (enum tutti_dtype)dtype, (tutti_op)(uintptr_t)(1 + op),
+                       false);
             const size_t bytes = world.buffers[0].send_bytes;
             memcpy(world.buffers[1].sets[0].send, world.buffers[4].sets[0].send, bytes);
             allreduce(&world, 0);

@@ -74,9 +74,9 @@ static enum tutti_status sweep_ops(struct sweep *sweep, struct perf_case *perf_c
 {
     const struct perf_options *const options = sweep->rank->options;
     if (!options->operation->reduces) return sweep_roots(sweep, perf_case);
-    for (int op = TUTTI_SUM; op <= TUTTI_AVG; op++) {
+    for (int op = 0; op < 5; op++) {
         if (!(options->ops >> op & 1)) continue;
-        perf_case->op = (enum tutti_op)op;
+        perf_case->op = (tutti_op)(uintptr_t)(1 + op);
         TRY(sweep_roots(sweep, perf_case));
     }
     return TUTTI_OK;

@@ -20,7 +20,7 @@
 struct perf_case {
     size_t count;
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    tutti_op op;
     int root;
     const char *algorithm; /* NULL: Tutti chooses */
     bool in_place;

@@ -33,7 +33,7 @@ struct call {
     void *recv;
     size_t count;
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    tutti_op op;
     int root;
 };
 

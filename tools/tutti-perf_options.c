@@ -165,8 +165,8 @@ static bool add_op(struct perf_options *options, const char *part)
 {
     const bool every = !strcmp(part, "all");
     bool known = every;
-    for (int o = TUTTI_SUM; o <= TUTTI_AVG; o++)
-        if (every || !strcmp(part, tutti_op_name((enum tutti_op)o))) {
+    for (int o = 0; o < 5; o++)
+        if (every || !strcmp(part, tutti_op_name((tutti_op)(uintptr_t)(1 + o)))) {
             options->ops |= 1u << o;
             known = true;
         }
@@ -356,7 +356,7 @@ static int resolve(struct perf_options *options, struct given *given)
     const bool barrier = !operation_blocks(options->operation, 1);
     if (given->factor && given->sweep.step) return complain("-f and -i exclude each other");
     if (!options->dtypes) options->dtypes = 1u << TUTTI_FLOAT32;
-    if (!options->ops) options->ops = 1u << TUTTI_SUM;
+    if (!options->ops) options->ops = 1u;
     const bool broadcast = !strcmp(options->operation->name, "broadcast");
     if (given->place >= 0)
         options->place = (enum perf_place)(given->place + 1);

@@ -20,8 +20,8 @@ static uint64_t exact_max(enum tutti_dtype dtype)
     case TUTTI_FLOAT64: return UINT64_C(1) << 53;
     case TUTTI_INT32: return INT32_MAX;
     case TUTTI_INT64: return INT64_MAX >> 1;
+    default: return 0;
     }
-    return 0;
 }
 
 static uint16_t bfloat16_from_float(float value)
@@ -82,6 +82,7 @@ void value_text(enum tutti_dtype dtype, const void *element, char *text, size_t 
         memcpy(&half, element, sizeof half);
         real = float_from_bfloat16(half);
         break;
+    default: break;
     }
     if (is_integer(dtype))
         snprintf(text, text_bytes, "%" PRId64, integer);
@@ -160,13 +161,14 @@ static uint64_t reduced_integer(const struct pattern *pattern, size_t index)
     uint64_t total = (uint64_t)input(pattern, 0, index);
     for (int rank = 1; rank < pattern->rank_count; rank++) {
         const uint64_t next = (uint64_t)input(pattern, rank, index);
-        switch (pattern->op) {
-        case TUTTI_SUM:
-        case TUTTI_AVG: total += next; break;
-        case TUTTI_PROD: total *= next; break;
-        case TUTTI_MIN: total = (int64_t)next < (int64_t)total ? next : total; break;
-        case TUTTI_MAX: total = (int64_t)next > (int64_t)total ? next : total; break;
-        }
+        if (pattern->op == TUTTI_PROD)
+            total *= next;
+        else if (pattern->op == TUTTI_MIN)
+            total = (int64_t)next < (int64_t)total ? next : total;
+        else if (pattern->op == TUTTI_MAX)
+            total = (int64_t)next > (int64_t)total ? next : total;
+        else
+            total += next;
     }
     return pattern->op == TUTTI_AVG ? (uint64_t)((int64_t)total / pattern->rank_count) : total;
 }
@@ -176,13 +178,14 @@ static double reduced_real(const struct pattern *pattern, size_t index)
     double total = (double)input(pattern, 0, index);
     for (int rank = 1; rank < pattern->rank_count; rank++) {
         const double next = (double)input(pattern, rank, index);
-        switch (pattern->op) {
-        case TUTTI_SUM:
-        case TUTTI_AVG: total += next; break;
-        case TUTTI_PROD: total *= next; break;
-        case TUTTI_MIN: total = next < total ? next : total; break;
-        case TUTTI_MAX: total = next > total ? next : total; break;
-        }
+        if (pattern->op == TUTTI_PROD)
+            total *= next;
+        else if (pattern->op == TUTTI_MIN)
+            total = next < total ? next : total;
+        else if (pattern->op == TUTTI_MAX)
+            total = next > total ? next : total;
+        else
+            total += next;
     }
     return pattern->op == TUTTI_AVG ? total / pattern->rank_count : total;
 }

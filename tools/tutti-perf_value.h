@@ -21,7 +21,7 @@
 struct pattern {
     enum tutti_dtype dtype;
     bool reduces; /* false: copies; op means nothing */
-    enum tutti_op op;
+    tutti_op op;
     int rank_count;
     uint64_t salt; /* another salt, other values */
 };

@@ -9,12 +9,19 @@
  * *collective* is called by every rank of a communicator, in the same order on all of them.  A *block* is
  * `count` elements of one dtype.
  *
- * Forms.  Every collective has three:
- *     tutti_X(...)            blocks until this rank's part is done: its buffers may be used again.
- *     tutti_X_with(..., opt)  the same with a deadline, an algorithm or determinism of its own.
- *     tutti_X_start(..., &r)  returns at once; the buffers belong to the operation until tutti_wait (or a
- *                             tutti_test that says done) gives them back.  Progress needs no further call.
- * The form is part of the call: a started collective meets started ones on the other ranks.
+ * Forms.  Every collective, and send and recv, has four:
+ *     tutti_X(...)              blocks until this rank's part is done: its buffers may be used again.
+ *     tutti_X_with(..., opt)    the same with a deadline, an algorithm, a priority of its own.
+ *     tutti_X_start(..., &r)    returns at once; the buffers belong to the operation until tutti_wait (or a
+ *                               tutti_test that says done) gives them back.  Progress needs no further call.
+ *     tutti_X_prepare(..., &p)  checks and plans everything once; tutti_start(p, &r) then starts it as often as
+ *                               you like, on the same buffers with whatever is in them by then.
+ * Between tutti_group_begin() and tutti_group_end() blocking calls are only started; the end waits for all.
+ * Started, prepared and grouped calls meet each other on the ranks; blocking ones meet blocking ones.
+ *
+ * Buffers.  Every collective also takes its buffers as lists of tensors (tutti_X_list): "the tensors, one after
+ * the other" are the buffer, and nothing is copied together.  The v forms (tutti_Xv) have blocks of different
+ * counts.
  *
  * Errors.  Functions return TUTTI_OK or a status; tutti_error_message() then tells this thread what went
  * wrong, and tutti_comm_failure() who is to blame.  An invalid argument is found before anything is sent and
@@ -24,7 +31,10 @@
  * Threads.  Any thread may call anything.  Calls on one communicator must have the same order on every rank,
  * so let one thread at a time issue them; waiting, testing and aborting may happen anywhere, at any time.
  *
- * Memory.  Any readable or writable memory works.  Memory from tutti_mem_alloc() is mapped by the other
+ * A child of fork() has no communicators: its calls on those of its parent return TUTTI_INVALID_COMM, and
+ * tutti_comm_free() there gives memory back without telling the other ranks anything.
+ *
+ * Memory.  Any readable or writable memory works, at any alignment.  Memory from tutti_mem_alloc() is mapped by the other
  * processes of the host: large operations on it copy less.
  */
 #ifndef TUTTI_H
@@ -55,8 +65,8 @@ enum tutti_status {
     TUTTI_OK = 0,
     TUTTI_IN_PROGRESS,    /* tutti_test: not done yet; no error */
     TUTTI_INVALID_COMM,   /* communicator is NULL or not one of ours */
-    TUTTI_INVALID_BUFFER, /* NULL with a count above zero, misaligned, or overlapping in part */
-    TUTTI_INVALID_COUNT,  /* count times the element size does not fit into size_t */
+    TUTTI_INVALID_BUFFER, /* NULL with a count above zero, or overlapping in part */
+    TUTTI_INVALID_COUNT,  /* counts that do not fit into size_t, or not to each other */
     TUTTI_INVALID_DTYPE,  /* not a dtype */
     TUTTI_INVALID_OP,     /* not an operation, or none for this dtype */
     TUTTI_INVALID_ROOT,   /* root is not a rank of the communicator */
@@ -77,7 +87,10 @@ enum tutti_status {
     TUTTI_NO_DESCRIPTORS,    /* out of file descriptors */
     TUTTI_SYSTEM,            /* another system call failed; the message has errno */
     TUTTI_UNSUPPORTED,       /* known but impossible here; the message says why */
-    TUTTI_INTERNAL           /* a bug in Tutti */
+    TUTTI_INTERNAL,          /* a bug in Tutti */
+    TUTTI_INVALID_TAG,       /* a tag below 0 */
+    TUTTI_TRUNCATED,         /* a message is longer than the place for it, or of another dtype */
+    TUTTI_UNEXPECTED_FULL    /* too many messages came that nobody here receives */
 };
 
 /* The name of a status ("PROC_FAILED"), never NULL.  Any thread; does not block. */
@@ -90,31 +103,79 @@ TUTTI_API const char *tutti_error_message(void);
 
 /* --------------------------------------------------------------------------------- dtypes and operations */
 
+/* 8- and 16-bit floats are accumulated in float32 in plan order and rounded to nearest even, once per step;
+ * integers wrap. */
 enum tutti_dtype {
     TUTTI_FLOAT32,
     TUTTI_FLOAT64,
-    TUTTI_BFLOAT16, /* accumulated in float32 in plan order, rounded once per step */
-    TUTTI_INT32,    /* sums and products wrap */
-    TUTTI_INT64
+    TUTTI_BFLOAT16,
+    TUTTI_INT32,
+    TUTTI_INT64,
+    TUTTI_FLOAT16,     /* IEEE 754 binary16 */
+    TUTTI_FLOAT8_E4M3, /* OCP OFP8: no infinity, largest 448; what is too large becomes NaN */
+    TUTTI_FLOAT8_E5M2, /* OCP OFP8: largest 57344, then infinity */
+    TUTTI_INT8,
+    TUTTI_INT16,
+    TUTTI_UINT8,
+    TUTTI_UINT16,
+    TUTTI_UINT32,
+    TUTTI_UINT64
 };
 
-enum tutti_op {
-    TUTTI_SUM,
-    TUTTI_PROD,
-    TUTTI_MIN, /* NaN handling: min(a, b) = a < b ? a : b in plan order */
-    TUTTI_MAX,
-    TUTTI_AVG /* sum divided by the number of ranks, once; integers truncate towards zero */
+/* An operation: one of the constants below, or made by tutti_op_create. Compared by ==. */
+typedef const struct tutti_operation *tutti_op;
+#define TUTTI_SUM ((tutti_op)1)
+#define TUTTI_PROD ((tutti_op)2)
+#define TUTTI_MIN ((tutti_op)3) /* min(a, b) = a < b ? a : b in plan order, also for NaN */
+#define TUTTI_MAX ((tutti_op)4) /* max(a, b) = a > b ? a : b */
+#define TUTTI_AVG \
+    ((tutti_op)5) /* sum divided by the number of ranks, once; integers truncate towards zero */
+#define TUTTI_LAND ((tutti_op)6) /* logical: 1 where both are not 0, else 0; integers only */
+#define TUTTI_LOR ((tutti_op)7)
+#define TUTTI_LXOR ((tutti_op)8)
+#define TUTTI_BAND ((tutti_op)9) /* bitwise; integers only */
+#define TUTTI_BOR ((tutti_op)10)
+#define TUTTI_BXOR ((tutti_op)11)
+
+/* result[i] = left[i] op right[i] for count elements, which lie at any alignment; result may be left or right.
+ * Called from any thread that moves operations, several at a time; may neither block nor call Tutti. */
+typedef void tutti_combine(const void *left, const void *right, void *result, size_t count,
+                           enum tutti_dtype dtype, void *context);
+
+/* What an operation of the user's is; every rank creates its own, the same on all. */
+struct tutti_op_options {
+    size_t size_bytes;      /* sizeof(struct tutti_op_options); TUTTI_OP_OPTIONS_INIT sets it */
+    const char *name;       /* ranks must agree on it; copied, up to 31 characters; NULL: "user" */
+    tutti_combine *combine; /* associative; or NULL: the sum times `factor` */
+    void *context;          /* handed to combine; must live as long as the operation */
+    int commutative; /* not 0: operands may come in any order; 0: always in the order of ranks */
+    double factor;   /* without combine: result = factor * sum, rounded once; floats only */
 };
+#define TUTTI_OP_OPTIONS_INIT                                     \
+    {                                                             \
+        sizeof(struct tutti_op_options), NULL, NULL, NULL, 0, 1.0 \
+    }
+
+/* Makes an operation. The options are copied. Local; any thread; does not block. INVALID_OPTIONS, NO_MEMORY;
+ * *op is NULL then. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_op_create(const struct tutti_op_options *options,
+                                                           tutti_op *op);
+/* Gives it back; nothing started or prepared may still use it. NULL and the constants are allowed. */
+TUTTI_API enum tutti_status tutti_op_free(tutti_op op);
 
 /* Bytes of one element; 0 for what is not a dtype. */
 TUTTI_API size_t tutti_dtype_size(enum tutti_dtype dtype);
+/* "float32" and so on; "unknown" for what is not a dtype. */
 TUTTI_API const char *tutti_dtype_name(enum tutti_dtype dtype);
-TUTTI_API const char *tutti_op_name(enum tutti_op op);
+/* "sum" and so on, or the name it was created with; "unknown" for what is not an operation. */
+TUTTI_API const char *tutti_op_name(tutti_op op);
 
 /* ----------------------------------------------------------------------------------------- communicators */
 
-struct tutti_comm;    /* opaque */
-struct tutti_request; /* opaque */
+struct tutti_comm;     /* opaque */
+struct tutti_request;  /* opaque: an operation under way */
+struct tutti_prepared; /* opaque: an operation that can be started again and again */
+struct tutti_mesh;     /* opaque: communicators along named axes */
 
 /* Names a communicator to be.  Made by one rank, carried to the others by the application. */
 struct tutti_id {
@@ -161,8 +222,62 @@ TUTTI_API enum tutti_status tutti_comm_free(struct tutti_comm *comm);
 /* Ends every present and future operation of the communicator on all ranks with TUTTI_ABORTED, from any
  * thread, also while a call is blocked.  The first failure wins.  Does not block. */
 TUTTI_API enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason);
-TUTTI_API int tutti_comm_rank(const struct tutti_comm *comm); /* -1 for NULL */
-TUTTI_API int tutti_comm_size(const struct tutti_comm *comm); /* -1 for NULL */
+/* This rank's number; -1 for NULL. Any thread; does not block. */
+TUTTI_API int tutti_comm_rank(const struct tutti_comm *comm);
+/* The number of ranks; -1 for NULL. Any thread; does not block. */
+TUTTI_API int tutti_comm_size(const struct tutti_comm *comm);
+
+/* Communicators from communicators. Each is independent of where it came from: it fails, and is freed, alone.
+ * `options` may be NULL: everything as in `comm`; otherwise timeouts, deterministic and algorithms that are
+ * set there are the new communicator's own (rank, size, id and store are ignored). They block like
+ * tutti_comm_create, until their deadlines, and *created is NULL on failure. */
+
+/* Ranks that pass the same color form a communicator, ordered by key and then by rank in comm. Collective over
+ * comm. TUTTI_NO_COLOR: this rank gets none, *created is NULL. */
+#define TUTTI_NO_COLOR (-1)
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_comm_split(struct tutti_comm *comm, int color, int key,
+                 const struct tutti_comm_options *options, struct tutti_comm **created);
+/* The same ranks once more. Collective over comm. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_dup(struct tutti_comm *comm,
+                                                          const struct tutti_comm_options *options,
+                                                          struct tutti_comm **created);
+/* The listed ranks of comm (distinct, in the order of their new numbers). Collective over the listed ranks
+ * only, which all pass the same list; the others do not call. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_comm_group(struct tutti_comm *comm, const int *ranks, int rank_count,
+                 const struct tutti_comm_options *options, struct tutti_comm **created);
+
+/* A mesh numbers the ranks of comm along named axes, the last one varying fastest: with axes dp=2, tp=2, rank 2
+ * is (1, 0). Along each axis, the ranks that differ only there form a communicator. */
+struct tutti_axis {
+    const char *name;                         /* "dp", "tp", ...; distinct */
+    int size;                                 /* the product of all sizes is the size of comm */
+    const struct tutti_comm_options *options; /* of this axis's communicators, as for split; or NULL */
+};
+/* Collective over comm. Axes and names are copied. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mesh_create(struct tutti_comm *comm,
+                                                             const struct tutti_axis *axes,
+                                                             int axis_count,
+                                                             struct tutti_mesh **mesh);
+/* Frees the mesh and its communicators. NULL is allowed. */
+TUTTI_API enum tutti_status tutti_mesh_free(struct tutti_mesh *mesh);
+/* The communicator of this rank along an axis, owned by the mesh; NULL when there is no such axis. Its rank in it
+ * is its coordinate. Any thread; does not block. */
+TUTTI_API struct tutti_comm *tutti_mesh_axis(const struct tutti_mesh *mesh, const char *name);
+
+/* What a communicator costs this rank now. */
+struct tutti_footprint {
+    size_t size_bytes;       /* set by the caller to sizeof(struct tutti_footprint) */
+    size_t private_bytes;    /* memory of this rank's own */
+    size_t shared_bytes;     /* its share of shared memory: what it reserved for its links */
+    size_t program_count;    /* prepared plans in the cache */
+    size_t link_count;       /* open links, both directions */
+    size_t descriptor_count; /* file descriptors */
+};
+/* Any thread, between operations; does not block. */
+TUTTI_API enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
+                                                 struct tutti_footprint *footprint);
 
 struct tutti_failure {
     size_t size_bytes;        /* set by the caller to sizeof(struct tutti_failure) */
@@ -180,14 +295,16 @@ TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
 /* ------------------------------------------------------------------------------------------- operations */
 
 struct tutti_call_options {
-    size_t size_bytes;     /* sizeof(struct tutti_call_options); TUTTI_CALL_OPTIONS_INIT sets it */
-    uint64_t timeout_ns;   /* deadline from now; 0: the communicator's */
-    const char *algorithm; /* name from `tutti-plan list`; NULL: chosen.  The same on all ranks. */
+    size_t size_bytes;   /* sizeof(struct tutti_call_options); TUTTI_CALL_OPTIONS_INIT sets it */
+    uint64_t timeout_ns; /* deadline from now; 0: the communicator's */
+    const char *algorithm; /* name from `tutti-plan list`, "bruck/4" for one with a radix; NULL: chosen.
+                              The same on all ranks. Not for send and recv. */
     int deterministic;     /* as in the communicator's options, for this call */
+    int priority; /* of operations under way the higher ones move first; -100 to 100, 0 is usual */
 };
-#define TUTTI_CALL_OPTIONS_INIT                       \
-    {                                                 \
-        sizeof(struct tutti_call_options), 0, NULL, 0 \
+#define TUTTI_CALL_OPTIONS_INIT                          \
+    {                                                    \
+        sizeof(struct tutti_call_options), 0, NULL, 0, 0 \
     }
 
 /* Blocks until the request is done or its deadline has passed, then frees it and sets *request to NULL.
@@ -196,26 +313,44 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_wait(struct tutti_request **req
 /* Like tutti_wait without blocking: TUTTI_IN_PROGRESS leaves the request as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_test(struct tutti_request **request);
 
+/* Starts a prepared operation; it counts as a call of its communicator. One run at a time: after wait (or a test
+ * that says done) it can be started again. Its deadline begins anew each time. Does not block. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_start(struct tutti_prepared *prepared,
+                                                       struct tutti_request **request);
+/* Forgets it; not while it runs, and before its communicator is freed. Local. NULL is allowed. */
+TUTTI_API enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared);
+
+/* From here to the matching end, this thread's blocking calls (also on several communicators, also send and
+ * recv) are started and return at once; their buffers belong to them until the end. Groups may be nested: the
+ * outermost end waits. Does not block. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_begin(void);
+/* Waits for everything that was called since, and returns the first failure. INVALID_REQUEST without a begin. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_end(void);
+
 /* In the following, n is the size of the communicator and r the calling rank.  `send` is read, `recv` is
  * written; they do not overlap unless they are "in place" as each line says.  `_start` forms own both until
- * the request is done.  options may be NULL.  All block as described at the top (except `_start`), return
- * INVALID_*, TIMEOUT, PROC_FAILED, MISMATCH, DESYNC, ABORTED, NO_MEMORY or NO_SPACE, and leave `recv`
- * undefined when they fail after the argument checks. */
+ * the request is done, `_prepare` forms while they run.  options may be NULL.  All block as described at the top
+ * (except `_start` and `_prepare`), return INVALID_*, TIMEOUT, PROC_FAILED, MISMATCH, DESYNC, ABORTED, NO_MEMORY or
+ * NO_SPACE, and leave `recv` undefined when they fail after the argument checks.  Preparing is local: ranks
+ * meet when it is started. */
 #define TUTTI_DECLARE(name, ...)                                                                   \
     TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name(__VA_ARGS__, struct tutti_comm *comm); \
     TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_with(                                \
         __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm);           \
     TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_start(                               \
         __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm,            \
-        struct tutti_request **request)
+        struct tutti_request **request);                                                           \
+    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_prepare(                             \
+        __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm,            \
+        struct tutti_prepared **prepared)
 
 /* allreduce: recv[count] on every rank = reduction of all send[count].  In place: recv == send. */
 TUTTI_DECLARE(allreduce, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-              enum tutti_op op);
+              tutti_op op);
 /* reduce: recv[count] on root = reduction of all send[count]; recv is ignored elsewhere.
  * In place: recv == send on root. */
 TUTTI_DECLARE(reduce, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-              enum tutti_op op, int root);
+              tutti_op op, int root);
 /* broadcast: recv[count] on every rank = send[count] of root; send is ignored elsewhere.
  * In place: recv == send on root. */
 TUTTI_DECLARE(broadcast, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
@@ -232,7 +367,7 @@ TUTTI_DECLARE(allgather, const void *send, void *recv, size_t count, enum tutti_
 /* reduce_scatter: recv[count] on rank r = reduction of block r of all send[n * count].
  * In place: recv == send + r * count elements. */
 TUTTI_DECLARE(reduce_scatter, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-              enum tutti_op op);
+              tutti_op op);
 /* alltoall: block s of recv[n * count] on rank r = block r of send[n * count] on rank s.
  * In place: recv == send. */
 TUTTI_DECLARE(alltoall, const void *send, void *recv, size_t count, enum tutti_dtype dtype);
@@ -244,6 +379,100 @@ tutti_barrier_with(const struct tutti_call_options *options, struct tutti_comm *
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_barrier_start(const struct tutti_call_options *options, struct tutti_comm *comm,
                     struct tutti_request **request);
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_barrier_prepare(const struct tutti_call_options *options, struct tutti_comm *comm,
+                      struct tutti_prepared **prepared);
+
+/* ---------------------------------------------------------------- v forms: blocks of different counts
+ *
+ * Counts and displacements are in elements.  Block i lies at displs[i] from the start of its buffer, and has
+ * counts[i] elements; displs may be NULL: the blocks lie one after the other.  Arrays have n entries; they are
+ * copied.  Blocks of a written buffer do not overlap.  Where a rank gives only counts of its own (gatherv,
+ * scatterv, alltoallv), both ends of a transfer must give the same; that they differ is found when it happens
+ * (MISMATCH). */
+
+/* gatherv: block i of recv on root = send[send_count] of rank i; recv, recv_counts and recv_displs are ignored
+ * elsewhere.  In place: send == recv + recv_displs[root] elements on root. */
+TUTTI_DECLARE(gatherv, const void *send, size_t send_count, void *recv, const size_t *recv_counts,
+              const size_t *recv_displs, enum tutti_dtype dtype, int root);
+/* scatterv: recv[recv_count] on rank i = block i of root's send; send, send_counts and send_displs are ignored
+ * elsewhere.  In place: recv == send + send_displs[root] elements on root. */
+TUTTI_DECLARE(scatterv, const void *send, const size_t *send_counts, const size_t *send_displs,
+              void *recv, size_t recv_count, enum tutti_dtype dtype, int root);
+/* allgatherv: block i of recv on every rank = send[recv_counts[i]] of rank i; the same counts on all ranks.
+ * In place: send == recv + recv_displs[r] elements. */
+TUTTI_DECLARE(allgatherv, const void *send, void *recv, const size_t *recv_counts,
+              const size_t *recv_displs, enum tutti_dtype dtype);
+/* reduce_scatterv: recv[recv_counts[r]] on rank r = reduction of block r of all send, whose blocks lie one after
+ * the other; the same counts on all ranks.  In place: recv == block r of send. */
+TUTTI_DECLARE(reduce_scatterv, const void *send, void *recv, const size_t *recv_counts,
+              enum tutti_dtype dtype, tutti_op op);
+/* alltoallv: block s of recv on rank r = block r of send on rank s.  In place: recv == send with the same counts
+ * and displs for both. */
+TUTTI_DECLARE(alltoallv, const void *send, const size_t *send_counts, const size_t *send_displs,
+              void *recv, const size_t *recv_counts, const size_t *recv_displs,
+              enum tutti_dtype dtype);
+
+/* ------------------------------------------------------------------------- lists of tensors
+ *
+ * The tensors of a list, one after the other, are the buffer of the collective of that name, without being
+ * copied together: many gradients in one allreduce, one tensor a rank in an allgather.  How a buffer is cut into
+ * tensors is each rank's own matter; the number of elements in all must be what the collective needs.
+ * The list is copied, tensors do not overlap (which is not checked).  In place: the same tensors where the
+ * buffers of the collective would be the same.  A list may be NULL where its buffer is ignored. */
+struct tutti_tensor {
+    void *data;   /* only read in lists to be sent */
+    size_t count; /* elements */
+};
+struct tutti_list {
+    const struct tutti_tensor *tensors;
+    size_t tensor_count;
+};
+TUTTI_DECLARE(allreduce_list, const struct tutti_list *send, const struct tutti_list *recv,
+              enum tutti_dtype dtype, tutti_op op);
+TUTTI_DECLARE(reduce_list, const struct tutti_list *send, const struct tutti_list *recv,
+              enum tutti_dtype dtype, tutti_op op, int root);
+/* On ranks that are not root, send is ignored. */
+TUTTI_DECLARE(broadcast_list, const struct tutti_list *send, const struct tutti_list *recv,
+              enum tutti_dtype dtype, int root);
+TUTTI_DECLARE(gather_list, const struct tutti_list *send, const struct tutti_list *recv,
+              enum tutti_dtype dtype, int root);
+TUTTI_DECLARE(scatter_list, const struct tutti_list *send, const struct tutti_list *recv,
+              enum tutti_dtype dtype, int root);
+TUTTI_DECLARE(allgather_list, const struct tutti_list *send, const struct tutti_list *recv,
+              enum tutti_dtype dtype);
+TUTTI_DECLARE(reduce_scatter_list, const struct tutti_list *send, const struct tutti_list *recv,
+              enum tutti_dtype dtype, tutti_op op);
+TUTTI_DECLARE(alltoall_list, const struct tutti_list *send, const struct tutti_list *recv,
+              enum tutti_dtype dtype);
+
+/* ------------------------------------------------------------------------------------ point to point
+ *
+ * A message goes from one rank to one rank and carries a tag.  A recv takes the first message, in the order of
+ * sending, that fits its source and tag; recvs that fit the same message take it in the order of calling.
+ * Small messages leave before anybody receives them: they wait at the receiver, up to TUTTI_UNEXPECTED bytes
+ * (16 MiB) and 65536 messages in all; beyond that their senders wait, and a rank that then waits for a message
+ * that cannot come gets UNEXPECTED_FULL.  Large ones wait at the sender until they are received: a blocking send
+ * to a rank that sends too may wait for ever (until its deadline); group or start the two.  These calls have no
+ * order among the collectives.  A deadline ends the communicator, as everywhere. */
+#define TUTTI_ANY_RANK (-1)
+#define TUTTI_ANY_TAG (-1)
+
+/* What was received. */
+struct tutti_message {
+    size_t size_bytes; /* set by the caller to sizeof(struct tutti_message) */
+    int source;
+    int tag;
+    size_t count; /* elements, at most those of the recv */
+};
+
+/* send: count elements to rank peer (also to itself), with a tag >= 0. */
+TUTTI_DECLARE(send, const void *send, size_t count, enum tutti_dtype dtype, int peer, int tag);
+/* recv: at most count elements of the same dtype from rank peer or TUTTI_ANY_RANK, with that tag or TUTTI_ANY_TAG.
+ * message may be NULL; otherwise it is filled when the recv is done, and belongs to it until then.  TRUNCATED: the
+ * message is longer, or of another dtype; it is lost, and the communicator lives on. */
+TUTTI_DECLARE(recv, void *recv, size_t count, enum tutti_dtype dtype, int peer, int tag,
+              struct tutti_message *message);
 
 /* ---------------------------------------------------------------------------------------------- memory */
 

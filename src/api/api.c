@@ -13,7 +13,7 @@ struct arguments {
     void *recv;
     size_t count;
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    tutti_op op;
     int root;
 };
 
@@ -87,8 +87,11 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
         return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", name);
     if (!dtype_is_valid(a->dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_%s: %d is not a dtype", name, (int)a->dtype);
-    if (collective_reduces(a->collective) && !op_is_valid(a->op))
-        return error_set(TUTTI_INVALID_OP, "tutti_%s: %d is not an operation", name, (int)a->op);
+    const struct tutti_operation *op = op_resolve(a->op);
+    if (op == NULL) return error_set(TUTTI_INVALID_OP, "tutti_%s: not an operation", name);
+    if (collective_reduces(a->collective) && !op_supports(op, a->dtype))
+        return error_set(TUTTI_INVALID_OP, "tutti_%s: %s is not for %s", name, op->name,
+                         tutti_dtype_name(a->dtype));
     if (a->root < 0 || a->root >= comm->size)
         return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root %d of %d ranks", name, a->root,
                          comm->size);
@@ -106,9 +109,10 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
 
     *call = (struct call){.what = {.collective = a->collective,
                                    .dtype = a->dtype,
-                                   .op = a->op,
+                                   .op = op->kind,
                                    .root = a->root,
                                    .count = a->count},
+                          .op = op,
                           .send = a->send,
                           .recv = a->recv,
                           .in_place = in_place,
@@ -173,12 +177,11 @@ static enum tutti_status start(const struct arguments *a, const struct tutti_cal
     }
 
 DEFINE(allreduce,
-       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-                  enum tutti_op op),
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, tutti_op op),
        COLLECTIVE_ALLREDUCE, send, recv, count, dtype, op, 0)
 DEFINE(reduce,
-       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-                  enum tutti_op op, int root),
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, tutti_op op,
+                  int root),
        COLLECTIVE_REDUCE, send, recv, count, dtype, op, root)
 DEFINE(broadcast,
        PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root),
@@ -192,13 +195,13 @@ DEFINE(scatter,
 DEFINE(allgather, PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype),
        COLLECTIVE_ALLGATHER, send, recv, count, dtype, TUTTI_SUM, 0)
 DEFINE(reduce_scatter,
-       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-                  enum tutti_op op),
+       PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype, tutti_op op),
        COLLECTIVE_REDUCE_SCATTER, send, recv, count, dtype, op, 0)
 DEFINE(alltoall, PARAMETERS(const void *send, void *recv, size_t count, enum tutti_dtype dtype),
        COLLECTIVE_ALLTOALL, send, recv, count, dtype, TUTTI_SUM, 0)
 
-static const struct arguments barrier = {.collective = COLLECTIVE_BARRIER, .dtype = TUTTI_FLOAT32};
+static const struct arguments barrier = {
+    .collective = COLLECTIVE_BARRIER, .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM};
 
 enum tutti_status tutti_barrier(struct tutti_comm *comm)
 {

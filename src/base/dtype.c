@@ -1,16 +1,14 @@
 #include "base/dtype.h"
 
+#include <string.h>
+
 static const struct {
     const char *name;
     size_t bytes;
+    enum dtype_kind kind;
 } dtypes[DTYPE_COUNT] = {
-#define X(enumerator, name, bytes) [enumerator] = {name, bytes},
+#define X(enumerator, name, bytes, kind) [enumerator] = {#name, bytes, kind},
     DTYPE_LIST(X)
-#undef X
-};
-static const char *const ops[OP_COUNT] = {
-#define X(enumerator, name) [enumerator] = name,
-    OP_LIST(X)
 #undef X
 };
 
@@ -19,9 +17,16 @@ bool dtype_is_valid(enum tutti_dtype dtype)
     return (unsigned)dtype < DTYPE_COUNT;
 }
 
-bool op_is_valid(enum tutti_op op)
+enum dtype_kind dtype_kind(enum tutti_dtype dtype)
 {
-    return (unsigned)op < OP_COUNT;
+    return dtypes[dtype].kind;
+}
+
+enum tutti_dtype dtype_from_name(const char *name)
+{
+    unsigned i = 0;
+    while (i < DTYPE_COUNT && strcmp(dtypes[i].name, name) != 0) i++;
+    return (enum tutti_dtype)i;
 }
 
 size_t tutti_dtype_size(enum tutti_dtype dtype)
@@ -32,9 +37,4 @@ size_t tutti_dtype_size(enum tutti_dtype dtype)
 const char *tutti_dtype_name(enum tutti_dtype dtype)
 {
     return dtype_is_valid(dtype) ? dtypes[dtype].name : "unknown";
-}
-
-const char *tutti_op_name(enum tutti_op op)
-{
-    return op_is_valid(op) ? ops[op] : "unknown";
 }

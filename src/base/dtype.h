@@ -1,4 +1,4 @@
-/* dtype.h - the one list of dtypes and the one list of operations. */
+/* dtype.h - the one list of dtypes. */
 #ifndef TUTTI_BASE_DTYPE_H
 #define TUTTI_BASE_DTYPE_H
 
@@ -6,36 +6,35 @@
 
 #include "tutti/tutti.h"
 
-/* X(enumerator, name, bytes) */
-#define DTYPE_LIST(X)                \
-    X(TUTTI_FLOAT32, "float32", 4)   \
-    X(TUTTI_FLOAT64, "float64", 8)   \
-    X(TUTTI_BFLOAT16, "bfloat16", 2) \
-    X(TUTTI_INT32, "int32", 4)       \
-    X(TUTTI_INT64, "int64", 8)
+enum dtype_kind { DTYPE_FLOAT, DTYPE_SIGNED, DTYPE_UNSIGNED };
 
-/* X(enumerator, name) */
-#define OP_LIST(X)        \
-    X(TUTTI_SUM, "sum")   \
-    X(TUTTI_PROD, "prod") \
-    X(TUTTI_MIN, "min")   \
-    X(TUTTI_MAX, "max")   \
-    X(TUTTI_AVG, "avg")
+/* X(enumerator, name, bytes, kind); a kernel's functions for it end in the name. */
+#define DTYPE_LIST(X)                                 \
+    X(TUTTI_FLOAT32, float32, 4, DTYPE_FLOAT)         \
+    X(TUTTI_FLOAT64, float64, 8, DTYPE_FLOAT)         \
+    X(TUTTI_BFLOAT16, bfloat16, 2, DTYPE_FLOAT)       \
+    X(TUTTI_INT32, int32, 4, DTYPE_SIGNED)            \
+    X(TUTTI_INT64, int64, 8, DTYPE_SIGNED)            \
+    X(TUTTI_FLOAT16, float16, 2, DTYPE_FLOAT)         \
+    X(TUTTI_FLOAT8_E4M3, float8_e4m3, 1, DTYPE_FLOAT) \
+    X(TUTTI_FLOAT8_E5M2, float8_e5m2, 1, DTYPE_FLOAT) \
+    X(TUTTI_INT8, int8, 1, DTYPE_SIGNED)              \
+    X(TUTTI_INT16, int16, 2, DTYPE_SIGNED)            \
+    X(TUTTI_UINT8, uint8, 1, DTYPE_UNSIGNED)          \
+    X(TUTTI_UINT16, uint16, 2, DTYPE_UNSIGNED)        \
+    X(TUTTI_UINT32, uint32, 4, DTYPE_UNSIGNED)        \
+    X(TUTTI_UINT64, uint64, 8, DTYPE_UNSIGNED)
 
 enum {
-#define X(enumerator, name, bytes) DTYPE_INDEX_##enumerator,
+#define X(enumerator, name, bytes, kind) DTYPE_INDEX_##enumerator,
     DTYPE_LIST(X)
 #undef X
         DTYPE_COUNT
 };
-enum {
-#define X(enumerator, name) OP_INDEX_##enumerator,
-    OP_LIST(X)
-#undef X
-        OP_COUNT
-};
 
 bool dtype_is_valid(enum tutti_dtype dtype);
-bool op_is_valid(enum tutti_op op);
+enum dtype_kind dtype_kind(enum tutti_dtype dtype);
+/* DTYPE_COUNT when there is none of that name. */
+enum tutti_dtype dtype_from_name(const char *name);
 
 #endif

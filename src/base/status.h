@@ -15,11 +15,11 @@
     X(IN_PROGRESS, "the operation is not done yet; test again or wait")                           \
     X(INVALID_COMM,                                                                               \
       "not a communicator; pass one that tutti_comm_create made and that is not freed")           \
-    X(INVALID_BUFFER, "a buffer cannot be used; check for NULL, alignment and partial overlap")   \
+    X(INVALID_BUFFER, "a buffer cannot be used; check for NULL and partial overlap")              \
     X(INVALID_COUNT,                                                                              \
       "the count is too large; count times element size times ranks must fit into size_t")        \
     X(INVALID_DTYPE, "not a dtype; use a value of enum tutti_dtype")                              \
-    X(INVALID_OP, "not an operation; use a value of enum tutti_op")                               \
+    X(INVALID_OP, "not an operation; use one that tutti.h names or tutti_op_create made")         \
     X(INVALID_ROOT, "the root is not a rank of this communicator; use 0 to size - 1")             \
     X(INVALID_RANK,                                                                               \
       "rank and size make no communicator; use 0 <= rank < size, equal size on all ranks")        \
@@ -39,7 +39,11 @@
     X(NO_DESCRIPTORS, "out of file descriptors; raise `ulimit -n`")                               \
     X(SYSTEM, "a system call failed; the message has its error")                                  \
     X(UNSUPPORTED, "not possible here; the message says why")                                     \
-    X(INTERNAL, "a bug in Tutti; please report it with the message")
+    X(INTERNAL, "a bug in Tutti; please report it with the message")                              \
+    X(INVALID_TAG, "not a tag; tags of messages are 0 or more")                                   \
+    X(TRUNCATED, "a message did not fit where it was to go; receive with its count and dtype")    \
+    X(UNEXPECTED_FULL,                                                                            \
+      "too many messages came that nobody receives; receive them, or raise TUTTI_UNEXPECTED")
 
 /* Formats this thread's error message and returns status. */
 enum tutti_status error_set(enum tutti_status status, const char *format, ...)

@@ -49,7 +49,7 @@ bool board_read_call(struct board_call *calls, uint64_t number, struct call_desc
     *description = (struct call_description){
         .collective = (enum collective)((what & 255) % COLLECTIVE_COUNT),
         .dtype = (enum tutti_dtype)(what >> 8 & 255),
-        .op = (enum tutti_op)(what >> 16 & 255),
+        .op = (enum op)(what >> 16 & 255),
         .started = what >> 24 != 0,
         .root = atomic_load_explicit(&call->root, memory_order_acquire),
         .count = atomic_load_explicit(&call->count, memory_order_acquire),
@@ -89,7 +89,7 @@ void board_describe(const struct call_description *description, char *text, size
     used +=
         snprintf(text + at, text_bytes - at, "count %zu, %s%s%s", description->count,
                  tutti_dtype_name(description->dtype), collective_reduces(collective) ? ", " : "",
-                 collective_reduces(collective) ? tutti_op_name(description->op) : "");
+                 collective_reduces(collective) ? op_kind_name(description->op) : "");
     const size_t end = (size_t)used < text_bytes ? (size_t)used : text_bytes;
     if (collective_is_rooted(collective))
         snprintf(text + end, text_bytes - end, ", root %d)", description->root);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/collective.h"
+#include "base/op.h"
 #include "transport/transport.h"
 #include "tutti/tutti.h"
 
@@ -22,7 +23,7 @@
 struct call_description {
     enum collective collective;
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    enum op op;
     int root;
     size_t count;
     bool started;

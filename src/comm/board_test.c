@@ -27,7 +27,7 @@ static int free_board(void **state)
 
 static const struct call_description some_call = {.collective = COLLECTIVE_REDUCE,
                                                   .dtype = TUTTI_BFLOAT16,
-                                                  .op = TUTTI_MAX,
+                                                  .op = OP_MAX,
                                                   .root = 2,
                                                   .count = 77,
                                                   .started = true,

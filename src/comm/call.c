@@ -15,13 +15,15 @@ static uint64_t mixed(uint64_t hash, uint64_t value)
 }
 
 /* What ranks must agree on: everything but addresses, whether it is in place, and the deadline. */
-static uint64_t signature_of(const struct call_description *what, const char *algorithm)
+static uint64_t signature_of(const struct call *call, const char *algorithm)
 {
+    const struct call_description *what = &call->what;
     uint64_t hash =
         mixed(0x7475747469u, (uint64_t)what->collective | (uint64_t)what->dtype << 8 |
                                  (uint64_t)what->op << 16 | (uint64_t)what->started << 24);
     hash = mixed(hash, what->count);
     hash = mixed(hash, (uint64_t)(uint32_t)what->root);
+    if (collective_reduces(what->collective)) hash = mixed(hash, call->op->identity);
     for (const char *c = algorithm; *c != '\0'; c++) hash = mixed(hash, (unsigned char)*c);
     return hash;
 }
@@ -32,7 +34,8 @@ static bool is_same(const struct cached_program *cached, const struct call *call
     return cached->program != NULL && a->count == b->count && a->collective == b->collective &&
            a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
            a->started == b->started && cached->in_place == call->in_place &&
-           cached->deterministic == call->deterministic && cached->algorithm == call->algorithm;
+           cached->deterministic == call->deterministic && cached->algorithm == call->algorithm &&
+           cached->op_serial == call->op->serial;
 }
 
 static struct cached_program *cache_place(struct tutti_comm *comm, const struct call *call)
@@ -79,12 +82,12 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         return error_set(built, "%s of %s: %s", algorithm->name, collective_name(what->collective),
                          message);
     struct bind_options options = {
-        .count = what->count, .dtype = what->dtype, .op = what->op, .level = comm->level};
+        .count = what->count, .dtype = what->dtype, .op = call->op, .level = comm->level};
     comm->transport->ops->limits(comm->transport, &options.piece_bytes_max,
                                  &options.piece_count_max);
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
-    if (status == TUTTI_OK) (*program)->signature = signature_of(what, algorithm->name);
+    if (status == TUTTI_OK) (*program)->signature = signature_of(call, algorithm->name);
     return status;
 }
 
@@ -102,8 +105,8 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
         program_free(place->program);
     else if (place->program != NULL)
         place->program->is_orphan = true;
-    *place = (struct cached_program){call->what, call->in_place, call->deterministic,
-                                     call->algorithm, *program};
+    *place = (struct cached_program){call->what,      call->in_place,   call->deterministic,
+                                     call->algorithm, call->op->serial, *program};
     return TUTTI_OK;
 }
 
@@ -297,7 +300,7 @@ bool comm_progress(struct tutti_comm *comm)
 {
     bool moved = false;
     while (begin_next(comm)) moved = true;
-    for (int slot = 1; slot < TRANSPORT_SLOT_COUNT && comm->running_count > 0; slot++)
+    for (int slot = 1; slot <= STARTED_SLOT_COUNT && comm->running_count > 0; slot++)
         if (comm->running[slot] != NULL && run_one(comm, comm->running[slot])) moved = true;
     return moved;
 }

@@ -13,6 +13,7 @@
 #ifndef TUTTI_COMM_COMM_H
 #define TUTTI_COMM_COMM_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,11 +27,13 @@
 #include "tune/rules.h"
 #include "tutti/tutti.h"
 
-enum { STARTED_SLOT_COUNT = TRANSPORT_SLOT_COUNT - 1, PROGRAM_CACHE_SIZE = 256 };
+enum { STARTED_SLOT_COUNT = 16, PROGRAM_CACHE_SIZE = 256 };
+static_assert(1 + STARTED_SLOT_COUNT == TRANSPORT_SLOT_MESSAGES, "every slot has one use");
 
 /* What is called, checked and complete. */
 struct call {
     struct call_description what;
+    const struct tutti_operation *op;
     const void *send;
     void *recv;
     bool in_place;
@@ -61,6 +64,7 @@ struct cached_program {
     struct call_description what;
     bool in_place, deterministic;
     const struct algorithm *algorithm; /* as asked for */
+    uint64_t op_serial;
     struct program *program;
 };
 

@@ -259,7 +259,7 @@ static void finish_started(struct tutti_comm *comm)
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);
-            for (int slot = 1; slot < TRANSPORT_SLOT_COUNT && request == NULL; slot++)
+            for (int slot = 1; slot <= STARTED_SLOT_COUNT && request == NULL; slot++)
                 request = comm->running[slot];
             comm_unlock(comm);
         }

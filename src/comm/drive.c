@@ -82,7 +82,7 @@ static void look_sometimes(struct tutti_comm *comm, struct tutti_request *reques
 
 static void look_at_started(struct tutti_comm *comm, uint64_t now)
 {
-    for (int slot = 1; slot < TRANSPORT_SLOT_COUNT && comm->running_count > 0; slot++)
+    for (int slot = 1; slot <= STARTED_SLOT_COUNT && comm->running_count > 0; slot++)
         if (comm->running[slot] != NULL) look_sometimes(comm, comm->running[slot], now);
 }
 

@@ -165,7 +165,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
         program->scratch_bytes += (bound->bytes + 63) / 64 * 64;
     }
     bound->divisor =
-        step->final && options->op == TUTTI_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
+        step->final && options->op->kind == OP_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
     bound->streams = bound->destination_buffer == PLAN_OUTPUT &&
                      options->count * program->element_bytes >= STREAM_BYTES_MIN;
     return TUTTI_OK;
@@ -243,7 +243,7 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
             (struct layout){options->count, binder.program->element_bytes, plan->shape.parts};
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
-        binder.program->kernels = kernel_get(options->level, options->dtype, options->op);
+        binder.program->kernels = kernel_get(options->level, options->dtype, options->op->kind);
         status = bind_all(&binder);
     }
     free(binder.scratch_offsets);

@@ -71,7 +71,7 @@ struct program {
 struct bind_options {
     size_t count; /* elements in a block */
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    const struct tutti_operation *op;
     enum kernel_level level;
     size_t piece_bytes_max; /* of the transport's links */
     unsigned piece_count_max;

@@ -11,9 +11,10 @@
 #include "call.h"
 #include "engine/bind.h"
 
+static const struct tutti_operation sum = {.kind = OP_SUM, .commutative = true};
 static const struct bind_options usual = {.count = 1000,
                                           .dtype = TUTTI_FLOAT32,
-                                          .op = TUTTI_SUM,
+                                          .op = &sum,
                                           .level = KERNEL_SCALAR,
                                           .piece_bytes_max = 64 << 10,
                                           .piece_count_max = 4};
@@ -151,14 +152,14 @@ static void only_averages_are_divided(void **state)
     struct bind_options options = usual;
     unsigned divided = 0;
     for (int rank = 0; rank < 4; rank++) {
-        options.op = TUTTI_AVG;
+        options.op = op_builtin(OP_AVG);
         struct program *program =
             bound(algo_find(COLLECTIVE_ALLREDUCE, "twoshot"), 4, rank, &options);
         for (uint32_t s = 0; s < program->step_count; s++)
             if (program->steps[s].divisor != 0) assert_int_equal(program->steps[s].divisor, 4);
         divided += divisions(program);
         program_free(program);
-        options.op = TUTTI_SUM;
+        options.op = op_builtin(OP_SUM);
         program = bound(algo_find(COLLECTIVE_ALLREDUCE, "twoshot"), 4, rank, &options);
         assert_int_equal(divisions(program), 0);
         program_free(program);

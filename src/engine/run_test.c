@@ -336,7 +336,7 @@ static void prepare(const struct job *job, struct net *net, int rank, struct ran
     if (algo_rank_plan(job->algorithm, &params, rank, &plan, &message) != TUTTI_OK)
         fail_msg("%s", message);
     struct bind_options options = {
-        .count = job->count, .dtype = TUTTI_INT32, .op = TUTTI_SUM, .level = KERNEL_SCALAR};
+        .count = job->count, .dtype = TUTTI_INT32, .op = op_builtin(OP_SUM), .level = KERNEL_SCALAR};
     struct transport *transport = &net->endpoints[rank].base;
     transport->ops->limits(transport, &options.piece_bytes_max, &options.piece_count_max);
     if (bind_program(plan, &options, &own->program) != TUTTI_OK)

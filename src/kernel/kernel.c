@@ -69,7 +69,7 @@ enum kernel_level kernel_level_chosen(void)
     return (enum kernel_level)level;
 }
 
-struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum tutti_op op)
+struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum op op)
 {
     assert((unsigned)level < KERNEL_LEVEL_COUNT);
     assert(levels[level].table != NULL);

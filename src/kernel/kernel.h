@@ -1,12 +1,17 @@
 /* kernel.h - reductions and copies: the only code that touches elements.
  *
  * Every kernel exists as a scalar twin (built without vectorisation) and as SIMD variants that give the same
- * bits; which one a process uses is decided once, from the CPU and TUTTI_KERNEL=scalar|avx2|avx512.
+ * bits; which one a process uses is decided once, from the CPU and TUTTI_KERNEL=scalar|avx2|avx512|neon.
  *
  * Meaning.  result[i] = sources[0][i] op sources[1][i] op ..., left to right; with a divisor above 0 the
- * result is divided by it (integers truncate towards zero). bfloat16 is widened to float32, reduced there in
- * source order, divided there and rounded once to nearest even; NaN stays (quiet) NaN. Integers wrap.
- * min(a, b) = a < b ? a : b; max(a, b) = a > b ? a : b.
+ * result is divided by it (integers truncate towards zero), with a factor other than 0 (floats) multiplied by it,
+ * which is rounded to the type of accumulation first. 8- and 16-bit floats are widened to float32, reduced there
+ * in source order, divided or multiplied there and rounded once to nearest even; NaN stays (quiet) NaN; what is
+ * too large becomes infinity, in float8_e4m3, which has none, NaN. Integers wrap. min(a, b) = a < b ? a : b;
+ * max(a, b) = a > b ? a : b. Logical operations of two and more sources give 0 or 1; one source
+ * alone is copied.
+ *
+ * Operations of the user's are called piece by piece through the same interface.
  *
  * Any alignment of any pointer to whole elements is allowed (slots and mapped memory are 64-byte aligned).
  * destination may be equal to one of the sources; otherwise nothing overlaps.
@@ -17,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/op.h"
 #include "tutti/tutti.h"
 
 enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_LEVEL_COUNT };
@@ -25,9 +31,12 @@ struct kernel_call {
     void *destination;
     void *also; /* a second place for the same result, always with ordinary stores; or NULL */
     const void *const *sources;
-    unsigned source_count; /* at least 1: a copy, with a divisor a scaling */
-    unsigned divisor;      /* 0: none */
-    size_t count;          /* elements */
+    unsigned source_count;                   /* at least 1: a copy, with a divisor a scaling */
+    unsigned divisor;                        /* 0: none */
+    double factor;                           /* 0: none; never together with a divisor */
+    size_t count;                            /* elements */
+    const struct tutti_operation *operation; /* looked at by OP_USER only, and so is dtype */
+    enum tutti_dtype dtype;
 };
 
 typedef void kernel_reduce(const struct kernel_call *call);
@@ -37,9 +46,9 @@ struct kernel_set {
     kernel_reduce *reduce_stream; /* destination with non-temporal stores, fenced before it returns */
 };
 
-/* The kernels of one dtype and op at that level (which must be available). TUTTI_AVG gives the kernels of
- * TUTTI_SUM: whoever calls passes the divisor. */
-struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum tutti_op op);
+/* The kernels of one dtype and op (which must support the dtype) at that level (which must be available). OP_AVG
+ * and OP_SCALED_SUM give the kernels of OP_SUM: whoever calls passes the divisor or the factor. */
+struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum op op);
 /* Bytes, any alignment; no overlap. copy_stream uses non-temporal stores and fences. */
 void kernel_copy(void *destination, const void *source, size_t bytes);
 void kernel_copy_stream(void *destination, const void *source, size_t bytes);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/op.h"
 #include "tutti/tutti.h"
 
 #define KERNEL_INLINE static inline __attribute__((always_inline, unused))
@@ -102,40 +103,40 @@ KERNEL_INLINE void store_one_bfloat16(unsigned char *to, float a)
     memcpy(to, &half, sizeof(half));
 }
 
-#define FLOAT_COMBINE_ONE(dtype, real)                                                             \
-    KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum tutti_op op, accumulator_##dtype a, \
-                                                          accumulator_##dtype b)                   \
-    {                                                                                              \
-        switch (op) {                                                                              \
-        case TUTTI_PROD: return multiply_one_##real(a, b);                                         \
-        case TUTTI_MIN: return a < b ? a : b;                                                      \
-        case TUTTI_MAX: return a > b ? a : b;                                                      \
-        default: return add_one_##real(a, b);                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    KERNEL_INLINE accumulator_##dtype divide_one_##dtype(accumulator_##dtype a, unsigned divisor)  \
-    {                                                                                              \
-        return divide_one_by_##real(a, (accumulator_##dtype)divisor);                              \
+#define FLOAT_COMBINE_ONE(dtype, real)                                                            \
+    KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum op op, accumulator_##dtype a,      \
+                                                          accumulator_##dtype b)                  \
+    {                                                                                             \
+        switch (op) {                                                                             \
+        case OP_PROD: return multiply_one_##real(a, b);                                           \
+        case OP_MIN: return a < b ? a : b;                                                        \
+        case OP_MAX: return a > b ? a : b;                                                        \
+        default: return add_one_##real(a, b);                                                     \
+        }                                                                                         \
+    }                                                                                             \
+    KERNEL_INLINE accumulator_##dtype divide_one_##dtype(accumulator_##dtype a, unsigned divisor) \
+    {                                                                                             \
+        return divide_one_by_##real(a, (accumulator_##dtype)divisor);                             \
     }
 FLOAT_COMBINE_ONE(float32, float32)
 FLOAT_COMBINE_ONE(float64, float64)
 FLOAT_COMBINE_ONE(bfloat16, float32)
 #undef FLOAT_COMBINE_ONE
 
-#define INTEGER_COMBINE_ONE(dtype, signed_type)                                                    \
-    KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum tutti_op op, accumulator_##dtype a, \
-                                                          accumulator_##dtype b)                   \
-    {                                                                                              \
-        switch (op) {                                                                              \
-        case TUTTI_PROD: return a * b;                                                             \
-        case TUTTI_MIN: return (signed_type)a < (signed_type)b ? a : b;                            \
-        case TUTTI_MAX: return (signed_type)a > (signed_type)b ? a : b;                            \
-        default: return a + b;                                                                     \
-        }                                                                                          \
-    }                                                                                              \
-    KERNEL_INLINE accumulator_##dtype divide_one_##dtype(accumulator_##dtype a, unsigned divisor)  \
-    {                                                                                              \
-        return (accumulator_##dtype)((int64_t)(signed_type)a / (int64_t)divisor);                  \
+#define INTEGER_COMBINE_ONE(dtype, signed_type)                                                   \
+    KERNEL_INLINE accumulator_##dtype combine_one_##dtype(enum op op, accumulator_##dtype a,      \
+                                                          accumulator_##dtype b)                  \
+    {                                                                                             \
+        switch (op) {                                                                             \
+        case OP_PROD: return a * b;                                                               \
+        case OP_MIN: return (signed_type)a < (signed_type)b ? a : b;                              \
+        case OP_MAX: return (signed_type)a > (signed_type)b ? a : b;                              \
+        default: return a + b;                                                                    \
+        }                                                                                         \
+    }                                                                                             \
+    KERNEL_INLINE accumulator_##dtype divide_one_##dtype(accumulator_##dtype a, unsigned divisor) \
+    {                                                                                             \
+        return (accumulator_##dtype)((int64_t)(signed_type)a / (int64_t)divisor);                 \
     }
 INTEGER_COMBINE_ONE(int32, int32_t)
 INTEGER_COMBINE_ONE(int64, int64_t)

@@ -2,29 +2,28 @@
  * vectorisation, for every processor. Its streaming forms are the ordinary ones. */
 #include "kernel/kernel_element.h"
 
-#define SCALAR_VECTOR(dtype)                                                         \
-    typedef accumulator_##dtype vector_##dtype;                                      \
-    enum { LANES_##dtype = 1 };                                                      \
-    KERNEL_INLINE vector_##dtype load_##dtype(const unsigned char *from)             \
-    {                                                                                \
-        return load_one_##dtype(from);                                               \
-    }                                                                                \
-    KERNEL_INLINE void store_##dtype(unsigned char *to, vector_##dtype a)            \
-    {                                                                                \
-        store_one_##dtype(to, a);                                                    \
-    }                                                                                \
-    KERNEL_INLINE void stream_##dtype(unsigned char *to, vector_##dtype a)           \
-    {                                                                                \
-        store_one_##dtype(to, a);                                                    \
-    }                                                                                \
-    KERNEL_INLINE vector_##dtype combine_##dtype(enum tutti_op op, vector_##dtype a, \
-                                                 vector_##dtype b)                   \
-    {                                                                                \
-        return combine_one_##dtype(op, a, b);                                        \
-    }                                                                                \
-    KERNEL_INLINE vector_##dtype divide_##dtype(vector_##dtype a, unsigned divisor)  \
-    {                                                                                \
-        return divide_one_##dtype(a, divisor);                                       \
+#define SCALAR_VECTOR(dtype)                                                                     \
+    typedef accumulator_##dtype vector_##dtype;                                                  \
+    enum { LANES_##dtype = 1 };                                                                  \
+    KERNEL_INLINE vector_##dtype load_##dtype(const unsigned char *from)                         \
+    {                                                                                            \
+        return load_one_##dtype(from);                                                           \
+    }                                                                                            \
+    KERNEL_INLINE void store_##dtype(unsigned char *to, vector_##dtype a)                        \
+    {                                                                                            \
+        store_one_##dtype(to, a);                                                                \
+    }                                                                                            \
+    KERNEL_INLINE void stream_##dtype(unsigned char *to, vector_##dtype a)                       \
+    {                                                                                            \
+        store_one_##dtype(to, a);                                                                \
+    }                                                                                            \
+    KERNEL_INLINE vector_##dtype combine_##dtype(enum op op, vector_##dtype a, vector_##dtype b) \
+    {                                                                                            \
+        return combine_one_##dtype(op, a, b);                                                    \
+    }                                                                                            \
+    KERNEL_INLINE vector_##dtype divide_##dtype(vector_##dtype a, unsigned divisor)              \
+    {                                                                                            \
+        return divide_one_##dtype(a, divisor);                                                   \
     }
 SCALAR_VECTOR(float32)
 SCALAR_VECTOR(float64)

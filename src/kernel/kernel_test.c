@@ -25,17 +25,17 @@ enum {
 };
 
 static const size_t element_bytes[DTYPE_COUNT] = {
-#define X(enumerator, name, bytes) [enumerator] = bytes,
+#define X(enumerator, name, bytes, kind) [enumerator] = bytes,
     DTYPE_LIST(X)
 #undef X
 };
 static const char *const dtype_names[DTYPE_COUNT] = {
-#define X(enumerator, name, bytes) [enumerator] = name,
+#define X(enumerator, name, bytes, kind) [enumerator] = #name,
     DTYPE_LIST(X)
 #undef X
 };
 static const char *const op_names[OP_COUNT] = {
-#define X(enumerator, name) [enumerator] = name,
+#define X(enumerator, name) [enumerator] = #name,
     OP_LIST(X)
 #undef X
 };
@@ -121,40 +121,39 @@ static uint16_t bfloat16_nearest(float value)
     return sign | (low % 2 == 0 ? low : high);
 }
 
-#define REFERENCE_FLOAT(type)                                                      \
-    static type reference_##type(enum tutti_op op, const type *values, unsigned n, \
-                                 unsigned divisor)                                 \
-    {                                                                              \
-        volatile type a = values[0];                                               \
-        for (unsigned s = 1; s < n; s++) {                                         \
-            const type left = a, right = values[s];                                \
-            if (op == TUTTI_MIN)                                                   \
-                a = left < right ? left : right;                                   \
-            else if (op == TUTTI_MAX)                                              \
-                a = left > right ? left : right;                                   \
-            else if (op == TUTTI_PROD)                                             \
-                a = left * right;                                                  \
-            else                                                                   \
-                a = left + right;                                                  \
-        }                                                                          \
-        if (divisor != 0) a = a / (type)divisor;                                   \
-        return a;                                                                  \
+#define REFERENCE_FLOAT(type)                                                                  \
+    static type reference_##type(enum op op, const type *values, unsigned n, unsigned divisor) \
+    {                                                                                          \
+        volatile type a = values[0];                                                           \
+        for (unsigned s = 1; s < n; s++) {                                                     \
+            const type left = a, right = values[s];                                            \
+            if (op == OP_MIN)                                                                  \
+                a = left < right ? left : right;                                               \
+            else if (op == OP_MAX)                                                             \
+                a = left > right ? left : right;                                               \
+            else if (op == OP_PROD)                                                            \
+                a = left * right;                                                              \
+            else                                                                               \
+                a = left + right;                                                              \
+        }                                                                                      \
+        if (divisor != 0) a = a / (type)divisor;                                               \
+        return a;                                                                              \
     }
 REFERENCE_FLOAT(float)
 REFERENCE_FLOAT(double)
 
-static int64_t reference_integer(enum tutti_op op, const int64_t *values, unsigned n,
-                                 unsigned divisor, unsigned bits)
+static int64_t reference_integer(enum op op, const int64_t *values, unsigned n, unsigned divisor,
+                                 unsigned bits)
 {
     const unsigned shift = 64 - bits;
     int64_t a = values[0];
     for (unsigned s = 1; s < n; s++) {
         __int128 wide = values[s];
-        if (op == TUTTI_MIN)
+        if (op == OP_MIN)
             wide = a <= wide ? a : wide;
-        else if (op == TUTTI_MAX)
+        else if (op == OP_MAX)
             wide = a >= wide ? a : wide;
-        else if (op == TUTTI_PROD)
+        else if (op == OP_PROD)
             wide = wide * a;
         else
             wide = wide + a;
@@ -176,7 +175,7 @@ static bool is_nan(enum tutti_dtype dtype, const unsigned char *at, bool quiet)
 }
 
 /* Writes what element must become; returns whether that is a NaN whose payload nobody promises. */
-static bool reference_element(enum tutti_dtype dtype, enum tutti_op op,
+static bool reference_element(enum tutti_dtype dtype, enum op op,
                               const unsigned char *const *elements, unsigned n, unsigned divisor,
                               unsigned char *to)
 {
@@ -225,7 +224,7 @@ static bool reference_element(enum tutti_dtype dtype, enum tutti_op op,
 
 struct experiment {
     enum tutti_dtype dtype;
-    enum tutti_op op;
+    enum op op;
     unsigned source_count, divisor;
     size_t count;
     bool stream;
@@ -322,7 +321,7 @@ static void experiment_reference_check(const struct experiment *x)
         if (reference_element(x->dtype, x->op, elements, x->source_count, x->divisor, want)) {
             /* Arithmetic and rounding make a NaN quiet, choosing one of two float32 need not. */
             const bool quiet = x->dtype == TUTTI_BFLOAT16 || x->divisor != 0 ||
-                               (x->source_count > 1 && x->op != TUTTI_MIN && x->op != TUTTI_MAX);
+                               (x->source_count > 1 && x->op != OP_MIN && x->op != OP_MAX);
             if (!is_nan(x->dtype, got, quiet)) experiment_fail(x, KERNEL_SCALAR, "lost NaN", i);
         } else if (memcmp(got, want, size) != 0) {
             experiment_fail(x, KERNEL_SCALAR, "not the reference", i);
@@ -339,14 +338,14 @@ static unsigned random_offset(size_t element)
     }
 }
 
-static struct experiment experiment_random(enum tutti_dtype dtype, enum tutti_op op, unsigned n,
+static struct experiment experiment_random(enum tutti_dtype dtype, enum op op, unsigned n,
                                            size_t count)
 {
     struct experiment x = {.dtype = dtype, .op = op, .source_count = n, .count = count};
     x.stream = random_below(2);
     x.also = random_below(2);
     x.in_place = random_below(2) ? n : random_below(n);
-    x.divisor = op == TUTTI_AVG        ? n
+    x.divisor = op == OP_AVG           ? n
                 : random_below(8) != 0 ? 0
                 : random_below(2)      ? n
                                        : 1 + random_below(70000);
@@ -381,7 +380,7 @@ static void experiments(enum tutti_dtype dtype, size_t count_max, const size_t *
         for (unsigned n = 1; n <= SOURCES_MAX; n++)
             for (size_t i = 0; i <= count_max + large_count; i++) {
                 const size_t count = i <= count_max ? i : large[i - count_max - 1];
-                struct experiment x = experiment_random(dtype, (enum tutti_op)op, n, count);
+                struct experiment x = experiment_random(dtype, (enum op)op, n, count);
                 sources_sprinkle(&x);
                 experiment_expect(&x);
                 if (i % 3 == n % 3) experiment_reference_check(&x);
@@ -436,7 +435,7 @@ static void bfloat16_is_exhaustively_right(void **state)
 
 /* ------------------------------------------------------------------------------------- known answers */
 
-static void reduce_pair(enum kernel_level level, enum tutti_dtype dtype, enum tutti_op op,
+static void reduce_pair(enum kernel_level level, enum tutti_dtype dtype, enum op op,
                         const void *left, const void *right, size_t count, unsigned divisor,
                         void *result)
 {
@@ -459,9 +458,8 @@ static void min_and_max_follow_the_comparison(void **state)
         if (!kernel_level_available((enum kernel_level)level)) continue;
         for (unsigned pair = 0; pair < 5; pair++) {
             for (int i = 0; i < 33; i++) left[i] = pairs[pair][0], right[i] = pairs[pair][1];
-            reduce_pair((enum kernel_level)level, TUTTI_FLOAT32, TUTTI_MIN, left, right, 33, 0, low);
-            reduce_pair((enum kernel_level)level, TUTTI_FLOAT32, TUTTI_MAX, left, right, 33, 0,
-                        high);
+            reduce_pair((enum kernel_level)level, TUTTI_FLOAT32, OP_MIN, left, right, 33, 0, low);
+            reduce_pair((enum kernel_level)level, TUTTI_FLOAT32, OP_MAX, left, right, 33, 0, high);
             for (int i = 0; i < 33; i++) {
                 assert_memory_equal(&low[i], pair == 4 ? &left[i] : &right[i], 4);
                 assert_memory_equal(&high[i], &right[i], 4);
@@ -483,14 +481,14 @@ static void integers_wrap_and_averages_truncate(void **state)
             left[k] = INT32_MAX, right[k] = 2;
             left_wide[k] = INT64_MAX, right_wide[k] = 2;
         }
-        reduce_pair(level, TUTTI_INT32, TUTTI_SUM, left, right, COUNT, 0, result);
-        reduce_pair(level, TUTTI_INT64, TUTTI_SUM, left_wide, right_wide, COUNT, 0, result_wide);
+        reduce_pair(level, TUTTI_INT32, OP_SUM, left, right, COUNT, 0, result);
+        reduce_pair(level, TUTTI_INT64, OP_SUM, left_wide, right_wide, COUNT, 0, result_wide);
         for (int k = 0; k < COUNT; k++) {
             assert_int_equal(result[k], INT32_MIN + 1);
             assert_true(result_wide[k] == INT64_MIN + 1);
         }
-        reduce_pair(level, TUTTI_INT32, TUTTI_PROD, left, right, COUNT, 0, result);
-        reduce_pair(level, TUTTI_INT64, TUTTI_PROD, left_wide, right_wide, COUNT, 0, result_wide);
+        reduce_pair(level, TUTTI_INT32, OP_PROD, left, right, COUNT, 0, result);
+        reduce_pair(level, TUTTI_INT64, OP_PROD, left_wide, right_wide, COUNT, 0, result_wide);
         for (int k = 0; k < COUNT; k++) {
             assert_int_equal(result[k], -2);
             assert_true(result_wide[k] == -2);
@@ -499,8 +497,8 @@ static void integers_wrap_and_averages_truncate(void **state)
             left[k] = -9, right[k] = 2;
             left_wide[k] = -9, right_wide[k] = 2;
         }
-        reduce_pair(level, TUTTI_INT32, TUTTI_AVG, left, right, COUNT, 2, result);
-        reduce_pair(level, TUTTI_INT64, TUTTI_AVG, left_wide, right_wide, COUNT, 2, result_wide);
+        reduce_pair(level, TUTTI_INT32, OP_AVG, left, right, COUNT, 2, result);
+        reduce_pair(level, TUTTI_INT64, OP_AVG, left_wide, right_wide, COUNT, 2, result_wide);
         for (int k = 0; k < COUNT; k++) {
             assert_int_equal(result[k], -3);
             assert_true(result_wide[k] == -3);
@@ -517,7 +515,7 @@ static void bfloat16_rounds_once(void **state)
     const void *const sources[] = {one, small, small};
     for (unsigned level = 0; level < KERNEL_LEVEL_COUNT; level++) {
         if (!kernel_level_available((enum kernel_level)level)) continue;
-        kernel_get((enum kernel_level)level, TUTTI_BFLOAT16, TUTTI_SUM)
+        kernel_get((enum kernel_level)level, TUTTI_BFLOAT16, OP_SUM)
             .reduce(&(struct kernel_call){
                 .destination = result, .sources = sources, .source_count = 3, .count = 35});
         for (int i = 0; i < 35; i++) assert_int_equal(result[i], 0x3f81);
@@ -533,7 +531,7 @@ static void no_elements_touch_nothing(void **state)
         for (unsigned dtype = 0; dtype < DTYPE_COUNT; dtype++)
             for (unsigned n = 1; n <= 5; n++) {
                 const struct kernel_set set =
-                    kernel_get((enum kernel_level)level, (enum tutti_dtype)dtype, TUTTI_SUM);
+                    kernel_get((enum kernel_level)level, (enum tutti_dtype)dtype, OP_SUM);
                 const struct kernel_call call = {.sources = sources, .source_count = n};
                 set.reduce(&call);
                 set.reduce_stream(&call);

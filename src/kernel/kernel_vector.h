@@ -167,16 +167,15 @@ KERNEL_INLINE vector_int64 max_int64(vector_int64 a, vector_int64 b)
 #endif
 #undef ORDERED
 
-#define COMBINE(dtype)                                                               \
-    KERNEL_INLINE vector_##dtype combine_##dtype(enum tutti_op op, vector_##dtype a, \
-                                                 vector_##dtype b)                   \
-    {                                                                                \
-        switch (op) {                                                                \
-        case TUTTI_PROD: return multiply_##dtype(a, b);                              \
-        case TUTTI_MIN: return min_##dtype(a, b);                                    \
-        case TUTTI_MAX: return max_##dtype(a, b);                                    \
-        default: return add_##dtype(a, b);                                           \
-        }                                                                            \
+#define COMBINE(dtype)                                                                           \
+    KERNEL_INLINE vector_##dtype combine_##dtype(enum op op, vector_##dtype a, vector_##dtype b) \
+    {                                                                                            \
+        switch (op) {                                                                            \
+        case OP_PROD: return multiply_##dtype(a, b);                                             \
+        case OP_MIN: return min_##dtype(a, b);                                                   \
+        case OP_MAX: return max_##dtype(a, b);                                                   \
+        default: return add_##dtype(a, b);                                                       \
+        }                                                                                        \
     }
 COMBINE(float32)
 COMBINE(float64)
@@ -184,8 +183,7 @@ COMBINE(int32)
 COMBINE(int64)
 #undef COMBINE
 
-KERNEL_INLINE vector_bfloat16 combine_bfloat16(enum tutti_op op, vector_bfloat16 a,
-                                               vector_bfloat16 b)
+KERNEL_INLINE vector_bfloat16 combine_bfloat16(enum op op, vector_bfloat16 a, vector_bfloat16 b)
 {
     return (vector_bfloat16){combine_float32(op, a.even, b.even), combine_float32(op, a.odd, b.odd)};
 }

@@ -27,7 +27,13 @@
 
 #include "tutti/tutti.h"
 
-enum { TRANSPORT_SLOT_COUNT = 17, TRANSPORT_CHANNEL_COUNT = 4, TRANSPORT_ALL = -1 };
+/* Slots 0 to 16 carry collectives, the last one point to point. */
+enum {
+    TRANSPORT_SLOT_COUNT = 18,
+    TRANSPORT_SLOT_MESSAGES = TRANSPORT_SLOT_COUNT - 1,
+    TRANSPORT_CHANNEL_COUNT = 4,
+    TRANSPORT_ALL = -1
+};
 
 /* COPY: they can copy it out at the price of a system call; READ: they can read it where it lies. */
 enum link_reach { REACH_NONE, REACH_COPY, REACH_READ };
