@@ -7,8 +7,8 @@
  *
  * A binomial tree goes to one side only, so its first step takes half of the circle.  Here (see
  * negabinary.h) every step goes to the other side of the ranks that are already served: two thirds
- * of the way.  Where the ranks of a rack or group have neighbouring numbers, fewer messages leave
- * it.
+ * of the way.  Where the ranks of a rack have neighbouring numbers, fewer messages leave it, unless
+ * racks are aligned powers of two and the root is rank 0, which suits a binomial tree best.
  *
  * Whom a rank serves with the levels below k is a run of 2^k ranks on the circle around it: an even
  * one all those whose distance from it is a number of k digits to base -2, an odd one mirrored.  So
