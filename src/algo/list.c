@@ -10,7 +10,8 @@ enum property {
     NONE = 0,
     CUBE = 1,        /* a power of two of ranks */
     COMMUTATIVE = 2, /* needs it of the operation */
-    ONE_TREE = 4     /* deterministic */
+    ONE_TREE = 4,    /* deterministic */
+    DIRECT = 8       /* blocks pass through nobody */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -29,15 +30,15 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define BINE "De Sensi et al., SC 2025"
 #define JAIN "Jain, Sabharwal, ICS 2010"
 
-#define ENTRY(of, called, function, properties, what, price, origin)                   \
-    {                                                                                  \
-        .name = called, .collective = COLLECTIVE_##of, .generate = function,           \
-        .needs_power_of_two = ((properties)&CUBE) != 0,                                \
-        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                          \
-        .deterministic = ((properties)&ONE_TREE) != 0,                                 \
-        .rank_count_max =                                                              \
-            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX, \
-        .summary = what, .cost = price, .source = origin                               \
+#define ENTRY(of, called, function, properties, what, price, origin)                            \
+    {                                                                                           \
+        .name = called, .collective = COLLECTIVE_##of, .generate = function,                    \
+        .needs_power_of_two = ((properties)&CUBE) != 0,                                         \
+        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                   \
+        .deterministic = ((properties)&ONE_TREE) != 0, .is_direct = ((properties)&DIRECT) != 0, \
+        .rank_count_max =                                                                       \
+            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,          \
+        .summary = what, .cost = price, .source = origin                                        \
     }
 
 /* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
@@ -119,15 +120,15 @@ const struct algorithm algo_list[] = {
     ENTRY(BROADCAST, "bine", bine_broadcast, CUBE,
           "binomial tree with nearer partners; small messages", "lg p (alpha + n beta)", BINE),
 
-    ENTRY(GATHER, "direct", mesh_gather, NONE, "all send to the root; large blocks, or one host",
+    ENTRY(GATHER, "direct", mesh_gather, DIRECT, "all send to the root; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(GATHER, "tree", tree_gather, NONE, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
     ENTRY(GATHER, "bine", bine_gather, CUBE, "binomial tree with nearer partners; small blocks",
           "lg p alpha + (p-1)/p n beta", BINE),
 
-    ENTRY(SCATTER, "direct", mesh_scatter, NONE, "the root sends to all; large blocks, or one host",
-          "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(SCATTER, "direct", mesh_scatter, DIRECT,
+          "the root sends to all; large blocks, or one host", "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(SCATTER, "tree", tree_scatter, NONE, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
     ENTRY(SCATTER, "bine", bine_scatter, CUBE, "binomial tree with nearer partners; small blocks",
@@ -173,9 +174,9 @@ const struct algorithm algo_list[] = {
           "rings in all dimensions and directions at once; large blocks on a torus",
           "sum(d_i-1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
 
-    ENTRY(ALLTOALL, "direct", mesh_alltoall, NONE, "all blocks at once; small and medium blocks",
+    ENTRY(ALLTOALL, "direct", mesh_alltoall, DIRECT, "all blocks at once; small and medium blocks",
           "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, NONE, "one exchange at a time; large blocks",
+    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, DIRECT, "one exchange at a time; large blocks",
           "(p-1) alpha + (p-1)/p n beta", THAKUR),
 
     ENTRY(BARRIER, "mesh", mesh_barrier, NONE, "everyone tells everyone; one host", "alpha",
@@ -193,6 +194,34 @@ const struct algorithm *algo_find(enum collective collective, const char *name)
         if (algo_list[i].collective == collective && strcmp(algo_list[i].name, name) == 0)
             return &algo_list[i];
     return NULL;
+}
+
+/* Digits and nothing else; 0 when it is not a radix. */
+static unsigned parse_radix(const char *text)
+{
+    unsigned radix = 0;
+    if (*text == '0') return 0;
+    for (; *text >= '0' && *text <= '9' && radix <= ALGO_RADIX_MAX; text++)
+        radix = radix * 10 + (unsigned)(*text - '0');
+    return *text == '\0' && radix >= ALGO_RADIX_MIN && radix <= ALGO_RADIX_MAX ? radix : 0;
+}
+
+bool algo_parse(enum collective collective, const char *text, const struct algorithm **algorithm,
+                unsigned *radix)
+{
+    const size_t length = strcspn(text, "/");
+    const unsigned number = text[length] == '/' ? parse_radix(text + length + 1) : 0;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *candidate = &algo_list[i];
+        if (candidate->collective != collective || strlen(candidate->name) != length ||
+            memcmp(candidate->name, text, length) != 0)
+            continue;
+        if (text[length] == '/' && (number == 0 || !candidate->has_radix)) return false;
+        *algorithm = candidate;
+        *radix = number;
+        return true;
+    }
+    return false;
 }
 
 bool algo_supports(const struct algorithm *algorithm, int rank_count)
