@@ -45,26 +45,18 @@ static bool tag_fits(int wanted, int tag)
 
 /* ------------------------------------------------------------------------------------------ receives */
 
-/* Where in the queue the first fitting receive is that was posted before `number`. */
-static bool find_posted(const struct request_queue *queue, int tag, uint64_t number,
-                        struct p2p_request **previous, struct p2p_request **found)
-{
-    *previous = NULL;
-    for (*found = queue->first; *found != NULL && (*found)->id < number;
-         *previous = *found, *found = (*found)->next)
-        if (tag_fits((*found)->tag, tag)) return true;
-    return false;
-}
-
+/* Both queues are walked together, in the order of posting. */
 struct p2p_request *match_take_posted(struct matcher *matcher, int source, int tag)
 {
-    struct request_queue *const own = &matcher->sources[source].posted;
-    struct p2p_request *previous, *found, *previous_any, *found_any;
-    const bool any_of_own = find_posted(own, tag, UINT64_MAX, &previous, &found);
-    if (find_posted(&matcher->posted_any, tag, any_of_own ? found->id : UINT64_MAX, &previous_any,
-                    &found_any))
-        return queue_take(&matcher->posted_any, previous_any);
-    return any_of_own ? queue_take(own, previous) : NULL;
+    struct request_queue *const queues[] = {&matcher->sources[source].posted, &matcher->posted_any};
+    struct p2p_request *next[] = {queues[0]->first, queues[1]->first}, *previous[] = {NULL, NULL};
+    while (next[0] != NULL || next[1] != NULL) {
+        const int q = next[0] == NULL || (next[1] != NULL && next[1]->id < next[0]->id);
+        if (tag_fits(next[q]->tag, tag)) return queue_take(queues[q], previous[q]);
+        previous[q] = next[q];
+        next[q] = next[q]->next;
+    }
+    return NULL;
 }
 
 void match_post(struct matcher *matcher, struct p2p_request *request)
