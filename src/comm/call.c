@@ -375,6 +375,7 @@ enum tutti_status tutti_wait(struct tutti_request **request)
     if (request == NULL || *request == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_wait: the request is NULL");
     struct tutti_request *waited = *request;
+    TRY(comm_check_handle(waited->comm, "wait"));
     if (!atomic_load_explicit(&waited->done, memory_order_acquire))
         comm_drive_started(waited->comm, waited);
     return collect(request);
@@ -386,6 +387,7 @@ enum tutti_status tutti_test(struct tutti_request **request)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_test: the request is NULL");
     struct tutti_request *tested = *request;
     struct tutti_comm *comm = tested->comm;
+    TRY(comm_check_handle(comm, "test"));
     if (!atomic_load_explicit(&tested->done, memory_order_acquire) && comm_try_lock(comm)) {
         comm_progress(comm);
         comm_unlock(comm);

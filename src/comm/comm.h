@@ -20,8 +20,10 @@
 #include <stdint.h>
 
 #include "algo/algo.h"
+#include "bootstrap/key.h"
 #include "comm/board.h"
 #include "engine/run.h"
+#include "os/process.h"
 #include "process/progress.h"
 #include "transport/local/local.h"
 #include "tune/rules.h"
@@ -101,7 +103,25 @@ struct tutti_comm {
     _Atomic uint32_t waiting; /* threads in tutti_wait: they move things, the progress thread keeps out */
     struct progress_client client;
     bool client_registered;
+
+    /* create.c, derive.c */
+    uint32_t generation;            /* of the process that created it, see os/process.h */
+    struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
+    uint64_t init_timeout_ns;
+    char *algorithms;                    /* the text of the rules; or NULL */
+    uint64_t derived_count;              /* times that all ranks derived communicators together */
+    struct derived_list *derived_lists;  /* how often which of them did, see derive.c */
 };
+
+/* Whether it came here by fork(): then nothing of it may be used, but to be freed. */
+static inline bool comm_is_foreign(const struct tutti_comm *comm)
+{
+    return __builtin_expect(comm->generation != process_generation(), 0);
+}
+
+/* create.c */
+/* OK, or INVALID_COMM for NULL and for what came here by fork(); `function` is its name without "tutti_". */
+enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *function);
 
 /* call.c */
 enum tutti_status comm_call(struct tutti_comm *comm, const struct call *call);

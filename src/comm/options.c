@@ -40,16 +40,34 @@ static enum tutti_status check_store(const struct tutti_store *store)
     return TUTTI_OK;
 }
 
+enum tutti_status options_check_comm(const struct tutti_comm_options *user)
+{
+    if (user != NULL && user->size_bytes != sizeof *user)
+        return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
+                         user->size_bytes, sizeof *user);
+    return TUTTI_OK;
+}
+
+enum tutti_status options_for_derived(const struct tutti_comm_options *user,
+                                      const struct tutti_comm_options *from,
+                                      struct tutti_comm_options *options)
+{
+    TRY(options_check_comm(user));
+    *options = *from;
+    if (user == NULL) return TUTTI_OK;
+    if (user->timeout_ns != 0) options->timeout_ns = user->timeout_ns;
+    if (user->init_timeout_ns != 0) options->init_timeout_ns = user->init_timeout_ns;
+    if (user->deterministic != 0) options->deterministic = user->deterministic;
+    if (user->algorithms != NULL) options->algorithms = user->algorithms;
+    return TUTTI_OK;
+}
+
 enum tutti_status options_for_comm(const struct tutti_comm_options *user,
                                    struct tutti_comm_options *options)
 {
+    TRY(options_check_comm(user));
     *options = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
-    if (user != NULL) {
-        if (user->size_bytes != sizeof *user)
-            return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
-                             user->size_bytes, sizeof *user);
-        *options = *user;
-    }
+    if (user != NULL) *options = *user;
     TRY(check_store(options->store));
     if (options->id != NULL && options->store != NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "both an id and a store are given");

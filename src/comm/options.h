@@ -18,6 +18,13 @@
 /* Checks the caller's options (NULL: none) and fills in what is left open. */
 enum tutti_status options_for_comm(const struct tutti_comm_options *user,
                                    struct tutti_comm_options *options);
+/* The same for a communicator that is derived from one with the options `from`, which are complete: what the
+ * caller leaves open is as there. */
+enum tutti_status options_for_derived(const struct tutti_comm_options *user,
+                                      const struct tutti_comm_options *from,
+                                      struct tutti_comm_options *options);
+/* Whether the struct is one of this version; NULL is. */
+enum tutti_status options_check_comm(const struct tutti_comm_options *user);
 /* The same for a call. */
 enum tutti_status options_check_call(const struct tutti_call_options *user);
 
