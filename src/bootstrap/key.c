@@ -15,25 +15,26 @@ enum tutti_status rendezvous_key_create(struct rendezvous_key *key)
     return TUTTI_OK;
 }
 
-/* One-to-one, so that a lane which differs once differs until a later byte happens to make up for it; four lanes
- * with random starts do not all do that at the same byte. */
-static uint64_t stir(uint64_t lane, unsigned char byte)
+/* Each byte in turn, one-to-one: what differs once differs until a later byte happens to make up for it, and four
+ * lanes with different starts do not all do that at the same byte. */
+static uint64_t stir(uint64_t lane, const void *what, size_t what_bytes)
 {
-    lane = (lane ^ byte) * 0x9fb21c651e98df25u;
-    return lane ^ lane >> 32;
+    for (size_t i = 0; i < what_bytes; i++) {
+        lane = (lane ^ ((const unsigned char *)what)[i]) * 0x9fb21c651e98df25u;
+        lane ^= lane >> 32;
+    }
+    return lane;
 }
 
 void rendezvous_key_derive(const struct rendezvous_key *from, const void *what, size_t what_bytes,
                            struct rendezvous_key *derived)
 {
     uint64_t lanes[LANES];
-    memcpy(lanes, from->bytes, sizeof lanes);
     for (int i = 0; i < LANES; i++) {
-        lanes[i] += (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u;
-        for (size_t b = 0; b < what_bytes; b++)
-            lanes[i] = stir(lanes[i], ((const unsigned char *)what)[b]);
-        for (size_t b = 0; b < sizeof what_bytes; b++) /* a longer text is another one */
-            lanes[i] = stir(lanes[i], (unsigned char)(what_bytes >> 8 * b));
+        lanes[i] = (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u;
+        lanes[i] = stir(lanes[i], from->bytes, sizeof from->bytes);
+        lanes[i] = stir(lanes[i], &what_bytes, sizeof what_bytes);
+        lanes[i] = stir(lanes[i], what, what_bytes);
     }
     memcpy(derived->bytes, lanes, sizeof lanes);
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -16,6 +15,7 @@
 #include "comm/options.h"
 #include "memory/heap.h"
 #include "os/clock.h"
+#include "process/watch.h"
 
 enum tutti_status tutti_id_create(struct tutti_id *id)
 {
@@ -113,13 +113,9 @@ static enum tutti_status watch_processes(struct tutti_comm *comm,
         }
         if (seen[member->process] || !member->pid_is_visible) continue;
         seen[member->process] = true;
-        const int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
-        if (fd < 0) {
-            status = error_system("watching rank %d (pid %d)", r, member->pid);
-            break;
-        }
-        comm->pidfd_ranks[comm->pidfd_count] = r;
-        comm->pidfds[comm->pidfd_count++] = fd;
+        int *const fd = &comm->pidfds[comm->pidfd_count];
+        status = watch_open(result->processes[member->process].key, member->pid, fd);
+        if (status == TUTTI_OK) comm->pidfd_ranks[comm->pidfd_count++] = r;
     }
     free(seen);
     return status;
@@ -238,7 +234,7 @@ static void release(struct tutti_comm *comm)
     if (comm->size == 1) free(comm->board);
     local_close(comm->transport);
     for (uint32_t p = 0; p < comm->window_count; p++) heap_window_release(comm->windows[p]);
-    for (int i = 0; i < comm->pidfd_count; i++) close(comm->pidfds[i]);
+    for (int i = 0; i < comm->pidfd_count; i++) watch_close(comm->pidfds[i]);
     free(comm->windows);
     free(comm->pidfds);
     free(comm->pidfd_ranks);

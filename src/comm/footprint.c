@@ -2,8 +2,9 @@
  *
  * Private memory is what malloc holds for it, including what malloc adds; of a thread that shares a mapping with
  * another rank, its own part. Shared memory is what this rank reserved to write into, its counters, and its part of
- * what all have in common: over all ranks they add up to the segment. Not counted: stacks, what the process has
- * once whatever its communicators are (heap, kernels, progress thread), and page tables.
+ * what all have in common: over all ranks they add up to the segment. Descriptors that communicators share (one a
+ * process that has ranks in them, one a heap) count for each that uses them. Not counted: stacks, what the process
+ * has once whatever its communicators are (heap, kernels, progress thread), and page tables.
  */
 #include <malloc.h>
 #include <string.h>
