@@ -36,11 +36,16 @@
 
 struct p2p; /* opaque: the messages of one communicator */
 
+struct p2p_request;
+
 /* Ranks may have different ones. */
 struct p2p_options {
     size_t eager_bytes_max;
     size_t unexpected_bytes_max; /* of payloads that wait here, of all senders together */
     size_t unexpected_count_max; /* of envelopes */
+    /* Told of every request that becomes done, in p2p_start or p2p_progress, as the last thing that happens to it;
+     * or NULL. May not call this module. */
+    void (*finished)(struct p2p_request *request);
 };
 
 struct p2p_request {

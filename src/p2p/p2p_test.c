@@ -308,8 +308,12 @@ static void open_local(int size, struct local_peer peer, struct transport **tran
     assert_int_equal(local_segment_create(size, 64, &fd), TUTTI_OK);
     for (int r = 0; r < size; r++) peers[r] = peer;
     for (int r = 0; r < size; r++) {
-        joiners[r].options =
-            (struct local_options){r, size, dup(fd), 64, peers, clock_now_ns() + 10000000000u};
+        joiners[r].options = (struct local_options){.rank = r,
+                                                    .size = size,
+                                                    .segment_fd = dup(fd),
+                                                    .board_bytes = 64,
+                                                    .peers = peers,
+                                                    .deadline_ns = clock_now_ns() + 10000000000u};
         assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
     }
     for (int r = 0; r < size; r++) {
@@ -347,7 +351,7 @@ struct world {
     struct p2p *ranks[RANKS_MAX];
 };
 
-static const struct p2p_options usual = {1000, 1 << 20, 1000};
+static const struct p2p_options usual = {1000, 1 << 20, 1000, NULL};
 
 static struct world world_open(enum kind kind, int size, struct p2p_options options)
 {
@@ -626,7 +630,7 @@ static void unexpected_messages_are_bounded(void **state)
     enum { COUNT = 60, BYTES = 100 };
     static struct p2p_request sends[COUNT];
     static char from[COUNT][BYTES], to[BYTES], last_to[BYTES];
-    static const struct p2p_options bounds[] = {{1000, 250, 1000}, {1000, 1 << 20, 2}};
+    static const struct p2p_options bounds[] = {{1000, 250, 1000, NULL}, {1000, 1 << 20, 2, NULL}};
     for (int b = 0; b < 2; b++) {
         for (int own = 0; own < 2; own++) {
             struct world world = world_open(TIGHT, 3, bounds[b]);
@@ -679,7 +683,7 @@ static void what_is_held_back_does_not_stop_the_other_direction(void **state)
     static struct p2p_request sends[COUNT];
     static char from[BYTES], to[BYTES];
     for (enum kind kind = 0; kind < LOCAL_COPIES; kind++) {
-        struct world world = world_open(kind, 2, (struct p2p_options){1000, 1 << 20, 3});
+        struct world world = world_open(kind, 2, (struct p2p_options){1000, 1 << 20, 3, NULL});
         for (int i = 0; i < COUNT; i++) {
             sends[i] = send_request("abcdefg", 8, 1, 0);
             start(&world, 0, &sends[i]);
@@ -1337,7 +1341,7 @@ static void soak(enum kind kind, int round)
     game = (struct game){.random = seed + (uint64_t)round * 1000 + (uint64_t)kind};
     game.any_source = roll(&game, 3) > 0;
     const struct p2p_options options = {eagers[roll(&game, 5)], byte_bounds[roll(&game, 4)],
-                                        count_bounds[roll(&game, 4)]};
+                                        count_bounds[roll(&game, 4)], NULL};
     const int size = kind == LOCAL_COPIES ? 2 : 1 + (int)roll(&game, RANKS_MAX);
     game.world = world_open(kind, size, options);
     size_t piece;
