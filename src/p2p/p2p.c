@@ -703,6 +703,13 @@ bool p2p_is_busy(const struct p2p *p2p)
     return p2p->active_count > 0;
 }
 
+bool p2p_is_referenced(const struct p2p *p2p)
+{
+    for (int r = 0; r < p2p->size; r++)
+        if (p2p->peers[r].referenced.first != NULL) return true;
+    return false;
+}
+
 int p2p_fault(const struct p2p *p2p)
 {
     return p2p->fault_peer;

@@ -88,6 +88,8 @@ enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request);
 bool p2p_progress(struct p2p *p2p);
 /* Whether anything is under way: requests that are not done, and so payloads that peers still read. */
 bool p2p_is_busy(const struct p2p *p2p);
+/* Whether peers may be reading buffers of this rank where they lie: of interest when it gives up. */
+bool p2p_is_referenced(const struct p2p *p2p);
 /* The peer whose message made no sense, or -1. Nothing moves any more then. The error message of the thread that
  * found it says what was wrong. */
 int p2p_fault(const struct p2p *p2p);
