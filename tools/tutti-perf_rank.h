@@ -27,6 +27,7 @@ struct perf_rank {
     bool one_clock;             /* all ranks read the same clock: they were started here */
     struct tutti_comm *comm;    /* under measurement */
     struct tutti_comm *control; /* the harness's own */
+    tutti_op ops[REDUCTION_COUNT]; /* those that --op names */
 };
 
 /* Joins both communicators: ranks started here meet by id, launched ones (id NULL) by their environment.
