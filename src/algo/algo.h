@@ -14,6 +14,8 @@
 #include "plan/build.h"
 #include "plan/plan.h"
 
+enum { ALGO_RADIX_MIN = 2, ALGO_RADIX_MAX = 64 };
+
 struct algo_params {
     enum collective collective;
     int rank_count;
@@ -31,6 +33,8 @@ struct algorithm {
     bool needs_power_of_two;
     bool needs_commutative; /* operands do not come in rank order */
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
+    bool has_radix;      /* looks at params.radix; users write "tree/4" */
+    bool is_direct;      /* every block goes in one message from its source to its destination */
     int rank_count_max;  /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
     const char *summary; /* one line for people */
     const char *cost;    /* in alpha, beta, gamma, p, n */
@@ -42,6 +46,10 @@ extern const int algo_count;
 
 /* NULL when there is none of that name for that collective. */
 const struct algorithm *algo_find(enum collective collective, const char *name);
+/* "NAME" or, where the algorithm takes one, "NAME/RADIX" (0 when not said). False when there is no such algorithm,
+ * or no such radix. */
+bool algo_parse(enum collective collective, const char *text, const struct algorithm **algorithm,
+                unsigned *radix);
 bool algo_supports(const struct algorithm *algorithm, int rank_count);
 /* One rank's plan. *message tells what went wrong. */
 enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,

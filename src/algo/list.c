@@ -10,7 +10,8 @@ enum property {
     NONE = 0,
     CUBE = 1,        /* a power of two of ranks */
     COMMUTATIVE = 2, /* needs it of the operation */
-    ONE_TREE = 4     /* deterministic */
+    ONE_TREE = 4,    /* deterministic */
+    DIRECT = 8       /* blocks pass through nobody */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -25,15 +26,15 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define BRUCK "Bruck, Ho, Kipnis, Weathersby, TPDS 8(11), 1997"
 #define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
 
-#define ENTRY(of, called, function, properties, what, price, origin)                   \
-    {                                                                                  \
-        .name = called, .collective = COLLECTIVE_##of, .generate = function,           \
-        .needs_power_of_two = ((properties)&CUBE) != 0,                                \
-        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                          \
-        .deterministic = ((properties)&ONE_TREE) != 0,                                 \
-        .rank_count_max =                                                              \
-            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX, \
-        .summary = what, .cost = price, .source = origin                               \
+#define ENTRY(of, called, function, properties, what, price, origin)                            \
+    {                                                                                           \
+        .name = called, .collective = COLLECTIVE_##of, .generate = function,                    \
+        .needs_power_of_two = ((properties)&CUBE) != 0,                                         \
+        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                   \
+        .deterministic = ((properties)&ONE_TREE) != 0, .is_direct = ((properties)&DIRECT) != 0, \
+        .rank_count_max =                                                                       \
+            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,          \
+        .summary = what, .cost = price, .source = origin                                        \
     }
 
 /* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
@@ -88,13 +89,13 @@ const struct algorithm algo_list[] = {
     ENTRY(BROADCAST, "chain", chain_broadcast, NONE, "pipelined chain; very large messages",
           "(S+p-2) (alpha + n/S beta)", PJESIVAC),
 
-    ENTRY(GATHER, "direct", mesh_gather, NONE, "all send to the root; large blocks, or one host",
+    ENTRY(GATHER, "direct", mesh_gather, DIRECT, "all send to the root; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(GATHER, "tree", tree_gather, NONE, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
 
-    ENTRY(SCATTER, "direct", mesh_scatter, NONE, "the root sends to all; large blocks, or one host",
-          "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(SCATTER, "direct", mesh_scatter, DIRECT,
+          "the root sends to all; large blocks, or one host", "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(SCATTER, "tree", tree_scatter, NONE, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
 
@@ -120,9 +121,9 @@ const struct algorithm algo_list[] = {
     ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
 
-    ENTRY(ALLTOALL, "direct", mesh_alltoall, NONE, "all blocks at once; small and medium blocks",
+    ENTRY(ALLTOALL, "direct", mesh_alltoall, DIRECT, "all blocks at once; small and medium blocks",
           "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, NONE, "one exchange at a time; large blocks",
+    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, DIRECT, "one exchange at a time; large blocks",
           "(p-1) alpha + (p-1)/p n beta", THAKUR),
 
     ENTRY(BARRIER, "mesh", mesh_barrier, NONE, "everyone tells everyone; one host", "alpha",
@@ -140,6 +141,34 @@ const struct algorithm *algo_find(enum collective collective, const char *name)
         if (algo_list[i].collective == collective && strcmp(algo_list[i].name, name) == 0)
             return &algo_list[i];
     return NULL;
+}
+
+/* Digits and nothing else; 0 when it is not a radix. */
+static unsigned parse_radix(const char *text)
+{
+    unsigned radix = 0;
+    if (*text == '0') return 0;
+    for (; *text >= '0' && *text <= '9' && radix <= ALGO_RADIX_MAX; text++)
+        radix = radix * 10 + (unsigned)(*text - '0');
+    return *text == '\0' && radix >= ALGO_RADIX_MIN && radix <= ALGO_RADIX_MAX ? radix : 0;
+}
+
+bool algo_parse(enum collective collective, const char *text, const struct algorithm **algorithm,
+                unsigned *radix)
+{
+    const size_t length = strcspn(text, "/");
+    const unsigned number = text[length] == '/' ? parse_radix(text + length + 1) : 0;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *candidate = &algo_list[i];
+        if (candidate->collective != collective || strlen(candidate->name) != length ||
+            memcmp(candidate->name, text, length) != 0)
+            continue;
+        if (text[length] == '/' && (number == 0 || !candidate->has_radix)) return false;
+        *algorithm = candidate;
+        *radix = number;
+        return true;
+    }
+    return false;
 }
 
 bool algo_supports(const struct algorithm *algorithm, int rank_count)
