@@ -89,9 +89,8 @@ static enum tutti_status sweep_dtypes(struct sweep *sweep, const char *algorithm
 {
     for (int dtype = 0; tutti_dtype_size((enum tutti_dtype)dtype); dtype++) {
         if (!(sweep->rank->options->dtypes >> dtype & 1)) continue;
-        struct perf_case perf_case = {.dtype = (enum tutti_dtype)dtype,
-                                      .reduction = REDUCTION_SUM,
-                                      .algorithm = algorithm};
+        struct perf_case perf_case = {
+            .dtype = (enum tutti_dtype)dtype, .reduction = REDUCTION_SUM, .algorithm = algorithm};
         TRY(sweep_reductions(sweep, &perf_case));
     }
     return TUTTI_OK;

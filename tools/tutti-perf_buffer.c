@@ -70,9 +70,8 @@ static bool list_init(struct buffers *buffers, int set, enum side side)
     struct tutti_tensor *const tensors = calloc(layout->extent_count + 1, sizeof *tensors);
     if (!tensors) return false;
     for (size_t i = 0; i < layout->extent_count; i++)
-        tensors[i] =
-            (struct tutti_tensor){element_at(buffers, set, side, layout->extents[i].offset),
-                                  layout->extents[i].count};
+        tensors[i] = (struct tutti_tensor){
+            element_at(buffers, set, side, layout->extents[i].offset), layout->extents[i].count};
     buffers->sets[set].tensors[side] = tensors;
     buffers->sets[set].lists[side] = (struct tutti_list){tensors, layout->extent_count};
     return true;
@@ -123,8 +122,7 @@ enum tutti_status buffers_init(struct buffers *buffers, const struct operation *
     };
     buffers->misalign[SEND] = options->misalign;
     buffers->misalign[RECV] = buffers->aliased ? options->misalign : 2 * options->misalign;
-    enum tutti_status status =
-        buffers->sets && layouts_init(buffers) ? TUTTI_OK : TUTTI_NO_MEMORY;
+    enum tutti_status status = buffers->sets && layouts_init(buffers) ? TUTTI_OK : TUTTI_NO_MEMORY;
     if (status == TUTTI_OK && options->mapped) {
         const size_t set_bytes =
             pages(region_bytes(buffers, SEND)) + pages(region_bytes(buffers, RECV));

@@ -15,7 +15,7 @@ enum {
 struct format {
     int mantissa_bits; /* without the hidden one */
     int bias;
-    uint32_t largest; /* code of the largest finite number; the next one is what lies beyond: */
+    uint32_t largest;  /* code of the largest finite number; the next one is what lies beyond: */
     bool has_infinity; /* infinity, or NaN */
 };
 
@@ -124,8 +124,7 @@ static uint32_t encode(const struct format *format, float value)
     if (shift > 0)
         rounded = (mantissa + (1u << (shift - 1)) - 1 + (mantissa >> shift & 1)) >> shift;
     /* the hidden bit, or what rounding carried into its place, raises the exponent by one */
-    const uint32_t code =
-        ((uint32_t)(normal + format->bias - 1) << format->mantissa_bits) + rounded;
+    const uint32_t code = ((uint32_t)(normal + format->bias - 1) << format->mantissa_bits) + rounded;
     return sign | (code > format->largest ? format->largest + 1 : code);
 }
 

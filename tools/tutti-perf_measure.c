@@ -71,9 +71,10 @@ static enum tutti_status call_started(struct turn *turn, bool prepared)
     struct tutti_request *requests[PARTS_MAX] = {NULL};
     enum tutti_status status = TUTTI_OK;
     for (int part = turn->first; status == TUTTI_OK && part < turn->end; part++)
-        status = prepared ? start_prepared(turn, part, &requests[part])
-                          : calls_of(turn, part)
-                                ->start(&turn->call, turn->run->rank->comm, &requests[part]);
+        status =
+            prepared
+                ? start_prepared(turn, part, &requests[part])
+                : calls_of(turn, part)->start(&turn->call, turn->run->rank->comm, &requests[part]);
     for (int part = turn->first; part < turn->end; part++) {
         const enum tutti_status waited = requests[part] ? tutti_wait(&requests[part]) : TUTTI_OK;
         if (status == TUTTI_OK) status = waited;
@@ -176,12 +177,11 @@ static void judge(struct run *run, int set, const struct pattern *pattern)
     const size_t wrong = buffers_check(&run->buffers, set, pattern, text, sizeof text);
     if (wrong && !run->m->wrong_here) {
         const struct perf_case *const c = run->c;
-        fprintf(stderr,
-                "tutti-perf: rank %d: %s %s %s of %zu, %s place, root %d, algorithm %s: %s\n",
-                rank->rank, rank->options->operation->name, tutti_dtype_name(c->dtype),
-                rank->options->operation->reduces ? reduction_name(c->reduction) : "copies",
-                c->count, c->in_place ? "in" : "out of", c->root,
-                c->algorithm ? c->algorithm : "(chosen)", text);
+        fprintf(
+            stderr, "tutti-perf: rank %d: %s %s %s of %zu, %s place, root %d, algorithm %s: %s\n",
+            rank->rank, rank->options->operation->name, tutti_dtype_name(c->dtype),
+            rank->options->operation->reduces ? reduction_name(c->reduction) : "copies", c->count,
+            c->in_place ? "in" : "out of", c->root, c->algorithm ? c->algorithm : "(chosen)", text);
     }
     run->m->wrong_here += (int64_t)wrong;
 }

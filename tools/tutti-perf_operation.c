@@ -109,20 +109,20 @@ static double there_and_back(int rank_count)
 /* --------------------------------------------------------------------------------------------------- calls */
 
 /* The forms of tutti_X; what is passed begins with a comma, for there may be nothing. */
-#define DEFINE_CALLS_OF(name, ...)                                                                \
-    static enum tutti_status name##_run(const struct call *c, struct tutti_comm *comm)            \
-    {                                                                                             \
-        return tutti_##name##_with(__VA_ARGS__ c->options, comm);                                 \
-    }                                                                                             \
-    static enum tutti_status name##_start(const struct call *c, struct tutti_comm *comm,          \
-                                          struct tutti_request **request)                         \
-    {                                                                                             \
-        return tutti_##name##_start(__VA_ARGS__ c->options, comm, request);                       \
-    }                                                                                             \
-    static enum tutti_status name##_prepare(const struct call *c, struct tutti_comm *comm,        \
-                                            struct tutti_prepared **prepared)                     \
-    {                                                                                             \
-        return tutti_##name##_prepare(__VA_ARGS__ c->options, comm, prepared);                    \
+#define DEFINE_CALLS_OF(name, ...)                                                         \
+    static enum tutti_status name##_run(const struct call *c, struct tutti_comm *comm)     \
+    {                                                                                      \
+        return tutti_##name##_with(__VA_ARGS__ c->options, comm);                          \
+    }                                                                                      \
+    static enum tutti_status name##_start(const struct call *c, struct tutti_comm *comm,   \
+                                          struct tutti_request **request)                  \
+    {                                                                                      \
+        return tutti_##name##_start(__VA_ARGS__ c->options, comm, request);                \
+    }                                                                                      \
+    static enum tutti_status name##_prepare(const struct call *c, struct tutti_comm *comm, \
+                                            struct tutti_prepared **prepared)              \
+    {                                                                                      \
+        return tutti_##name##_prepare(__VA_ARGS__ c->options, comm, prepared);             \
     }
 #define DEFINE_CALLS(name, ...) DEFINE_CALLS_OF(name, __VA_ARGS__, )
 
@@ -224,15 +224,19 @@ DEFINE_MESSAGE(pong, zero_at_one, one_at_zero)
 
 /* --------------------------------------------------------------------------------------------------- table */
 
-#define NO_CALLS             \
-    {                        \
-        NULL, NULL, NULL     \
+#define NO_CALLS         \
+    {                    \
+        NULL, NULL, NULL \
     }
-#define CALLS(name)                               \
-    {                                             \
-        name##_run, name##_start, name##_prepare  \
+#define CALLS(name)                              \
+    {                                            \
+        name##_run, name##_start, name##_prepare \
     }
-#define ONE_CALL(name) PARTS_ONE, {CALLS(name), NO_CALLS}
+#define ONE_CALL(name)        \
+    PARTS_ONE,                \
+    {                         \
+        CALLS(name), NO_CALLS \
+    }
 #define WITH_LIST(name) ONE_CALL(name), CALLS(name##_list)
 #define WITHOUT_LIST(name) ONE_CALL(name), NO_CALLS
 
@@ -327,8 +331,7 @@ static size_t skewed(const struct shape *shape, size_t index, uint64_t chance)
 static size_t count_of_pair(const struct shape *shape, size_t from, size_t to)
 {
     const size_t ranks = (size_t)shape->rank_count;
-    if (!shape->in_place)
-        return skewed(shape, (to + ranks - from) % ranks, mixed(from, to));
+    if (!shape->in_place) return skewed(shape, (to + ranks - from) % ranks, mixed(from, to));
     const size_t low = from < to ? from : to, high = from < to ? to : from;
     return skewed(shape, (from + to) % ranks, mixed(low, high));
 }
@@ -347,7 +350,8 @@ size_t operation_count_of(const struct operation *operation, const struct shape 
 
 size_t operation_first_of(const struct operation *operation, const struct shape *shape, size_t block)
 {
-    const size_t longest =
-        operation->blocks == BLOCKS_EQUAL ? shape->count : shape->count * ((size_t)shape->rank_count + 2);
+    const size_t longest = operation->blocks == BLOCKS_EQUAL
+                               ? shape->count
+                               : shape->count * ((size_t)shape->rank_count + 2);
     return block * longest;
 }

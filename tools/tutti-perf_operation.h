@@ -39,7 +39,7 @@ struct shape {
     size_t count; /* elements of a block, the mean in a v form */
     enum skew skew;
     enum displs displs;
-    int tensors;   /* of a list; TENSORS_NONE: contiguous, TENSORS_MIXED: a number of each rank's own */
+    int tensors; /* of a list; TENSORS_NONE: contiguous, TENSORS_MIXED: a number of each rank's own */
     bool in_place; /* where this rank has both buffers */
 };
 enum { TENSORS_NONE = 0, TENSORS_MIXED = -1 };

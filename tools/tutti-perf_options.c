@@ -23,10 +23,13 @@ static const char usage[] =
     "      --sizes 8,64K,1M    these sizes instead\n"
     "      --counts 1,3,7      these counts of elements instead, or besides --sizes\n"
     "what is called\n"
-    "  -d, --datatype D        float32 float64 bfloat16 int32 int64 float16 float8_e4m3 float8_e5m2\n"
+    "  -d, --datatype D        float32 float64 bfloat16 int32 int64 float16 float8_e4m3 "
+    "float8_e5m2\n"
     "                          int8 int16 uint8 uint16 uint32 uint64, a list, or all (float32)\n"
-    "  -o, --op O              sum prod min max avg; integers: land lor lxor band bor bxor; floats:\n"
-    "                          scaled (sum); user (not commutative), user-any; a list, or all (sum)\n"
+    "  -o, --op O              sum prod min max avg; integers: land lor lxor band bor bxor; "
+    "floats:\n"
+    "                          scaled (sum); user (not commutative), user-any; a list, or all "
+    "(sum)\n"
     "  -r, --root R            root rank, or all (0)\n"
     "      --algo A            algorithm by name, or a list (Tutti chooses)\n"
     "      --place P           out, in (place), or both (both; with --format peers out,\n"
@@ -172,12 +175,8 @@ static bool add_count(struct perf_options *options, const char *part)
 static const struct {
     const char *name;
     enum tutti_dtype dtype;
-} dtype_aliases[] = {{"float", TUTTI_FLOAT32},
-                     {"double", TUTTI_FLOAT64},
-                     {"bf16", TUTTI_BFLOAT16},
-                     {"half", TUTTI_FLOAT16},
-                     {"fp16", TUTTI_FLOAT16},
-                     {"int", TUTTI_INT32}};
+} dtype_aliases[] = {{"float", TUTTI_FLOAT32}, {"double", TUTTI_FLOAT64}, {"bf16", TUTTI_BFLOAT16},
+                     {"half", TUTTI_FLOAT16},  {"fp16", TUTTI_FLOAT16},   {"int", TUTTI_INT32}};
 
 static bool add_dtype(struct perf_options *options, const char *part)
 {
@@ -316,9 +315,9 @@ static const struct option long_options[] = {
 struct given {
     struct sweep sweep;
     bool max, factor;
-    int threads; /* 0: not given */
-    int rotate;  /* -1: not given */
-    int place;   /* index into the words; -1: not given */
+    int threads;            /* 0: not given */
+    int rotate;             /* -1: not given */
+    int place;              /* index into the words; -1: not given */
     int form, skew, displs; /* the same */
     int misalign;
     bool from;

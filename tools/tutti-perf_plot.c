@@ -47,7 +47,13 @@ static bool is_same_curve(const struct plot_point *a, const struct plot_point *b
 /* ------------------------------------------------------------------------------------------- files of before */
 
 /* A column of a file: one of the fields, one of the numbers, or neither. */
-enum { COLUMN_SIZE = PLOT_FIELD_COUNT, COLUMN_TIME, COLUMN_BUSBW, COLUMN_UNKNOWN, COLUMNS_MAX = 64 };
+enum {
+    COLUMN_SIZE = PLOT_FIELD_COUNT,
+    COLUMN_TIME,
+    COLUMN_BUSBW,
+    COLUMN_UNKNOWN,
+    COLUMNS_MAX = 64
+};
 
 struct table {
     const char *file;
@@ -283,7 +289,8 @@ static void value_grid(FILE *out, const struct axis *x, const struct axis *y)
         for (int d = 0; d < 3; d++) {
             const double value = digits[d] * pow(10, power);
             if (value < y->low || value > y->high) continue;
-            fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", x->from, at(y, value), x->to);
+            fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", x->from, at(y, value),
+                    x->to);
             if (d && wide) continue;
             fprintf(out,
                     "<text class=\"soft\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.10g</text>\n",
@@ -405,7 +412,8 @@ static void put_panel(FILE *out, const struct plot *plot, const struct curve *cu
     fprintf(out, "<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", left,
             PANEL_TOP, PANEL_WIDTH, PANEL_HEIGHT);
     for (size_t c = 0; c < curve_count; c++) put_curve(out, &curves[c], value, &x, &y);
-    fprintf(out, "<text class=\"soft\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">size (bytes)</text>\n",
+    fprintf(out,
+            "<text class=\"soft\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">size (bytes)</text>\n",
             left + PANEL_WIDTH / 2, PANEL_TOP + PANEL_HEIGHT + 38);
 }
 

@@ -11,20 +11,20 @@
 #include <stddef.h>
 
 /* X(enumerator, column of --format csv) */
-#define PLOT_FIELD_LIST(X)            \
-    X(PLOT_OP, "op")                  \
-    X(PLOT_RANKS, "ranks")            \
-    X(PLOT_ALGORITHM, "algorithm")    \
-    X(PLOT_DTYPE, "dtype")            \
-    X(PLOT_REDOP, "redop")            \
-    X(PLOT_ROOT, "root")              \
-    X(PLOT_IN_PLACE, "in_place")      \
-    X(PLOT_FORM, "form")              \
-    X(PLOT_MEMORY, "memory")          \
-    X(PLOT_SKEW, "skew")              \
-    X(PLOT_DISPLS, "displs")          \
-    X(PLOT_TENSORS, "tensors")        \
-    X(PLOT_MISALIGN, "misalign")      \
+#define PLOT_FIELD_LIST(X)         \
+    X(PLOT_OP, "op")               \
+    X(PLOT_RANKS, "ranks")         \
+    X(PLOT_ALGORITHM, "algorithm") \
+    X(PLOT_DTYPE, "dtype")         \
+    X(PLOT_REDOP, "redop")         \
+    X(PLOT_ROOT, "root")           \
+    X(PLOT_IN_PLACE, "in_place")   \
+    X(PLOT_FORM, "form")           \
+    X(PLOT_MEMORY, "memory")       \
+    X(PLOT_SKEW, "skew")           \
+    X(PLOT_DISPLS, "displs")       \
+    X(PLOT_TENSORS, "tensors")     \
+    X(PLOT_MISALIGN, "misalign")   \
     X(PLOT_FILE, "") /* no column: where the point was read from */
 
 enum plot_field {

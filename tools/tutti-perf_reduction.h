@@ -16,20 +16,20 @@
 #include "tutti/tutti.h"
 
 /* X(enumerator, name); the constants of tutti.h in their order come first. */
-#define REDUCTION_LIST(X)        \
-    X(REDUCTION_SUM, "sum")      \
-    X(REDUCTION_PROD, "prod")    \
-    X(REDUCTION_MIN, "min")      \
-    X(REDUCTION_MAX, "max")      \
-    X(REDUCTION_AVG, "avg")      \
-    X(REDUCTION_LAND, "land")    \
-    X(REDUCTION_LOR, "lor")      \
-    X(REDUCTION_LXOR, "lxor")    \
-    X(REDUCTION_BAND, "band")    \
-    X(REDUCTION_BOR, "bor")      \
-    X(REDUCTION_BXOR, "bxor")    \
+#define REDUCTION_LIST(X)         \
+    X(REDUCTION_SUM, "sum")       \
+    X(REDUCTION_PROD, "prod")     \
+    X(REDUCTION_MIN, "min")       \
+    X(REDUCTION_MAX, "max")       \
+    X(REDUCTION_AVG, "avg")       \
+    X(REDUCTION_LAND, "land")     \
+    X(REDUCTION_LOR, "lor")       \
+    X(REDUCTION_LXOR, "lxor")     \
+    X(REDUCTION_BAND, "band")     \
+    X(REDUCTION_BOR, "bor")       \
+    X(REDUCTION_BXOR, "bxor")     \
     X(REDUCTION_SCALED, "scaled") \
-    X(REDUCTION_USER, "user")    \
+    X(REDUCTION_USER, "user")     \
     X(REDUCTION_USER_ANY, "user-any")
 
 enum reduction {

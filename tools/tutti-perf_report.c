@@ -171,8 +171,8 @@ static void json_start(const struct report *report)
            "\"deterministic\": %s, \"skew\": \"%s\", \"displs\": \"%s\", "
            "\"tensors\": \"%s\", \"misalign\": %zu, \"priority\": %d, \"results\": [",
            o->operation->name, report->rank_count, memory_name(o), perf_form_name(o->form),
-           o->deterministic ? "true" : "false", perf_skew_name(o->skew), perf_displs_name(o->displs),
-           tensors_text(o).text, o->misalign, o->priority);
+           o->deterministic ? "true" : "false", perf_skew_name(o->skew),
+           perf_displs_name(o->displs), tensors_text(o).text, o->misalign, o->priority);
 }
 
 static void json_line(const struct report *report, const struct perf_case *c,

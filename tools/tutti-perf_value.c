@@ -71,7 +71,8 @@ static uint64_t logical(const struct pattern *pattern, uint64_t h, bool is_true)
 
 static uint64_t copied_word(const struct pattern *pattern, uint64_t h)
 {
-    const uint64_t poison = word_narrowed(pattern->dtype, VALUE_POISON * UINT64_C(0x0101010101010101));
+    const uint64_t poison =
+        word_narrowed(pattern->dtype, VALUE_POISON * UINT64_C(0x0101010101010101));
     const uint64_t word = word_narrowed(pattern->dtype, h);
     return word == poison ? 0 : word;
 }
