@@ -1026,6 +1026,10 @@ static int look_around_in_a_process(struct tutti_comm *unused, int rank, int siz
         before = now;
         RANKS_EXPECT(join_as(rank, size, 10 * SECOND, &comm) == TUTTI_OK);
         if (use_it(comm, rank, size, seed, context) != 0) return 1;
+        /* An abort also ends what the other one is not through with. */
+        atomic_fetch_add(&shared->ready, 1);
+        for (int i = 0; i < 5000 && atomic_load(&shared->ready) < (round + 1) * size; i++)
+            nap_ms(1);
         if (round == 1) tutti_comm_abort(comm, "it must clean up all the same");
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     }
@@ -1056,6 +1060,7 @@ static void nothing_is_left_behind(void **state)
     const struct ranks_options processes = {
         .kind = RANKS_PROCESSES, .deadline_ms = 20000, .without_comm = true};
     assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
+    atomic_store(&shared->ready, 0);
     assert_int_equal(ranks_run(2, &processes, look_around_in_a_process, NULL), 0);
     expect_nothing_left(before);
     expect_death_is_noticed(3, (struct death){.victim = 1, .within = true});

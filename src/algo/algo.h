@@ -14,14 +14,12 @@
 #include "plan/build.h"
 #include "plan/plan.h"
 
-enum { ALGO_RADIX_MIN = 2, ALGO_RADIX_MAX = 64 };
-
 struct algo_params {
     enum collective collective;
     int rank_count;
     int root;
     bool in_place;  /* input aliases output; links and messages must not depend on it */
-    unsigned radix; /* of trees and the like; 0: the algorithm's default */
+    unsigned radix; /* of what has one: 2 or more; 0: the algorithm's default */
 };
 
 typedef void algo_generate(const struct algo_params *params, int rank, struct plan_builder *builder);
@@ -30,11 +28,11 @@ struct algorithm {
     const char *name; /* "ring"; with the collective it is unique */
     enum collective collective;
     algo_generate *generate;
+    bool has_radix; /* of a tree, or one more than the ports it sends through at once */
+    bool is_direct; /* every block goes in one message from its source to its destination */
     bool needs_power_of_two;
     bool needs_commutative; /* operands do not come in rank order */
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
-    bool has_radix;      /* looks at params.radix; users write "tree/4" */
-    bool is_direct;      /* every block goes in one message from its source to its destination */
     int rank_count_max;  /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
     const char *summary; /* one line for people */
     const char *cost;    /* in alpha, beta, gamma, p, n */
@@ -46,8 +44,9 @@ extern const int algo_count;
 
 /* NULL when there is none of that name for that collective. */
 const struct algorithm *algo_find(enum collective collective, const char *name);
-/* "NAME" or, where the algorithm takes one, "NAME/RADIX" (0 when not said). False when there is no such algorithm,
- * or no such radix. */
+enum { ALGO_RADIX_MIN = 2, ALGO_RADIX_MAX = 64 };
+/* "NAME", or "NAME/RADIX" for what has a radix; *radix is 0 where none is said. False, and nothing
+ * is set, when there is none of that name, or none with such a radix. */
 bool algo_parse(enum collective collective, const char *text, const struct algorithm **algorithm,
                 unsigned *radix);
 bool algo_supports(const struct algorithm *algorithm, int rank_count);

@@ -1,6 +1,7 @@
 /* api.c - the public collectives; check.c looks at their arguments. */
 #include "api/check.h"
 #include "base/status.h"
+#include "comm/comm.h"
 
 #define EVEN(of) \
     .collective = COLLECTIVE_##of, .send = send, .recv = recv, .count = count, .dtype = dtype
