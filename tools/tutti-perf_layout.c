@@ -50,7 +50,7 @@ static bool extents_of_blocks(struct layout *layout)
 
 /* ---------------------------------------------------------------------------------------------- tensors */
 
-static uint64_t mixed(uint64_t a, uint64_t b)
+static uint64_t scattered(uint64_t a, uint64_t b)
 {
     uint64_t h = (a + 1) * UINT64_C(0xc2b2ae3d27d4eb4f) ^ (b + 1) * UINT64_C(0x9e3779b97f4a7c15);
     h = (h ^ h >> 29) * UINT64_C(0xd6e8feb86659fd93);
@@ -67,7 +67,7 @@ static size_t tensors_wanted(const struct shape *shape, enum side side)
 {
     enum { MIXED_MAX = 17 };
     if (shape->tensors != TENSORS_MIXED) return (size_t)shape->tensors;
-    return 1 + mixed((uint64_t)shape->rank, (uint64_t)side + 100) % MIXED_MAX;
+    return 1 + scattered((uint64_t)shape->rank, (uint64_t)side + 100) % MIXED_MAX;
 }
 
 /* Where tensors end: some anywhere, one of them after the first element, and, in place, where blocks do. */
@@ -80,7 +80,7 @@ static size_t *cut(const struct layout *layout, const struct shape *shape, enum 
     if (!cuts) return NULL;
     for (size_t i = 0; i < anywhere; i++)
         cuts[i] = i || !element_count
-                      ? mixed((uint64_t)shape->rank * 2 + side, i) % (element_count + 1)
+                      ? scattered((uint64_t)shape->rank * 2 + side, i) % (element_count + 1)
                       : 1;
     size_t end = 0;
     for (size_t block = 0; block < layout->block_count; block++) {
