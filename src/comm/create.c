@@ -228,6 +228,7 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
         return status;
     }
     pthread_mutex_init(&created->queue_lock, NULL);
+    created->generation = process_generation();
     created->rank = place.rank;
     created->size = place.size;
     created->timeout_ns = options.timeout_ns;
@@ -255,12 +256,11 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
 /* Requests that nobody waited for: their deadlines bound this. */
 static void finish_started(struct tutti_comm *comm)
 {
-    while (atomic_load_explicit(&comm->outstanding, memory_order_acquire) > 0) {
+    while (comm_is_busy(comm)) {
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);
-            for (int slot = 1; slot <= STARTED_SLOT_COUNT && request == NULL; slot++)
-                request = comm->running[slot];
+            if (comm->running_count > 0) request = comm->order[0];
             comm_unlock(comm);
         }
         if (request != NULL) comm_drive_started(comm, request);
