@@ -31,6 +31,15 @@ algo_generate bruck_allgather, bruck_alltoall;
 /* composed.c */
 algo_generate composed_allreduce, composed_allgather, composed_broadcast,
     composed_broadcast_twoshot, composed_reduce, composed_reduce_twoshot;
+/* double_tree.c */
+algo_generate double_tree_allreduce, double_tree_broadcast, double_tree_reduce;
+/* swing.c */
+algo_generate swing_allreduce, swing_latency_allreduce, swing_reduce_scatter, swing_allgather;
+/* bine.c */
+algo_generate bine_allreduce, bine_reduce, bine_broadcast, bine_gather, bine_scatter,
+    bine_allgather, bine_reduce_scatter;
+/* torus.c */
+algo_generate torus_allreduce, torus_reduce_scatter, torus_allgather;
 
 /* The rank `distance` further on in the circle of all ranks; a negative distance goes back. */
 static inline int rank_at(int rank, int distance, int rank_count)

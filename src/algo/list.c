@@ -28,6 +28,10 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define TRAEFF_REDUCE "Träff, arXiv:2410.14234, 2024"
 #define TRAEFF_BROADCAST "Träff, arXiv:2407.18004, 2024"
 #define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
+#define SANDERS "Sanders, Speck, Träff, Parallel Computing 35(12), 2009"
+#define SWING "De Sensi, Bonato, Saam, Hoefler, NSDI 2024"
+#define BINE "De Sensi et al., SC 2025"
+#define JAIN "Jain, Sabharwal, ICS 2010"
 
 #define ENTRY(of, called, function, properties, what, price, origin)                            \
     {                                                                                           \
@@ -41,7 +45,8 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
     }
 
 /* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
- * all blocks together; S the number of pieces; k the radix (k-1 ports); lg is rounded up. */
+ * all blocks together; S the number of pieces; k the radix (k-1 ports); lg is rounded up.  A torus has D
+ * dimensions of d_i ranks. */
 const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
@@ -67,6 +72,21 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "circulant", composed_allreduce, COMMUTATIVE | RADIX,
           "reduce_scatter and allgather on circulant graphs; medium messages, any number of ranks",
           "2 lg_k p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", TRAEFF_REDUCE),
+    ENTRY(ALLREDUCE, "double_tree", double_tree_allreduce, COMMUTATIVE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + 2 lg p) (4 alpha + 2 n/S beta + n/S gamma)", SANDERS),
+    ENTRY(ALLREDUCE, "swing_latency", swing_latency_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "recursive doubling with nearer partners; small messages on a ring or torus",
+          "lg p (alpha + n beta + n gamma)", SWING),
+    ENTRY(ALLREDUCE, "swing", swing_allreduce, CUBE | COMMUTATIVE,
+          "recursive halving with nearer partners; medium messages on a ring or torus",
+          "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", SWING),
+    ENTRY(ALLREDUCE, "bine", bine_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "halving and doubling with nearer partners, the farthest first; medium messages",
+          "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", BINE),
+    ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE,
+          "rings in all dimensions and directions at once; large messages on a torus",
+          "2 sum(d_i-1) alpha + 2 (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
 
     ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE, "all send to the root; small messages, few ranks",
           "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
@@ -83,6 +103,12 @@ const struct algorithm algo_list[] = {
     ENTRY(REDUCE, "circulant", circulant_reduce, COMMUTATIVE,
           "16 blocks in the fewest rounds; medium to large messages, many ranks",
           "(S-1 + lg p) (alpha + n/S beta + n/S gamma)", TRAEFF_BROADCAST),
+    ENTRY(REDUCE, "double_tree", double_tree_reduce, COMMUTATIVE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + lg p) (2 alpha + n/S beta + n/S gamma)", SANDERS),
+    ENTRY(REDUCE, "bine", bine_reduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "binomial tree with nearer partners; small messages", "lg p (alpha + n beta + n gamma)",
+          BINE),
 
     ENTRY(BROADCAST, "direct", mesh_broadcast, NONE,
           "the root sends to all at once; one host, or few ranks",
@@ -100,16 +126,25 @@ const struct algorithm algo_list[] = {
     ENTRY(BROADCAST, "circulant", circulant_broadcast, NONE,
           "16 blocks in the fewest rounds; medium to large messages, many ranks",
           "(S-1 + lg p) (alpha + n/S beta)", TRAEFF_BROADCAST),
+    ENTRY(BROADCAST, "double_tree", double_tree_broadcast, NONE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + lg p) (2 alpha + n/S beta)", SANDERS),
+    ENTRY(BROADCAST, "bine", bine_broadcast, CUBE,
+          "binomial tree with nearer partners; small messages", "lg p (alpha + n beta)", BINE),
 
     ENTRY(GATHER, "direct", mesh_gather, DIRECT, "all send to the root; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(GATHER, "tree", tree_gather, RADIX, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(GATHER, "bine", bine_gather, CUBE, "binomial tree with nearer partners; small blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
 
     ENTRY(SCATTER, "direct", mesh_scatter, DIRECT,
           "the root sends to all; large blocks, or one host", "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(SCATTER, "tree", tree_scatter, RADIX, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(SCATTER, "bine", bine_scatter, CUBE, "binomial tree with nearer partners; small blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
 
     ENTRY(ALLGATHER, "direct", mesh_allgather, NONE,
           "everyone sends its block to everyone; one host", "alpha + (p-1)/p n beta", THAKUR),
@@ -126,6 +161,15 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLGATHER, "bruck", bruck_allgather, RADIX,
           "from powers of k further on; small and medium blocks, any number of ranks",
           "lg_k p alpha + (p-1)/p n beta", BRUCK),
+    ENTRY(ALLGATHER, "swing", swing_allgather, CUBE,
+          "recursive doubling with nearer partners; medium blocks on a ring or torus",
+          "lg p alpha + (p-1)/p n beta", SWING),
+    ENTRY(ALLGATHER, "bine", bine_allgather, CUBE,
+          "recursive doubling with nearer partners, the nearest first; small and medium blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
+    ENTRY(ALLGATHER, "torus", torus_allgather, NONE,
+          "rings in all dimensions and directions at once; large blocks on a torus",
+          "sum(d_i-1) alpha + (p-1)/p n/2D beta", JAIN),
 
     ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE,
           "block j to rank j, reduced there; one host", "alpha + (p-1)/p n beta + (p-1)/p n gamma",
@@ -141,6 +185,15 @@ const struct algorithm algo_list[] = {
     ENTRY(REDUCE_SCATTER, "circulant", circulant_reduce_scatter, COMMUTATIVE | RADIX,
           "circulant graph; small and medium blocks, any number of ranks",
           "lg_k p alpha + (p-1)/p n beta + (p-1)/p n gamma", TRAEFF_REDUCE),
+    ENTRY(REDUCE_SCATTER, "swing", swing_reduce_scatter, CUBE | COMMUTATIVE,
+          "recursive halving with nearer partners; medium blocks on a ring or torus",
+          "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", SWING),
+    ENTRY(REDUCE_SCATTER, "bine", bine_reduce_scatter, CUBE | COMMUTATIVE | ONE_TREE,
+          "recursive halving with nearer partners, the farthest first; small and medium blocks",
+          "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", BINE),
+    ENTRY(REDUCE_SCATTER, "torus", torus_reduce_scatter, COMMUTATIVE,
+          "rings in all dimensions and directions at once; large blocks on a torus",
+          "sum(d_i-1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
 
     ENTRY(ALLTOALL, "direct", mesh_alltoall, DIRECT, "all blocks at once; small and medium blocks",
           "alpha + (p-1)/p n beta", THAKUR),
