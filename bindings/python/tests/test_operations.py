@@ -45,17 +45,16 @@ def test_ufuncs_are_operations_and_ranks_may_be_threads(comm):
 
 @pytest.mark.ranks(4)
 def test_without_commutativity_operands_stay_in_the_order_of_ranks(comm):
-    # 2x2 matrices of integers, one after the other: associative, and the order shows.
-    def product(a, b):
-        return (a.reshape(-1, 2, 2) @ b.reshape(-1, 2, 2)).ravel()
+    def join(a, b):  # 12, 345 -> 12345
+        return a * 10 ** (np.floor(np.log10(b)).astype(int) + 1) + b
 
-    matrices = [np.array([[1, rank + 1], [rank, 1]]) for rank in range(4)]
-    expected = matrices[0] @ matrices[1] @ matrices[2] @ matrices[3]
-    send = np.stack([matrices[comm.rank]] * 4)
-    # One whole matrix is the smallest piece that such an operation can stand, so no chunk may be smaller.
-    result = comm.reduce(send, op=tutti.op(product, "product"), root=0, algorithm="tree")
-    if comm.rank == 0:
-        assert_array_equal(result, np.stack([expected] * 4))
+    joined = tutti.op(join)
+    for count in (1, 5000):
+        send = np.full(count, comm.rank + 1)
+        assert_array_equal(comm.allreduce(send, op=joined), np.full(count, 1234))
+        result = comm.reduce(send, op=joined, root=2)
+        if comm.rank == 2:
+            assert_array_equal(result, np.full(count, 1234))
 
 
 @pytest.mark.ranks(2)
