@@ -1,5 +1,6 @@
 /* create.c - the beginning and the end of a communicator. */
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -211,6 +212,7 @@ static void release_calls(struct tutti_comm *comm)
         struct tutti_request *request = comm->requests;
         comm->requests = request->next_made;
         operation_release(&request->operation);
+        free(request->call.extra);
         free(request);
     }
 }
@@ -312,12 +314,11 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
 /* Requests that nobody waited for: their deadlines bound this. */
 static void finish_started(struct tutti_comm *comm)
 {
-    while (atomic_load_explicit(&comm->outstanding, memory_order_acquire) > 0) {
+    while (comm_is_busy(comm)) {
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);
-            for (int slot = 1; slot <= STARTED_SLOT_COUNT && request == NULL; slot++)
-                request = comm->running[slot];
+            if (comm->running_count > 0) request = comm->order[0];
             comm_unlock(comm);
         }
         if (request != NULL) comm_drive_started(comm, request);
@@ -341,12 +342,10 @@ enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *f
 {
     if (comm == NULL)
         return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", function);
-    if (comm_is_foreign(comm))
-        return error_set(TUTTI_INVALID_COMM,
-                         "tutti_%s: the communicator belongs to a process that this one was forked "
-                         "from; a child of fork() creates its own, and may free this one",
-                         function);
-    return TUTTI_OK;
+    if (!comm_is_foreign(comm)) return TUTTI_OK;
+    char name[64];
+    snprintf(name, sizeof name, "tutti_%s", function);
+    return comm_foreign_error(name);
 }
 
 enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)

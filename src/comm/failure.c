@@ -45,6 +45,13 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
     if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
 }
 
+enum tutti_status comm_foreign_error(const char *call)
+{
+    return error_set(TUTTI_INVALID_COMM,
+                     "%s: the communicator was created before fork() and belongs to the parent",
+                     call);
+}
+
 enum tutti_status comm_check(struct tutti_comm *comm)
 {
     struct tutti_failure failure;
@@ -163,6 +170,24 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
               comm->rank, who, seconds);
 }
 
+/* A peer that is through with this call will send no more of it: then it had less to send than this rank waits
+ * for, which only the counts of a v form can make happen. */
+static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    if (peer < 0 ||
+        !board_has_ended(board_calls(comm->board, comm->size, peer, request->slot), request->begun))
+        return false;
+    if (operation_run(&request->operation) != RUN_BLOCKED ||
+        operation_waits_for(&request->operation) != peer)
+        return false;
+    char who[128];
+    name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, TUTTI_MISMATCH, peer,
+              "rank %d expects more than %s sent: their counts differ", comm->rank, who);
+    return true;
+}
+
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
 {
     if (look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
@@ -170,6 +195,7 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
     if (waited_ns >= COMPARE_NS || waited_ns >= request->call.timeout_ns)
         for (int r = 0; r < comm->size; r++)
             if (compare_with(comm, request, r)) return;
+    if (waited_ns >= COMPARE_NS && look_for_shortfalls(comm, request)) return;
     if (waited_ns >= request->call.timeout_ns) fail_late(comm, request);
 }
 
