@@ -86,7 +86,7 @@ static bool is_refused(enum tutti_status status)
 struct inherited {
     struct tutti_comm *comm;
     struct tutti_mesh *mesh;
-    struct tutti_request *request; /* or NULL */
+    struct tutti_request *request;   /* or NULL */
     struct tutti_prepared *prepared; /* or NULL */
     void *memory;
 };

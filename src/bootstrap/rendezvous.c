@@ -15,8 +15,8 @@
 enum {
     MAGIC = 0x74757469,
     HELLO_TIMEOUT_MS = 2000, /* a connection that says nothing gives its place back */
-    LOOK_NS = 50000000,      /* between two questions whether those who are missing can still come */
-    STRANGERS_MAX = 64,      /* connections beyond the ranks still missing */
+    LOOK_NS = 50000000, /* between two questions whether those who are missing can still come */
+    STRANGERS_MAX = 64, /* connections beyond the ranks still missing */
     MEMBERS_A_MESSAGE = 512,
     HEAPS_A_MESSAGE = 64
 };
@@ -228,9 +228,8 @@ static enum tutti_status hand_out(const struct host *host, int fd)
 {
     const struct rendezvous_result *result = host->result;
     const uint64_t deadline = clock_now_ns() + 10000000000ull;
-    struct answer answer = {.status = TUTTI_OK,
-                            .process_count = result->process_count,
-                            .identity = result->identity};
+    struct answer answer = {
+        .status = TUTTI_OK, .process_count = result->process_count, .identity = result->identity};
     send_answer(fd, &answer, "", &host->options->segment_fd);
     for (int first = 0; first < host->options->size; first += MEMBERS_A_MESSAGE) {
         struct member_message message = {0};

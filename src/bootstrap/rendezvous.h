@@ -45,7 +45,7 @@ struct rendezvous_process {
 };
 
 struct rendezvous_result {
-    int segment_fd; /* a descriptor of the caller's own; -1 on rank 0 */
+    int segment_fd;                 /* a descriptor of the caller's own; -1 on rank 0 */
     struct rendezvous_key identity; /* of what came out of it: the same on its ranks, and nowhere else */
     uint32_t process_count;
     struct rendezvous_member *members; /* one a rank */

@@ -273,8 +273,7 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     created->blocking.comm = created;
     if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
 
-    if (options->algorithms != NULL &&
-        (created->algorithms = strdup(options->algorithms)) == NULL)
+    if (options->algorithms != NULL && (created->algorithms = strdup(options->algorithms)) == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->rules);
     if (status == TUTTI_OK)

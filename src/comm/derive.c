@@ -164,8 +164,8 @@ static enum tutti_status check_agreement(struct tutti_comm *comm, const struct c
 static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_wish *wish,
                                   uint64_t timeout_ns, struct choice *choices)
 {
-    choices[comm->rank] =
-        (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature, wish->color, wish->key};
+    choices[comm->rank] = (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature,
+                                          wish->color, wish->key};
     const struct tutti_operation *op = op_resolve(TUTTI_SUM);
     struct call call = {.what = {.collective = COLLECTIVE_ALLGATHER,
                                  .dtype = TUTTI_INT32,
@@ -266,11 +266,12 @@ enum tutti_status tutti_comm_dup(struct tutti_comm *comm, const struct tutti_com
 
 /* -------------------------------------------------------------------------------------------- group */
 
-static enum tutti_status check_ranks(const struct tutti_comm *comm, const int *ranks, int rank_count,
-                                     int *own)
+static enum tutti_status check_ranks(const struct tutti_comm *comm, const int *ranks,
+                                     int rank_count, int *own)
 {
     if (ranks == NULL || rank_count < 1 || rank_count > comm->size)
-        return error_set(TUTTI_INVALID_RANK, "tutti_comm_group: %s of %d ranks, of a communicator of %d",
+        return error_set(TUTTI_INVALID_RANK,
+                         "tutti_comm_group: %s of %d ranks, of a communicator of %d",
                          ranks == NULL ? "no list" : "a list", rank_count, comm->size);
     *own = -1;
     for (int i = 0; i < rank_count; i++) {
@@ -298,8 +299,7 @@ static struct derived_list *find_list(struct tutti_comm *comm, const int *ranks,
 {
     const size_t bytes = sizeof *ranks * (size_t)rank_count;
     struct derived_list *list = comm->derived_lists;
-    while (list != NULL &&
-           (list->rank_count != rank_count || memcmp(list->ranks, ranks, bytes) != 0))
+    while (list != NULL && (list->rank_count != rank_count || memcmp(list->ranks, ranks, bytes) != 0))
         list = list->next;
     if (list != NULL) return list;
     list = malloc(sizeof *list + bytes);

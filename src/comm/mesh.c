@@ -35,9 +35,8 @@ static enum tutti_status check_axis(const struct tutti_axis *axes, int index)
                              "tutti_mesh_create: axes %d and %d are both \"%.40s\"", other, index,
                              axis->name);
     if (axis->size < 1)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_mesh_create: axis \"%.40s\" has a size of %d", axis->name,
-                         axis->size);
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_mesh_create: axis \"%.40s\" has a size of %d",
+                         axis->name, axis->size);
     return options_check_comm(axis->options);
 }
 

@@ -45,7 +45,8 @@ static struct {
     _Atomic(char *) base; /* set and cleared while no one else can use it; relaxed */
     uint64_t process_key;
     struct block *blocks;
-    struct inherited *heir; /* where a child puts all this; there from the start, so that it need not allocate */
+    struct inherited
+        *heir; /* where a child puts all this; there from the start, so that it need not allocate */
 } heap = {.fd = -1};
 static struct inherited *inherited;
 static struct heap_window *windows;
@@ -66,13 +67,11 @@ static void let_go(void)
 static void inherit(void)
 {
     if (heap.users > 0) {
-        *heap.heir = (struct inherited){inherited,
-                                        process_generation() - 1,
-                                        heap.users,
-                                        heap.fd,
-                                        heap.bytes,
-                                        atomic_load_explicit(&heap.base, memory_order_relaxed),
-                                        heap.blocks};
+        *heap.heir =
+            (struct inherited){inherited,  process_generation() - 1,
+                               heap.users, heap.fd,
+                               heap.bytes, atomic_load_explicit(&heap.base, memory_order_relaxed),
+                               heap.blocks};
         inherited = heap.heir;
         heap.users = 0;
         heap.fd = -1;
