@@ -86,7 +86,8 @@ static bool is_refused(enum tutti_status status)
 struct inherited {
     struct tutti_comm *comm;
     struct tutti_mesh *mesh;
-    struct tutti_request *request; /* or NULL */
+    struct tutti_request *request;   /* or NULL */
+    struct tutti_prepared *prepared; /* or NULL */
     void *memory;
 };
 
@@ -114,6 +115,12 @@ static int be_refused(int rank, void *context)
         RANKS_EXPECT(is_refused(tutti_test(&request)));
         RANKS_EXPECT(is_refused(tutti_wait(&request)));
     }
+    if (had->prepared != NULL) {
+        RANKS_EXPECT(is_refused(tutti_start(had->prepared, &request)));
+        RANKS_EXPECT(request == NULL && tutti_prepared_free(had->prepared) == TUTTI_OK);
+    }
+    struct tutti_prepared *prepared;
+    RANKS_EXPECT(is_refused(tutti_barrier_prepare(NULL, comm, &prepared)));
     RANKS_EXPECT(
         is_refused(tutti_alltoall_start(data, data, 1, TUTTI_FLOAT32, NULL, comm, &request)));
     RANKS_EXPECT(request == NULL);
@@ -141,6 +148,9 @@ static int fork_in_use(struct tutti_comm *comm, int rank, int size, uint64_t see
     RANKS_EXPECT(tutti_mesh_create(comm, axes, 2, &had.mesh) == TUTTI_OK);
     RANKS_EXPECT(sum_of(1, comm) == size);
     float *const data = had.memory;
+    float prepared = 1;
+    RANKS_EXPECT(tutti_allreduce_prepare(&prepared, &prepared, 1, TUTTI_FLOAT32, TUTTI_MAX, NULL,
+                                         comm, &had.prepared) == TUTTI_OK);
     for (int turn = 0; turn < 3; turn++) {
         RANKS_EXPECT(run_child(turn == 1 ? be_refused : be_refused_and_free, rank, &had) == 0);
         for (int i = 0; i < 1 << 14; i++) data[i] = (float)(i % 8 + turn);
@@ -148,7 +158,10 @@ static int fork_in_use(struct tutti_comm *comm, int rank, int size, uint64_t see
                      TUTTI_OK);
         for (int i = 0; i < 1 << 14; i++) RANKS_EXPECT(data[i] == (float)(size * (i % 8 + turn)));
         RANKS_EXPECT(sum_of(turn, tutti_mesh_axis(had.mesh, "all")) == turn * size);
+        RANKS_EXPECT(tutti_start(had.prepared, &had.request) == TUTTI_OK);
+        RANKS_EXPECT(tutti_wait(&had.request) == TUTTI_OK && prepared == 1);
     }
+    RANKS_EXPECT(tutti_prepared_free(had.prepared) == TUTTI_OK);
     struct tutti_failure failure = {.size_bytes = sizeof failure};
     RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK && failure.status == TUTTI_OK);
     RANKS_EXPECT(tutti_mesh_free(had.mesh) == TUTTI_OK);

@@ -282,7 +282,7 @@ static enum tutti_status gather_guests(struct host *host, int listener, int plac
     if (host->dropped > 0) log_write(LOG_WARN, "start-up: dropped %u strangers", host->dropped);
     char message[400];
     if (status != TUTTI_OK) {
-        snprintf(message, sizeof message, "%s", tutti_error_message());
+        error_copy(message, sizeof message);
     } else if (host->arrived < host->options->size) {
         status = TUTTI_INIT_TIMEOUT;
         list_missing(host, message, sizeof message);

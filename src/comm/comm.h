@@ -163,7 +163,7 @@ struct tutti_comm {
     bool client_registered;
 
     /* create.c, derive.c */
-    uint32_t generation;            /* of the process that created it, see os/process.h */
+    uint32_t generation;            /* of the process, when it was created */
     struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
     uint64_t init_timeout_ns;
     char *algorithms;                   /* the text of the rules; or NULL */
@@ -178,7 +178,8 @@ static inline bool comm_is_foreign(const struct tutti_comm *comm)
 }
 
 /* create.c */
-/* OK, or INVALID_COMM for NULL and for what came here by fork(); `function` is its name without "tutti_". */
+/* OK, or INVALID_COMM for NULL and for one of the process that this one was forked from; `function` is the
+ * public one, without "tutti_". */
 enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *function);
 
 /* program.c */

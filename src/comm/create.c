@@ -1,5 +1,6 @@
 /* create.c - the beginning and the end of a communicator. */
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -211,6 +212,7 @@ static void release_calls(struct tutti_comm *comm)
         struct tutti_request *request = comm->requests;
         comm->requests = request->next_made;
         operation_release(&request->operation);
+        free(request->call.extra);
         free(request);
     }
 }
@@ -340,12 +342,10 @@ enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *f
 {
     if (comm == NULL)
         return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", function);
-    if (comm_is_foreign(comm))
-        return error_set(TUTTI_INVALID_COMM,
-                         "tutti_%s: the communicator belongs to a process that this one was forked "
-                         "from; a child of fork() creates its own, and may free this one",
-                         function);
-    return TUTTI_OK;
+    if (!comm_is_foreign(comm)) return TUTTI_OK;
+    return error_set(
+        TUTTI_INVALID_COMM,
+        "tutti_%s: the communicator was created before fork() and belongs to the parent", function);
 }
 
 enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/op.h"
 #include "base/status.h"
 #include "comm/create.h"
 #include "comm/options.h"
@@ -83,7 +84,7 @@ static enum tutti_status explain(const struct roster *roster, enum tutti_status 
     enum { LISTED = 24 };
     char why[400], who[160];
     int used = 0;
-    snprintf(why, sizeof why, "%s", tutti_error_message());
+    error_copy(why, sizeof why);
     for (int i = 0; i < roster->size && i < LISTED; i++)
         used += snprintf(who + used, sizeof who - (size_t)used, " %d", roster->ranks[i]);
     return error_set(status, "tutti_%s: %s (the new communicator's ranks are ranks%s%s)",
@@ -159,16 +160,23 @@ static enum tutti_status check_agreement(struct tutti_comm *comm, const struct c
     return comm_check(comm);
 }
 
-/* A collective on the parent, always a blocking one. */
+/* A collective on the parent; a blocking one also between tutti_group_begin and tutti_group_end. */
 static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_wish *wish,
                                   uint64_t timeout_ns, struct choice *choices)
 {
     choices[comm->rank] = (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature,
                                           wish->color, wish->key};
-    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
-    options.timeout_ns = timeout_ns;
-    TRY(tutti_allgather_with(&choices[comm->rank], choices, CHOICE_WORDS, TUTTI_INT32, &options,
-                             comm));
+    const struct tutti_operation *op = op_resolve(TUTTI_SUM);
+    struct call call = {.what = {.collective = COLLECTIVE_ALLGATHER,
+                                 .dtype = TUTTI_INT32,
+                                 .op = op->kind,
+                                 .count = CHOICE_WORDS},
+                        .op = op,
+                        .send = &choices[comm->rank],
+                        .recv = choices,
+                        .in_place = true,
+                        .timeout_ns = timeout_ns};
+    TRY(comm_call(comm, &call));
     return check_agreement(comm, choices);
 }
 

@@ -30,7 +30,8 @@ static size_t program_bytes(const struct program *program)
 static size_t operation_bytes(const struct operation *operation)
 {
     return held(operation->lanes) + held(operation->sends) + held(operation->completed) +
-           held(operation->sources) + held(operation->places) + held(operation->scratch);
+           held(operation->views) + held(operation->sources) + held(operation->places) +
+           held(operation->scratch);
 }
 
 enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
@@ -47,10 +48,10 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
         if (comm->cache[i].program == NULL) continue;
         sum.program_count++;
-        sum.private_bytes += program_bytes(comm->cache[i].program);
+        sum.private_bytes += held(comm->cache[i].counts) + program_bytes(comm->cache[i].program);
     }
     for (const struct tutti_request *r = comm->requests; r != NULL; r = r->next_made)
-        sum.private_bytes += held(r) + operation_bytes(&r->operation);
+        sum.private_bytes += held(r) + held(r->call.extra) + operation_bytes(&r->operation);
     sum.descriptor_count = (size_t)comm->pidfd_count;
     if (comm->transport == NULL) {
         sum.private_bytes += held(comm->board);
