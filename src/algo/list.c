@@ -23,6 +23,7 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define PJESIVAC "Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007"
 #define GEIJN "Barnett et al., SHPCC 1994"
 #define BRUCK "Bruck, Ho, Kipnis, Weathersby, TPDS 8(11), 1997"
+#define FRAIGNIAUD "Fraigniaud, Lazard, Discrete Applied Mathematics 53, 1994"
 #define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
 
 #define ENTRY(of, called, function, properties, what, price, origin)                   \
@@ -107,6 +108,9 @@ const struct algorithm algo_list[] = {
           "2 lg_k p (k-1) alpha + (1 + (k-1) lg_k p) n beta", GEIJN),
     ENTRY(ALLGATHER, "ring", ring_allgather, NONE, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta", PATARASUK),
+    ENTRY(ALLGATHER, "two_way_ring", ring_allgather_two_ways, NONE,
+          "half way round a ring in both directions; large blocks",
+          "p/2 alpha + 1/2 n beta on each of two links", FRAIGNIAUD),
 
     ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE,
           "block j to rank j, reduced there; one host", "alpha + (p-1)/p n beta + (p-1)/p n gamma",
