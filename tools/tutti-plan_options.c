@@ -23,9 +23,11 @@ static const char help[] =
     "      proves that plans are right: every root, separate buffers and in place\n"
     "  tutti-plan draw COLLECTIVE ALGORITHM --ranks N [--root R] [--radix K]\n"
     "  tutti-plan draw FILE\n"
-    "          [--values 2,4,6/1,2,3/4,8,12] [--ports P] [--title TITLE] [-o FILE]\n"
+    "          [--values 2,4,6/1,2,3/4,8,12] [--ports P] [--title TITLE]\n"
+    "          [-o FILE | --output FILE]\n"
     "      a plan as a picture (SVG): rounds in which a lane sends P messages (1; 0: any\n"
     "      number), and sums of each rank's values where given\n"
+    "  tutti-plan -h | --help | -V | --version\n"
     "\n"
     "FILE is a plan as text, - is standard input. Exit status: 0; 1 something is wrong; 2 usage.\n";
 
