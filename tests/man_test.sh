@@ -59,7 +59,8 @@ for program in tutti-run tutti-perf tutti-plan; do
             bad=1
         fi
     done
-    documented=$(awk 'tag; { tag = $0 == ".TP" }' <<<"$page" | grep -oE '(^|[ ,])--[a-z][a-z_-]*' <<<"$page" | tr -d ' ,' | sort -u || true)
+    documented=$(awk 'tag; { tag = $0 == ".TP" }' <<<"$page" |
+        grep -oE '(^|[ ,])--[a-z][a-z_-]*' | tr -d ' ,' | sort -u || true)
     for option in $documented; do
         if ! grep -qxF -- "$option" <<<"$options"; then
             echo "man/$program.1 mentions $option, which --help does not know"
