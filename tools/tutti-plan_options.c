@@ -23,10 +23,14 @@ static const char help[] =
     "      proves that plans are right: every root, separate buffers and in place\n"
     "  tutti-plan draw COLLECTIVE ALGORITHM --ranks N [--root R] [--radix K]\n"
     "  tutti-plan draw FILE\n"
-    "          [--values 2,4,6/1,2,3/4,8,12] [--ports P] [--title TITLE] [-o FILE]\n"
+    "          [--values 2,4,6/1,2,3/4,8,12] [--ports P] [--title TITLE]\n"
+    "          [-o FILE | --output FILE]\n"
     "      a plan as a picture (SVG): rounds in which a lane sends P messages (1; 0: any\n"
     "      number), and sums of each rank's values where given\n"
+    "  tutti-plan -h | --help | -V | --version\n"
     "\n"
+    "ALGORITHM is a name, with a radix NAME/RADIX, as tree/3, where the list says that it takes "
+    "one.\n"
     "FILE is a plan as text, - is standard input. Exit status: 0; 1 something is wrong; 2 usage.\n";
 
 enum exit_code usage_error(const char *format, ...)
@@ -80,8 +84,11 @@ static enum exit_code read_collective(const char *name, enum collective *collect
 
 static enum exit_code read_algorithm(const char *name, struct options *options)
 {
-    options->algorithm = algo_find(options->collective, name);
-    if (options->algorithm != NULL) return EXIT_FINE;
+    unsigned radix;
+    if (algo_parse(options->collective, name, &options->algorithm, &radix)) {
+        if (radix > 0) options->radix = radix;
+        return EXIT_FINE;
+    }
     return usage_error("%s has no algorithm %s; `tutti-plan list --collective %s` shows them",
                        collective_name(options->collective), name,
                        collective_name(options->collective));
