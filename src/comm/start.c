@@ -187,8 +187,7 @@ bool comm_progress(struct tutti_comm *comm)
         if (run_one(comm, request)) moved = urgent_moved = true;
         i += i < comm->running_count && comm->order[i] == request;
     }
-    if (atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0)
-        moved |= comm_messages_progress(comm);
+    if (board_has_messages(comm->board)) moved |= comm_messages_progress(comm);
     return moved;
 }
 
