@@ -368,6 +368,10 @@ static int meet_other_children(int rank, void *context)
         RANKS_EXPECT(tutti_allreduce_start(data, data, COUNT, TUTTI_INT32, TUTTI_SUM, NULL, copy,
                                            &request) == TUTTI_OK);
         RANKS_EXPECT(sum_of(rank, comm) == children->size * (children->size - 1) / 2);
+        const volatile int32_t *const last = &data[COUNT - 1];
+        for (int i = 0; i < 5000 && *last != children->size * (9 + turn); i++)
+            nanosleep(&(struct timespec){0, 1000000}, NULL);
+        RANKS_EXPECT(*last == children->size * (9 + turn)); /* nobody waited or tested for it */
         RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
         for (int i = 0; i < COUNT; i++) RANKS_EXPECT(data[i] == children->size * (i % 10 + turn));
     }
