@@ -233,6 +233,7 @@ static void release(struct tutti_comm *comm)
         release_calls(comm);
         pthread_mutex_destroy(&comm->queue_lock);
     }
+    comm_messages_free(comm);
     if (comm->size == 1) free(comm->board);
     local_close(comm->transport);
     for (uint32_t p = 0; p < comm->window_count; p++) heap_window_release(comm->windows[p]);
@@ -317,7 +318,7 @@ static void finish_started(struct tutti_comm *comm)
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);
-            if (comm->running_count > 0) request = comm->order[0];
+            request = comm->running_count > 0 ? comm->order[0] : comm->messages;
             comm_unlock(comm);
         }
         if (request != NULL) comm_drive_started(comm, request);
@@ -342,9 +343,9 @@ enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *f
     if (comm == NULL)
         return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", function);
     if (!comm_is_foreign(comm)) return TUTTI_OK;
-    char name[64];
-    snprintf(name, sizeof name, "tutti_%s", function);
-    return comm_foreign_error(name);
+    return error_set(
+        TUTTI_INVALID_COMM,
+        "tutti_%s: the communicator was created before fork() and belongs to the parent", function);
 }
 
 enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)

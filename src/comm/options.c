@@ -1,5 +1,6 @@
 #include "comm/options.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,24 @@ static enum tutti_status read_duration(const char *variable, uint64_t *duration_
     }
     return error_set(TUTTI_INVALID_OPTIONS,
                      "%s=%.40s: a duration such as 30s, 500ms or 10m is needed", variable, text);
+}
+
+enum tutti_status options_unexpected(size_t *bytes)
+{
+    *bytes = (size_t)16 << 20;
+    const char *text = getenv("TUTTI_UNEXPECTED");
+    if (text == NULL || *text == '\0') return TUTTI_OK;
+    static const char units[] = "kmg";
+    char *end;
+    const unsigned long long value = strtoull(text, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    const unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (unit != NULL) end++;
+    if (*text < '0' || *text > '9' || *end != '\0' || value > SIZE_MAX >> shift >> 1)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "TUTTI_UNEXPECTED=%.40s: a size such as 16m is needed", text);
+    *bytes = (size_t)value << shift;
+    return TUTTI_OK;
 }
 
 static enum tutti_status check_store(const struct tutti_store *store)
