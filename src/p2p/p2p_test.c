@@ -308,8 +308,12 @@ static void open_local(int size, struct local_peer peer, struct transport **tran
     assert_int_equal(local_segment_create(size, 64, &fd), TUTTI_OK);
     for (int r = 0; r < size; r++) peers[r] = peer;
     for (int r = 0; r < size; r++) {
-        joiners[r].options =
-            (struct local_options){r, size, dup(fd), 64, peers, clock_now_ns() + 10000000000u};
+        joiners[r].options = (struct local_options){.rank = r,
+                                                    .size = size,
+                                                    .segment_fd = dup(fd),
+                                                    .board_bytes = 64,
+                                                    .peers = peers,
+                                                    .deadline_ns = clock_now_ns() + 10000000000u};
         assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
     }
     for (int r = 0; r < size; r++) {
@@ -347,7 +351,7 @@ struct world {
     struct p2p *ranks[RANKS_MAX];
 };
 
-static const struct p2p_options usual = {1000, 1 << 20, 1000};
+static const struct p2p_options usual = {1000, 1 << 20, 1000, NULL};
 
 static struct world world_open(enum kind kind, int size, struct p2p_options options)
 {
@@ -402,8 +406,13 @@ static struct p2p_request recv_request(void *buffer, size_t bytes, int peer, int
         .buffer = buffer, .bytes = bytes, .dtype = TUTTI_UINT8, .peer = peer, .tag = tag};
 }
 
+/* Only what is wanted is set: the rest of the request is whatever it is. */
 static void start(struct world *world, int rank, struct p2p_request *request)
 {
+    request->done = true;
+    request->next = request;
+    request->id = request->moved_bytes = 7;
+    request->state = -1;
     assert_int_equal(p2p_start(world->ranks[rank], request), TUTTI_OK);
 }
 
@@ -427,6 +436,13 @@ static void expect_filled(const char *memory, size_t bytes, int start)
     for (size_t i = 0; i < bytes; i++)
         if (memory[i] != (char)((size_t)start + i * 7 + i / 256))
             fail_msg("byte %zu of %zu is wrong", i, bytes);
+}
+
+static int count_done(const struct p2p_request *requests, int count)
+{
+    int done = 0;
+    for (int i = 0; i < count; i++) done += requests[i].done;
+    return done;
 }
 
 static void expect_idle(const struct world *world)
@@ -626,7 +642,7 @@ static void unexpected_messages_are_bounded(void **state)
     enum { COUNT = 60, BYTES = 100 };
     static struct p2p_request sends[COUNT];
     static char from[COUNT][BYTES], to[BYTES], last_to[BYTES];
-    static const struct p2p_options bounds[] = {{1000, 250, 1000}, {1000, 1 << 20, 2}};
+    static const struct p2p_options bounds[] = {{1000, 250, 1000, NULL}, {1000, 1 << 20, 2, NULL}};
     for (int b = 0; b < 2; b++) {
         for (int own = 0; own < 2; own++) {
             struct world world = world_open(TIGHT, 3, bounds[b]);
@@ -657,8 +673,11 @@ static void unexpected_messages_are_bounded(void **state)
             for (int i = 0; i < COUNT - 1; i++) {
                 struct p2p_request recv =
                     recv_request(to, BYTES, i % 2 ? 0 : TUTTI_ANY_RANK, TUTTI_ANY_TAG);
+                const int done = count_done(sends, COUNT);
                 start(&world, receiver, &recv);
                 settle(&world);
+                if (held == 0 && done < COUNT) /* there is room again */
+                    assert_true(count_done(sends, COUNT) > done);
                 expect_message(&recv, 0, i, BYTES);
                 expect_filled(to, BYTES, i);
             }
@@ -679,7 +698,7 @@ static void what_is_held_back_does_not_stop_the_other_direction(void **state)
     static struct p2p_request sends[COUNT];
     static char from[BYTES], to[BYTES];
     for (enum kind kind = 0; kind < LOCAL_COPIES; kind++) {
-        struct world world = world_open(kind, 2, (struct p2p_options){1000, 1 << 20, 3});
+        struct world world = world_open(kind, 2, (struct p2p_options){1000, 1 << 20, 3, NULL});
         for (int i = 0; i < COUNT; i++) {
             sends[i] = send_request("abcdefg", 8, 1, 0);
             start(&world, 0, &sends[i]);
@@ -743,7 +762,9 @@ static void memory_that_is_read_where_it_lies_is_given_back_afterwards(void **st
     start(&world, 1, &recv);
     start(&world, 0, &send);
     p2p_progress(world.ranks[1]); /* come */
+    assert_false(p2p_is_referenced(world.ranks[0]));
     assert_true(p2p_progress(world.ranks[0]));
+    assert_true(p2p_is_referenced(world.ranks[0]));
     while (!recv.done) { /* more than one pass: nobody else starves meanwhile */
         assert_false(p2p_progress(world.ranks[0]));
         assert_false(send.done);
@@ -752,6 +773,7 @@ static void memory_that_is_read_where_it_lies_is_given_back_afterwards(void **st
     expect_filled(to, BYTES, 5);
     assert_true(p2p_progress(world.ranks[0]));
     assert_true(send.done);
+    assert_false(p2p_is_referenced(world.ranks[0]));
     expect_idle(&world);
     world_close(&world);
 }
@@ -981,6 +1003,17 @@ static void answers_that_make_no_sense_are_a_fault(void **state)
     expect_blame(&world, "an answer given twice");
     assert_true(sends[0].done);
     assert_false(sends[1].done);
+}
+
+static void another_signature_is_a_fault(void **state)
+{
+    (void)state;
+    struct world world = world_open(LOCAL_SLOTS, 2, usual);
+    struct p2p_request send = send_request("x", 1, 1, 0);
+    world.transports[0]->signatures[SLOT]++;
+    start(&world, 0, &send);
+    assert_int_equal(p2p_listen(world.ranks[1]), TUTTI_OK);
+    expect_blame(&world, "a message of something else");
 }
 
 /* A peer may post what others commit: its envelope is brought near first. */
@@ -1337,7 +1370,7 @@ static void soak(enum kind kind, int round)
     game = (struct game){.random = seed + (uint64_t)round * 1000 + (uint64_t)kind};
     game.any_source = roll(&game, 3) > 0;
     const struct p2p_options options = {eagers[roll(&game, 5)], byte_bounds[roll(&game, 4)],
-                                        count_bounds[roll(&game, 4)]};
+                                        count_bounds[roll(&game, 4)], NULL};
     const int size = kind == LOCAL_COPIES ? 2 : 1 + (int)roll(&game, RANKS_MAX);
     game.world = world_open(kind, size, options);
     size_t piece;
@@ -1386,6 +1419,7 @@ int main(void)
         cmocka_unit_test(pieces_that_make_no_sense_are_a_fault),
         cmocka_unit_test(payloads_that_make_no_sense_are_a_fault),
         cmocka_unit_test(answers_that_make_no_sense_are_a_fault),
+        cmocka_unit_test(another_signature_is_a_fault),
         cmocka_unit_test(a_message_by_reference_is_read_like_others),
         cmocka_unit_test(pieces_without_room_for_an_envelope_are_not_supported),
         cmocka_unit_test(any_game_is_played_by_the_rules),
