@@ -59,5 +59,5 @@ mypy --strict --no-error-summary user.py
 # What is wrong has to be found, or the package would be one without types.
 sed 's/op=tutti.AVG/op=3.5/; s/timeout=10.0/timeout="soon"/' user.py >wrong.py
 if mypy --strict wrong.py >log; then echo "mypy finds nothing wrong in wrong.py"; exit 1; fi
-grep -q '"op"' log && grep -q '"timeout"' log || { cat log; exit 1; }
+if ! grep -q '"op"' log || ! grep -q '"timeout"' log; then cat log; exit 1; fi
 mypy --strict --no-error-summary --cache-dir "$work/cache" "$root/bindings/python/src/tutti"
