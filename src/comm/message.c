@@ -139,7 +139,7 @@ static void fail_all(struct tutti_comm *comm)
     struct tutti_request *first = comm->messages;
     first->slot = TRANSPORT_SLOT_MESSAGES;
     first->begun = comm->message_pass;
-    first->operation.any_referenced = true;
+    first->operation.any_referenced = comm->p2p != NULL && p2p_is_referenced(comm->p2p);
     if (comm->size > 1) comm_quiesce(comm, first);
     while (comm->messages != NULL) {
         struct tutti_request *request = comm->messages;
