@@ -120,14 +120,17 @@ static void cut(struct tutti_tensor *tensors, char *memory)
     uint32_t random = 12345;
     for (int t = 0; t < TENSORS; t++) {
         random = random * 1664525u + 1013904223u;
-        weights[t] = random >> 28 == 0 ? 400000 : random >> 30 == 1 ? 20000 : 100 + (random >> 8) % 2000;
+        weights[t] = random >> 28 == 0   ? 400000
+                     : random >> 30 == 1 ? 20000
+                                         : 100 + (random >> 8) % 2000;
         total += weights[t];
     }
     const size_t count = LIST_BYTES / 4;
     for (int t = 0; t < TENSORS; t++) {
         const size_t end = t == TENSORS - 1 ? count : done + count * weights[t] / total;
         /* Each has its own place, 64 bytes apart at least. */
-        tensors[t] = (struct tutti_tensor){memory + done * 4 + (size_t)t * 128 / 64 * 64, end - done};
+        tensors[t] =
+            (struct tutti_tensor){memory + done * 4 + (size_t)t * 128 / 64 * 64, end - done};
         done = end;
     }
 }
@@ -196,7 +199,8 @@ static void measure_urgent(void)
     }
     if (rank == 0 && count > 0) {
         const double middle = median(times, count);
-        printf("8 B urgent during 64 MiB            %8.1f us median, %.1f us p95, %.1f us worst of %d\n",
+        printf("8 B urgent during 64 MiB            %8.1f us median, %.1f us p95, %.1f us worst of "
+               "%d\n",
                middle, times[count * 95 / 100], times[count - 1], count);
     }
     free(big);

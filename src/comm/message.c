@@ -199,7 +199,7 @@ static enum tutti_status begin_locked(struct tutti_comm *comm, struct tutti_requ
                                             .dtype = call->dtype,
                                             .peer = call->peer,
                                             .tag = call->tag};
-    request->is_waited_for = false;
+    atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     add(comm, request);
     const enum tutti_status status = p2p_start(comm->p2p, &request->message);
     if (status != TUTTI_OK) take_out(comm, request);
@@ -303,7 +303,9 @@ static int leaver_waited_for(const struct tutti_comm *comm, int peer)
 /* Whether what would be received cannot come, because others fill the room for unexpected messages. */
 static bool is_held_back(struct tutti_comm *comm, struct tutti_request *request)
 {
-    if (request->message.is_send || !request->is_waited_for) return false;
+    if (request->message.is_send ||
+        !atomic_load_explicit(&request->is_waited_for, memory_order_relaxed))
+        return false;
     const int peer = p2p_held_back(comm->p2p, request->message.peer);
     if (peer < 0) return false;
     char first[64];

@@ -390,7 +390,7 @@ enum tutti_status tutti_wait(struct tutti_request **request)
     struct tutti_request *waited = *request;
     TRY(comm_check_handle(waited->comm, "wait"));
     if (!atomic_load_explicit(&waited->done, memory_order_acquire)) {
-        waited->is_waited_for = true;
+        atomic_store_explicit(&waited->is_waited_for, true, memory_order_relaxed);
         comm_drive_started(waited->comm, waited);
     }
     return collect(request);
