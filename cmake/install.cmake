@@ -44,3 +44,10 @@ install(FILES
     ${CMAKE_CURRENT_BINARY_DIR}/TuttiConfig.cmake
     ${CMAKE_CURRENT_BINARY_DIR}/TuttiConfigVersion.cmake
     DESTINATION ${package_dir})
+
+# The Python wheel (pyproject.toml) has its own copy of the library beside the package, as one file, and the
+# launcher among the scripts.
+if(SKBUILD)
+    install(FILES $<TARGET_FILE:tutti> DESTINATION tutti RENAME libtutti.so COMPONENT python)
+    install(TARGETS tutti-run RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+endif()
