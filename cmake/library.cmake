@@ -9,17 +9,24 @@ list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 # src/kernel: the scalar twin is the reference that no optimiser may reorder; a SIMD file is compiled for its
 # instruction set and called only where the processor has it.  No file may fuse a multiply and an add: every
 # kernel gives the scalar twin's bits.
-file(GLOB scalar_kernels CONFIGURE_DEPENDS src/kernel/*_scalar.c src/kernel/scalar.c)
-file(GLOB avx2_kernels CONFIGURE_DEPENDS src/kernel/*_avx2.c src/kernel/avx2.c)
-file(GLOB avx512_kernels CONFIGURE_DEPENDS src/kernel/*_avx512.c src/kernel/avx512.c)
+file(GLOB scalar_kernels CONFIGURE_DEPENDS src/kernel/*_scalar.c)
+file(GLOB avx2_kernels CONFIGURE_DEPENDS src/kernel/*_avx2.c)
+file(GLOB avx512_kernels CONFIGURE_DEPENDS src/kernel/*_avx512.c)
+file(GLOB neon_kernels CONFIGURE_DEPENDS src/kernel/*_neon.c)
 set_source_files_properties(${scalar_kernels} PROPERTIES COMPILE_OPTIONS
     "-fno-tree-vectorize;-fno-tree-slp-vectorize;-ffp-contract=off")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    set_source_files_properties(${avx2_kernels} PROPERTIES COMPILE_OPTIONS "-mavx2;-ffp-contract=off")
+    set_source_files_properties(${avx2_kernels} PROPERTIES COMPILE_OPTIONS
+        "-mavx2;-mf16c;-ffp-contract=off")
     set_source_files_properties(${avx512_kernels} PROPERTIES COMPILE_OPTIONS
         "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=512;-ffp-contract=off")
-elseif(avx2_kernels OR avx512_kernels)
+else()
     list(REMOVE_ITEM sources ${avx2_kernels} ${avx512_kernels})
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    set_source_files_properties(${neon_kernels} PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
+else()
+    list(REMOVE_ITEM sources ${neon_kernels})
 endif()
 
 if(TUTTI_FUZZ) # kernels parse nothing, and clang takes minutes to instrument them

@@ -522,6 +522,7 @@ static int one_leaves(struct tutti_comm *unused, int rank, int size, uint64_t se
         return 0;
     }
     struct test_call call = departure->call;
+    call.op = TUTTI_SUM;
     const size_t bytes = call.count * 8 * (size_t)size;
     void *send, *recv;
     if (departure->heap) {
@@ -807,6 +808,9 @@ static int one_collective(struct tutti_comm *comm, enum collective collective, i
     bad.options = &options;
     options.algorithm = "magic";
     wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_ALGORITHM, "magic");
+    options.algorithm = NULL;
+    options.priority = 101;
+    wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OPTIONS, "priority 101");
     options.size_bytes = 3;
     wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OPTIONS, "size_bytes");
     if (collective == COLLECTIVE_BARRIER) return wrong;
@@ -822,7 +826,9 @@ static int one_collective(struct tutti_comm *comm, enum collective collective, i
     if (collective_reduces(collective)) {
         bad = good;
         bad.op = (tutti_op)99;
-        wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OP, "99");
+        wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OP, "not an operation");
+        bad.op = TUTTI_BAND;
+        wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OP, "band is not for float32");
     }
     if (collective_is_rooted(collective)) {
         bad = good;
@@ -835,14 +841,10 @@ static int one_collective(struct tutti_comm *comm, enum collective collective, i
         bad = good;
         bad.send = NULL;
         wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_BUFFER, "send");
-        bad.send = (char *)send + 1;
-        wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_BUFFER, "send");
     }
     if (receives) {
         bad = good;
         bad.recv = NULL;
-        wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_BUFFER, "recv");
-        bad.recv = (char *)recv + 2;
         wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_BUFFER, "recv");
     }
     if (sends && receives) {
@@ -1024,6 +1026,10 @@ static int look_around_in_a_process(struct tutti_comm *unused, int rank, int siz
         before = now;
         RANKS_EXPECT(join_as(rank, size, 10 * SECOND, &comm) == TUTTI_OK);
         if (use_it(comm, rank, size, seed, context) != 0) return 1;
+        /* An abort also ends what the other one is not through with. */
+        atomic_fetch_add(&shared->ready, 1);
+        for (int i = 0; i < 5000 && atomic_load(&shared->ready) < (round + 1) * size; i++)
+            nap_ms(1);
         if (round == 1) tutti_comm_abort(comm, "it must clean up all the same");
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     }
@@ -1054,6 +1060,7 @@ static void nothing_is_left_behind(void **state)
     const struct ranks_options processes = {
         .kind = RANKS_PROCESSES, .deadline_ms = 20000, .without_comm = true};
     assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
+    atomic_store(&shared->ready, 0);
     assert_int_equal(ranks_run(2, &processes, look_around_in_a_process, NULL), 0);
     expect_nothing_left(before);
     expect_death_is_noticed(3, (struct death){.victim = 1, .within = true});

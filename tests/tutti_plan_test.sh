@@ -44,6 +44,7 @@ for words in "" "sing" "list ring" "show" "show allreduce" "show allreduce ring"
     "show allreduce ring --ranks 65537" "show allreduce ring --ranks 2-4" "show allreduce ring --ranks 4 --root 1" \
     "show reduce tree --ranks 4 --root 4" "show reduce tree --ranks 4 --root 99999" \
     "verify allreduce ring --ranks 4-2" "verify allreduce ring --ranks 4-" "show reduce tree --ranks 4 --radix 1" \
+    "show reduce tree/1 --ranks 4" "show reduce tree/ --ranks 4" "show allreduce ring/2 --ranks 4" \
     "show allreduce ring --ranks 4 --unknown" "show a b c" "show FILE --ranks 3" "show --all" \
     "draw allreduce ring --ranks 4 --ports x"; do
     # shellcheck disable=SC2086 # words are words
@@ -82,6 +83,14 @@ exits 0 draw ring --title 'a & b' -o ring.svg
 says ring.svg "a &amp; b"
 exits 0 draw allreduce ring --ranks 3 --values 2,4,6/1,2,3/4,8,12
 [ "$(grep -c '>21</text>' out)" -ge 3 ] || fail "4 and 2 and 12 ... do not make 21 on every rank"
+
+echo "a radix is part of the algorithm's name or an option"
+exits 0 show reduce tree --ranks 9 --radix 3
+cp out with_option
+exits 0 show reduce tree/3 --ranks 9
+cmp -s out with_option || fail "tree/3 is not tree with radix 3"
+exits 0 show reduce tree --ranks 9
+cmp -s out with_option && fail "the radix changes nothing"
 
 echo "values that do not fit are refused"
 for values in "" 1 1,2,3 1,2,3/4,5,6/7,8 1,2,3/4,5,6/7,8,9,10 1,2,3/4,5,6/7,8,nan 1,2,3/4,5,6/7,8,9/ 1/2/3; do

@@ -7,6 +7,7 @@
 #include "tutti-perf_launch.h"
 #include "tutti-perf_measure.h"
 #include "tutti-perf_options.h"
+#include "tutti-perf_plot.h"
 #include "tutti-perf_report.h"
 
 struct sweep {
@@ -70,13 +71,15 @@ static enum tutti_status sweep_roots(struct sweep *sweep, struct perf_case *perf
     return TUTTI_OK;
 }
 
-static enum tutti_status sweep_ops(struct sweep *sweep, struct perf_case *perf_case)
+static enum tutti_status sweep_reductions(struct sweep *sweep, struct perf_case *perf_case)
 {
     const struct perf_options *const options = sweep->rank->options;
     if (!options->operation->reduces) return sweep_roots(sweep, perf_case);
-    for (int op = 0; op < 5; op++) {
-        if (!(options->ops >> op & 1)) continue;
-        perf_case->op = (tutti_op)(uintptr_t)(1 + op);
+    for (int r = 0; r < REDUCTION_COUNT; r++) {
+        perf_case->reduction = (enum reduction)r;
+        if (!(options->reductions >> r & 1) ||
+            !reduction_supports(perf_case->reduction, perf_case->dtype))
+            continue;
         TRY(sweep_roots(sweep, perf_case));
     }
     return TUTTI_OK;
@@ -87,8 +90,8 @@ static enum tutti_status sweep_dtypes(struct sweep *sweep, const char *algorithm
     for (int dtype = 0; tutti_dtype_size((enum tutti_dtype)dtype); dtype++) {
         if (!(sweep->rank->options->dtypes >> dtype & 1)) continue;
         struct perf_case perf_case = {
-            .dtype = (enum tutti_dtype)dtype, .op = TUTTI_SUM, .algorithm = algorithm};
-        TRY(sweep_ops(sweep, &perf_case));
+            .dtype = (enum tutti_dtype)dtype, .reduction = REDUCTION_SUM, .algorithm = algorithm};
+        TRY(sweep_reductions(sweep, &perf_case));
     }
     return TUTTI_OK;
 }
@@ -115,6 +118,10 @@ static int rank_main(struct perf_rank *rank)
                 rank->rank_count);
         return EXIT_USAGE;
     }
+    if (options->operation->parts == PARTS_IN_TURN && rank->rank_count < 2) {
+        fprintf(stderr, "tutti-perf: a %s needs two ranks\n", options->operation->name);
+        return EXIT_USAGE;
+    }
     struct sweep sweep = {.rank = rank};
     if (rank->rank == 0) report_start(&sweep.report, options, rank->rank_count);
     const enum tutti_status status = sweep_algorithms(&sweep);
@@ -123,17 +130,27 @@ static int rank_main(struct perf_rank *rank)
                 tutti_status_name(status), tutti_error_message());
         perf_rank_abort(rank, "tutti-perf gives up");
     }
-    if (rank->rank == 0) report_end(&sweep.report);
+    if (rank->rank == 0 && !report_end(&sweep.report)) return EXIT_WRONG;
     return status == TUTTI_OK && sweep.measured && !sweep.wrong_here ? EXIT_OK : EXIT_WRONG;
+}
+
+static int draw_results(const struct perf_options *options)
+{
+    struct plot plot = {0};
+    bool fine = true;
+    for (char **file = options->results; fine && *file; file++) fine = plot_read(&plot, *file);
+    fine = fine && plot_write(&plot, options->plot);
+    plot_release(&plot);
+    return fine ? EXIT_OK : EXIT_WRONG;
 }
 
 int main(int argc, char **argv)
 {
     struct perf_options options;
     const int result = perf_options_parse(&options, argc, argv);
-    const int code = result == EXIT_OK ? perf_launch(&options, rank_main)
-                     : result < 0      ? EXIT_OK
-                                       : result;
+    int code = result < 0 ? EXIT_OK : result;
+    if (result == EXIT_OK)
+        code = options.results ? draw_results(&options) : perf_launch(&options, rank_main);
     perf_options_release(&options);
     return code;
 }

@@ -4,152 +4,192 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tutti-perf_dtype.h"
+
 enum {
     GUARD_BYTES = 64,
     PAGE_BYTES = 4096,
-    PIECE = 2048, /* elements compared at once, from the stack */
-    GUARD = 0xa5,
-    POISON = 0xfb /* as an element: not a value of any pattern */
+    COMPARED = 2048, /* elements at once, from the stack */
+    GUARD = 0xa5
 };
 
 /* --------------------------------------------------------------------------------------------- life cycle */
 
-static size_t larger(size_t a, size_t b)
+static bool has(const struct buffers *buffers, enum side side)
 {
-    return a > b ? a : b;
+    return buffers->layouts[side].block_count > 0;
 }
 
-static size_t region_bytes(size_t bytes)
+/* In place there is one region, that of the larger side. */
+static enum side larger_side(const struct buffers *buffers)
 {
-    return (bytes + GUARD_BYTES + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    return buffers->layouts[SEND].block_count > buffers->layouts[RECV].block_count ? SEND : RECV;
+}
+
+static bool owns_region(const struct buffers *buffers, enum side side)
+{
+    return has(buffers, side) && (!buffers->aliased || side == larger_side(buffers));
+}
+
+static size_t region_bytes(const struct buffers *buffers, enum side side)
+{
+    if (!owns_region(buffers, side)) return 0;
+    return buffers->misalign[side] + buffers->layouts[side].span * buffers->element_bytes +
+           GUARD_BYTES;
+}
+
+static size_t pages(size_t bytes)
+{
+    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
 /* Private regions come one by one, as an application's would; mapped ones lie in the arena. */
 static unsigned char *region_take(struct buffers *buffers, size_t *used, size_t bytes)
 {
-    if (buffers->arena) {
-        unsigned char *const region = (unsigned char *)buffers->arena + *used;
-        *used += region_bytes(bytes);
-        return region;
-    }
     void *region = NULL;
-    if (posix_memalign(&region, PAGE_BYTES, bytes + GUARD_BYTES)) return NULL;
+    if (buffers->arena) {
+        region = (char *)buffers->arena + *used;
+        *used += pages(bytes);
+    } else if (posix_memalign(&region, PAGE_BYTES, bytes)) {
+        return NULL;
+    }
+    memset(region, GUARD, bytes);
     return region;
 }
 
-static bool set_init(struct buffers *buffers, struct buffer_set *set, size_t *used)
+static unsigned char *element_at(const struct buffers *buffers, int set, enum side side,
+                                 size_t offset)
 {
-    const size_t block_bytes = buffers->shape.count * buffers->element_bytes;
-    const size_t own_block = (size_t)buffers->shape.rank * block_bytes;
-    if (buffers->aliased) {
-        const size_t bytes = larger(buffers->send_bytes, buffers->recv_bytes);
-        unsigned char *const region = region_take(buffers, used, bytes);
-        if (!region) return false;
-        memset(region, 0, bytes);
-        memset(region + bytes, GUARD, GUARD_BYTES);
-        set->send = buffers->send_bytes < bytes ? region + own_block : region;
-        set->recv = buffers->recv_bytes < bytes ? region + own_block : region;
-        return true;
-    }
-    if (buffers->operation->send_blocks(&buffers->shape)) {
-        set->send = region_take(buffers, used, buffers->send_bytes);
-        if (!set->send) return false;
-        memset(set->send, 0, buffers->send_bytes);
-        memset(set->send + buffers->send_bytes, GUARD, GUARD_BYTES);
-    }
-    if (buffers->operation->recv_blocks(&buffers->shape)) {
-        set->recv = region_take(buffers, used, buffers->recv_bytes);
-        if (!set->recv) return false;
-        memset(set->recv, 0, buffers->recv_bytes);
-        memset(set->recv + buffers->recv_bytes, GUARD, GUARD_BYTES);
-    }
+    return buffers->sets[set].regions[side] + buffers->misalign[side] +
+           offset * buffers->element_bytes;
+}
+
+static bool list_init(struct buffers *buffers, int set, enum side side)
+{
+    const struct layout *const layout = &buffers->layouts[side];
+    struct tutti_tensor *const tensors = calloc(layout->extent_count + 1, sizeof *tensors);
+    if (!tensors) return false;
+    for (size_t i = 0; i < layout->extent_count; i++)
+        tensors[i] = (struct tutti_tensor){
+            element_at(buffers, set, side, layout->extents[i].offset), layout->extents[i].count};
+    buffers->sets[set].tensors[side] = tensors;
+    buffers->sets[set].lists[side] = (struct tutti_list){tensors, layout->extent_count};
     return true;
 }
 
-enum tutti_status buffers_init(struct buffers *buffers, const struct operation *operation,
-                               const struct shape *shape, size_t element_bytes, bool in_place,
-                               bool mapped, int set_count)
+static bool set_init(struct buffers *buffers, int set, size_t *used)
 {
-    const size_t block_bytes = shape->count * element_bytes;
-    const size_t send_blocks = operation->send_blocks(shape);
-    const size_t recv_blocks = operation->recv_blocks(shape);
+    unsigned char **const regions = buffers->sets[set].regions;
+    for (int side = 0; side < SIDE_COUNT; side++) {
+        const size_t bytes = region_bytes(buffers, (enum side)side);
+        if (bytes && !(regions[side] = region_take(buffers, used, bytes))) return false;
+    }
+    if (buffers->aliased) regions[1 - larger_side(buffers)] = regions[larger_side(buffers)];
+    for (int side = 0; side < SIDE_COUNT; side++)
+        if (buffers->shape.tensors != TENSORS_NONE && has(buffers, (enum side)side) &&
+            !list_init(buffers, set, (enum side)side))
+            return false;
+    return true;
+}
+
+static bool layouts_init(struct buffers *buffers)
+{
+    const struct operation *const operation = buffers->operation;
+    const struct shape *const shape = &buffers->shape;
+    for (int side = 0; !buffers->aliased && side < SIDE_COUNT; side++)
+        if (!layout_init(&buffers->layouts[side], operation, shape, (enum side)side)) return false;
+    if (!buffers->aliased) return true;
+    const enum side large =
+        operation->block_count[SEND](shape) > operation->block_count[RECV](shape) ? SEND : RECV;
+    const enum side small = (enum side)(1 - large);
+    return layout_init(&buffers->layouts[large], operation, shape, large) &&
+           layout_init_within(&buffers->layouts[small], operation, shape, small,
+                              &buffers->layouts[large]);
+}
+
+enum tutti_status buffers_init(struct buffers *buffers, const struct operation *operation,
+                               const struct shape *shape, const struct buffers_options *options)
+{
     *buffers = (struct buffers){
         .operation = operation,
         .shape = *shape,
-        .element_bytes = element_bytes,
-        .send_bytes = send_blocks * block_bytes,
-        .recv_bytes = recv_blocks * block_bytes,
-        .aliased = in_place && send_blocks && recv_blocks,
-        .mapped = mapped,
-        .set_count = set_count,
-        .sets = calloc((size_t)set_count, sizeof(struct buffer_set)),
+        .element_bytes = options->element_bytes,
+        .aliased = shape->in_place && operation->block_count[SEND](shape) &&
+                   operation->block_count[RECV](shape),
+        .mapped = options->mapped,
+        .set_count = options->set_count,
+        .sets = calloc((size_t)options->set_count, sizeof(struct buffer_set)),
     };
-    if (!buffers->sets) return TUTTI_NO_MEMORY;
-    if (mapped) {
+    buffers->misalign[SEND] = options->misalign;
+    buffers->misalign[RECV] = buffers->aliased ? options->misalign : 2 * options->misalign;
+    enum tutti_status status = buffers->sets && layouts_init(buffers) ? TUTTI_OK : TUTTI_NO_MEMORY;
+    if (status == TUTTI_OK && options->mapped) {
         const size_t set_bytes =
-            region_bytes(buffers->send_bytes) + region_bytes(buffers->recv_bytes);
-        const enum tutti_status status =
-            tutti_mem_alloc((size_t)set_count * set_bytes, &buffers->arena);
-        if (status != TUTTI_OK) {
-            buffers_release(buffers);
-            return status;
-        }
+            pages(region_bytes(buffers, SEND)) + pages(region_bytes(buffers, RECV));
+        status = tutti_mem_alloc((size_t)options->set_count * set_bytes, &buffers->arena);
     }
     size_t used = 0;
-    for (int set = 0; set < set_count; set++)
-        if (!set_init(buffers, &buffers->sets[set], &used)) {
-            buffers_release(buffers);
-            return TUTTI_NO_MEMORY;
-        }
-    return TUTTI_OK;
-}
-
-static void *region_start(const struct buffers *buffers, const struct buffer_set *set)
-{
-    return buffers->send_bytes > buffers->recv_bytes ? set->send : set->recv;
+    for (int set = 0; status == TUTTI_OK && set < options->set_count; set++)
+        if (!set_init(buffers, set, &used)) status = TUTTI_NO_MEMORY;
+    if (status != TUTTI_OK) buffers_release(buffers);
+    return status;
 }
 
 void buffers_release(struct buffers *buffers)
 {
-    for (int i = 0; !buffers->mapped && i < buffers->set_count; i++) {
-        const struct buffer_set *const set = &buffers->sets[i];
-        if (buffers->aliased) {
-            free(region_start(buffers, set));
-        } else {
-            free(set->send);
-            free(set->recv);
+    for (int i = 0; buffers->sets && i < buffers->set_count; i++)
+        for (int side = 0; side < SIDE_COUNT; side++) {
+            free(buffers->sets[i].tensors[side]);
+            if (!buffers->mapped && owns_region(buffers, (enum side)side))
+                free(buffers->sets[i].regions[side]);
         }
-    }
     tutti_mem_free(buffers->arena);
     free(buffers->sets);
+    for (int side = 0; side < SIDE_COUNT; side++) layout_release(&buffers->layouts[side]);
     *buffers = (struct buffers){0};
+}
+
+void buffers_call(const struct buffers *buffers, int set, struct call *call)
+{
+    void *starts[SIDE_COUNT];
+    for (int side = 0; side < SIDE_COUNT; side++) {
+        const struct layout *const layout = &buffers->layouts[side];
+        const bool here = has(buffers, (enum side)side);
+        starts[side] = here ? element_at(buffers, set, (enum side)side, layout->start) : NULL;
+        call->counts[side] = layout->counts;
+        call->displs[side] = buffers->shape.displs == DISPLS_NULL ? NULL : layout->displs;
+        call->lists[side] = here ? &buffers->sets[set].lists[side] : NULL;
+    }
+    call->send = starts[SEND];
+    call->recv = starts[RECV];
 }
 
 /* ------------------------------------------------------------------------------------------------- filling */
 
-static size_t elements(const struct buffers *buffers, size_t bytes)
+static void set_pieces(struct buffers *buffers, int set, enum side side, int byte)
 {
-    return bytes / buffers->element_bytes;
+    const struct layout *const layout = &buffers->layouts[side];
+    for (size_t i = 0; i < layout->piece_count; i++)
+        memset(element_at(buffers, set, side, layout->pieces[i].offset), byte,
+               layout->pieces[i].count * buffers->element_bytes);
 }
 
 void buffers_fill(struct buffers *buffers, int set, const struct pattern *pattern)
 {
-    const struct buffer_set *const s = &buffers->sets[set];
-    if (s->recv) memset(s->recv, POISON, buffers->recv_bytes);
-    if (s->send)
-        value_inputs(pattern, buffers->shape.rank, 0, elements(buffers, buffers->send_bytes),
-                     s->send);
+    const struct layout *const layout = &buffers->layouts[SEND];
+    set_pieces(buffers, set, RECV, VALUE_POISON);
+    for (size_t i = 0; i < layout->piece_count; i++)
+        value_inputs(pattern, buffers->shape.rank, layout->pieces[i].first, layout->pieces[i].count,
+                     element_at(buffers, set, SEND, layout->pieces[i].offset));
 }
 
 void buffers_fill_for_timing(struct buffers *buffers, int set, const struct pattern *pattern)
 {
-    const struct buffer_set *const s = &buffers->sets[set];
-    if (buffers->aliased) {
-        memset(region_start(buffers, s), 0, larger(buffers->send_bytes, buffers->recv_bytes));
-        return;
-    }
-    buffers_fill(buffers, set, pattern);
-    if (s->recv) memset(s->recv, 0, buffers->recv_bytes);
+    if (buffers->aliased)
+        set_pieces(buffers, set, SEND, 0);
+    else
+        buffers_fill(buffers, set, pattern);
+    set_pieces(buffers, set, RECV, 0);
 }
 
 /* ------------------------------------------------------------------------------------------------ checking */
@@ -163,84 +203,104 @@ struct findings {
 static void found_element(struct findings *findings, const char *where, size_t index,
                           enum tutti_dtype dtype, const void *seen, const void *expected)
 {
-    char seen_text[40], expected_text[40];
+    char seen_text[60], expected_text[60];
     if (findings->wrong++) return;
-    value_text(dtype, seen, seen_text, sizeof seen_text);
-    value_text(dtype, expected, expected_text, sizeof expected_text);
+    element_text(dtype, seen, seen_text, sizeof seen_text);
+    element_text(dtype, expected, expected_text, sizeof expected_text);
     snprintf(findings->text, findings->text_bytes, "%s[%zu] is %s, not %s", where, index, seen_text,
              expected_text);
 }
 
-/* Elements first .. first + count - 1 of a buffer, which must be those of the source. */
-static void compare(const struct buffers *buffers, const struct pattern *pattern, const char *where,
-                    const unsigned char *buffer, size_t first, size_t count, struct source source,
-                    struct findings *findings)
+/* index: of the piece's first element, for people. */
+static void compare_piece(const struct buffers *buffers, const struct pattern *pattern,
+                          const char *where, size_t index, const struct piece *piece,
+                          const unsigned char *seen, struct findings *findings)
 {
-    _Alignas(8) unsigned char expected[PIECE * 8];
+    unsigned char expected[COMPARED * ELEMENT_BYTES_MAX];
     const size_t size = buffers->element_bytes;
-    for (size_t done = 0; done < count;) {
-        const size_t now = count - done < PIECE ? count - done : PIECE;
-        const unsigned char *const seen = buffer + (first + done) * size;
-        if (source.rank == SOURCE_ALL_RANKS)
-            value_reduced(pattern, source.first + done, now, expected);
+    for (size_t done = 0; done < piece->count;) {
+        const size_t now = piece->count - done < COMPARED ? piece->count - done : COMPARED;
+        if (piece->rank == SOURCE_ALL_RANKS)
+            value_reduced(pattern, piece->first + done, now, expected);
         else
-            value_inputs(pattern, source.rank, source.first + done, now, expected);
-        if (memcmp(seen, expected, now * size))
+            value_inputs(pattern, piece->rank, piece->first + done, now, expected);
+        if (memcmp(seen + done * size, expected, now * size))
             for (size_t i = 0; i < now; i++)
-                if (memcmp(seen + i * size, expected + i * size, size))
-                    found_element(findings, where, first + done + i, pattern->dtype,
-                                  seen + i * size, expected + i * size);
+                if (memcmp(seen + (done + i) * size, expected + i * size, size))
+                    found_element(findings, where, index + done + i, pattern->dtype,
+                                  seen + (done + i) * size, expected + i * size);
         done += now;
     }
 }
 
-static void compare_guard(const unsigned char *guard, const char *where, struct findings *findings)
+/* In place, what recv covers of send is a result. */
+static bool is_overwritten(const struct buffers *buffers, enum side side, const struct piece *piece)
 {
-    for (int i = 0; i < GUARD_BYTES; i++) {
-        if (guard[i] == GUARD) continue;
-        if (!findings->wrong++)
-            snprintf(findings->text, findings->text_bytes,
-                     "byte %d after the end of %s was written", i, where);
+    if (side == RECV || !buffers->aliased) return false;
+    return larger_side(buffers) == RECV || piece->block == (size_t)buffers->shape.rank;
+}
+
+static void compare_side(const struct buffers *buffers, int set, enum side side,
+                         const struct pattern *pattern, struct findings *findings)
+{
+    const struct layout *const layout = &buffers->layouts[side];
+    size_t index = 0;
+    for (size_t i = 0; i < layout->piece_count; i++) {
+        const struct piece *const piece = &layout->pieces[i];
+        if (!is_overwritten(buffers, side, piece))
+            compare_piece(buffers, pattern, side == SEND ? "send" : "recv", index, piece,
+                          element_at(buffers, set, side, piece->offset), findings);
+        index += piece->count;
     }
 }
 
-/* What a call must not touch: all of send, or in place those parts of it that are not recv. */
-static void compare_send(const struct buffers *buffers, const struct buffer_set *set,
-                         const struct pattern *pattern, struct findings *findings)
+static int compare_offsets(const void *a, const void *b)
 {
-    const int rank = buffers->shape.rank;
-    const size_t count = elements(buffers, buffers->send_bytes);
-    if (!buffers->aliased) {
-        compare(buffers, pattern, "send", set->send, 0, count, (struct source){rank, 0}, findings);
-        return;
+    const struct piece *const x = a, *const y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static void compare_guard(const unsigned char *region, size_t from, size_t to, const char *where,
+                          struct findings *findings)
+{
+    for (size_t i = from; i < to; i++) {
+        if (region[i] == GUARD) continue;
+        if (!findings->wrong++)
+            snprintf(findings->text, findings->text_bytes,
+                     "byte %zu of the memory of %s, beside its elements, was written", i, where);
     }
-    if (buffers->send_bytes <= buffers->recv_bytes) return;
-    const size_t before = elements(buffers, (size_t)(set->recv - set->send));
-    const size_t after = before + elements(buffers, buffers->recv_bytes);
-    compare(buffers, pattern, "send", set->send, 0, before, (struct source){rank, 0}, findings);
-    compare(buffers, pattern, "send", set->send, after, count - after, (struct source){rank, after},
-            findings);
+}
+
+/* Everything in a region that lies in no piece. */
+static void compare_guards(const struct buffers *buffers, int set, enum side side,
+                           struct findings *findings)
+{
+    const struct layout *const layout = &buffers->layouts[side];
+    const char *const where = buffers->aliased ? "the buffer" : side == SEND ? "send" : "recv";
+    const unsigned char *const region = buffers->sets[set].regions[side];
+    struct piece *const sorted = calloc(layout->piece_count + 1, sizeof *sorted);
+    if (!sorted) return (void)findings->wrong++; /* not to be called right unseen */
+    memcpy(sorted, layout->pieces, layout->piece_count * sizeof *sorted);
+    qsort(sorted, layout->piece_count, sizeof *sorted, compare_offsets);
+    size_t from = 0;
+    for (size_t i = 0; i < layout->piece_count; i++) {
+        const size_t to = buffers->misalign[side] + sorted[i].offset * buffers->element_bytes;
+        compare_guard(region, from, to, where, findings);
+        from = to + sorted[i].count * buffers->element_bytes;
+    }
+    compare_guard(region, from, region_bytes(buffers, side), where, findings);
+    free(sorted);
 }
 
 size_t buffers_check(const struct buffers *buffers, int set, const struct pattern *pattern,
                      char *text, size_t text_bytes)
 {
-    const struct buffer_set *const s = &buffers->sets[set];
-    const struct shape *const shape = &buffers->shape;
     struct findings findings = {.wrong = 0, .text = text, .text_bytes = text_bytes};
     text[0] = '\0';
-    const size_t blocks = buffers->operation->recv_blocks(shape);
-    for (size_t block = 0; block < blocks; block++)
-        compare(buffers, pattern, "recv", s->recv, block * shape->count, shape->count,
-                buffers->operation->source(shape, block), &findings);
-    if (s->send) compare_send(buffers, s, pattern, &findings);
-    if (buffers->aliased) {
-        const unsigned char *const start = region_start(buffers, s);
-        compare_guard(start + larger(buffers->send_bytes, buffers->recv_bytes), "the buffer",
-                      &findings);
-        return findings.wrong;
-    }
-    if (s->send) compare_guard(s->send + buffers->send_bytes, "send", &findings);
-    if (s->recv) compare_guard(s->recv + buffers->recv_bytes, "recv", &findings);
+    compare_side(buffers, set, RECV, pattern, &findings);
+    compare_side(buffers, set, SEND, pattern, &findings);
+    for (int side = 0; side < SIDE_COUNT; side++)
+        if (owns_region(buffers, (enum side)side))
+            compare_guards(buffers, set, (enum side)side, &findings);
     return findings.wrong;
 }

@@ -1,45 +1,57 @@
 /* tutti-perf_buffer.h - send and receive buffers of one rank, filled, poisoned and checked.
  *
- *     out of place    | send ............ |guard|     | recv ............ |guard|
- *     in place        | send or recv, the larger; the other lies at block `rank` of it |guard|
+ *     out of place    | off | send ............ |guard|     | off | recv ............ |guard|
+ *     in place        | off | send or recv, the larger; the other lies in it ......... |guard|
  *
- * Several sets of buffers let successive iterations use different memory. A buffer that a rank does not have
- * (the receive buffer of reduce away from the root) is NULL.
+ * Elements are where the layout says (see tutti-perf_layout.h), shifted by so many bytes as were asked for; every
+ * other byte is guarded. Several sets of buffers let successive iterations use different memory. A buffer that a
+ * rank does not have (the receive buffer of reduce away from the root) is NULL.
  */
 #ifndef TUTTI_PERF_BUFFER_H
 #define TUTTI_PERF_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
+#include "tutti-perf_layout.h"
 #include "tutti-perf_operation.h"
 #include "tutti-perf_value.h"
 
 struct buffer_set {
-    unsigned char *send;
-    unsigned char *recv;
+    unsigned char *regions[SIDE_COUNT]; /* one and the same in place */
+    struct tutti_tensor *tensors[SIDE_COUNT];
+    struct tutti_list lists[SIDE_COUNT];
 };
 
 struct buffers {
     const struct operation *operation;
     struct shape shape;
     size_t element_bytes;
-    size_t send_bytes;
-    size_t recv_bytes;
-    bool aliased; /* send and recv share memory: in place, and this rank has both */
+    struct layout layouts[SIDE_COUNT];
+    size_t misalign[SIDE_COUNT]; /* bytes before the first element; the same in place */
+    bool aliased;                /* send and recv share memory: in place, and this rank has both */
     bool mapped;
     int set_count;
     struct buffer_set *sets;
     void *arena; /* mapped memory of all sets; NULL for private memory */
 };
 
-/* Buffers for set_count iterations, private (malloc) or mapped (tutti_mem_alloc), page aligned and touched.
- * NO_MEMORY or what tutti_mem_alloc returns; nothing is left behind then. */
+struct buffers_options {
+    size_t element_bytes;
+    size_t misalign; /* bytes that send is off the start of a page; recv is off by twice as many */
+    bool mapped;     /* tutti_mem_alloc instead of malloc */
+    int set_count;
+};
+
+/* Buffers for set_count iterations, touched. NO_MEMORY or what tutti_mem_alloc returns; nothing is left behind
+ * then. */
 enum tutti_status buffers_init(struct buffers *buffers, const struct operation *operation,
-                               const struct shape *shape, size_t element_bytes, bool in_place,
-                               bool mapped, int set_count);
+                               const struct shape *shape, const struct buffers_options *options);
 void buffers_release(struct buffers *buffers);
+
+/* Where the call's arguments that a set decides are written: buffers, counts, displacements and lists. They
+ * belong to the set. */
+void buffers_call(const struct buffers *buffers, int set, struct call *call);
 
 /* Inputs of the pattern; whatever a right call overwrites holds poison. */
 void buffers_fill(struct buffers *buffers, int set, const struct pattern *pattern);

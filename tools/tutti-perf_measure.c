@@ -22,20 +22,103 @@ struct run {
     const struct perf_case *c;
     struct buffers buffers;
     struct tutti_call_options call_options;
+    struct tutti_prepared **prepared; /* of set 0, part 0, 1, then of set 1, ...; NULL: not yet */
     struct measurement *m;
 };
 
+/* ------------------------------------------------------------------------------------------ one iteration */
+
+/* The parts of an operation from first to end, of one set of buffers, called at once. */
+struct turn {
+    struct run *run;
+    int set;
+    int first, end;
+    struct call call;
+};
+
+static const struct calls *calls_of(const struct turn *turn, int part)
+{
+    const struct perf_options *const options = turn->run->rank->options;
+    return options->tensors != TENSORS_NONE ? &options->operation->list
+                                            : &options->operation->calls[part];
+}
+
+static enum tutti_status call_blocking(struct turn *turn)
+{
+    for (int part = turn->first; part < turn->end; part++)
+        TRY(calls_of(turn, part)->run(&turn->call, turn->run->rank->comm));
+    return TUTTI_OK;
+}
+
+static enum tutti_status call_grouped(struct turn *turn)
+{
+    TRY(tutti_group_begin());
+    const enum tutti_status called = call_blocking(turn), ended = tutti_group_end();
+    return called != TUTTI_OK ? called : ended;
+}
+
+static enum tutti_status start_prepared(struct turn *turn, int part, struct tutti_request **request)
+{
+    struct tutti_prepared **const prepared = &turn->run->prepared[turn->set * PARTS_MAX + part];
+    if (!*prepared)
+        TRY(calls_of(turn, part)->prepare(&turn->call, turn->run->rank->comm, prepared));
+    return *prepared ? tutti_start(*prepared, request) : TUTTI_OK;
+}
+
+/* Whatever was started is waited for, also after a failure: it owns the buffers. */
+static enum tutti_status call_started(struct turn *turn, bool prepared)
+{
+    struct tutti_request *requests[PARTS_MAX] = {NULL};
+    enum tutti_status status = TUTTI_OK;
+    for (int part = turn->first; status == TUTTI_OK && part < turn->end; part++)
+        status =
+            prepared
+                ? start_prepared(turn, part, &requests[part])
+                : calls_of(turn, part)->start(&turn->call, turn->run->rank->comm, &requests[part]);
+    for (int part = turn->first; part < turn->end; part++) {
+        const enum tutti_status waited = requests[part] ? tutti_wait(&requests[part]) : TUTTI_OK;
+        if (status == TUTTI_OK) status = waited;
+    }
+    return status;
+}
+
+static enum tutti_status call_turn(struct turn *turn)
+{
+    switch (turn->run->rank->options->form) {
+    case FORM_STARTED: return call_started(turn, false);
+    case FORM_PREPARED: return call_started(turn, true);
+    case FORM_GROUPED: return call_grouped(turn);
+    default: return turn->end - turn->first > 1 ? call_grouped(turn) : call_blocking(turn);
+    }
+}
+
 static enum tutti_status call_once(struct run *run, int iteration)
 {
-    const struct perf_options *const options = run->rank->options;
-    const struct buffer_set *const set = &run->buffers.sets[iteration % run->buffers.set_count];
-    const struct call call = {set->send,     set->recv,  run->c->count,
-                              run->c->dtype, run->c->op, run->c->root};
-    if (!options->started)
-        return options->operation->run(&call, &run->call_options, run->rank->comm);
-    struct tutti_request *request = NULL;
-    TRY(options->operation->start(&call, &run->call_options, run->rank->comm, &request));
-    return tutti_wait(&request);
+    const struct perf_rank *const rank = run->rank;
+    const enum parts parts = rank->options->operation->parts;
+    struct turn turn = {.run = run,
+                        .set = iteration % run->buffers.set_count,
+                        .end = parts == PARTS_AT_ONCE ? PARTS_MAX : 1,
+                        .call = {.rank = rank->rank,
+                                 .rank_count = rank->rank_count,
+                                 .count = run->c->count,
+                                 .dtype = run->c->dtype,
+                                 .op = rank->ops[run->c->reduction],
+                                 .root = run->c->root,
+                                 .options = &run->call_options}};
+    buffers_call(&run->buffers, turn.set, &turn.call);
+    TRY(call_turn(&turn));
+    if (parts != PARTS_IN_TURN) return TUTTI_OK;
+    turn.first++;
+    turn.end++;
+    return call_turn(&turn);
+}
+
+static void free_prepared(struct run *run)
+{
+    for (int i = 0; run->prepared && i < run->buffers.set_count * PARTS_MAX; i++)
+        tutti_prepared_free(run->prepared[i]);
+    free(run->prepared);
 }
 
 /* ------------------------------------------------------------------------------------------------ buffers */
@@ -56,20 +139,33 @@ static int set_count_for(const struct perf_options *options, size_t bytes, bool 
 static enum tutti_status init_buffers(struct run *run)
 {
     const struct perf_rank *const rank = run->rank;
-    const struct operation *const operation = rank->options->operation;
-    const struct shape shape = {rank->rank_count, rank->rank, run->c->root, run->c->count};
+    const struct perf_options *const options = rank->options;
+    const struct shape shape = {.rank_count = rank->rank_count,
+                                .rank = rank->rank,
+                                .root = run->c->root,
+                                .count = run->c->count,
+                                .skew = options->skew,
+                                .displs = options->displs,
+                                .tensors = options->tensors,
+                                .in_place = run->c->in_place};
     const size_t element_bytes = tutti_dtype_size(run->c->dtype);
     const size_t bytes =
-        operation_blocks(operation, rank->rank_count) * run->c->count * element_bytes;
-    return buffers_init(&run->buffers, operation, &shape, element_bytes, run->c->in_place,
-                        rank->options->mapped,
-                        set_count_for(rank->options, bytes, run->c->in_place));
+        operation_blocks(options->operation, rank->rank_count) * run->c->count * element_bytes;
+    const struct buffers_options buffers_options = {
+        .element_bytes = element_bytes,
+        .misalign = options->misalign,
+        .mapped = options->mapped,
+        .set_count = set_count_for(options, bytes, run->c->in_place)};
+    TRY(buffers_init(&run->buffers, options->operation, &shape, &buffers_options));
+    if (options->form != FORM_PREPARED) return TUTTI_OK;
+    run->prepared = calloc((size_t)run->buffers.set_count * PARTS_MAX, sizeof *run->prepared);
+    return run->prepared ? TUTTI_OK : TUTTI_NO_MEMORY;
 }
 
 static struct pattern pattern_for(const struct run *run, uint64_t salt)
 {
-    return (struct pattern){run->c->dtype, run->rank->options->operation->reduces, run->c->op,
-                            run->rank->rank_count, salt};
+    return (struct pattern){run->c->dtype, run->rank->options->operation->reduces,
+                            run->c->reduction, run->rank->rank_count, salt};
 }
 
 /* ------------------------------------------------------------------------------------------------- checks */
@@ -77,15 +173,15 @@ static struct pattern pattern_for(const struct run *run, uint64_t salt)
 static void judge(struct run *run, int set, const struct pattern *pattern)
 {
     const struct perf_rank *const rank = run->rank;
-    char text[160];
+    char text[200];
     const size_t wrong = buffers_check(&run->buffers, set, pattern, text, sizeof text);
     if (wrong && !run->m->wrong_here) {
         const struct perf_case *const c = run->c;
-        fprintf(stderr,
-                "tutti-perf: rank %d: %s %s %s of %zu, %s place, root %d, algorithm %s: %s\n",
-                rank->rank, rank->options->operation->name, tutti_dtype_name(c->dtype),
-                tutti_op_name(c->op), c->count, c->in_place ? "in" : "out of", c->root,
-                c->algorithm ? c->algorithm : "(chosen)", text);
+        fprintf(
+            stderr, "tutti-perf: rank %d: %s %s %s of %zu, %s place, root %d, algorithm %s: %s\n",
+            rank->rank, rank->options->operation->name, tutti_dtype_name(c->dtype),
+            rank->options->operation->reduces ? reduction_name(c->reduction) : "copies", c->count,
+            c->in_place ? "in" : "out of", c->root, c->algorithm ? c->algorithm : "(chosen)", text);
     }
     run->m->wrong_here += (int64_t)wrong;
 }
@@ -181,7 +277,7 @@ static enum tutti_status time_barriered(struct run *run, double *seconds, int32_
         TRY(perf_sync_barrier(run->rank));
         const double start = perf_seconds();
         TRY(call_once(run, i));
-        seconds[i] = perf_seconds() - start;
+        seconds[i] = (perf_seconds() - start) / operation_turns(options->operation);
         if (options->iterations || i % 16 != 15) continue;
         int32_t go_on = perf_seconds() < stop;
         TRY(perf_sync_from_first(run->rank, &go_on));
@@ -195,7 +291,8 @@ static enum tutti_status time_loop(struct run *run, int iterations)
     TRY(perf_sync_barrier(run->rank));
     const double start = perf_seconds();
     for (int i = 0; i < iterations; i++) TRY(call_once(run, i));
-    run->m->loop = (perf_seconds() - start) / iterations;
+    run->m->loop =
+        (perf_seconds() - start) / iterations / operation_turns(run->rank->options->operation);
     return perf_sync_max(run->rank, &run->m->loop, 1);
 }
 
@@ -259,8 +356,10 @@ enum tutti_status perf_measure(struct perf_rank *rank, const struct perf_case *p
     *measurement = (struct measurement){.checked = rank->options->check_iterations > 0};
     run.call_options.algorithm = perf_case->algorithm;
     run.call_options.deterministic = rank->options->deterministic;
-    TRY(init_buffers(&run));
-    const enum tutti_status status = measure_with_buffers(&run);
+    run.call_options.priority = rank->options->priority;
+    enum tutti_status status = init_buffers(&run);
+    if (status == TUTTI_OK) status = measure_with_buffers(&run);
+    free_prepared(&run);
     /* after a failure peers may still be reading mapped memory; it goes with the process */
     if (status == TUTTI_OK || !run.buffers.mapped) buffers_release(&run.buffers);
     return status;

@@ -1,5 +1,7 @@
 /* tutti-perf_measure.h - checks and times one call: one operation, size, dtype, reduction, root, algorithm.
  *
+ * A ping-pong is two calls, and its times are those of one.
+ *
  *     barriered   every iteration is a barrier and then the call; its time is the largest over the ranks of
  *                 (end - start) of the call alone. min, p50, p99 and max are of these.
  *     loop        calls back to back, total time over iterations, the largest over the ranks. With rooted
@@ -20,7 +22,7 @@
 struct perf_case {
     size_t count;
     enum tutti_dtype dtype;
-    tutti_op op;
+    enum reduction reduction;
     int root;
     const char *algorithm; /* NULL: Tutti chooses */
     bool in_place;

@@ -10,7 +10,10 @@
 
 static const char usage[] =
     "usage: tutti-perf OP [options]\n"
+    "       tutti-perf --plot FILE.svg --from RESULTS.csv ...\n"
     "OP: allreduce reduce broadcast gather scatter allgather reduce_scatter alltoall barrier\n"
+    "    gatherv scatterv allgatherv reduce_scatterv alltoallv\n"
+    "    sendrecv (to the right, from the left), pingpong (ranks 0 and 1)\n"
     "\n"
     "sizes (bytes of the larger buffer of a rank; suffixes K M G)\n"
     "  -b, --minbytes MIN      first size (8)\n"
@@ -20,15 +23,27 @@ static const char usage[] =
     "      --sizes 8,64K,1M    these sizes instead\n"
     "      --counts 1,3,7      these counts of elements instead, or besides --sizes\n"
     "what is called\n"
-    "  -d, --datatype D        float32 float64 bfloat16 int32 int64, a list, or all (float32)\n"
-    "  -o, --op O              sum prod min max avg, a list, or all (sum)\n"
+    "  -d, --datatype D        float32 float64 bfloat16 int32 int64 float16 float8_e4m3 "
+    "float8_e5m2\n"
+    "                          int8 int16 uint8 uint16 uint32 uint64, a list, or all (float32)\n"
+    "  -o, --op O              sum prod min max avg; integers: land lor lxor band bor bxor; "
+    "floats:\n"
+    "                          scaled (sum); user (not commutative), user-any; a list, or all "
+    "(sum)\n"
     "  -r, --root R            root rank, or all (0)\n"
     "      --algo A            algorithm by name, or a list (Tutti chooses)\n"
     "      --place P           out, in (place), or both (both; with --format peers out,\n"
     "                          and in for broadcast, as the peers have it)\n"
-    "      --mapped            buffers from tutti_mem_alloc\n"
-    "      --started           the _start form and tutti_wait\n"
+    "      --form F            blocking, started, prepared or grouped (blocking)\n"
+    "      --started           --form started\n"
+    "      --priority N        of the calls, -100 to 100 (0)\n"
     "      --deterministic     ask for results independent of size and offset\n"
+    "buffers\n"
+    "      --mapped            from tutti_mem_alloc\n"
+    "      --misalign BYTES    off by so many bytes, recv by twice as many; 0 to 63 (0)\n"
+    "      --skew S            counts of v forms: none, linear, random, zero-some, one (none)\n"
+    "      --displs D          where blocks of v forms lie: null, packed, gaps, reversed (null)\n"
+    "      --tensors N         lists of N tensors of mixed sizes, or mixed (contiguous buffers)\n"
     "how it is measured\n"
     "  -n, --iters N           timed iterations (what fits into --time, 5 to 2000)\n"
     "  -w, --warmup_iters N    iterations before that (each buffer once, at least 4)\n"
@@ -45,8 +60,29 @@ static const char usage[] =
     "output\n"
     "      --format F          table, json, csv or peers (table)\n"
     "      --label NAME        first column of --format peers (tutti)\n"
+    "      --plot FILE.svg     draw bandwidths and times, too\n"
+    "      --from              only draw what is in the files named last, written by --format csv\n"
     "  -h, --help              this\n"
     "  -V, --version           version\n";
+
+static const char *const form_names[] = {"blocking", "started", "prepared", "grouped", NULL};
+static const char *const skew_names[] = {"none", "linear", "random", "zero-some", "one", NULL};
+static const char *const displs_names[] = {"null", "packed", "gaps", "reversed", NULL};
+
+const char *perf_form_name(enum perf_form form)
+{
+    return form_names[form];
+}
+
+const char *perf_skew_name(enum skew skew)
+{
+    return skew_names[skew];
+}
+
+const char *perf_displs_name(enum displs displs)
+{
+    return displs_names[displs];
+}
 
 static int complain(const char *format, ...)
 {
@@ -139,10 +175,8 @@ static bool add_count(struct perf_options *options, const char *part)
 static const struct {
     const char *name;
     enum tutti_dtype dtype;
-} dtype_aliases[] = {{"float", TUTTI_FLOAT32},
-                     {"double", TUTTI_FLOAT64},
-                     {"bf16", TUTTI_BFLOAT16},
-                     {"int", TUTTI_INT32}};
+} dtype_aliases[] = {{"float", TUTTI_FLOAT32}, {"double", TUTTI_FLOAT64}, {"bf16", TUTTI_BFLOAT16},
+                     {"half", TUTTI_FLOAT16},  {"fp16", TUTTI_FLOAT16},   {"int", TUTTI_INT32}};
 
 static bool add_dtype(struct perf_options *options, const char *part)
 {
@@ -161,13 +195,13 @@ static bool add_dtype(struct perf_options *options, const char *part)
     return known;
 }
 
-static bool add_op(struct perf_options *options, const char *part)
+static bool add_reduction(struct perf_options *options, const char *part)
 {
     const bool every = !strcmp(part, "all");
     bool known = every;
-    for (int o = 0; o < 5; o++)
-        if (every || !strcmp(part, tutti_op_name((tutti_op)(uintptr_t)(1 + o)))) {
-            options->ops |= 1u << o;
+    for (int r = 0; r < REDUCTION_COUNT; r++)
+        if (every || !strcmp(part, reduction_name((enum reduction)r))) {
+            options->reductions |= 1u << r;
             known = true;
         }
     return known;
@@ -219,7 +253,13 @@ enum {
     LONG_ALGO,
     LONG_PLACE,
     LONG_MAPPED,
+    LONG_FORM,
     LONG_STARTED,
+    LONG_PRIORITY,
+    LONG_MISALIGN,
+    LONG_SKEW,
+    LONG_DISPLS,
+    LONG_TENSORS,
     LONG_DETERMINISTIC,
     LONG_TIME,
     LONG_ROTATE,
@@ -227,7 +267,9 @@ enum {
     LONG_RANKS,
     LONG_PIN,
     LONG_FORMAT,
-    LONG_LABEL
+    LONG_LABEL,
+    LONG_PLOT,
+    LONG_FROM
 };
 
 static const struct option long_options[] = {
@@ -243,7 +285,13 @@ static const struct option long_options[] = {
     {"algo", required_argument, NULL, LONG_ALGO},
     {"place", required_argument, NULL, LONG_PLACE},
     {"mapped", no_argument, NULL, LONG_MAPPED},
+    {"form", required_argument, NULL, LONG_FORM},
     {"started", no_argument, NULL, LONG_STARTED},
+    {"priority", required_argument, NULL, LONG_PRIORITY},
+    {"misalign", required_argument, NULL, LONG_MISALIGN},
+    {"skew", required_argument, NULL, LONG_SKEW},
+    {"displs", required_argument, NULL, LONG_DISPLS},
+    {"tensors", required_argument, NULL, LONG_TENSORS},
     {"deterministic", no_argument, NULL, LONG_DETERMINISTIC},
     {"iters", required_argument, NULL, 'n'},
     {"warmup_iters", required_argument, NULL, 'w'},
@@ -256,6 +304,8 @@ static const struct option long_options[] = {
     {"pin", no_argument, NULL, LONG_PIN},
     {"format", required_argument, NULL, LONG_FORMAT},
     {"label", required_argument, NULL, LONG_LABEL},
+    {"plot", required_argument, NULL, LONG_PLOT},
+    {"from", no_argument, NULL, LONG_FROM},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {0},
@@ -265,9 +315,12 @@ static const struct option long_options[] = {
 struct given {
     struct sweep sweep;
     bool max, factor;
-    int threads; /* 0: not given */
-    int rotate;  /* -1: not given */
-    int place;   /* index into the words; -1: not given */
+    int threads;            /* 0: not given */
+    int rotate;             /* -1: not given */
+    int place;              /* index into the words; -1: not given */
+    int form, skew, displs; /* the same */
+    int misalign;
+    bool from;
 };
 
 static bool parse_root(const char *text, int *root)
@@ -277,6 +330,15 @@ static bool parse_root(const char *text, int *root)
         return true;
     }
     return parse_int(text, ROOT_ALL, PERF_RANKS_MAX - 1, root);
+}
+
+static bool parse_tensors(const char *text, int *tensors)
+{
+    if (!strcmp(text, "mixed")) {
+        *tensors = TENSORS_MIXED;
+        return true;
+    }
+    return parse_int(text, 1, PERF_TENSORS_MAX, tensors);
 }
 
 static bool take_option(struct perf_options *options, struct given *given, int letter,
@@ -295,12 +357,20 @@ static bool take_option(struct perf_options *options, struct given *given, int l
     case LONG_SIZES: return each_item(text, add_size, options);
     case LONG_COUNTS: return each_item(text, add_count, options);
     case 'd': return each_item(text, add_dtype, options);
-    case 'o': return each_item(text, add_op, options);
+    case 'o': return each_item(text, add_reduction, options);
     case 'r': return parse_root(text, &options->root);
     case LONG_ALGO: return each_item(text, add_algorithm, options);
     case LONG_PLACE: return parse_word(text, places, &given->place);
     case LONG_MAPPED: options->mapped = true; return true;
-    case LONG_STARTED: options->started = true; return true;
+    case LONG_FORM: return parse_word(text, form_names, &given->form);
+    case LONG_STARTED: given->form = FORM_STARTED; return true;
+    case LONG_PRIORITY: return parse_int(text, -100, 100, &options->priority);
+    case LONG_MISALIGN: return parse_int(text, 0, PERF_MISALIGN_MAX, &given->misalign);
+    case LONG_SKEW: return parse_word(text, skew_names, &given->skew);
+    case LONG_DISPLS: return parse_word(text, displs_names, &given->displs);
+    case LONG_TENSORS: return parse_tensors(text, &options->tensors);
+    case LONG_PLOT: options->plot = text; return *text;
+    case LONG_FROM: given->from = true; return true;
     case LONG_DETERMINISTIC: options->deterministic = true; return true;
     case 'n': return parse_int(text, 1, ITERATIONS_MAX, &options->iterations);
     case 'w': return parse_int(text, 0, ITERATIONS_MAX, &options->warmup);
@@ -350,40 +420,97 @@ static int resolve_ranks(struct perf_options *options, int threads)
     return EXIT_OK;
 }
 
-static int resolve(struct perf_options *options, struct given *given)
+static void resolve_place(struct perf_options *options, const struct given *given)
 {
-    const bool peers = options->format == FORMAT_PEERS;
-    const bool barrier = !operation_blocks(options->operation, 1);
-    if (given->factor && given->sweep.step) return complain("-f and -i exclude each other");
-    if (!options->dtypes) options->dtypes = 1u << TUTTI_FLOAT32;
-    if (!options->ops) options->ops = 1u;
     const bool broadcast = !strcmp(options->operation->name, "broadcast");
-    if (given->place >= 0)
+    if (!operation_has_place(options->operation))
+        options->place = PLACE_OUT;
+    else if (given->place >= 0)
         options->place = (enum perf_place)(given->place + 1);
-    else if (peers)
-        options->place = broadcast
-                             ? PLACE_IN
-                             : PLACE_OUT; /* a peer's broadcast has one buffer, even at the root */
+    else if (options->format == FORMAT_PEERS) /* a peer's broadcast has one buffer, also at the root */
+        options->place = broadcast ? PLACE_IN : PLACE_OUT;
     else
         options->place = PLACE_BOTH;
-    options->rotate =
-        given->rotate < 0 ? (peers ? ROTATE_AUTO : ROTATE_NEVER) : (enum perf_rotate)given->rotate;
-    if (barrier) {
-        options->place = PLACE_OUT;
+}
+
+static int resolve_lengths(struct perf_options *options, struct given *given)
+{
+    if (!operation_blocks(options->operation, 1)) {
         options->dtypes = 1u << TUTTI_FLOAT32;
         options->length_count = 0;
         (void)add_length(options, true, 0);
-    } else if (!options->length_count) {
-        if (!given->max && given->sweep.min > given->sweep.max) given->sweep.max = given->sweep.min;
-        const int result = add_sweep(options, &given->sweep);
-        if (result != EXIT_OK) return result;
+        return EXIT_OK;
     }
-    return resolve_ranks(options, given->threads);
+    if (options->length_count) return EXIT_OK;
+    if (!given->max && given->sweep.min > given->sweep.max) given->sweep.max = given->sweep.min;
+    return add_sweep(options, &given->sweep);
+}
+
+static bool anything_to_reduce(const struct perf_options *options)
+{
+    for (int d = 0; tutti_dtype_size((enum tutti_dtype)d); d++)
+        for (int r = 0; r < REDUCTION_COUNT; r++)
+            if (options->dtypes >> d & 1 && options->reductions >> r & 1 &&
+                reduction_supports((enum reduction)r, (enum tutti_dtype)d))
+                return true;
+    return false;
+}
+
+/* What would have no effect is a mistake. */
+static int check_fit(const struct perf_options *options, const struct given *given)
+{
+    const struct operation *const operation = options->operation;
+    if ((given->skew >= 0 || given->displs >= 0) && !operation_has_counts(operation))
+        return complain("--skew and --displs are for v forms, not for %s", operation->name);
+    if (options->tensors != TENSORS_NONE && !operation_has_list(operation))
+        return complain("%s takes no lists of tensors", operation->name);
+    if (operation_is_message(operation) && (options->algorithm_count || options->deterministic))
+        return complain("--algo and --deterministic are not for %s", operation->name);
+    if (operation->reduces && !anything_to_reduce(options))
+        return complain("none of these operations is for any of these dtypes");
+    return EXIT_OK;
+}
+
+static int resolve(struct perf_options *options, struct given *given)
+{
+    if (given->factor && given->sweep.step) return complain("-f and -i exclude each other");
+    if (!options->dtypes) options->dtypes = 1u << TUTTI_FLOAT32;
+    if (!options->reductions) options->reductions = 1u << REDUCTION_SUM;
+    const int fits = check_fit(options, given);
+    if (fits != EXIT_OK) return fits;
+    if (given->form >= 0) options->form = (enum perf_form)given->form;
+    if (given->skew >= 0) options->skew = (enum skew)given->skew;
+    if (given->displs >= 0) options->displs = (enum displs)given->displs;
+    options->misalign = (size_t)given->misalign;
+    resolve_place(options, given);
+    const enum perf_rotate rotate = options->format == FORMAT_PEERS ? ROTATE_AUTO : ROTATE_NEVER;
+    options->rotate = given->rotate < 0 ? rotate : (enum perf_rotate)given->rotate;
+    const int result = resolve_lengths(options, given);
+    return result != EXIT_OK ? result : resolve_ranks(options, given->threads);
+}
+
+/* What follows the options. */
+static int take_names(struct perf_options *options, struct given *given, char **names)
+{
+    if (given->from) {
+        options->results = names;
+        if (!options->plot || !*names) return complain("--from goes with --plot and with files");
+        return EXIT_OK;
+    }
+    if (!names[0] || names[1]) return complain("exactly one operation is expected");
+    options->operation = operation_find(names[0]);
+    if (!options->operation) return complain("no operation is called '%s'", names[0]);
+    return resolve(options, given);
 }
 
 int perf_options_parse(struct perf_options *options, int argc, char **argv)
 {
-    struct given given = {.sweep = {8, (size_t)64 << 20, 0, 4}, .rotate = -1, .place = -1};
+    struct given given = {.sweep = {8, (size_t)64 << 20, 0, 4},
+                          .rotate = -1,
+                          .place = -1,
+                          .form = -1,
+                          .skew = -1,
+                          .displs = -1};
     *options = (struct perf_options){.warmup = -1,
                                      .check_iterations = 1,
                                      .time_seconds = 0.2,
@@ -402,10 +529,7 @@ int perf_options_parse(struct perf_options *options, int argc, char **argv)
         if (!take_option(options, &given, letter, optarg))
             return complain("--%s cannot be '%s'", name_of(letter), optarg);
     }
-    if (optind + 1 != argc) return complain("exactly one operation is expected");
-    options->operation = operation_find(argv[optind]);
-    if (!options->operation) return complain("no operation is called '%s'", argv[optind]);
-    return resolve(options, &given);
+    return take_names(options, &given, argv + optind);
 }
 
 void perf_options_release(struct perf_options *options)

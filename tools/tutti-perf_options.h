@@ -8,10 +8,12 @@
 #include <stdio.h>
 
 #include "tutti-perf_operation.h"
+#include "tutti-perf_reduction.h"
 #include "tutti/tutti.h"
 
 enum perf_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV, FORMAT_PEERS };
 enum perf_rotate { ROTATE_NEVER, ROTATE_AUTO, ROTATE_ALWAYS };
+enum perf_form { FORM_BLOCKING, FORM_STARTED, FORM_PREPARED, FORM_GROUPED };
 enum perf_place { PLACE_OUT = 1, PLACE_IN = 2, PLACE_BOTH = PLACE_OUT | PLACE_IN };
 
 enum {
@@ -21,6 +23,8 @@ enum {
     PERF_LENGTHS_MAX = 256,
     PERF_ALGORITHMS_MAX = 64,
     PERF_RANKS_MAX = 1024,
+    PERF_TENSORS_MAX = 100000,
+    PERF_MISALIGN_MAX = 63,
     ROOT_ALL = -1
 };
 
@@ -31,11 +35,11 @@ struct perf_length {
 };
 
 struct perf_options {
-    const struct operation *operation;
+    const struct operation *operation; /* NULL: only a plot of results of before */
     int length_count;
     struct perf_length lengths[PERF_LENGTHS_MAX];
-    unsigned dtypes; /* bit d: enum tutti_dtype d */
-    unsigned ops;
+    unsigned dtypes;     /* bit d: enum tutti_dtype d */
+    unsigned reductions; /* bit r: enum reduction r */
     int root;            /* or ROOT_ALL */
     int algorithm_count; /* 0: Tutti chooses */
     char *algorithms[PERF_ALGORITHMS_MAX];
@@ -48,8 +52,15 @@ struct perf_options {
     enum perf_rotate rotate;
     enum perf_format format;
     const char *label; /* first column of FORMAT_PEERS */
+    const char *plot;  /* a file to be written, or NULL */
+    char **results;    /* of before, to be plotted; ends with NULL */
+    enum perf_form form;
+    enum skew skew;
+    enum displs displs;
+    int tensors; /* see struct shape */
+    int priority;
+    size_t misalign; /* bytes */
     bool mapped;
-    bool started;
     bool deterministic;
     bool pin;
     bool launched;           /* a launcher started this process as one rank */
@@ -60,5 +71,10 @@ struct perf_options {
 /* EXIT_OK, or EXIT_USAGE after a message on stderr; -1 when help or the version was asked for and printed. */
 int perf_options_parse(struct perf_options *options, int argc, char **argv);
 void perf_options_release(struct perf_options *options);
+
+/* As the command line has them. */
+const char *perf_form_name(enum perf_form form);
+const char *perf_skew_name(enum skew skew);
+const char *perf_displs_name(enum displs displs);
 
 #endif

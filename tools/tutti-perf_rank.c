@@ -27,10 +27,19 @@ static void pin(int rank)
     }
 }
 
+static enum tutti_status create_ops(struct perf_rank *rank)
+{
+    for (int r = 0; r < REDUCTION_COUNT; r++)
+        if (rank->options->reductions >> r & 1)
+            TRY(reduction_create((enum reduction)r, &rank->ops[r]));
+    return TUTTI_OK;
+}
+
 enum tutti_status perf_rank_init(struct perf_rank *rank, const struct perf_options *options,
                                  const struct tutti_id *id, int number)
 {
     *rank = (struct perf_rank){.options = options, .rank = number, .one_clock = id != NULL};
+    TRY(create_ops(rank));
     struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
     comm_options.timeout_ns = (uint64_t)(options->timeout_seconds * 1e9);
     comm_options.init_timeout_ns = comm_options.timeout_ns;
@@ -71,8 +80,8 @@ void perf_rank_release(struct perf_rank *rank)
 {
     tutti_comm_free(rank->comm);
     tutti_comm_free(rank->control);
-    rank->comm = NULL;
-    rank->control = NULL;
+    for (int r = 0; r < REDUCTION_COUNT; r++) tutti_op_free(rank->ops[r]);
+    *rank = (struct perf_rank){.options = rank->options, .rank = rank->rank};
 }
 
 enum tutti_status perf_sync_barrier(struct perf_rank *rank)

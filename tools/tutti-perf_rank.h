@@ -24,9 +24,10 @@ struct perf_rank {
     const struct perf_options *options;
     int rank;
     int rank_count;
-    bool one_clock;             /* all ranks read the same clock: they were started here */
-    struct tutti_comm *comm;    /* under measurement */
-    struct tutti_comm *control; /* the harness's own */
+    bool one_clock;                /* all ranks read the same clock: they were started here */
+    struct tutti_comm *comm;       /* under measurement */
+    struct tutti_comm *control;    /* the harness's own */
+    tutti_op ops[REDUCTION_COUNT]; /* those that --op names */
 };
 
 /* Joins both communicators: ranks started here meet by id, launched ones (id NULL) by their environment.

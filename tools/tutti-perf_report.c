@@ -24,12 +24,29 @@ static double bus_factor(const struct report *report)
 /* What a column that means nothing for this operation shows. */
 static const char *op_name(const struct report *report, const struct perf_case *c)
 {
-    return report->options->operation->reduces ? tutti_op_name(c->op) : "none";
+    return report->options->operation->reduces ? reduction_name(c->reduction) : "none";
 }
 
 static int root_number(const struct report *report, const struct perf_case *c)
 {
     return report->options->operation->rooted ? c->root : -1;
+}
+
+static const char *memory_name(const struct perf_options *options)
+{
+    return options->mapped ? "mapped" : "private";
+}
+
+struct number_text {
+    char text[16];
+};
+
+static struct number_text tensors_text(const struct perf_options *options)
+{
+    struct number_text number = {"mixed"};
+    if (options->tensors != TENSORS_MIXED)
+        snprintf(number.text, sizeof number.text, "%d", options->tensors);
+    return number;
 }
 
 /* -------------------------------------------------------------------------------------------------- table */
@@ -56,12 +73,16 @@ static void table_start(const struct report *report)
         printf("threads, %d in a process", o->threads_per_process);
     printf("%s), %ld cores here\n", o->pin ? ", pinned" : "", sysconf(_SC_NPROCESSORS_ONLN));
     printf("# %s memory, %s calls%s; time: back to back; p50, p99: one at a time after a barrier\n",
-           o->mapped ? "mapped" : "private", o->started ? "started" : "blocking",
-           o->deterministic ? ", deterministic" : "");
-    printf("#%11s %12s %9s %6s %5s", "size", "count", "type", "redop", "root");
+           memory_name(o), perf_form_name(o->form), o->deterministic ? ", deterministic" : "");
+    if (operation_has_counts(o->operation))
+        printf("# counts: %s, displacements: %s\n", perf_skew_name(o->skew),
+               perf_displs_name(o->displs));
+    if (o->tensors != TENSORS_NONE) printf("# lists of %s tensors\n", tensors_text(o).text);
+    if (o->misalign) printf("# off by %zu bytes, recv by twice as many\n", o->misalign);
+    printf("#%11s %12s %11s %8s %5s", "size", "count", "type", "redop", "root");
     if (o->place & PLACE_OUT) table_half("time");
     if (o->place & PLACE_IN) table_half("in place");
-    printf("\n#%11s %12s %9s %6s %5s", "(B)", "(elements)", "", "", "");
+    printf("\n#%11s %12s %11s %8s %5s", "(B)", "(elements)", "", "", "");
     if (o->place & PLACE_OUT) table_units();
     if (o->place & PLACE_IN) table_units();
     printf("\n");
@@ -88,7 +109,7 @@ static void table_row(struct report *report, const struct report_row *row)
     const struct perf_case *const c = row->c;
     if (c->algorithm && c->algorithm != report->algorithm) printf("# algorithm %s\n", c->algorithm);
     report->algorithm = c->algorithm;
-    printf("%12zu %12zu %9s %6s %5d", size_of(report, c), c->count, tutti_dtype_name(c->dtype),
+    printf("%12zu %12zu %11s %8s %5d", size_of(report, c), c->count, tutti_dtype_name(c->dtype),
            op_name(report, c), root_number(report, c));
     if (row->out) table_measurement(report, row, row->out);
     if (row->in) table_measurement(report, row, row->in);
@@ -110,7 +131,7 @@ static void csv_start(void)
 {
     puts("op,ranks,algorithm,size,count,dtype,redop,root,in_place,iterations,time_us,min_us,p50_us,"
          "p99_us,max_us,"
-         "algbw,busbw,wrong");
+         "algbw,busbw,wrong,form,memory,skew,displs,tensors,misalign,priority");
 }
 
 static void csv_line(const struct report *report, const struct perf_case *c,
@@ -124,7 +145,10 @@ static void csv_line(const struct report *report, const struct perf_case *c,
            in, m->iterations, m->loop * 1e6, m->min * 1e6, m->p50 * 1e6, m->p99 * 1e6, m->max * 1e6,
            algbw, algbw * bus_factor(report));
     if (m->checked) printf("%" PRId64, m->wrong);
-    printf("\n");
+    const struct perf_options *const o = report->options;
+    printf(",%s,%s,%s,%s,%s,%zu,%d\n", perf_form_name(o->form), memory_name(o),
+           perf_skew_name(o->skew), perf_displs_name(o->displs), tensors_text(o).text, o->misalign,
+           o->priority);
 }
 
 static void json_string(const char *text)
@@ -143,11 +167,12 @@ static void json_string(const char *text)
 static void json_start(const struct report *report)
 {
     const struct perf_options *const o = report->options;
-    printf("{\"op\": \"%s\", \"ranks\": %d, \"memory\": \"%s\", \"started\": %s, "
-           "\"deterministic\": %s, "
-           "\"results\": [",
-           o->operation->name, report->rank_count, o->mapped ? "mapped" : "private",
-           o->started ? "true" : "false", o->deterministic ? "true" : "false");
+    printf("{\"op\": \"%s\", \"ranks\": %d, \"memory\": \"%s\", \"form\": \"%s\", "
+           "\"deterministic\": %s, \"skew\": \"%s\", \"displs\": \"%s\", "
+           "\"tensors\": \"%s\", \"misalign\": %zu, \"priority\": %d, \"results\": [",
+           o->operation->name, report->rank_count, memory_name(o), perf_form_name(o->form),
+           o->deterministic ? "true" : "false", perf_skew_name(o->skew),
+           perf_displs_name(o->displs), tensors_text(o).text, o->misalign, o->priority);
 }
 
 static void json_line(const struct report *report, const struct perf_case *c,
@@ -223,27 +248,58 @@ void report_start(struct report *report, const struct perf_options *options, int
     fflush(stdout);
 }
 
-static void summarise(struct report *report, const struct perf_case *c, const struct measurement *m)
+static void set_number(struct plot_point *point, enum plot_field field, int64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, number);
+    plot_set(point, field, text);
+}
+
+static void draw(struct report *report, const struct perf_case *c, const struct measurement *m,
+                 bool in)
+{
+    const struct perf_options *const o = report->options;
+    const size_t size = size_of(report, c);
+    struct plot_point point = {.size = (double)size,
+                               .time_us = m->loop * 1e6,
+                               .busbw = gigabytes_per_second(size, m->loop) * bus_factor(report)};
+    plot_set(&point, PLOT_OP, o->operation->name);
+    set_number(&point, PLOT_RANKS, report->rank_count);
+    plot_set(&point, PLOT_ALGORITHM, c->algorithm ? c->algorithm : "");
+    plot_set(&point, PLOT_DTYPE, tutti_dtype_name(c->dtype));
+    plot_set(&point, PLOT_REDOP, op_name(report, c));
+    set_number(&point, PLOT_ROOT, root_number(report, c));
+    set_number(&point, PLOT_IN_PLACE, in);
+    if (!plot_add(&report->plot, &point)) report->plot_failed = true;
+}
+
+static void summarise(struct report *report, const struct perf_case *c, const struct measurement *m,
+                      bool in)
 {
     if (!m || !m->supported) return;
     report->wrong += m->wrong;
     report->busbw_sum += gigabytes_per_second(size_of(report, c), m->loop) * bus_factor(report);
     report->busbw_count++;
+    if (report->options->plot) draw(report, c, m, in);
 }
 
 void report_add(struct report *report, const struct report_row *row)
 {
-    summarise(report, row->c, row->out);
-    summarise(report, row->c, row->in);
+    summarise(report, row->c, row->out, false);
+    summarise(report, row->c, row->in, true);
     if (report->options->format == FORMAT_TABLE) table_row(report, row);
     line(report, row->c, row->out, false);
     line(report, row->c, row->in, true);
     fflush(stdout);
 }
 
-void report_end(struct report *report)
+bool report_end(struct report *report)
 {
     if (report->options->format == FORMAT_TABLE) table_end(report);
     if (report->options->format == FORMAT_JSON) puts("\n]}");
     fflush(stdout);
+    bool fine = !report->plot_failed;
+    if (report->options->plot) fine = plot_write(&report->plot, report->options->plot) && fine;
+    plot_release(&report->plot);
+    return fine;
 }

@@ -9,6 +9,7 @@
 
 #include "tutti-perf_measure.h"
 #include "tutti-perf_options.h"
+#include "tutti-perf_plot.h"
 
 struct report {
     const struct perf_options *options;
@@ -18,6 +19,8 @@ struct report {
     int64_t wrong;
     double busbw_sum; /* of busbw_count measurements */
     int busbw_count;
+    struct plot plot; /* what --plot wants */
+    bool plot_failed;
 };
 
 /* The two measurements of a row, out of and in place; NULL for what was not measured. */
@@ -29,6 +32,7 @@ struct report_row {
 
 void report_start(struct report *report, const struct perf_options *options, int rank_count);
 void report_add(struct report *report, const struct report_row *row);
-void report_end(struct report *report);
+/* False: the plot could not be written; stderr says why. */
+bool report_end(struct report *report);
 
 #endif

@@ -1,96 +1,6 @@
 #include "tutti-perf_value.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
-/* ------------------------------------------------------------------------------------------------- dtypes */
-
-static bool is_integer(enum tutti_dtype dtype)
-{
-    return dtype == TUTTI_INT32 || dtype == TUTTI_INT64;
-}
-
-/* All integers up to it, with either sign, are exact. */
-static uint64_t exact_max(enum tutti_dtype dtype)
-{
-    switch (dtype) {
-    case TUTTI_BFLOAT16: return UINT64_C(1) << 8;
-    case TUTTI_FLOAT32: return UINT64_C(1) << 24;
-    case TUTTI_FLOAT64: return UINT64_C(1) << 53;
-    case TUTTI_INT32: return INT32_MAX;
-    case TUTTI_INT64: return INT64_MAX >> 1;
-    default: return 0;
-    }
-}
-
-static uint16_t bfloat16_from_float(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >>
-                      16); /* to nearest, ties to even; never NaN here */
-}
-
-static float float_from_bfloat16(uint16_t value)
-{
-    const uint32_t bits = (uint32_t)value << 16;
-    float wide;
-    memcpy(&wide, &bits, sizeof wide);
-    return wide;
-}
-
-static void store_integer(enum tutti_dtype dtype, uint64_t value, void *elements, size_t i)
-{
-    if (dtype == TUTTI_INT32)
-        ((int32_t *)elements)[i] = (int32_t)(uint32_t)value;
-    else
-        ((int64_t *)elements)[i] = (int64_t)value;
-}
-
-/* A quotient that went through float64 and float32 rounds to the same bfloat16 as one that only went through
- * float32, and to the same float32 as one never widened: each format has more than twice the next one's bits. */
-static void store_real(enum tutti_dtype dtype, double value, void *elements, size_t i)
-{
-    if (dtype == TUTTI_FLOAT64)
-        ((double *)elements)[i] = value;
-    else if (dtype == TUTTI_FLOAT32)
-        ((float *)elements)[i] = (float)value;
-    else
-        ((uint16_t *)elements)[i] = bfloat16_from_float((float)value);
-}
-
-void value_text(enum tutti_dtype dtype, const void *element, char *text, size_t text_bytes)
-{
-    int64_t integer = 0;
-    double real = 0;
-    float single;
-    uint16_t half;
-    int32_t narrow;
-    switch (dtype) {
-    case TUTTI_INT32:
-        memcpy(&narrow, element, sizeof narrow);
-        integer = narrow;
-        break;
-    case TUTTI_INT64: memcpy(&integer, element, sizeof integer); break;
-    case TUTTI_FLOAT64: memcpy(&real, element, sizeof real); break;
-    case TUTTI_FLOAT32:
-        memcpy(&single, element, sizeof single);
-        real = single;
-        break;
-    case TUTTI_BFLOAT16:
-        memcpy(&half, element, sizeof half);
-        real = float_from_bfloat16(half);
-        break;
-    default: break;
-    }
-    if (is_integer(dtype))
-        snprintf(text, text_bytes, "%" PRId64, integer);
-    else
-        snprintf(text, text_bytes, "%.17g", real);
-}
-
-/* ------------------------------------------------------------------------------------------------- inputs */
+#include "tutti-perf_dtype.h"
 
 static uint64_t hash(uint64_t salt, int rank, size_t index)
 {
@@ -101,102 +11,189 @@ static uint64_t hash(uint64_t salt, int rank, size_t index)
     return h ^ h >> 32;
 }
 
-/* -bound .. bound, evenly. */
-static int64_t spread(uint64_t h, uint64_t bound)
+/* 0 .. count - 1, evenly. */
+static uint64_t below(uint64_t h, uint64_t count)
 {
-    return (int64_t)(uint64_t)((unsigned __int128)h * (2 * bound + 1) >> 64) - (int64_t)bound;
+    return (uint64_t)((unsigned __int128)h * count >> 64);
 }
 
-/* Summands whose sum over all ranks stays exact. With more ranks than the dtype has integers (bfloat16), only
+static int64_t spread(enum tutti_dtype dtype, uint64_t h, uint64_t bound)
+{
+    if (number_kind(dtype) == NUMBER_UNSIGNED) return (int64_t)below(h, bound + 1);
+    return (int64_t)below(h, 2 * bound + 1) - (int64_t)bound;
+}
+
+/* Summands whose sum over all ranks stays exact. With more ranks than the dtype has integers (8-bit floats), only
  * some of the ranks contribute to an element. */
 static int64_t summand(const struct pattern *pattern, int rank, size_t index)
 {
-    const uint64_t max = exact_max(pattern->dtype);
+    const uint64_t max = number_exact_max(pattern->dtype);
     const uint64_t ranks = (uint64_t)pattern->rank_count;
     const uint64_t h = hash(pattern->salt, rank, index);
-    if (ranks <= max) return spread(h, max / ranks);
+    if (ranks <= max) return spread(pattern->dtype, h, max / ranks);
     const uint64_t stride = (ranks + max - 1) / max;
-    return ((uint64_t)rank + index) % stride == 0 ? spread(h, 1) : 0;
+    return ((uint64_t)rank + index) % stride == 0 ? spread(pattern->dtype, h, 1) : 0;
 }
 
-static int64_t factor(const struct pattern *pattern, int rank, size_t index)
+/* Each bit is set at one rank of about so many as there are. */
+static uint64_t rare_bits(const struct pattern *pattern, int rank, size_t index)
 {
-    enum { RANKS_WITH_TWOS = 100 }; /* the range of float32 and bfloat16 ends at 2^127 */
-    const uint64_t h = hash(pattern->salt, rank, index);
-    if (is_integer(pattern->dtype)) return (int64_t)(h | 1);
-    const int64_t magnitude = rank < RANKS_WITH_TWOS && (h >> 8 & 3) == 0 ? 2 : 1;
-    return h >> 16 & 1 ? -magnitude : magnitude;
+    uint64_t bits = UINT64_MAX;
+    for (int ranks = pattern->rank_count, round = 0; ranks > 0; ranks /= 2, round++)
+        bits &= hash(pattern->salt + UINT64_C(1000003) * (uint64_t)round, rank, index);
+    return bits;
 }
 
-static int64_t input(const struct pattern *pattern, int rank, size_t index)
+/* --------------------------------------------------------------------------------------- integers and bits */
+
+static bool is_of_words(const struct pattern *pattern)
 {
-    if (pattern->reduces && pattern->op == TUTTI_PROD) return factor(pattern, rank, index);
-    if (pattern->reduces && pattern->op == TUTTI_AVG) return summand(pattern, rank, index);
-    const bool integer = is_integer(pattern->dtype);
-    if (pattern->reduces && pattern->op == TUTTI_SUM && !integer)
-        return summand(pattern, rank, index);
-    const uint64_t h = hash(pattern->salt, rank, index);
-    if (pattern->dtype == TUTTI_INT32)
-        return (int32_t)(uint32_t)(h >> 32); /* as it will be read back */
-    return integer ? (int64_t)h : spread(h, exact_max(pattern->dtype));
+    return !pattern->reduces || number_kind(pattern->dtype) != NUMBER_REAL ||
+           reduction_is_of_words(pattern->reduction);
 }
+
+static int bits_of(const struct pattern *pattern)
+{
+    return 8 * (int)tutti_dtype_size(pattern->dtype);
+}
+
+static uint64_t not_zero(uint64_t word)
+{
+    return word ? word : 1;
+}
+
+/* A rank alone: its input is the result, and need not become 0 or 1. */
+static uint64_t logical(const struct pattern *pattern, uint64_t h, bool is_true)
+{
+    if (!is_true) return 0;
+    return pattern->rank_count == 1 ? 1 : not_zero(word_narrowed(pattern->dtype, h));
+}
+
+static uint64_t copied_word(const struct pattern *pattern, uint64_t h)
+{
+    const uint64_t poison =
+        word_narrowed(pattern->dtype, VALUE_POISON * UINT64_C(0x0101010101010101));
+    const uint64_t word = word_narrowed(pattern->dtype, h);
+    return word == poison ? 0 : word;
+}
+
+static uint64_t input_word(const struct pattern *pattern, int rank, size_t index)
+{
+    const uint64_t h = hash(pattern->salt, rank, index);
+    const uint64_t ranks = (uint64_t)pattern->rank_count;
+    if (!pattern->reduces) return copied_word(pattern, h);
+    switch (pattern->reduction) {
+    case REDUCTION_PROD: return h | 1;
+    case REDUCTION_AVG: return (uint64_t)summand(pattern, rank, index);
+    case REDUCTION_LAND: return logical(pattern, h, below(h, ranks + 1) != 0);
+    case REDUCTION_LOR: return logical(pattern, h, below(h, ranks + 1) == 0);
+    case REDUCTION_LXOR: return logical(pattern, h, h >> 63);
+    case REDUCTION_BAND: return ~rare_bits(pattern, rank, index);
+    case REDUCTION_BOR: return rare_bits(pattern, rank, index);
+    case REDUCTION_USER: return h | UINT64_C(1) << bits_of(pattern) / 2;
+    default: return word_narrowed(pattern->dtype, h);
+    }
+}
+
+static uint64_t combine_words_of(const struct pattern *pattern, uint64_t left, uint64_t right)
+{
+    const bool has_sign = number_kind(pattern->dtype) == NUMBER_SIGNED;
+    const bool is_less = has_sign ? (int64_t)right < (int64_t)left : right < left;
+    switch (pattern->reduction) {
+    case REDUCTION_PROD: return left * right;
+    case REDUCTION_MIN: return is_less ? right : left;
+    case REDUCTION_MAX: return is_less ? left : right;
+    case REDUCTION_LAND: return left && right;
+    case REDUCTION_LOR: return left || right;
+    case REDUCTION_LXOR: return !left != !right;
+    case REDUCTION_BAND: return left & right;
+    case REDUCTION_BOR: return left | right;
+    case REDUCTION_BXOR: return left ^ right;
+    case REDUCTION_USER: return reduction_compose(bits_of(pattern), left, right);
+    default: return left + right; /* modulo 2^64, which is right modulo less, too */
+    }
+}
+
+static uint64_t reduced_word(const struct pattern *pattern, size_t index)
+{
+    uint64_t total = input_word(pattern, 0, index);
+    for (int rank = 1; rank < pattern->rank_count; rank++)
+        total = combine_words_of(pattern, total, input_word(pattern, rank, index));
+    if (pattern->reduction != REDUCTION_AVG) return total;
+    if (number_kind(pattern->dtype) == NUMBER_UNSIGNED)
+        return total / (uint64_t)pattern->rank_count;
+    return (uint64_t)((int64_t)total / pattern->rank_count);
+}
+
+/* --------------------------------------------------------------------------------------------------- reals */
+
+static double factor(const struct pattern *pattern, int rank, size_t index)
+{
+    const uint64_t h = hash(pattern->salt, rank, index);
+    const double sign = h >> 16 & 1 ? -1 : 1;
+    const int turn = (int)(((size_t)rank + index) % (size_t)pattern->rank_count);
+    if (turn >= number_exponent_max(pattern->dtype) || (h >> 8 & 3) > 1) return sign;
+    return sign * (h >> 8 & 1 ? 2 : 0.5);
+}
+
+static double input_real(const struct pattern *pattern, int rank, size_t index)
+{
+    switch (pattern->reduction) {
+    case REDUCTION_PROD: return factor(pattern, rank, index);
+    case REDUCTION_MIN:
+    case REDUCTION_MAX:
+        return (double)spread(pattern->dtype, hash(pattern->salt, rank, index),
+                              number_exact_max(pattern->dtype));
+    default: return (double)summand(pattern, rank, index);
+    }
+}
+
+static double combine_reals(const struct pattern *pattern, double left, double right)
+{
+    switch (pattern->reduction) {
+    case REDUCTION_PROD: return left * right;
+    case REDUCTION_MIN: return right < left ? right : left;
+    case REDUCTION_MAX: return right > left ? right : left;
+    default: return left + right;
+    }
+}
+
+/* A quotient that went through float64 and float32 rounds to the same element as one that only went through
+ * float32, and to the same float32 as one never widened: each format has more than twice the next one's bits. */
+static double reduced_real(const struct pattern *pattern, size_t index)
+{
+    double total = input_real(pattern, 0, index);
+    for (int rank = 1; rank < pattern->rank_count; rank++)
+        total = combine_reals(pattern, total, input_real(pattern, rank, index));
+    if (pattern->reduction == REDUCTION_AVG) return total / pattern->rank_count;
+    return pattern->reduction == REDUCTION_SCALED ? total * REDUCTION_FACTOR : total;
+}
+
+/* ------------------------------------------------------------------------------------------------ elements */
 
 void value_inputs(const struct pattern *pattern, int rank, size_t first, size_t count,
                   void *elements)
 {
     const enum tutti_dtype dtype = pattern->dtype;
-    if (is_integer(dtype))
+    const size_t bytes = tutti_dtype_size(dtype);
+    char *const to = elements;
+    if (is_of_words(pattern))
         for (size_t i = 0; i < count; i++)
-            store_integer(dtype, (uint64_t)input(pattern, rank, first + i), elements, i);
+            word_store(bytes, input_word(pattern, rank, first + i), to + i * bytes);
     else
         for (size_t i = 0; i < count; i++)
-            store_real(dtype, (double)input(pattern, rank, first + i), elements, i);
-}
-
-/* ------------------------------------------------------------------------------------------------ results */
-
-/* Modulo 2^64, which is right modulo 2^32 too. */
-static uint64_t reduced_integer(const struct pattern *pattern, size_t index)
-{
-    uint64_t total = (uint64_t)input(pattern, 0, index);
-    for (int rank = 1; rank < pattern->rank_count; rank++) {
-        const uint64_t next = (uint64_t)input(pattern, rank, index);
-        if (pattern->op == TUTTI_PROD)
-            total *= next;
-        else if (pattern->op == TUTTI_MIN)
-            total = (int64_t)next < (int64_t)total ? next : total;
-        else if (pattern->op == TUTTI_MAX)
-            total = (int64_t)next > (int64_t)total ? next : total;
-        else
-            total += next;
-    }
-    return pattern->op == TUTTI_AVG ? (uint64_t)((int64_t)total / pattern->rank_count) : total;
-}
-
-static double reduced_real(const struct pattern *pattern, size_t index)
-{
-    double total = (double)input(pattern, 0, index);
-    for (int rank = 1; rank < pattern->rank_count; rank++) {
-        const double next = (double)input(pattern, rank, index);
-        if (pattern->op == TUTTI_PROD)
-            total *= next;
-        else if (pattern->op == TUTTI_MIN)
-            total = next < total ? next : total;
-        else if (pattern->op == TUTTI_MAX)
-            total = next > total ? next : total;
-        else
-            total += next;
-    }
-    return pattern->op == TUTTI_AVG ? total / pattern->rank_count : total;
+            real_store(dtype, input_real(pattern, rank, first + i), to + i * bytes);
 }
 
 void value_reduced(const struct pattern *pattern, size_t first, size_t count, void *elements)
 {
     const enum tutti_dtype dtype = pattern->dtype;
-    if (is_integer(dtype))
+    const size_t bytes = tutti_dtype_size(dtype);
+    char *const to = elements;
+    if (is_of_words(pattern))
         for (size_t i = 0; i < count; i++)
-            store_integer(dtype, reduced_integer(pattern, first + i), elements, i);
+            word_store(bytes, reduced_word(pattern, first + i), to + i * bytes);
     else
         for (size_t i = 0; i < count; i++)
-            store_real(dtype, reduced_real(pattern, first + i), elements, i);
+            real_store(dtype, reduced_real(pattern, first + i), to + i * bytes);
 }

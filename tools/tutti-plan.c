@@ -85,10 +85,11 @@ static struct plan *get_plan(const struct options *options)
 
 /* ------------------------------------------------------------------------------------------------ list */
 
-/* "2^k ranks, commutative, one tree" */
+/* "radix, 2^k ranks, commutative, deterministic" */
 static const char *properties(const struct algorithm *algorithm, char *text, size_t size)
 {
-    snprintf(text, size, "%s%s%s", algorithm->needs_power_of_two ? ", 2^k ranks" : "",
+    snprintf(text, size, "%s%s%s%s", algorithm->has_radix ? ", radix" : "",
+             algorithm->needs_power_of_two ? ", 2^k ranks" : "",
              algorithm->needs_commutative ? ", commutative" : "",
              algorithm->deterministic ? ", deterministic" : "");
     return text[0] == '\0' ? "" : text + 2;

@@ -29,6 +29,8 @@ static const char help[] =
     "      number), and sums of each rank's values where given\n"
     "  tutti-plan -h | --help | -V | --version\n"
     "\n"
+    "ALGORITHM is a name, with a radix NAME/RADIX, as tree/3, where the list says that it takes "
+    "one.\n"
     "FILE is a plan as text, - is standard input. Exit status: 0; 1 something is wrong; 2 usage.\n";
 
 enum exit_code usage_error(const char *format, ...)
@@ -82,8 +84,11 @@ static enum exit_code read_collective(const char *name, enum collective *collect
 
 static enum exit_code read_algorithm(const char *name, struct options *options)
 {
-    options->algorithm = algo_find(options->collective, name);
-    if (options->algorithm != NULL) return EXIT_FINE;
+    unsigned radix;
+    if (algo_parse(options->collective, name, &options->algorithm, &radix)) {
+        if (radix > 0) options->radix = radix;
+        return EXIT_FINE;
+    }
     return usage_error("%s has no algorithm %s; `tutti-plan list --collective %s` shows them",
                        collective_name(options->collective), name,
                        collective_name(options->collective));

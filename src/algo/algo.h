@@ -19,7 +19,7 @@ struct algo_params {
     int rank_count;
     int root;
     bool in_place;  /* input aliases output; links and messages must not depend on it */
-    unsigned radix; /* of trees and the like; 0: the algorithm's default */
+    unsigned radix; /* of what has one: 2 or more; 0: the algorithm's default */
 };
 
 typedef void algo_generate(const struct algo_params *params, int rank, struct plan_builder *builder);
@@ -28,6 +28,8 @@ struct algorithm {
     const char *name; /* "ring"; with the collective it is unique */
     enum collective collective;
     algo_generate *generate;
+    bool has_radix; /* of a tree, or one more than the ports it sends through at once */
+    bool is_direct; /* every block goes in one message from its source to its destination */
     bool needs_power_of_two;
     bool needs_commutative; /* operands do not come in rank order */
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
@@ -42,6 +44,11 @@ extern const int algo_count;
 
 /* NULL when there is none of that name for that collective. */
 const struct algorithm *algo_find(enum collective collective, const char *name);
+enum { ALGO_RADIX_MIN = 2, ALGO_RADIX_MAX = 64 };
+/* "NAME", or "NAME/RADIX" for what has a radix; *radix is 0 where none is said. False, and nothing
+ * is set, when there is none of that name, or none with such a radix. */
+bool algo_parse(enum collective collective, const char *text, const struct algorithm **algorithm,
+                unsigned *radix);
 bool algo_supports(const struct algorithm *algorithm, int rank_count);
 /* One rank's plan. *message tells what went wrong. */
 enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,

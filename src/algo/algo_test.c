@@ -119,6 +119,69 @@ static void names_are_unique_for_each_collective(void **state)
     assert_null(algo_find(COLLECTIVE_BARRIER, "ring"));
 }
 
+static void names_may_carry_a_radix(void **state)
+{
+    (void)state;
+    static const struct {
+        enum collective collective;
+        const char *text, *name;
+        unsigned radix;
+    } right[] = {
+        {COLLECTIVE_BROADCAST, "tree", "tree", 0},
+        {COLLECTIVE_BROADCAST, "tree/2", "tree", 2},
+        {COLLECTIVE_ALLTOALL, "bruck/4", "bruck", 4},
+        {COLLECTIVE_BARRIER, "dissemination/64", "dissemination", 64},
+        {COLLECTIVE_ALLREDUCE, "ring", "ring", 0},
+    };
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        const struct algorithm *algorithm = NULL;
+        unsigned radix = 77;
+        assert_true(algo_parse(right[i].collective, right[i].text, &algorithm, &radix));
+        assert_ptr_equal(algorithm, find(right[i].collective, right[i].name));
+        assert_int_equal(radix, right[i].radix);
+    }
+    static const char *const wrong[] = {
+        "",        "/",       "tree/",   "tree/1",  "tree/0",   "tree/65",         "tree/02",
+        "tree/3 ", "tree/ 3", "tree/+3", "tree/-3", "tree/3/3", "tree/4294967298", "tree/x",
+        "/3",      "tre",     "tre/3",   "trees",   "Tree",     "chain/3",         "bruck",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const struct algorithm *algorithm = NULL;
+        unsigned radix = 77;
+        if (algo_parse(COLLECTIVE_BROADCAST, wrong[i], &algorithm, &radix))
+            fail_msg("'%s' is taken", wrong[i]);
+        assert_null(algorithm);
+        assert_int_equal(radix, 77);
+    }
+}
+
+static struct rank_plan *make_rank_with_radix(const struct algorithm *algorithm, unsigned radix)
+{
+    const struct algo_params params = {
+        .collective = algorithm->collective, .rank_count = 16, .radix = radix};
+    struct rank_plan *plan;
+    const char *message;
+    if (algo_rank_plan(algorithm, &params, 0, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
+    return plan;
+}
+
+static void exactly_those_that_say_so_take_a_radix(void **state)
+{
+    (void)state;
+    for (int i = 0; i < algo_count; i++) {
+        struct rank_plan *two = make_rank_with_radix(&algo_list[i], 2);
+        struct rank_plan *four = make_rank_with_radix(&algo_list[i], 4);
+        const bool differ =
+            two->step_count != four->step_count || two->source_count != four->source_count ||
+            two->target_count != four->target_count ||
+            memcmp(two->targets, four->targets, two->target_count * sizeof *two->targets) != 0;
+        if (differ != algo_list[i].has_radix)
+            fail_msg("%s/%s", collective_name(algo_list[i].collective), algo_list[i].name);
+        plan_rank_free(two);
+        plan_rank_free(four);
+    }
+}
+
 static void entries_are_complete(void **state)
 {
     (void)state;
@@ -251,13 +314,11 @@ static void prove_both_ways(const struct algorithm *algorithm, struct algo_param
 static void prove_all(const struct algorithm *algorithm, int rank_count, struct evidence *evidence)
 {
     static const unsigned radixes[] = {0, 3, 5};
-    const bool is_tree =
-        strcmp(algorithm->name, "tree") == 0 || strcmp(algorithm->name, "gather_broadcast") == 0;
     const int roots[] = {0, 1, rank_count / 2, rank_count - 1};
     for (int r = 0; r < 4; r++) {
         const bool is_new = r == 0 || (roots[r] > roots[r - 1] && roots[r] < rank_count);
         if (!is_new || (r > 0 && !collective_is_rooted(algorithm->collective))) continue;
-        for (int k = 0; k < (is_tree ? 3 : 1); k++)
+        for (int k = 0; k < (algorithm->has_radix ? 3 : 1); k++)
             prove_both_ways(algorithm,
                             (struct algo_params){.collective = algorithm->collective,
                                                  .rank_count = rank_count,
@@ -350,9 +411,9 @@ static void one_rank_of_the_most_is_planned(void **state)
             if (algo_rank_plan(algorithm, &params, somewhere[k], &plan, &message) != TUTTI_OK)
                 fail_msg("%s/%s: %s", collective_name(algorithm->collective), algorithm->name,
                          message);
-            assert_true(plan->step_count <= 2 * (uint32_t)ranks + 2);
-            assert_true(plan->source_count <= 3 * (uint32_t)ranks + 2);
-            assert_in_range(plan->lane_count, 1, 4);
+            assert_in_range(plan->lane_count, 1, 6);
+            assert_true(plan->step_count <= (plan->lane_count + 2) * ((uint32_t)ranks + 1));
+            assert_true(plan->source_count <= (plan->lane_count + 2) * ((uint32_t)ranks + 1));
             plan_rank_free(plan);
         }
     }
@@ -876,6 +937,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_unique_for_each_collective),
+        cmocka_unit_test(names_may_carry_a_radix),
+        cmocka_unit_test(exactly_those_that_say_so_take_a_radix),
         cmocka_unit_test(entries_are_complete),
         cmocka_unit_test(every_collective_has_two_algorithms_for_any_rank_count),
         cmocka_unit_test(deterministic_reductions_exist_for_any_rank_count),

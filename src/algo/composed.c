@@ -1,5 +1,6 @@
 /* composed.c - algorithms that are two others, one after the other (compose.h).
  *
+ *     allreduce   circulant               reduce_scatter and allgather of circulant.c
  *     allgather   gather_broadcast        tree gather to 0, tree broadcast
  *     broadcast   scatter_allgather       tree scatter, ring allgather
  *     broadcast   twoshot                 the same, directly
@@ -9,7 +10,8 @@
  * Cost: the sum of both; all but the first send 2 (p-1)/p n at the busiest rank, not n log2 p.
  *
  * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor Collective
- * Communication Library", SHPCC 1994; Rabenseifner 2004 (see halving.c) for reduce.
+ * Communication Library", SHPCC 1994; Rabenseifner 2004 (see halving.c) for reduce; Träff 2024 (see
+ * circulant.c) for allreduce.
  */
 #include "algo/compose.h"
 #include "algo/generators.h"
@@ -51,6 +53,13 @@ static void compose_pair(const struct algo_params *params, int rank, struct plan
     if (first != NULL && second != NULL) compose_into(b, &composition);
     plan_rank_free(first);
     plan_rank_free(second);
+}
+
+void composed_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    compose_pair(params, rank, b,
+                 &(struct pair){COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALLGATHER, "circulant",
+                                "circulant", 0});
 }
 
 void composed_allgather(const struct algo_params *params, int rank, struct plan_builder *b)

@@ -11,7 +11,7 @@
  *
  * Cost: allreduce ceil(log2 p) (alpha + n beta + n gamma), and 2 alpha + 2 n beta + n gamma for
  * pairs: the fewest rounds, for small messages. Allgather log2(p) alpha + (p-1)/p n beta.
- * Dissemination barrier ceil(log2 p) alpha for any p.
+ * Dissemination barrier ceil(log2 p) alpha for any p, with k ports ceil(log_(k+1) p) alpha.
  *
  * Every rank reduces the lower ranks' operand with the higher ranks' one: rank order, and one
  * association tree for all elements on all ranks, the same as in halving.c. Allgather needs a power
@@ -23,6 +23,7 @@
  * Source: Thakur, Rabenseifner, Gropp 2005 (see mesh.c); Hensgen, Finkel, Manber, "Two Algorithms
  * for Barrier Synchronization", IJPP 17(1), 1988.
  */
+#include "algo/circulant.h"
 #include "algo/generators.h"
 
 /* Rank of the member of the power-of-two cube. */
@@ -91,23 +92,22 @@ void doubling_allgather(const struct algo_params *params, int rank, struct plan_
     }
 }
 
-/* In round k everyone tells the rank 2^k further on that all those of which it has heard are there.
- */
+/* In a round everyone tells the peers at the multiples of a power of the radix that all those of which
+ * it has heard are there. */
 void doubling_barrier(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count;
+    const struct circulant circulant = circulant_of_powers(ranks, radix_of(params));
+    const int *skips = circulant.skips, round_count = circulant.round_count;
     plan_lane(b);
-    for (int distance = 1, heard = 0; heard < ranks; distance *= 2) {
+    for (int round = 0; round <= round_count; round++) {
         plan_begin(b, 0);
-        if (distance == 1)
-            plan_read(b, PLAN_INPUT, 0);
-        else
-            plan_receive(b, rank_at(rank, -(distance / 2), ranks));
-        heard = distance;
-        if (distance < ranks)
-            plan_send(b, rank_at(rank, distance, ranks));
-        else
-            plan_write(b, PLAN_OUTPUT, 0);
+        if (round == 0) plan_read(b, PLAN_INPUT, 0);
+        for (int d = 1; round > 0 && d * skips[round - 1] < skips[round]; d++)
+            plan_receive(b, rank_at(rank, -d * skips[round - 1], ranks));
+        for (int d = 1; round < round_count && d * skips[round] < skips[round + 1]; d++)
+            plan_send(b, rank_at(rank, d * skips[round], ranks));
+        if (round == round_count) plan_write(b, PLAN_OUTPUT, 0);
         plan_end(b);
     }
 }

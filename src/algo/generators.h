@@ -22,15 +22,38 @@ algo_generate halving_allreduce, halving_reduce_scatter;
 algo_generate tree_broadcast, tree_reduce, tree_allreduce, tree_gather, tree_scatter, tree_barrier;
 /* pairwise.c */
 algo_generate pairwise_alltoall, pairwise_reduce_scatter;
+/* circulant.c */
+algo_generate circulant_reduce_scatter, circulant_allgather;
+/* circulant_broadcast.c */
+algo_generate circulant_broadcast, circulant_reduce;
+/* bruck.c */
+algo_generate bruck_allgather, bruck_alltoall;
 /* composed.c */
-algo_generate composed_allgather, composed_broadcast, composed_broadcast_twoshot, composed_reduce,
-    composed_reduce_twoshot;
+algo_generate composed_allreduce, composed_allgather, composed_broadcast,
+    composed_broadcast_twoshot, composed_reduce, composed_reduce_twoshot;
+/* double_tree.c */
+algo_generate double_tree_allreduce, double_tree_broadcast, double_tree_reduce;
+/* swing.c */
+algo_generate swing_allreduce, swing_latency_allreduce, swing_reduce_scatter, swing_allgather;
+/* bine.c */
+algo_generate bine_allreduce, bine_reduce, bine_broadcast, bine_gather, bine_scatter,
+    bine_allgather, bine_reduce_scatter;
+/* torus.c */
+algo_generate torus_allreduce, torus_reduce_scatter, torus_allgather;
 
 /* The rank `distance` further on in the circle of all ranks; a negative distance goes back. */
 static inline int rank_at(int rank, int distance, int rank_count)
 {
     const int at = (rank + distance) % rank_count;
     return at < 0 ? at + rank_count : at;
+}
+
+/* 2 when nothing is said, and never more than there are ranks. */
+static inline int radix_of(const struct algo_params *params)
+{
+    const unsigned most = (unsigned)params->rank_count;
+    if (params->radix < 2) return 2;
+    return params->radix < most ? (int)params->radix : (int)most;
 }
 
 static inline bool is_power_of_two(int count)

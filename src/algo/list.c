@@ -10,7 +10,9 @@ enum property {
     NONE = 0,
     CUBE = 1,        /* a power of two of ranks */
     COMMUTATIVE = 2, /* needs it of the operation */
-    ONE_TREE = 4     /* deterministic */
+    ONE_TREE = 4,    /* deterministic */
+    RADIX = 8,       /* takes one */
+    DIRECT = 16      /* blocks pass through nobody */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -23,22 +25,29 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define PJESIVAC "Pjesivac-Grbovic et al., Cluster Computing 10(2), 2007"
 #define GEIJN "Barnett et al., SHPCC 1994"
 #define BRUCK "Bruck, Ho, Kipnis, Weathersby, TPDS 8(11), 1997"
+#define TRAEFF_REDUCE "Träff, arXiv:2410.14234, 2024"
+#define TRAEFF_BROADCAST "Träff, arXiv:2407.18004, 2024"
 #define FRAIGNIAUD "Fraigniaud, Lazard, Discrete Applied Mathematics 53, 1994"
 #define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
+#define SANDERS "Sanders, Speck, Träff, Parallel Computing 35(12), 2009"
+#define SWING "De Sensi, Bonato, Saam, Hoefler, NSDI 2024"
+#define BINE "De Sensi et al., SC 2025"
+#define JAIN "Jain, Sabharwal, ICS 2010"
 
-#define ENTRY(of, called, function, properties, what, price, origin)                   \
-    {                                                                                  \
-        .name = called, .collective = COLLECTIVE_##of, .generate = function,           \
-        .needs_power_of_two = ((properties)&CUBE) != 0,                                \
-        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                          \
-        .deterministic = ((properties)&ONE_TREE) != 0,                                 \
-        .rank_count_max =                                                              \
-            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX, \
-        .summary = what, .cost = price, .source = origin                               \
+#define ENTRY(of, called, function, properties, what, price, origin)                            \
+    {                                                                                           \
+        .name = called, .collective = COLLECTIVE_##of, .generate = function,                    \
+        .has_radix = ((properties)&RADIX) != 0, .needs_power_of_two = ((properties)&CUBE) != 0, \
+        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                   \
+        .deterministic = ((properties)&ONE_TREE) != 0, .is_direct = ((properties)&DIRECT) != 0, \
+        .rank_count_max =                                                                       \
+            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,          \
+        .summary = what, .cost = price, .source = origin                                        \
     }
 
 /* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
- * all blocks together; S the number of pieces; k the radix; lg is rounded up. */
+ * all blocks together; S the number of pieces; k the radix (k-1 ports); lg is rounded up.  A torus has D
+ * dimensions of d_i ranks. */
 const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
@@ -49,7 +58,7 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "doubling", doubling_allreduce, ONE_TREE,
           "recursive doubling; small messages over a network", "lg p (alpha + n beta + n gamma)",
           THAKUR),
-    ENTRY(ALLREDUCE, "tree", tree_allreduce, ONE_TREE,
+    ENTRY(ALLREDUCE, "tree", tree_allreduce, ONE_TREE | RADIX,
           "k-nomial reduce to 0 and broadcast; small messages, few links",
           "2 lg_k p (alpha + (k-1) n beta) + lg_k p (k-1) n gamma", BRUCK),
     ENTRY(ALLREDUCE, "halving_doubling", halving_allreduce, ONE_TREE,
@@ -61,53 +70,107 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "chain", chain_allreduce, NONE,
           "two halves along a chain in opposite directions, pipelined; very large messages",
           "(S+2p-3) (alpha + n/S beta + n/2S gamma)", PJESIVAC),
+    ENTRY(ALLREDUCE, "circulant", composed_allreduce, COMMUTATIVE | RADIX,
+          "reduce_scatter and allgather on circulant graphs; medium messages, any number of ranks",
+          "2 lg_k p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", TRAEFF_REDUCE),
+    ENTRY(ALLREDUCE, "double_tree", double_tree_allreduce, COMMUTATIVE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + 2 lg p) (4 alpha + 2 n/S beta + n/S gamma)", SANDERS),
+    ENTRY(ALLREDUCE, "swing_latency", swing_latency_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "recursive doubling with nearer partners; small messages on a ring or torus",
+          "lg p (alpha + n beta + n gamma)", SWING),
+    ENTRY(ALLREDUCE, "swing", swing_allreduce, CUBE | COMMUTATIVE,
+          "recursive halving with nearer partners; medium messages on a ring or torus",
+          "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", SWING),
+    ENTRY(ALLREDUCE, "bine", bine_allreduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "halving and doubling with nearer partners, the farthest first; medium messages",
+          "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", BINE),
+    ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE,
+          "rings in all dimensions and directions at once; large messages on a torus",
+          "2 sum(d_i-1) alpha + 2 (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
 
     ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE, "all send to the root; small messages, few ranks",
           "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
-    ENTRY(REDUCE, "tree", tree_reduce, COMMUTATIVE | ONE_TREE, "k-nomial tree; small messages",
-          "lg_k p (alpha + (k-1) n beta + (k-1) n gamma)", BRUCK),
+    ENTRY(REDUCE, "tree", tree_reduce, COMMUTATIVE | ONE_TREE | RADIX,
+          "k-nomial tree; small messages", "lg_k p (alpha + (k-1) n beta + (k-1) n gamma)", BRUCK),
     ENTRY(REDUCE, "twoshot", composed_reduce_twoshot, ONE_TREE,
           "direct reduce_scatter, then direct gather; medium to large on one host",
           "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
-    ENTRY(REDUCE, "reduce_scatter_gather", composed_reduce, COMMUTATIVE | ONE_TREE,
+    ENTRY(REDUCE, "reduce_scatter_gather", composed_reduce, COMMUTATIVE | ONE_TREE | RADIX,
           "recursive halving, then tree gather; medium messages",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
     ENTRY(REDUCE, "chain", chain_reduce, COMMUTATIVE | ONE_TREE, "pipelined chain; large messages",
           "(S+p-2) (alpha + n/S beta + n/S gamma)", PJESIVAC),
+    ENTRY(REDUCE, "circulant", circulant_reduce, COMMUTATIVE,
+          "16 blocks in the fewest rounds; medium to large messages, many ranks",
+          "(S-1 + lg p) (alpha + n/S beta + n/S gamma)", TRAEFF_BROADCAST),
+    ENTRY(REDUCE, "double_tree", double_tree_reduce, COMMUTATIVE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + lg p) (2 alpha + n/S beta + n/S gamma)", SANDERS),
+    ENTRY(REDUCE, "bine", bine_reduce, CUBE | COMMUTATIVE | ONE_TREE,
+          "binomial tree with nearer partners; small messages", "lg p (alpha + n beta + n gamma)",
+          BINE),
 
     ENTRY(BROADCAST, "direct", mesh_broadcast, NONE,
           "the root sends to all at once; one host, or few ranks",
           "alpha + n beta by multicast, (p-1) n beta without", FOLKLORE),
-    ENTRY(BROADCAST, "tree", tree_broadcast, NONE, "k-nomial tree; small messages",
+    ENTRY(BROADCAST, "tree", tree_broadcast, RADIX, "k-nomial tree; small messages",
           "lg_k p (alpha + (k-1) n beta)", BRUCK),
     ENTRY(BROADCAST, "twoshot", composed_broadcast_twoshot, NONE,
           "direct scatter, then direct allgather; medium messages", "2 alpha + 2 (p-1)/p n beta",
           THAKUR),
-    ENTRY(BROADCAST, "scatter_allgather", composed_broadcast, NONE,
+    ENTRY(BROADCAST, "scatter_allgather", composed_broadcast, RADIX,
           "tree scatter, then ring allgather; large messages",
           "(lg p + p-1) alpha + 2 (p-1)/p n beta", GEIJN),
     ENTRY(BROADCAST, "chain", chain_broadcast, NONE, "pipelined chain; very large messages",
           "(S+p-2) (alpha + n/S beta)", PJESIVAC),
+    ENTRY(BROADCAST, "circulant", circulant_broadcast, NONE,
+          "16 blocks in the fewest rounds; medium to large messages, many ranks",
+          "(S-1 + lg p) (alpha + n/S beta)", TRAEFF_BROADCAST),
+    ENTRY(BROADCAST, "double_tree", double_tree_broadcast, NONE,
+          "two binary trees, half of the vector each, pipelined; large messages on many ranks",
+          "(S + lg p) (2 alpha + n/S beta)", SANDERS),
+    ENTRY(BROADCAST, "bine", bine_broadcast, CUBE,
+          "binomial tree with nearer partners; small messages", "lg p (alpha + n beta)", BINE),
 
-    ENTRY(GATHER, "direct", mesh_gather, NONE, "all send to the root; large blocks, or one host",
+    ENTRY(GATHER, "direct", mesh_gather, DIRECT, "all send to the root; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(GATHER, "tree", tree_gather, NONE, "k-nomial tree; small blocks",
+    ENTRY(GATHER, "tree", tree_gather, RADIX, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(GATHER, "bine", bine_gather, CUBE, "binomial tree with nearer partners; small blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
 
-    ENTRY(SCATTER, "direct", mesh_scatter, NONE, "the root sends to all; large blocks, or one host",
-          "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(SCATTER, "tree", tree_scatter, NONE, "k-nomial tree; small blocks",
+    ENTRY(SCATTER, "direct", mesh_scatter, DIRECT,
+          "the root sends to all; large blocks, or one host", "alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(SCATTER, "tree", tree_scatter, RADIX, "k-nomial tree; small blocks",
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(SCATTER, "bine", bine_scatter, CUBE, "binomial tree with nearer partners; small blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
 
     ENTRY(ALLGATHER, "direct", mesh_allgather, NONE,
           "everyone sends its block to everyone; one host", "alpha + (p-1)/p n beta", THAKUR),
     ENTRY(ALLGATHER, "doubling", doubling_allgather, CUBE,
           "recursive doubling; small and medium blocks", "lg p alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(ALLGATHER, "gather_broadcast", composed_allgather, NONE,
+    ENTRY(ALLGATHER, "gather_broadcast", composed_allgather, RADIX,
           "tree gather to 0, then tree broadcast; small blocks",
           "2 lg_k p (k-1) alpha + (1 + (k-1) lg_k p) n beta", GEIJN),
     ENTRY(ALLGATHER, "ring", ring_allgather, NONE, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta", PATARASUK),
+    ENTRY(ALLGATHER, "circulant", circulant_allgather, RADIX,
+          "circulant graph, all rounds alike; small and medium blocks, any number of ranks",
+          "lg_k p alpha + (p-1)/p n beta", TRAEFF_REDUCE),
+    ENTRY(ALLGATHER, "bruck", bruck_allgather, RADIX,
+          "from powers of k further on; small and medium blocks, any number of ranks",
+          "lg_k p alpha + (p-1)/p n beta", BRUCK),
+    ENTRY(ALLGATHER, "swing", swing_allgather, CUBE,
+          "recursive doubling with nearer partners; medium blocks on a ring or torus",
+          "lg p alpha + (p-1)/p n beta", SWING),
+    ENTRY(ALLGATHER, "bine", bine_allgather, CUBE,
+          "recursive doubling with nearer partners, the nearest first; small and medium blocks",
+          "lg p alpha + (p-1)/p n beta", BINE),
+    ENTRY(ALLGATHER, "torus", torus_allgather, NONE,
+          "rings in all dimensions and directions at once; large blocks on a torus",
+          "sum(d_i-1) alpha + (p-1)/p n/2D beta", JAIN),
     ENTRY(ALLGATHER, "two_way_ring", ring_allgather_two_ways, NONE,
           "half way round a ring in both directions; large blocks",
           "p/2 alpha + 1/2 n beta on each of two links", FRAIGNIAUD),
@@ -123,17 +186,32 @@ const struct algorithm algo_list[] = {
           THAKUR),
     ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
+    ENTRY(REDUCE_SCATTER, "circulant", circulant_reduce_scatter, COMMUTATIVE | RADIX,
+          "circulant graph; small and medium blocks, any number of ranks",
+          "lg_k p alpha + (p-1)/p n beta + (p-1)/p n gamma", TRAEFF_REDUCE),
+    ENTRY(REDUCE_SCATTER, "swing", swing_reduce_scatter, CUBE | COMMUTATIVE,
+          "recursive halving with nearer partners; medium blocks on a ring or torus",
+          "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", SWING),
+    ENTRY(REDUCE_SCATTER, "bine", bine_reduce_scatter, CUBE | COMMUTATIVE | ONE_TREE,
+          "recursive halving with nearer partners, the farthest first; small and medium blocks",
+          "lg p alpha + (p-1)/p n beta + (p-1)/p n gamma", BINE),
+    ENTRY(REDUCE_SCATTER, "torus", torus_reduce_scatter, COMMUTATIVE,
+          "rings in all dimensions and directions at once; large blocks on a torus",
+          "sum(d_i-1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
 
-    ENTRY(ALLTOALL, "direct", mesh_alltoall, NONE, "all blocks at once; small and medium blocks",
+    ENTRY(ALLTOALL, "direct", mesh_alltoall, DIRECT, "all blocks at once; small and medium blocks",
           "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, NONE, "one exchange at a time; large blocks",
+    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, DIRECT, "one exchange at a time; large blocks",
           "(p-1) alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(ALLTOALL, "bruck", bruck_alltoall, RADIX,
+          "a digit of the way at a time, many blocks in a message; small blocks",
+          "(k-1) lg_k p alpha + (k-1)/k lg_k p n beta", BRUCK),
 
     ENTRY(BARRIER, "mesh", mesh_barrier, NONE, "everyone tells everyone; one host", "alpha",
           FOLKLORE),
-    ENTRY(BARRIER, "dissemination", doubling_barrier, NONE, "distances 1, 2, 4, ...", "lg p alpha",
-          HENSGEN),
-    ENTRY(BARRIER, "tree", tree_barrier, NONE, "up and down a k-nomial tree; few messages",
+    ENTRY(BARRIER, "dissemination", doubling_barrier, RADIX, "powers of k further on, 1, 2, 4, ...",
+          "lg_k p alpha", HENSGEN),
+    ENTRY(BARRIER, "tree", tree_barrier, RADIX, "up and down a k-nomial tree; few messages",
           "2 lg_k p alpha", BRUCK),
 };
 const int algo_count = sizeof algo_list / sizeof *algo_list;
@@ -144,6 +222,34 @@ const struct algorithm *algo_find(enum collective collective, const char *name)
         if (algo_list[i].collective == collective && strcmp(algo_list[i].name, name) == 0)
             return &algo_list[i];
     return NULL;
+}
+
+/* Digits and nothing else; 0 when it is not a radix. */
+static unsigned parse_radix(const char *text)
+{
+    unsigned radix = 0;
+    if (*text == '0') return 0;
+    for (; *text >= '0' && *text <= '9' && radix <= ALGO_RADIX_MAX; text++)
+        radix = radix * 10 + (unsigned)(*text - '0');
+    return *text == '\0' && radix >= ALGO_RADIX_MIN && radix <= ALGO_RADIX_MAX ? radix : 0;
+}
+
+bool algo_parse(enum collective collective, const char *text, const struct algorithm **algorithm,
+                unsigned *radix)
+{
+    const size_t length = strcspn(text, "/");
+    const unsigned number = text[length] == '/' ? parse_radix(text + length + 1) : 0;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *candidate = &algo_list[i];
+        if (candidate->collective != collective || strlen(candidate->name) != length ||
+            memcmp(candidate->name, text, length) != 0)
+            continue;
+        if (text[length] == '/' && (number == 0 || !candidate->has_radix)) return false;
+        *algorithm = candidate;
+        *radix = number;
+        return true;
+    }
+    return false;
 }
 
 bool algo_supports(const struct algorithm *algorithm, int rank_count)

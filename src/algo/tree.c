@@ -22,8 +22,6 @@
  */
 #include "algo/generators.h"
 
-enum { RADIX_DEFAULT = 2 };
-
 /* A rank's place in the tree, in virtual ranks. */
 struct tree {
     uint32_t size, radix, self, root;
@@ -33,8 +31,7 @@ struct tree {
 static struct tree tree_of(const struct algo_params *params, int root, int rank)
 {
     struct tree tree = {.size = (uint32_t)params->rank_count, .root = (uint32_t)root};
-    tree.radix = params->radix < 2 ? RADIX_DEFAULT : params->radix;
-    if (tree.radix > tree.size) tree.radix = tree.size;
+    tree.radix = (uint32_t)radix_of(params);
     tree.self = (uint32_t)rank_at(rank, -root, params->rank_count);
     tree.span = 1;
     while (tree.span < tree.size && tree.self % (tree.span * tree.radix) == 0)

@@ -40,6 +40,11 @@ enum tutti_status error_set(enum tutti_status status, const char *format, ...)
     return status;
 }
 
+void error_copy(char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "%s", message);
+}
+
 enum tutti_status error_system(const char *format, ...)
 {
     const int error = errno;

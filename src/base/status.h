@@ -6,6 +6,7 @@
 #define TUTTI_BASE_STATUS_H
 
 #include <stdarg.h>
+#include <stddef.h>
 
 #include "tutti/tutti.h"
 
@@ -48,6 +49,8 @@
 /* Formats this thread's error message and returns status. */
 enum tutti_status error_set(enum tutti_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* A copy of this thread's message. */
+void error_copy(char *text, size_t text_bytes);
 /* The same with ": " and the text of errno behind it; errno also decides between NO_MEMORY, NO_SPACE,
  * NO_DESCRIPTORS and SYSTEM. */
 enum tutti_status error_system(const char *format, ...) __attribute__((format(printf, 1, 2)));

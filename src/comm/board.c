@@ -50,11 +50,17 @@ bool board_read_call(struct board_call *calls, uint64_t number, struct call_desc
         .collective = (enum collective)((what & 255) % COLLECTIVE_COUNT),
         .dtype = (enum tutti_dtype)(what >> 8 & 255),
         .op = (enum op)(what >> 16 & 255),
-        .started = what >> 24 != 0,
+        .started = (what >> 24 & 1) != 0,
+        .varies = (what >> 25 & 1) != 0,
         .root = atomic_load_explicit(&call->root, memory_order_acquire),
         .count = atomic_load_explicit(&call->count, memory_order_acquire),
         .signature = atomic_load_explicit(&call->signature, memory_order_acquire)};
     return atomic_load_explicit(&call->begun, memory_order_relaxed) == number;
+}
+
+bool board_has_ended(struct board_call *calls, uint64_t number)
+{
+    return atomic_load_explicit(&calls[number % BOARD_CALLS].ended, memory_order_acquire) >= number;
 }
 
 uint64_t board_begun(struct board_call *calls)
@@ -79,8 +85,8 @@ bool board_is_engaged(struct board_call *calls)
 void board_describe(const struct call_description *description, char *text, size_t text_bytes)
 {
     const enum collective collective = description->collective;
-    int used = snprintf(text, text_bytes, "%s%s(", collective_name(collective),
-                        description->started ? "_start" : "");
+    int used = snprintf(text, text_bytes, "%s%s%s(", collective_name(collective),
+                        description->varies ? "v" : "", description->started ? "_start" : "");
     const size_t at = (size_t)used < text_bytes ? (size_t)used : text_bytes;
     if (collective == COLLECTIVE_BARRIER) {
         snprintf(text + at, text_bytes - at, ")");

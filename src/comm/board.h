@@ -27,6 +27,7 @@ struct call_description {
     int root;
     size_t count;
     bool started;
+    bool varies;        /* blocks have different counts: a v form */
     uint64_t signature; /* of all the above and the algorithm */
 };
 
@@ -41,7 +42,7 @@ struct board_call {
         begun;              /* number of the call in its slot; 0 while the rest is being written */
     _Atomic uint64_t ended; /* the same number when it is over */
     _Atomic uint64_t signature, count;
-    _Atomic uint32_t what; /* collective, dtype, op, started: a byte each */
+    _Atomic uint32_t what; /* collective, dtype, op: a byte each; then started, varies: a bit each */
     _Atomic int32_t root;
 };
 
@@ -77,7 +78,8 @@ static inline void board_begin(struct board_call *calls, const struct call_descr
     atomic_store_explicit(&call->count, description->count, memory_order_release);
     atomic_store_explicit(&call->what,
                           (uint32_t)description->collective | (uint32_t)description->dtype << 8 |
-                              (uint32_t)description->op << 16 | (uint32_t)description->started << 24,
+                              (uint32_t)description->op << 16 | (uint32_t)description->started << 24 |
+                              (uint32_t)description->varies << 25,
                           memory_order_release);
     atomic_store_explicit(&call->root, description->root, memory_order_release);
     atomic_store_explicit(&call->begun, begun, memory_order_release); /* pairs with board_read_call */
@@ -89,6 +91,8 @@ static inline void board_end(struct board_call *calls, uint64_t begun)
 /* A rank's call of that number; false when it has not begun, or is forgotten. */
 bool board_read_call(struct board_call *calls, uint64_t number,
                      struct call_description *description);
+/* Whether a call of that number is over. */
+bool board_has_ended(struct board_call *calls, uint64_t number);
 /* How many calls began. */
 uint64_t board_begun(struct board_call *calls);
 /* Whether one of them is not over. */

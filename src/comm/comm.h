@@ -3,12 +3,19 @@
  *     created ──► healthy ──► failed (status on the board, for good) ──► freed
  *                    └──────────────────────────────────────────────────►
  *
- * A call goes: api (arguments) → comm_call (program from the cache) → slot → drive (the one wait loop).
- * Blocking calls use slot 0; started ones take slots 1..16 in turn, and queue when their slot is busy. So the
- * order of calls alone decides the slot, the same on every rank.
+ * A call goes: api (arguments) → comm_call or comm_call_start (program from the cache) → slot → drive (the one
+ * wait loop). Blocking calls use slot 0; started ones take slots 1..16 in turn, and queue when their slot is busy.
+ * So the order of calls alone decides the slot, the same on every rank.
  *
- * Threads. `domain` is the one-word lock of everything that moves: links, operations, programs. Whoever holds it
- * moves all operations of the communicator. `queue_lock` covers only the queue of calls to be started.
+ *     call.c     blocking calls            start.c    started and prepared calls, requests
+ *     program.c  programs and their cache  message.c  point to point
+ *     drive.c    waiting                   group.c    calls between group_begin and group_end
+ *     failure.c  why something is stuck    create.c   life cycle
+ *
+ * Threads. `domain` is the one-word lock of everything that moves: links, operations, programs, messages. Whoever
+ * holds it moves all operations of the communicator; who needs it and has to wait says so in `wanted`, and the
+ * holder lets go after the piece at hand. `queue_lock` covers only the queue of calls that could not be started at
+ * once because somebody else held the domain, or the slot was busy.
  */
 #ifndef TUTTI_COMM_COMM_H
 #define TUTTI_COMM_COMM_H
@@ -20,8 +27,12 @@
 #include <stdint.h>
 
 #include "algo/algo.h"
+#include "bootstrap/key.h"
 #include "comm/board.h"
+#include "engine/buffer.h"
 #include "engine/run.h"
+#include "os/process.h"
+#include "p2p/p2p.h"
 #include "process/progress.h"
 #include "transport/local/local.h"
 #include "tune/rules.h"
@@ -30,19 +41,40 @@
 enum { STARTED_SLOT_COUNT = 16, PROGRAM_CACHE_SIZE = 256 };
 static_assert(1 + STARTED_SLOT_COUNT == TRANSPORT_SLOT_MESSAGES, "every slot has one use");
 
+/* What a call has beside two buffers in one piece; one allocation. */
+struct call_extra {
+    size_t *input_counts, *output_counts;  /* of the v forms, one a rank; or NULL */
+    struct segment_of_buffer *segments[2]; /* of send and recv; NULL: in one piece */
+    size_t segment_counts[2];
+    size_t count_bytes; /* of both counts together: they lie one after the other */
+};
+
 /* What is called, checked and complete. */
 struct call {
     struct call_description what;
     const struct tutti_operation *op;
     const void *send;
     void *recv;
-    bool in_place;
+    bool in_place, deterministic;
+    int priority;
+    unsigned radix; /* of the algorithm asked for, or 0 */
     uint64_t timeout_ns;
     const struct algorithm *algorithm; /* asked for by name, or NULL */
-    bool deterministic;
+    struct call_extra *extra;          /* or NULL; belongs to the call */
 };
 
-/* A call under way. */
+/* A message to send or to receive, checked and complete. */
+struct message_call {
+    bool is_send;
+    void *buffer;
+    size_t count;
+    enum tutti_dtype dtype;
+    int peer, tag;
+    uint64_t timeout_ns;
+    struct tutti_message *result; /* of a recv, or NULL */
+};
+
+/* A call under way, or a message: the same request, with other parts of it in use. */
 struct tutti_request {
     struct tutti_comm *comm;
     struct call call;
@@ -54,17 +86,33 @@ struct tutti_request {
     uint64_t started_ns; /* when it was first found waiting; 0: not yet */
     uint64_t looked_ns;  /* when peers were last looked at */
     enum tutti_status status;
-    char message[256];               /* of a failure */
-    _Atomic bool done;               /* released last */
-    struct tutti_request *next;      /* in the queue, and among the free ones */
+    /* a message: */
+    bool is_message;
+    bool is_waited_for; /* somebody does nothing else */
+    struct message_call message_call;
+    struct p2p_request message;
+    struct tutti_request *message_next, *message_previous; /* among those that are not done */
+    bool is_prepared;  /* part of a struct tutti_prepared: keeps its program and its extra */
+    char error[256];   /* of a failure */
+    _Atomic bool done; /* released last */
+    struct tutti_request *_Atomic next_free;
+    struct tutti_request *next;      /* in the queue */
     struct tutti_request *next_made; /* all of the communicator's, waited for or not */
+};
+
+struct tutti_prepared {
+    struct tutti_request request;
+    bool runs; /* started and not waited for */
 };
 
 struct cached_program {
     struct call_description what;
     bool in_place, deterministic;
     const struct algorithm *algorithm; /* as asked for */
+    unsigned radix;
     uint64_t op_serial;
+    size_t *counts; /* of the v forms, as in call_extra; or NULL */
+    size_t count_bytes;
     struct program *program;
 };
 
@@ -86,31 +134,124 @@ struct tutti_comm {
     uint32_t window_count;
 
     _Alignas(64) _Atomic uint32_t domain;
+    _Atomic uint32_t wanted;   /* threads that wait for the domain */
     _Atomic uint64_t sequence; /* calls so far */
     uint64_t slot_begun[TRANSPORT_SLOT_COUNT];
-    struct tutti_request blocking; /* of slot 0 */
-    struct tutti_request *running[TRANSPORT_SLOT_COUNT];
-    int running_count; /* started calls in slots */
+    struct tutti_request blocking;                       /* of slot 0 */
+    struct tutti_request *running[TRANSPORT_SLOT_COUNT]; /* of each slot */
+    struct tutti_request *order[STARTED_SLOT_COUNT];     /* the same, most urgent first */
+    int running_count;
     struct cached_program cache[PROGRAM_CACHE_SIZE];
 
     pthread_mutex_t queue_lock;
-    struct tutti_request *queue_first, *queue_last, *free_requests;
-    struct tutti_request *requests; /* all that were made */
-    uint64_t begun_started;         /* of them, how many have got their slot */
-    _Atomic uint32_t outstanding;   /* started and not done */
-    _Atomic uint32_t waiting; /* threads in tutti_wait: they move things, the progress thread keeps out */
+    struct tutti_request *queue_first, *queue_last;
+    struct tutti_request *_Atomic free_requests; /* taken by the issuing thread only */
+    struct tutti_request *requests;              /* all that were made */
+    uint64_t begun_started;                      /* of them, how many have got their slot */
+    _Atomic uint32_t queued;                     /* started, but not begun */
+    _Atomic uint32_t outstanding; /* begun and not done; written with the domain held */
+    /* message.c; all but the count belong to who holds the domain */
+    struct p2p *p2p;                             /* from the first message on */
+    struct transport alone;                      /* of a communicator of one */
+    struct tutti_request *messages;              /* that are not done */
+    struct tutti_request *_Atomic free_messages; /* taken with the domain held */
+    _Atomic uint32_t message_count;              /* not done; written with the domain held */
+    uint64_t message_pass;                       /* how often they were moved */
+    uint64_t looked_ns; /* when started calls and messages were last looked at */
+
     struct progress_client client;
     bool client_registered;
+
+    /* create.c, derive.c */
+    uint32_t generation;            /* of the process, when it was created */
+    struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
+    uint64_t init_timeout_ns;
+    char *algorithms;                   /* the text of the rules; or NULL */
+    uint64_t derived_count;             /* times that all ranks derived communicators together */
+    struct derived_list *derived_lists; /* how often which of them did, see derive.c */
 };
 
-/* call.c */
-enum tutti_status comm_call(struct tutti_comm *comm, const struct call *call);
-enum tutti_status comm_call_start(struct tutti_comm *comm, const struct call *call,
-                                  struct tutti_request **request);
-/* The program of a call, from the cache or new. Holds the domain. */
+/* Whether it came here by fork(): then nothing of it may be used, but to be freed. */
+static inline bool comm_is_foreign(const struct tutti_comm *comm)
+{
+    return __builtin_expect(comm->generation != process_generation(), 0);
+}
+
+/* create.c */
+/* OK, or INVALID_COMM for NULL and for one of the process that this one was forked from; `function` is the
+ * public one, without "tutti_". */
+enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *function);
+
+/* program.c */
+/* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds
+ * the domain. */
 enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program);
+/* Whether there can be one, without the domain. */
+enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call);
+/* Who runs or keeps a program holds it; the last one to let go of one that left the cache frees it. */
+void comm_program_hold(struct program *program);
+void comm_program_release(struct program *program);
 void comm_programs_free(struct tutti_comm *comm);
+
+/* call.c */
+/* Both take over call->extra, also on failure. */
+enum tutti_status comm_call(struct tutti_comm *comm, struct call *call);
+/* Gives the request its slot's links and makes it ready to run; domain held. */
+enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *request);
+/* A communicator of one: input becomes output. */
+void comm_call_alone(const struct call *call);
+uint64_t comm_next_sequence(struct tutti_comm *comm);
+
+/* start.c */
+enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call,
+                                  struct tutti_request **request);
+enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
+                                    struct tutti_prepared **prepared);
+/* One pass over everything that was started; domain held. True when something moved. */
+bool comm_progress(struct tutti_comm *comm);
+/* Whether anything was started that is not done. */
+static inline bool comm_is_busy(struct tutti_comm *comm)
+{
+    return atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->queued, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0;
+}
+/* Makes sure that the progress thread knows this communicator. */
+enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
+/* Starts a prepared request of either kind. */
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request);
+/* Puts a request on a list of free ones; any thread. */
+void comm_give_back(struct tutti_request *_Atomic *free_requests, struct tutti_request *request);
+/* Takes one, or NULL; one thread at a time. */
+struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests);
+/* A new request among all of the communicator's; NULL when out of memory. */
+struct tutti_request *comm_make_request(struct tutti_comm *comm);
+/* Makes it ready for another run. */
+void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request);
+/* Says how it ended, for its waiter. */
+void comm_finish_request(struct tutti_request *request, enum tutti_status status);
+
+/* message.c */
+enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call);
+enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
+                                     struct tutti_request **request);
+enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
+                                       struct tutti_prepared **prepared);
+/* Starts a request whose message_call is set; takes the domain. */
+enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request);
+/* Moves messages; domain held. True when something moved. */
+bool comm_messages_progress(struct tutti_comm *comm);
+/* "recv(count 3, float32, from rank 2, tag 7)" */
+void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes);
+/* Looks for reasons why a message does not move; domain held. */
+void comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
+void comm_messages_free(struct tutti_comm *comm);
+
+/* group.c */
+/* Whether this thread's calls are to be started, and one that was. */
+bool comm_group_is_open(void);
+enum tutti_status comm_group_add(struct tutti_request *request);
 
 /* How many looks a full link is worth: a look is a spin, or a turn of everybody else on this core. */
 static inline uint32_t comm_patience(const struct tutti_comm *comm)
@@ -127,10 +268,7 @@ enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns);
 enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request);
 /* Waits for a started request, moving everything while nobody else does. */
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request);
-/* One pass over everything that was started; domain held. True when something moved. */
-bool comm_progress(struct tutti_comm *comm);
-
-/* The same for the progress thread, which also looks at deadlines. */
+/* One pass for the progress thread, which also looks at deadlines. */
 enum progress_result comm_client_progress(struct progress_client *client);
 
 /* failure.c */
@@ -142,6 +280,10 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
 enum tutti_status comm_check(struct tutti_comm *comm);
 /* Looks for reasons why a request does not move (deaths, mismatches, the deadline) and fails it. */
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
+/* Only for processes that died; true when the communicator failed of it. */
+bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
+/* "rank 3 (host a, pid 71)" */
+void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
 /* A message of that peer made no sense for this request. */
 void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer);
 /* After a failure: until no peer can still be reading this rank's memory. */

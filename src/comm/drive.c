@@ -30,7 +30,7 @@ void comm_unlock(struct tutti_comm *comm)
     atomic_store_explicit(&comm->domain, 0, memory_order_release);
 }
 
-enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns)
+static enum tutti_status lock_slowly(struct tutti_comm *comm, uint64_t timeout_ns)
 {
     const uint64_t begin_ns = clock_now_ns();
     for (unsigned looks = 0; !comm_try_lock(comm); looks++) {
@@ -40,12 +40,28 @@ enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns)
                              "rank %d: another thread of this process kept the communicator busy "
                              "until the deadline of %.1f s",
                              comm->rank, (double)timeout_ns * 1e-9);
-        if (looks < 100)
+        if (looks < 1000)
             sched_yield();
         else
             nanosleep(&(struct timespec){0, 20000}, NULL);
     }
     return TUTTI_OK;
+}
+
+enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns)
+{
+    if (comm_try_lock(comm)) return TUTTI_OK;
+    atomic_fetch_add_explicit(&comm->wanted, 1, memory_order_relaxed);
+    if (comm->transport != NULL)
+        comm->transport->ops->wake(comm->transport); /* it may sleep with it */
+    const enum tutti_status status = lock_slowly(comm, timeout_ns);
+    atomic_fetch_sub_explicit(&comm->wanted, 1, memory_order_relaxed);
+    return status;
+}
+
+static bool is_wanted(const struct tutti_comm *comm)
+{
+    return __builtin_expect(atomic_load_explicit(&comm->wanted, memory_order_relaxed) > 0, 0);
 }
 
 /* How long nothing has moved. */
@@ -68,22 +84,39 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
     return now - patience->since_ns < AWAKE_NS;
 }
 
+static uint64_t timeout_of(const struct tutti_request *request)
+{
+    return request->is_message ? request->message_call.timeout_ns : request->call.timeout_ns;
+}
+
 /* Time-driven checks of one request; cheap when it is too early for them. */
 static void look_sometimes(struct tutti_comm *comm, struct tutti_request *request, uint64_t now)
 {
     if (request->started_ns == 0) {
         request->started_ns = request->looked_ns = now;
     } else if (now - request->looked_ns >= LOOK_NS ||
-               now - request->started_ns >= request->call.timeout_ns) {
+               now - request->started_ns >= timeout_of(request)) {
         request->looked_ns = now;
-        comm_look(comm, request, now);
+        if (request->is_message)
+            comm_message_look(comm, request, now);
+        else
+            comm_look(comm, request, now);
     }
 }
 
 static void look_at_started(struct tutti_comm *comm, uint64_t now)
 {
-    for (int slot = 1; slot <= STARTED_SLOT_COUNT && comm->running_count > 0; slot++)
-        if (comm->running[slot] != NULL) look_sometimes(comm, comm->running[slot], now);
+    if (now - comm->looked_ns < LOOK_NS / 8) return; /* there may be thousands of messages */
+    comm->looked_ns = now;
+    for (struct tutti_request *r = comm->messages; r != NULL; r = r->message_next)
+        look_sometimes(comm, r, now);
+    for (int i = 0; i < comm->running_count; i++) look_sometimes(comm, comm->order[i], now);
+}
+
+/* Whether nothing that was started is as urgent as this call. */
+static bool is_most_urgent(const struct tutti_comm *comm, const struct tutti_request *request)
+{
+    return comm->running_count == 0 || comm->order[0]->call.priority < request->call.priority;
 }
 
 enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request)
@@ -94,7 +127,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     for (unsigned passes = 1;; passes++) {
         const enum run_result result = operation_run(operation);
         bool moved = result != RUN_BLOCKED;
-        if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 && comm_progress(comm))
+        if (comm_is_busy(comm) && (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
             moved = true;
         if (about_to_sleep && (moved || board_has_failed(comm->board))) {
             comm->transport->ops->sleep_cancel(comm->transport);
@@ -130,40 +163,48 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     }
 }
 
+/* Moves everything until the request is done, the domain is wanted, or (false) there is nothing to do but sleep. */
+static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *request,
+                        struct patience *patience)
+{
+    unsigned passes = 1;
+    while (!atomic_load_explicit(&request->done, memory_order_relaxed) && !is_wanted(comm)) {
+        if (comm_progress(comm)) {
+            *patience = (struct patience){0};
+            if (passes++ % PASSES_A_LOOK == 0) look_at_started(comm, clock_now_ns());
+        } else if (!pause_awake(comm, patience)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct patience patience = {0};
-    atomic_fetch_add_explicit(&comm->waiting, 1, memory_order_relaxed);
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
-        if (!comm_try_lock(comm)) {
+        if (is_wanted(comm) || !comm_try_lock(comm)) { /* whoever has it moves this, too */
             if (!pause_awake(comm, &patience)) nanosleep(&(struct timespec){0, 20000}, NULL);
             continue;
         }
-        bool moved = comm_progress(comm);
-        bool sleeps = false;
-        if (!moved && !atomic_load_explicit(&request->done, memory_order_acquire))
-            sleeps = !pause_awake(comm, &patience);
-        if (sleeps) {
+        if (!drive_awake(comm, request, &patience)) {
             comm->transport->ops->sleep_begin(comm->transport);
-            if (comm_progress(comm) || board_has_failed(comm->board))
+            if (comm_progress(comm) || board_has_failed(comm->board) || is_wanted(comm))
                 comm->transport->ops->sleep_cancel(comm->transport);
             else
                 comm->transport->ops->sleep(comm->transport, SLEEP_NS);
             look_at_started(comm, clock_now_ns());
         }
         comm_unlock(comm);
-        if (moved) patience = (struct patience){0};
     }
-    atomic_fetch_sub_explicit(&comm->waiting, 1, memory_order_relaxed);
 }
 
 enum progress_result comm_client_progress(struct progress_client *client)
 {
     struct tutti_comm *comm =
         (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
-    if (atomic_load_explicit(&comm->outstanding, memory_order_relaxed) == 0)
-        return PROGRESS_NOTHING_TO_DO;
-    if (atomic_load_explicit(&comm->waiting, memory_order_relaxed) > 0 || !comm_try_lock(comm))
+    if (!comm_is_busy(comm)) return PROGRESS_NOTHING_TO_DO;
+    if (is_wanted(comm) || !comm_try_lock(comm))
         return PROGRESS_BLOCKED; /* somebody else moves it */
     const bool moved = comm_progress(comm);
     if (!moved) look_at_started(comm, clock_now_ns());

@@ -17,24 +17,29 @@ struct binder {
     const struct bind_options *options;
     struct program *program;
     struct layout layout;
+    size_t *begins; /* of the blocks in input and output, where they have counts of their own */
     size_t *scratch_offsets; /* one more than there are scratch chunks */
 };
 
 static size_t place_offset(const struct binder *binder, enum plan_buffer buffer, uint32_t first)
 {
-    return buffer == PLAN_SCRATCH ? binder->scratch_offsets[first]
-                                  : layout_chunk_offset(&binder->layout, first);
+    return buffer == PLAN_SCRATCH
+               ? binder->scratch_offsets[first]
+               : layout_chunk_offset(&binder->layout, buffer == PLAN_INPUT, first);
 }
 
 /* Bytes of the step's range: all its places have the same classes, so any one tells; a step between links
- * alone takes the size from its destination or, without one, needs none and is told by the message. */
+ * alone takes the size from its destination. LAYOUT_UNKNOWN where a block's is. */
 static size_t range_bytes(const struct binder *binder, enum plan_buffer buffer, uint32_t first,
                           uint32_t count)
 {
     size_t bytes = 0;
-    for (uint32_t i = 0; i < count; i++)
-        bytes +=
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t more =
             layout_class_bytes(&binder->layout, plan_place_class(binder->plan, buffer, first + i));
+        if (more == LAYOUT_UNKNOWN) return LAYOUT_UNKNOWN;
+        bytes += more;
+    }
     return bytes;
 }
 
@@ -64,7 +69,12 @@ static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_c
         plan->groups[group].member_count != (uint32_t)plan->shape.rank_count)
         return false;
     const struct layout *layout = &binder->layout;
-    const size_t part_bytes_max = (layout->count / layout->parts + 1) * layout->element_bytes + 128;
+    const size_t *counts =
+        layout->input_counts != NULL ? layout->input_counts : layout->output_counts;
+    size_t count_max = layout->count;
+    for (int r = 0; counts != NULL && r < layout->rank_count; r++)
+        if (counts[r] > count_max) count_max = counts[r];
+    const size_t part_bytes_max = (count_max / layout->parts + 1) * layout->element_bytes + 128;
     size_t piece = binder->options->piece_bytes_max;
     if (piece > PIECE_BYTES_MAX) piece = PIECE_BYTES_MAX;
     return chunk_count * part_bytes_max <= binder->options->piece_count_max * piece;
@@ -142,6 +152,9 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     if (!step_bytes(binder, step, &bound->bytes))
         return error_set(TUTTI_UNSUPPORTED,
                          "the plan has a step between links alone without a destination");
+    if (bound->bytes == LAYOUT_UNKNOWN)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "a block passes through this rank whose count it does not know");
     bind_sources(binder, step, bound);
     bind_targets(binder, step, bound);
     bound->first_after = program->after_count;
@@ -166,6 +179,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     }
     bound->divisor =
         step->final && options->op->kind == OP_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
+    bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
     bound->streams = bound->destination_buffer == PLAN_OUTPUT &&
                      options->count * program->element_bytes >= STREAM_BYTES_MIN;
     return TUTTI_OK;
@@ -204,9 +218,13 @@ static enum tutti_status bind_all(struct binder *binder)
 {
     const struct rank_plan *plan = binder->plan;
     struct program *program = binder->program;
-    for (uint32_t i = 0; i < plan->scratch_count; i++)
-        binder->scratch_offsets[i + 1] =
-            binder->scratch_offsets[i] + layout_class_bytes(&binder->layout, plan->scratch_like[i]);
+    for (uint32_t i = 0; i < plan->scratch_count; i++) {
+        const size_t bytes = layout_class_bytes(&binder->layout, plan->scratch_like[i]);
+        if (bytes == LAYOUT_UNKNOWN)
+            return error_set(TUTTI_UNSUPPORTED,
+                             "scratch for a block whose count is not known here");
+        binder->scratch_offsets[i + 1] = binder->scratch_offsets[i] + bytes;
+    }
     program->scratch_bytes = (binder->scratch_offsets[plan->scratch_count] + 63) / 64 * 64;
     for (uint32_t l = 0; l < plan->lane_count; l++)
         program->lanes[l] = (struct program_lane){
@@ -227,6 +245,34 @@ static enum tutti_status bind_all(struct binder *binder)
     return TUTTI_OK;
 }
 
+/* Where the blocks begin; false when out of memory. */
+static bool lay_out(struct binder *binder)
+{
+    const struct bind_options *options = binder->options;
+    const struct plan_shape *shape = &binder->plan->shape;
+    struct layout *layout = &binder->layout;
+    const size_t ranks = (size_t)shape->rank_count;
+    *layout = (struct layout){.count = options->count,
+                              .element_bytes = tutti_dtype_size(options->dtype),
+                              .parts = shape->parts,
+                              .collective = shape->collective,
+                              .rank = binder->plan->rank,
+                              .rank_count = shape->rank_count,
+                              .input_counts = options->input_counts,
+                              .output_counts = options->output_counts};
+    if (options->input_counts == NULL && options->output_counts == NULL) return true;
+    binder->begins = calloc(2 * (ranks + 1), sizeof *binder->begins);
+    if (binder->begins == NULL) return false;
+    size_t *const input = binder->begins, *const output = binder->begins + ranks + 1;
+    for (size_t r = 0; r < ranks; r++) {
+        if (options->input_counts != NULL) input[r + 1] = input[r] + options->input_counts[r];
+        if (options->output_counts != NULL) output[r + 1] = output[r] + options->output_counts[r];
+    }
+    layout->input_begins = input;
+    layout->output_begins = output;
+    return true;
+}
+
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program)
 {
@@ -235,18 +281,20 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
     binder.program = calloc(1, sizeof *binder.program);
     binder.scratch_offsets = calloc(plan->scratch_count + 1, sizeof *binder.scratch_offsets);
     enum tutti_status status = TUTTI_OK;
-    if (binder.program == NULL || binder.scratch_offsets == NULL || !allocate(binder.program, plan))
+    if (binder.program == NULL || binder.scratch_offsets == NULL || !lay_out(&binder) ||
+        !allocate(binder.program, plan))
         status = error_set(TUTTI_NO_MEMORY, "binding a plan: out of memory");
     if (status == TUTTI_OK) {
         binder.program->element_bytes = tutti_dtype_size(options->dtype);
-        binder.layout =
-            (struct layout){options->count, binder.program->element_bytes, plan->shape.parts};
+        binder.program->op = options->op;
+        binder.program->dtype = options->dtype;
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
         binder.program->kernels = kernel_get(options->level, options->dtype, options->op->kind);
         status = bind_all(&binder);
     }
     free(binder.scratch_offsets);
+    free(binder.begins);
     if (status == TUTTI_OK)
         *program = binder.program;
     else

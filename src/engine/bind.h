@@ -33,6 +33,7 @@ struct program_step {
     bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
     bool streams; /* store past the caches */
     unsigned divisor;
+    double factor;
 };
 
 struct program_lane {
@@ -60,16 +61,21 @@ struct program {
     size_t element_bytes;
     size_t piece_bytes;
     struct kernel_set kernels;
+    const struct tutti_operation *op;
+    enum tutti_dtype dtype;
     /* Links per slot, opened when the program first runs there; NULL before. */
     struct link_tx **tx[TRANSPORT_SLOT_COUNT];
     struct link_rx **rx[TRANSPORT_SLOT_COUNT];
     uint64_t signature;
-    unsigned users; /* operations that run it */
-    bool is_orphan; /* the last of them frees it */
+    const char *algorithm; /* what made the plan, for people */
+    unsigned users;        /* operations that run it */
+    bool is_orphan;        /* the last of them frees it */
 };
 
 struct bind_options {
     size_t count; /* elements in a block */
+    /* Blocks of different counts, see layout.h: of this rank's input and output blocks, or NULL. */
+    const size_t *input_counts, *output_counts;
     enum tutti_dtype dtype;
     const struct tutti_operation *op;
     enum kernel_level level;
@@ -77,7 +83,8 @@ struct bind_options {
     unsigned piece_count_max;
 };
 
-/* The plan is only read. Failures: NO_MEMORY, UNSUPPORTED. */
+/* The plan is only read; the op must live as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also when a
+ * block passes through this rank whose count it does not know. */
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program);
 void program_free(struct program *program);

@@ -1,42 +1,80 @@
-/* layout.h - where the chunks of a buffer lie: the uniform layout, equal blocks cut into nearly equal parts.
+/* layout.h - where the chunks of a buffer lie: blocks, of one count or of counts of their own, each cut into
+ * nearly equal parts.
  *
  * Cuts fall on cache lines where a part has several of them, so that no two ranks write one line and vectors
- * stay aligned. A pure function of count, parts and element size: the same on every rank.
+ * stay aligned. A pure function of counts, parts and element size: the same on every rank that knows them.
+ *
+ * Offsets are those of a buffer whose blocks lie one after the other; where its bytes really are is for
+ * buffer.h to say.
  */
 #ifndef TUTTI_ENGINE_LAYOUT_H
 #define TUTTI_ENGINE_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/collective.h"
+
+/* The count of a block that lies neither in this rank's input nor in its output, and that nobody told it. */
+#define LAYOUT_UNKNOWN SIZE_MAX
 
 struct layout {
     size_t count; /* elements in a block */
     size_t element_bytes;
     uint32_t parts;
+    /* Blocks of different counts: */
+    enum collective collective;
+    int rank, rank_count;
+    /* One a block of this rank's input and output; NULL where it has one block, of `count`. Both NULL: every
+     * block has `count`. */
+    const size_t *input_counts, *output_counts;
+    const size_t *input_begins, *output_begins; /* their sums; where the counts are not NULL */
 };
 
-/* First element of a part; `part` may be `parts`: the end. */
-static inline size_t layout_part_begin(const struct layout *layout, uint32_t part)
+/* Elements of the block that a class belongs to (class / parts). */
+static inline size_t layout_block_count(const struct layout *layout, size_t block)
+{
+    if (layout->input_counts == NULL && layout->output_counts == NULL) return layout->count;
+    const size_t rank = (size_t)layout->rank, ranks = (size_t)layout->rank_count;
+    if (layout->collective == COLLECTIVE_ALLTOALL) {
+        if (block / ranks == rank) return layout->input_counts[block % ranks];
+        return block % ranks == rank ? layout->output_counts[block / ranks] : LAYOUT_UNKNOWN;
+    }
+    const size_t *counts =
+        layout->input_counts != NULL ? layout->input_counts : layout->output_counts;
+    return counts[block];
+}
+
+/* First element of a part of a block of that count; `part` may be `parts`: the end. */
+static inline size_t layout_part_begin(const struct layout *layout, size_t count, uint32_t part)
 {
     const size_t line = 64 / layout->element_bytes;
-    const size_t begin = (size_t)((unsigned __int128)layout->count * part / layout->parts);
-    if (part == layout->parts || layout->count / layout->parts < line * 4) return begin;
+    const size_t begin = (size_t)((unsigned __int128)count * part / layout->parts);
+    if (part == layout->parts || count / layout->parts < line * 4) return begin;
     return begin / line * line;
 }
 
-/* Byte offset of a chunk in a buffer of blocks. */
-static inline size_t layout_chunk_offset(const struct layout *layout, uint32_t chunk)
+/* Byte offset of a chunk in the input or the output. */
+static inline size_t layout_chunk_offset(const struct layout *layout, bool is_input, uint32_t chunk)
 {
     const size_t block = chunk / layout->parts;
-    return (block * layout->count + layout_part_begin(layout, chunk % layout->parts)) *
-           layout->element_bytes;
+    const size_t *counts = is_input ? layout->input_counts : layout->output_counts;
+    size_t begin = block * layout->count, count = layout->count;
+    if (counts != NULL) {
+        begin = (is_input ? layout->input_begins : layout->output_begins)[block];
+        count = counts[block];
+    }
+    return (begin + layout_part_begin(layout, count, chunk % layout->parts)) * layout->element_bytes;
 }
 
-/* Bytes of a chunk of that class: classes of one part have one size. */
+/* Bytes of a chunk of that class: classes of one part have one size. LAYOUT_UNKNOWN where its block's is. */
 static inline size_t layout_class_bytes(const struct layout *layout, uint32_t class)
 {
     const uint32_t part = class % layout->parts;
-    return (layout_part_begin(layout, part + 1) - layout_part_begin(layout, part)) *
+    const size_t count = layout_block_count(layout, class / layout->parts);
+    if (count == LAYOUT_UNKNOWN) return LAYOUT_UNKNOWN;
+    return (layout_part_begin(layout, count, part + 1) - layout_part_begin(layout, count, part)) *
            layout->element_bytes;
 }
 

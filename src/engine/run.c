@@ -27,6 +27,7 @@ void operation_release(struct operation *operation)
     free(operation->lanes);
     free(operation->sends);
     free(operation->completed);
+    free(operation->views);
     free(operation->sources);
     free(operation->places);
     free(operation->scratch);
@@ -45,7 +46,7 @@ static bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t elem
 
 static bool make_room(struct operation *operation, const struct program *program)
 {
-    uint32_t place_capacity = operation->send_capacity;
+    uint32_t place_capacity = operation->send_capacity, view_capacity = operation->source_capacity;
     if (!grow((void **)&operation->lanes, &operation->lane_capacity, program->lane_count,
               sizeof(struct run_lane)) ||
         !grow((void **)&operation->places, &place_capacity, program->tx_count, sizeof(void *)) ||
@@ -53,6 +54,7 @@ static bool make_room(struct operation *operation, const struct program *program
               sizeof(struct run_send)) ||
         !grow((void **)&operation->completed, &operation->step_capacity, program->step_count,
               sizeof(bool)) ||
+        !grow((void **)&operation->views, &view_capacity, program->source_count_max, sizeof(void *)) ||
         !grow((void **)&operation->sources, &operation->source_capacity, program->source_count_max,
               sizeof(void *)))
         return false;
@@ -66,20 +68,27 @@ static bool make_room(struct operation *operation, const struct program *program
     return true;
 }
 
-enum tutti_status operation_prepare(struct operation *operation, struct program *program,
-                                    struct transport *transport, int slot, const void *input,
-                                    void *output)
+enum tutti_status operation_make_room(struct operation *operation, const struct program *program)
 {
-    if (!make_room(operation, program))
-        return error_set(TUTTI_NO_MEMORY, "an operation: out of memory");
+    if (make_room(operation, program)) return TUTTI_OK;
+    return error_set(TUTTI_NO_MEMORY, "an operation: out of memory");
+}
+
+enum tutti_status operation_prepare(struct operation *operation, struct program *program,
+                                    struct transport *transport, int slot, uint64_t signature,
+                                    const struct buffer *input, const struct buffer *output)
+{
+    TRY(operation_make_room(operation, program));
     operation->program = program;
     operation->tx = program->tx[slot];
     operation->rx = program->rx[slot];
     /* Buffers without elements may be NULL; offsets of 0 and copies of nothing still need an address. */
     char *const nowhere = (char *)operation;
-    operation->bases[PLAN_INPUT] = input != NULL ? (char *)(uintptr_t)input : nowhere;
-    operation->bases[PLAN_OUTPUT] = output != NULL ? output : nowhere;
-    operation->bases[PLAN_SCRATCH] = operation->scratch != NULL ? operation->scratch : nowhere;
+    operation->buffers[PLAN_INPUT] = *input;
+    operation->buffers[PLAN_OUTPUT] = *output;
+    operation->buffers[PLAN_SCRATCH] = (struct buffer){.base = operation->scratch};
+    for (int b = 0; b < PLAN_BUFFER_COUNT; b++)
+        if (operation->buffers[b].base == NULL) operation->buffers[b].base = nowhere;
     operation->lanes_left = 0;
     operation->sends_active = 0;
     operation->any_referenced = false;
@@ -92,11 +101,21 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         operation->sends[t].active = operation->sends[t].referenced = false;
     if (program->after_count > 0)
         memset(operation->completed, 0, program->step_count * sizeof(bool));
-    transport->signatures[slot] = program->signature;
+    transport->signatures[slot] = signature;
     return TUTTI_OK;
 }
 
 /* ---------------------------------------------------------------------------------- posted messages */
+
+static inline void copy_from(const struct buffer *buffer, size_t offset, char *place, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t run = bytes;
+        const char *source = buffer_at(buffer, offset, &run);
+        memcpy(place, source, run);
+        place += run, offset += run, bytes -= run;
+    }
+}
 
 /* Hands over one piece of what is ready, if there is room; true when something moved. One at a time, so that
  * lanes and sends take turns and nobody's reader starves. */
@@ -104,16 +123,18 @@ static bool send_push(struct operation *operation, uint32_t t)
 {
     struct run_send *send = &operation->sends[t];
     struct link_tx *link = operation->tx[t];
+    const struct buffer *buffer = &operation->buffers[send->buffer];
     size_t bytes = send->ready - send->done;
     if (bytes == 0 && send->total > 0) return false;
     if (send->by_reference) {
         if (send->ready < send->total && bytes < send->total / REFERENCE_COUNT_MAX) return false;
-        if (!link->ops->post(link, send->source + send->done, bytes)) return false;
+        const char *source = buffer_at(buffer, send->offset + send->done, &bytes);
+        if (!link->ops->post(link, source, bytes)) return false;
     } else {
         if (bytes > operation->program->piece_bytes) bytes = operation->program->piece_bytes;
         void *place = link->ops->reserve(link, bytes);
         if (place == NULL) return false;
-        memcpy(place, send->source + send->done, bytes);
+        copy_from(buffer, send->offset + send->done, place, bytes);
         link->ops->commit(link, bytes);
     }
     send->done += bytes;
@@ -124,28 +145,45 @@ static bool send_push(struct operation *operation, uint32_t t)
     return true;
 }
 
+/* Whether receivers can read all segments of a range, and these are worth a message each. */
+static bool segments_in_reach(const struct buffer *buffer, struct link_tx *link, size_t offset,
+                              size_t bytes)
+{
+    const struct segment_of_buffer *first = buffer_segment(buffer, offset),
+                                   *last = buffer_segment(buffer, offset + bytes - 1);
+    if (bytes / (size_t)(last - first + 1) < REFERENCE_BYTES_MIN) return false;
+    for (const struct segment_of_buffer *s = first; s <= last; s++)
+        if (link->ops->reach(link, s->address, s->end - s->begin) != REACH_READ) return false;
+    return true;
+}
+
 /* Whether a message goes by reference: where the receivers can read it, or are going to copy it anyway. */
-static bool goes_by_reference(const struct operation *operation, struct link_tx *link,
-                              const char *source, size_t bytes)
+static bool goes_by_reference(const struct operation *operation, struct link_tx *link, int from,
+                              size_t offset, size_t bytes)
 {
     if (bytes < REFERENCE_BYTES_MIN) return false;
+    const struct buffer *buffer = &operation->buffers[from];
+    size_t run = bytes;
+    const char *source = buffer_at(buffer, offset, &run);
+    if (run < bytes) return segments_in_reach(buffer, link, offset, bytes);
     const enum link_reach reach = link->ops->reach(link, source, bytes);
     return reach == REACH_READ || (reach == REACH_COPY && operation->program->copies_only &&
                                    bytes >= REMOTE_BYTES_MIN && bytes <= REMOTE_BYTES_MAX);
 }
 
-/* Announces a message of `total` bytes at source, of which `done` have been handed over and `ready` are there. */
-static void send_open(struct operation *operation, uint32_t t, const char *source, size_t done,
-                      size_t ready, size_t total)
+/* Announces a message of `total` bytes, of which `done` have been handed over and `ready` are there. */
+static void send_open(struct operation *operation, uint32_t t, int buffer, size_t offset,
+                      size_t done, size_t ready, size_t total)
 {
     struct run_send *send = &operation->sends[t];
     struct link_tx *link = operation->tx[t];
-    send->source = source;
+    send->buffer = buffer;
+    send->offset = offset;
     send->done = done;
     send->ready = ready;
     send->total = total;
     send->active = true;
-    send->by_reference = goes_by_reference(operation, link, source, total);
+    send->by_reference = goes_by_reference(operation, link, buffer, offset, total);
     send->referenced |= send->by_reference;
     operation->any_referenced |= send->by_reference;
     operation->sends_active++;
@@ -165,7 +203,6 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
 {
     const struct program *program = operation->program;
     const struct program_source *from = &program->sources[step->first_source];
-    const char *source = operation->bases[from->buffer] + from->offset;
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = (uint32_t)program->step_tx[step->first_tx + lane->target];
         if (operation->sends[t].active) return RUN_BLOCKED;
@@ -173,21 +210,26 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
             struct link_tx *link = operation->tx[t];
             void *place = link->ops->reserve(link, step->bytes);
             if (place != NULL) {
-                memcpy(place, source, step->bytes);
+                copy_from(&operation->buffers[from->buffer], from->offset, place, step->bytes);
                 link->ops->commit(link, step->bytes);
                 continue;
             }
         }
-        send_open(operation, t, source, 0, step->bytes, step->bytes);
+        send_open(operation, t, from->buffer, from->offset, 0, step->bytes, step->bytes);
         send_push(operation, t);
     }
     return RUN_DONE;
 }
 
+static bool scales(const struct program_step *step)
+{
+    return step->divisor != 0 || step->factor != 0;
+}
+
 /* What arrives is stored as it is and goes nowhere else. */
 static bool is_plain_receive(const struct program_step *step)
 {
-    return step->source_count == 1 && step->tx_count == 0 && step->divisor == 0;
+    return step->source_count == 1 && step->tx_count == 0 && !scales(step);
 }
 
 /* Collects the next piece of every source; *bytes is cut to what all of them have. */
@@ -198,10 +240,8 @@ static enum run_result look_at_sources(struct operation *operation, const struct
     const size_t left = step->bytes - lane->done;
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct program_source *source = &program->sources[step->first_source + i];
-        if (source->rx == PROGRAM_NONE) {
-            operation->sources[i] = operation->bases[source->buffer] + source->offset + lane->done;
-            continue;
-        }
+        operation->views[i] = NULL;
+        if (source->rx == PROGRAM_NONE) continue;
         struct link_rx *link = operation->rx[source->rx];
         struct link_view view;
         const enum link_state state = link->ops->peek(link, &view);
@@ -216,7 +256,7 @@ static enum run_result look_at_sources(struct operation *operation, const struct
             if (!link->ops->fetch(link)) return RUN_BLOCKED;
             link->ops->peek(link, &view);
         }
-        operation->sources[i] = view.data;
+        operation->views[i] = view.data;
         if (view.data == NULL) *bytes = REMOTE_PIECES * program->piece_bytes;
         if (view.bytes < *bytes) *bytes = view.bytes;
     }
@@ -245,23 +285,25 @@ static bool links_are_busy(const struct operation *operation, const struct progr
 
 /* A lagging step's messages: announced as soon as the earlier ones are out of the way. */
 static bool open_lagging(struct operation *operation, struct run_lane *lane,
-                         const struct program_step *step, char *destination)
+                         const struct program_step *step)
 {
     if (lane->opened) return true;
     if (links_are_busy(operation, step)) return false;
     for (uint32_t i = 0; i < step->tx_count; i++)
-        send_open(operation, (uint32_t)operation->program->step_tx[step->first_tx + i], destination,
-                  lane->passed, lane->done, step->bytes);
+        send_open(operation, (uint32_t)operation->program->step_tx[step->first_tx + i],
+                  step->destination_buffer, step->destination_offset, lane->passed, lane->done,
+                  step->bytes);
     lane->opened = true;
     return true;
 }
 
-static bool links_reach(struct operation *operation, const struct program_step *step,
-                        const char *destination)
+static bool links_reach(struct operation *operation, const struct program_step *step)
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
-        if (!goes_by_reference(operation, link, destination, step->bytes)) return false;
+        if (!goes_by_reference(operation, link, step->destination_buffer, step->destination_offset,
+                               step->bytes))
+            return false;
     }
     return true;
 }
@@ -287,33 +329,32 @@ static bool catch_up(struct operation *operation, struct run_lane *lane,
  * its result does not wait for its links for long: they follow from memory ("lagging"), or else ranks in a
  * ring, each with a full link before it and one behind it, would wait for each other. */
 static bool find_places(struct operation *operation, struct run_lane *lane,
-                        const struct program_step *step, char *destination, size_t bytes)
+                        const struct program_step *step, size_t bytes)
 {
+    const bool stores = step->destination_buffer != PROGRAM_NONE;
     if (!lane->lagging || catch_up(operation, lane, step)) {
         const bool busy = lane->done == 0 && links_are_busy(operation, step);
-        const bool follows = lane->done == 0 && destination != NULL && !step->spills &&
-                             step->bytes >= REFERENCE_BYTES_MIN &&
-                             links_reach(operation, step, destination);
+        const bool follows = lane->done == 0 && stores && !step->spills &&
+                             step->bytes >= REFERENCE_BYTES_MIN && links_reach(operation, step);
         if (!busy && !follows && reserve_places(operation, step, bytes)) {
             lane->stalled = 0;
             return true;
         }
-        if (!follows && (destination == NULL || ++lane->stalled < operation->patience))
-            return false;
+        if (!follows && (!stores || ++lane->stalled < operation->patience)) return false;
         lane->lagging = true;
         lane->passed = lane->done;
     }
-    open_lagging(operation, lane, step, destination);
+    open_lagging(operation, lane, step);
     return true;
 }
 
 /* Past the caches only what nobody here or at the other end of a link reads soon. */
 static void compute(struct operation *operation, const struct run_lane *lane,
-                    const struct program_step *step, char *destination, void *place, size_t bytes)
+                    const struct program_step *step, char *destination, char *place, size_t bytes)
 {
     const struct program *program = operation->program;
     const bool streams = step->streams && !lane->lagging;
-    if (step->source_count == 1 && step->divisor == 0) {
+    if (step->source_count == 1 && !scales(step)) {
         const void *source = operation->sources[0];
         if (place != NULL) {
             memcpy(place, source, bytes);
@@ -331,11 +372,46 @@ static void compute(struct operation *operation, const struct run_lane *lane,
                                      .sources = operation->sources,
                                      .source_count = step->source_count,
                                      .divisor = step->divisor,
-                                     .count = bytes / program->element_bytes};
+                                     .factor = step->factor,
+                                     .count = bytes / program->element_bytes,
+                                     .operation = program->op,
+                                     .dtype = program->dtype};
     if (streams && destination != NULL)
         program->kernels.reduce_stream(&call);
     else
         program->kernels.reduce(&call);
+}
+
+/* Computes a piece, run by run where a buffer of the step lies in several. */
+static void compute_runs(struct operation *operation, const struct run_lane *lane,
+                         const struct program_step *step, bool stores, char *place, size_t bytes)
+{
+    const struct program_source *sources = &operation->program->sources[step->first_source];
+    size_t done = 0;
+    do {
+        size_t run = bytes - done;
+        char *destination = NULL;
+        if (stores)
+            destination = buffer_at(&operation->buffers[step->destination_buffer],
+                                    step->destination_offset + lane->done + done, &run);
+        for (uint32_t i = 0; i < step->source_count; i++)
+            operation->sources[i] = sources[i].rx != PROGRAM_NONE
+                                        ? (const char *)operation->views[i] + done
+                                        : buffer_at(&operation->buffers[sources[i].buffer],
+                                                    sources[i].offset + lane->done + done, &run);
+        compute(operation, lane, step, destination, place != NULL ? place + done : NULL, run);
+        done += run;
+    } while (done < bytes);
+}
+
+/* What lies elsewhere is copied to where it belongs, or to where the first run of that ends. */
+static bool take_run(struct operation *operation, const struct run_lane *lane,
+                     const struct program_step *step, size_t *bytes)
+{
+    struct link_rx *link = operation->rx[operation->program->sources[step->first_source].rx];
+    char *destination = buffer_at(&operation->buffers[step->destination_buffer],
+                                  step->destination_offset + lane->done, bytes);
+    return link->ops->take(link, destination, *bytes);
 }
 
 /* What is done with a piece after it was computed: sent on, and given back to those it came from. */
@@ -369,27 +445,22 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
         return RUN_BLOCKED;
     if (step->send_only) return run_send_only(operation, lane, step);
 
-    char *const destination =
-        step->destination_buffer == PROGRAM_NONE
-            ? NULL
-            : operation->bases[step->destination_buffer] + step->destination_offset;
     if (lane->lagging && lane->done == step->bytes) /* all is stored, not all announced */
-        return open_lagging(operation, lane, step, destination) ? RUN_DONE : RUN_BLOCKED;
+        return open_lagging(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
     size_t bytes = step->bytes - lane->done;
     if (bytes > program->piece_bytes) bytes = program->piece_bytes;
     const enum run_result look = look_at_sources(operation, lane, step, &bytes);
     if (look != RUN_MOVED) return look;
-    if (step->tx_count > 0 && !find_places(operation, lane, step, destination, bytes))
-        return RUN_BLOCKED;
+    if (step->tx_count > 0 && !find_places(operation, lane, step, bytes)) return RUN_BLOCKED;
 
     void *const place = step->tx_count > 0 && !lane->lagging ? operation->places[0] : NULL;
-    const bool store = destination != NULL && (!step->spills || lane->lagging);
-    char *const stored = store ? destination + lane->done : NULL;
-    if (operation->sources[0] == NULL) { /* a plain receive of what lies elsewhere */
-        struct link_rx *link = operation->rx[program->sources[step->first_source].rx];
-        if (!link->ops->take(link, stored, bytes)) return RUN_BLOCKED;
+    const bool stores = step->destination_buffer != PROGRAM_NONE && (!step->spills || lane->lagging);
+    const bool lies_elsewhere =
+        program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
+    if (lies_elsewhere) { /* then it is a plain receive */
+        if (!take_run(operation, lane, step, &bytes)) return RUN_BLOCKED;
     } else {
-        compute(operation, lane, step, stored, place, bytes);
+        compute_runs(operation, lane, step, stores, place, bytes);
     }
     pass_on(operation, lane, step, bytes);
     lane->done += bytes;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "engine/bind.h"
+#include "engine/buffer.h"
 #include "transport/transport.h"
 
 struct run_lane {
@@ -32,7 +33,8 @@ struct run_lane {
 
 /* A message that is posted but not handed over to its link in full. */
 struct run_send {
-    const char *source;
+    int buffer; /* enum plan_buffer */
+    size_t offset;
     size_t done, ready, total;
     bool active;
     bool by_reference;
@@ -43,7 +45,7 @@ struct operation {
     struct program *program;
     struct link_tx **tx;
     struct link_rx **rx;
-    char *bases[PLAN_BUFFER_COUNT];
+    struct buffer buffers[PLAN_BUFFER_COUNT];
     uint32_t lanes_left, sends_active;
     bool any_referenced;
     uint32_t patience;
@@ -51,8 +53,9 @@ struct operation {
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
     struct run_send *sends;
-    bool *completed; /* of each step, where the program has dependencies */
-    const void **sources;
+    bool *completed;      /* of each step, where the program has dependencies */
+    const void **views;   /* of the links among a step's sources; NULL where a source is memory */
+    const void **sources; /* what a kernel reads */
     void **places;
     char *scratch;
     uint32_t lane_capacity, send_capacity, step_capacity, source_capacity;
@@ -62,11 +65,15 @@ struct operation {
 /* patience: looks at full links before a step's result takes the way through memory. */
 void operation_init(struct operation *operation, uint32_t patience);
 void operation_release(struct operation *operation);
-/* Makes it ready to run that program on those buffers; the program's links in that slot must be open. */
+/* Memory for that program: from then on preparing the operation for it allocates nothing. */
+enum tutti_status operation_make_room(struct operation *operation, const struct program *program);
+/* Makes it ready to run that program on those buffers, whose segments stay the caller's; the program's links in that
+ * slot must be open. Messages carry the signature. */
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
-                                    struct transport *transport, int slot, const void *input,
-                                    void *output);
+                                    struct transport *transport, int slot, uint64_t signature,
+                                    const struct buffer *input, const struct buffer *output);
 
+/* One piece a lane at most, and one a message under way: whoever runs several operations can take turns. */
 enum run_result { RUN_BLOCKED, RUN_MOVED, RUN_DONE, RUN_FAULT };
 /* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays so. */
 enum run_result operation_run(struct operation *operation);

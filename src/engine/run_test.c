@@ -361,9 +361,11 @@ static void prepare(const struct job *job, struct net *net, int rank, struct ran
     for (size_t i = 0; i < recvs; i++) own->recv[i] = -1;
     for (size_t i = 0; i < sends; i++) own->send[i] = value_of(rank, i);
     own->done = false;
-    assert_int_equal(
-        operation_prepare(&own->operation, own->program, transport, 0, own->send, own->recv),
-        TUTTI_OK);
+    assert_int_equal(operation_prepare(&own->operation, own->program, transport, 0,
+                                       own->program->signature,
+                                       &(struct buffer){.base = (char *)own->send},
+                                       &(struct buffer){.base = (char *)own->recv}),
+                     TUTTI_OK);
 }
 
 static void run_all(const struct job *job, struct net *net, struct rank_job *ranks)
@@ -473,8 +475,10 @@ static void a_program_runs_again_and_again(void **state)
             memset(ranks[r].recv, 0, job.count * 4);
             ranks[r].done = false;
             assert_int_equal(operation_prepare(&ranks[r].operation, ranks[r].program,
-                                               &net->endpoints[r].base, 0, ranks[r].send,
-                                               ranks[r].recv),
+                                               &net->endpoints[r].base, 0,
+                                               ranks[r].program->signature,
+                                               &(struct buffer){.base = (char *)ranks[r].send},
+                                               &(struct buffer){.base = (char *)ranks[r].recv}),
                              TUTTI_OK);
         }
     }

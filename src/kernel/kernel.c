@@ -4,6 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "kernel/kernel_level.h"
 
@@ -19,18 +22,34 @@ static const struct {
     [KERNEL_AVX2] = {"avx2", NULL},
     [KERNEL_AVX512] = {"avx512", NULL},
 #endif
+#if defined(__aarch64__)
+    [KERNEL_NEON] = {"neon", &kernel_table_neon},
+#else
+    [KERNEL_NEON] = {"neon", NULL},
+#endif
 };
+
+#if defined(__x86_64__)
+/* Not every compiler's __builtin_cpu_supports knows it. That the system saves the registers follows from avx2. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
 
 bool kernel_level_available(enum kernel_level level)
 {
     if (level == KERNEL_SCALAR) return true;
 #if defined(__x86_64__)
     __builtin_cpu_init(); /* we may be called from a constructor */
-    if (level == KERNEL_AVX2) return __builtin_cpu_supports("avx2");
+    if (level == KERNEL_AVX2) return __builtin_cpu_supports("avx2") && has_f16c();
     if (level == KERNEL_AVX512)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                __builtin_cpu_supports("avx512dq");
+#elif defined(__aarch64__)
+    if (level == KERNEL_NEON) return true;
 #endif
     return false;
 }
@@ -75,7 +94,11 @@ struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, en
     assert(levels[level].table != NULL);
     assert((unsigned)dtype < DTYPE_COUNT);
     assert((unsigned)op < OP_COUNT);
-    return levels[level].table->sets[dtype][op];
+    if (op == OP_USER) return (struct kernel_set){kernel_reduce_user, kernel_reduce_user};
+    if (op == OP_SCALED_SUM) op = OP_SUM;
+    const struct kernel_set set = levels[level].table->sets[dtype][op];
+    assert(set.reduce != NULL && set.reduce_stream != NULL);
+    return set;
 }
 
 void kernel_copy(void *destination, const void *source, size_t bytes)

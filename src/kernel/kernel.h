@@ -3,9 +3,9 @@
  * Every kernel exists as a scalar twin (built without vectorisation) and as SIMD variants that give the same
  * bits; which one a process uses is decided once, from the CPU and TUTTI_KERNEL=scalar|avx2|avx512|neon.
  *
- * Meaning.  result[i] = sources[0][i] op sources[1][i] op ..., left to right; with a divisor above 0 the
- * result is divided by it (integers truncate towards zero), with a factor other than 0 (floats) multiplied by it,
- * which is rounded to the type of accumulation first. 8- and 16-bit floats are widened to float32, reduced there
+ * Meaning.  result[i] = sources[0][i] op sources[1][i] op ..., left to right. Sums with a divisor above 0 are
+ * divided by it (integers truncate towards zero), sums of floats with a factor other than 0 multiplied by it, which
+ * is rounded to the type of accumulation first. 8- and 16-bit floats are widened to float32, reduced there
  * in source order, divided or multiplied there and rounded once to nearest even; NaN stays (quiet) NaN; what is
  * too large becomes infinity, in float8_e4m3, which has none, NaN. Integers wrap. min(a, b) = a < b ? a : b;
  * max(a, b) = a > b ? a : b. Logical operations of two and more sources give 0 or 1; one source
@@ -25,15 +25,15 @@
 #include "base/op.h"
 #include "tutti/tutti.h"
 
-enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_LEVEL_COUNT };
+enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_NEON, KERNEL_LEVEL_COUNT };
 
 struct kernel_call {
     void *destination;
     void *also; /* a second place for the same result, always with ordinary stores; or NULL */
     const void *const *sources;
     unsigned source_count;                   /* at least 1: a copy, with a divisor a scaling */
-    unsigned divisor;                        /* 0: none */
-    double factor;                           /* 0: none; never together with a divisor */
+    unsigned divisor;                        /* sums only; 0: none */
+    double factor;                           /* sums of floats only, without a divisor; 0: none */
     size_t count;                            /* elements */
     const struct tutti_operation *operation; /* looked at by OP_USER only, and so is dtype */
     enum tutti_dtype dtype;

@@ -6,6 +6,7 @@
 #define BLOCK_VECTORS 4
 #define ALIGN_BYTES_MIN 1024
 #define HAS_STREAM 1
+#define PARTS 1
 #define COPY_STREAM copy_past_caches
 #define TABLE kernel_table_avx512
 #include "kernel/kernel_body.inc"

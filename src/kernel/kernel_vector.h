@@ -1,67 +1,114 @@
-/* kernel_vector.h - the same operations on vectors of VECTOR_BYTES (32: AVX2, 64: AVX-512), bit for bit.
+/* kernel_vector.h - the same operations on vectors of VECTOR_BYTES, bit for bit.
  *
- * A dtype D has a vector of accumulators (vector_D, LANES_D of them) and load_D, store_D, stream_D, combine_D,
- * divide_D like the forms for one element. Mnemonics are the same for both widths: the operands' type decides.
+ * A dtype D has a vector of accumulators (vector_D, LANES_D of them), what that is in memory (raw_D), and
+ *     load_D, unpack_D, pack_D                      memory or raw_D <-> vector_D
+ *     combine_D, divide_D, scale_D                  like the forms for one element
+ * 16-bit floats have two vectors of float32 for one of memory, 8-bit floats two for half of one.
+ *
+ * A processor's header (kernel_vector_x86.h, kernel_vector_neon.h), included below, brings what C does not say:
+ *     add, multiply, divide_by, min and max of floats, with the operands' order kept
+ *     min and max of integers
+ *     widen_float16, narrow_float16   conversions of half a vector's lanes, to nearest even, quiet NaN
+ *     join, low_half, high_half       two halves of a vector <-> one
+ *     widen_bytes, narrow_bytes       8-bit lanes <-> 16-bit lanes, whose upper halves are 0
+ *     any_nan                         whether there is one in two vectors
+ *     part_read, part_write           less than a vector; what is not there reads as 0
  */
 #ifndef TUTTI_KERNEL_KERNEL_VECTOR_H
 #define TUTTI_KERNEL_KERNEL_VECTOR_H
 
-#include <immintrin.h>
 #include <stdbool.h>
 
 #include "kernel/kernel_element.h"
 
-typedef float vector_float32 __attribute__((vector_size(VECTOR_BYTES)));
-typedef double vector_float64 __attribute__((vector_size(VECTOR_BYTES)));
-typedef uint32_t vector_int32 __attribute__((vector_size(VECTOR_BYTES)));
-typedef uint64_t vector_int64 __attribute__((vector_size(VECTOR_BYTES)));
+#define VECTOR_OF(type, bytes) type __attribute__((vector_size(bytes)))
+typedef VECTOR_OF(float, VECTOR_BYTES) vector_float32;
+typedef VECTOR_OF(double, VECTOR_BYTES) vector_float64;
+typedef VECTOR_OF(uint8_t, VECTOR_BYTES) vector_int8;
+typedef VECTOR_OF(uint16_t, VECTOR_BYTES) vector_int16;
+typedef VECTOR_OF(uint32_t, VECTOR_BYTES) vector_int32;
+typedef VECTOR_OF(uint64_t, VECTOR_BYTES) vector_int64;
+typedef vector_int8 vector_uint8;
+typedef vector_int16 vector_uint16;
+typedef vector_int32 vector_uint32;
+typedef vector_int64 vector_uint64;
+typedef vector_int64 vector_bits;
 
-typedef int32_t vector_signed32 __attribute__((vector_size(VECTOR_BYTES)));
-typedef int64_t vector_signed64 __attribute__((vector_size(VECTOR_BYTES)));
+typedef VECTOR_OF(int16_t, VECTOR_BYTES) vector_signed16;
+typedef VECTOR_OF(int64_t, VECTOR_BYTES) vector_signed64;
+typedef VECTOR_OF(uint8_t, VECTOR_BYTES / 2) half_int8;
+typedef VECTOR_OF(uint16_t, VECTOR_BYTES / 2) half_int16;
 
-/* Two bfloat16 share 32 bits; each becomes a float32 where it is, and no lane ever changes its place. */
+/* The accumulators of small floats. Two bfloat16 share 32 bits; each becomes a float32 where it is, so that no lane
+ * ever changes its place: `first` are the even ones. The others have the lower half of the lanes in `first`. */
 typedef struct {
-    vector_float32 even, odd;
-} vector_bfloat16;
+    vector_float32 first, second;
+} vector_pair;
+typedef vector_pair vector_bfloat16, vector_float16, vector_float8_e4m3, vector_float8_e5m2;
+
+typedef vector_float32 raw_float32;
+typedef vector_float64 raw_float64;
+typedef vector_int32 raw_bfloat16;
+typedef vector_int16 raw_float16;
+typedef half_int8 raw_float8_e4m3, raw_float8_e5m2;
+typedef vector_int8 raw_int8, raw_uint8;
+typedef vector_int16 raw_int16, raw_uint16;
+typedef vector_int32 raw_int32, raw_uint32;
+typedef vector_int64 raw_int64, raw_uint64, raw_bits;
 
 enum {
-    LANES_float32 = VECTOR_BYTES / 4,
-    LANES_float64 = VECTOR_BYTES / 8,
-    LANES_bfloat16 = VECTOR_BYTES / 2,
-    LANES_int32 = VECTOR_BYTES / 4,
-    LANES_int64 = VECTOR_BYTES / 8
+#define X(enumerator, name, bytes, kind) LANES_##name = sizeof(raw_##name) / SIZE_##name,
+    DTYPE_LIST(X)
+#undef X
+        LANES_bits = VECTOR_BYTES
 };
 
-/* A store past the caches; `to` is aligned to the vector's size. */
-#define STREAM(to, vector) \
-    __asm__("vmovntdq %1, %0" : "=m"(*(unsigned char(*)[sizeof(vector)])(to)) : "v"(vector))
+/* Where lanes are all ones or all zeros. */
+#define SELECT(mask, yes, no) (((yes) & (mask)) | ((no) & ~(mask)))
 
-#define PLAIN_MEMORY(dtype)                                                \
-    KERNEL_INLINE vector_##dtype load_##dtype(const unsigned char *from)   \
-    {                                                                      \
-        vector_##dtype a;                                                  \
-        memcpy(&a, from, sizeof(a));                                       \
-        return a;                                                          \
-    }                                                                      \
-    KERNEL_INLINE void store_##dtype(unsigned char *to, vector_##dtype a)  \
-    {                                                                      \
-        memcpy(to, &a, sizeof(a));                                         \
-    }                                                                      \
-    KERNEL_INLINE void stream_##dtype(unsigned char *to, vector_##dtype a) \
-    {                                                                      \
-        STREAM(to, a);                                                     \
+#if defined(__x86_64__)
+#include "kernel/kernel_vector_x86.h"
+#else
+#include "kernel/kernel_vector_neon.h"
+#endif
+
+/* -------------------------------------------------------------------------------------- memory */
+
+#define LOAD(dtype)                                                      \
+    KERNEL_INLINE vector_##dtype load_##dtype(const unsigned char *from) \
+    {                                                                    \
+        raw_##dtype raw;                                                 \
+        memcpy(&raw, from, sizeof(raw));                                 \
+        return unpack_##dtype(raw);                                      \
     }
+#define PLAIN_MEMORY(dtype)                                      \
+    KERNEL_INLINE vector_##dtype unpack_##dtype(raw_##dtype raw) \
+    {                                                            \
+        return raw;                                              \
+    }                                                            \
+    KERNEL_INLINE raw_##dtype pack_##dtype(vector_##dtype a)     \
+    {                                                            \
+        return a;                                                \
+    }                                                            \
+    LOAD(dtype)
 PLAIN_MEMORY(float32)
 PLAIN_MEMORY(float64)
+PLAIN_MEMORY(int8)
+PLAIN_MEMORY(int16)
 PLAIN_MEMORY(int32)
 PLAIN_MEMORY(int64)
+PLAIN_MEMORY(uint8)
+PLAIN_MEMORY(uint16)
+PLAIN_MEMORY(uint32)
+PLAIN_MEMORY(uint64)
+PLAIN_MEMORY(bits)
 #undef PLAIN_MEMORY
 
-KERNEL_INLINE vector_bfloat16 load_bfloat16(const unsigned char *from)
+KERNEL_INLINE vector_bfloat16 unpack_bfloat16(raw_bfloat16 raw)
 {
-    const vector_int32 pairs = load_int32(from);
-    return (vector_bfloat16){(vector_float32)(pairs << 16), (vector_float32)(pairs & 0xffff0000u)};
+    return (vector_bfloat16){(vector_float32)(raw << 16), (vector_float32)(raw & 0xffff0000u)};
 }
+LOAD(bfloat16)
 
 /* To nearest even, unless it is NaN; the result is in the upper half of each 32 bits. */
 KERNEL_INLINE vector_int32 round_number(vector_float32 a)
@@ -73,101 +120,91 @@ KERNEL_INLINE vector_int32 round_number(vector_float32 a)
 KERNEL_INLINE vector_int32 round_any(vector_float32 a)
 {
     const vector_int32 nan = (vector_int32)(a != a);
-    return (((vector_int32)a | BFLOAT16_QUIET) & nan) | (round_number(a) & ~nan);
+    return SELECT(nan, (vector_int32)a | FLOAT32_QUIET, round_number(a));
 }
 
-KERNEL_INLINE bool has_nan(vector_bfloat16 a)
+static __attribute__((noinline, cold)) raw_bfloat16 pack_any_bfloat16(const vector_bfloat16 *a)
 {
-#if VECTOR_BYTES == 64
-    return _mm512_cmp_ps_mask((__m512)a.even, (__m512)a.odd, _CMP_UNORD_Q) != 0;
-#else
-    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a.even, (__m256)a.odd, _CMP_UNORD_Q)) != 0;
-#endif
+    return (round_any(a->first) >> 16) | (round_any(a->second) & 0xffff0000u);
 }
 
-static __attribute__((noinline, cold)) vector_int32 pack_any(const vector_bfloat16 *a)
+/* NaN is rare, and looking for it is half the work of taking care of it. There is an instruction for all of this
+ * (AVX512-BF16), but it takes denormals for zero: other bits than those of the scalar twin. */
+KERNEL_INLINE raw_bfloat16 pack_bfloat16(vector_bfloat16 a)
 {
-    return (round_any(a->even) >> 16) | (round_any(a->odd) & 0xffff0000u);
-}
-
-/* NaN is rare, and looking for it is half the work of taking care of it. */
-KERNEL_INLINE vector_int32 pack_bfloat16(vector_bfloat16 a)
-{
-    if (__builtin_expect(has_nan(a), 0)) {
+    if (__builtin_expect(any_nan(a.first, a.second), 0)) {
         const vector_bfloat16 in_memory = a;
-        return pack_any(&in_memory);
+        return pack_any_bfloat16(&in_memory);
     }
-    return (round_number(a.even) >> 16) | (round_number(a.odd) & 0xffff0000u);
+    return (round_number(a.first) >> 16) | (round_number(a.second) & 0xffff0000u);
 }
 
-KERNEL_INLINE void store_bfloat16(unsigned char *to, vector_bfloat16 a)
+KERNEL_INLINE vector_float16 unpack_float16(raw_float16 raw)
 {
-    store_int32(to, pack_bfloat16(a));
+    return (vector_float16){widen_float16(low_half(raw)), widen_float16(high_half(raw))};
 }
-KERNEL_INLINE void stream_bfloat16(unsigned char *to, vector_bfloat16 a)
+KERNEL_INLINE raw_float16 pack_float16(vector_float16 a)
 {
-    stream_int32(to, pack_bfloat16(a));
+    return join(narrow_float16(a.first), narrow_float16(a.second));
+}
+/* Halves straight from memory: taking a vector apart costs more than reading twice. */
+KERNEL_INLINE vector_float16 load_float16(const unsigned char *from)
+{
+    half_int16 low, high;
+    memcpy(&low, from, sizeof(low));
+    memcpy(&high, from + sizeof(low), sizeof(high));
+    return (vector_float16){widen_float16(low), widen_float16(high)};
 }
 
-#define ORDERED(name, vector, instruction)                                  \
-    KERNEL_INLINE vector name(vector a, vector b)                           \
-    {                                                                       \
-        vector result;                                                      \
-        __asm__(instruction " %2, %1, %0" : "=v"(result) : "v"(a), "v"(b)); \
-        return result;                                                      \
-    }
-/* min and max give their second operand for NaN and for two zeros: exactly a < b ? a : b. */
-#define FLOAT_COMBINE(dtype, suffix)                                                \
-    ORDERED(add_##dtype, vector_##dtype, "vadd" suffix)                             \
-    ORDERED(multiply_##dtype, vector_##dtype, "vmul" suffix)                        \
-    ORDERED(divide_by_##dtype, vector_##dtype, "vdiv" suffix)                       \
-    ORDERED(min_##dtype, vector_##dtype, "vmin" suffix)                             \
-    ORDERED(max_##dtype, vector_##dtype, "vmax" suffix)                             \
-    KERNEL_INLINE vector_##dtype divide_##dtype(vector_##dtype a, unsigned divisor) \
-    {                                                                               \
-        const vector_##dtype same = {0};                                            \
-        return divide_by_##dtype(a, same + (accumulator_##dtype)divisor);           \
-    }
-FLOAT_COMBINE(float32, "ps")
-FLOAT_COMBINE(float64, "pd")
-#undef FLOAT_COMBINE
+/* 8-bit floats pass through float16. e5m2 is the upper half of one. e4m3 has the layout of a float16 of a 256th of the
+ * number, denormals and all, with another mantissa's length. On the way back float16 would round once too often: so
+ * first all bits that matter only for being zero or not are gathered in one bit that no float16 loses here. Numbers in
+ * which it does get lost are less than half of the smallest 8-bit float. */
+KERNEL_INLINE vector_int16 narrow_odd(vector_pair a)
+{
+    const vector_int32 first = (vector_int32)a.first, second = (vector_int32)a.second;
+    const vector_int32 odd_first = (first | ((first & 0x1ffffu) + 0x1ffffu)) & ~0x1ffffu;
+    const vector_int32 odd_second = (second | ((second & 0x1ffffu) + 0x1ffffu)) & ~0x1ffffu;
+    return join(narrow_float16((vector_float32)odd_first),
+                narrow_float16((vector_float32)odd_second));
+}
 
-KERNEL_INLINE vector_int32 add_int32(vector_int32 a, vector_int32 b)
+KERNEL_INLINE vector_float8_e5m2 unpack_float8_e5m2(raw_float8_e5m2 raw)
 {
-    return a + b;
+    return unpack_float16(widen_bytes(raw) << 8);
 }
-KERNEL_INLINE vector_int64 add_int64(vector_int64 a, vector_int64 b)
+KERNEL_INLINE raw_float8_e5m2 pack_float8_e5m2(vector_float8_e5m2 a)
 {
-    return a + b;
+    const vector_int16 bits = narrow_odd(a), magnitude = bits & 0x7fff;
+    const vector_int16 nan = (vector_int16)((vector_signed16)magnitude > 0x7c00);
+    const vector_int16 up = (0x7f + ((bits >> 8) & 1)) & ~nan;
+    return narrow_bytes((bits + up) >> 8);
 }
-KERNEL_INLINE vector_int32 multiply_int32(vector_int32 a, vector_int32 b)
-{
-    return a * b;
-}
-KERNEL_INLINE vector_int64 multiply_int64(vector_int64 a, vector_int64 b)
-{
-    return a * b;
-}
-ORDERED(min_int32, vector_int32, "vpminsd")
-ORDERED(max_int32, vector_int32, "vpmaxsd")
-#if VECTOR_BYTES == 64
-ORDERED(min_int64, vector_int64, "vpminsq")
-ORDERED(max_int64, vector_int64, "vpmaxsq")
-#else
-KERNEL_INLINE vector_int64 min_int64(vector_int64 a, vector_int64 b)
-{
-    const vector_int64 less = (vector_int64)((vector_signed64)a < (vector_signed64)b);
-    return (a & less) | (b & ~less);
-}
-KERNEL_INLINE vector_int64 max_int64(vector_int64 a, vector_int64 b)
-{
-    const vector_int64 greater = (vector_int64)((vector_signed64)a > (vector_signed64)b);
-    return (a & greater) | (b & ~greater);
-}
-#endif
-#undef ORDERED
+LOAD(float8_e5m2)
 
-#define COMBINE(dtype)                                                                           \
+KERNEL_INLINE vector_float8_e4m3 unpack_float8_e4m3(raw_float8_e4m3 raw)
+{
+    const vector_int16 code = widen_bytes(raw);
+    const vector_int16 sign = (code & 0x80) << 8, magnitude = code & 0x7f;
+    const vector_int16 nan = (vector_int16)(magnitude == 0x7f) & 0x7c00;
+    const vector_pair small = unpack_float16(sign | (magnitude << 7) | nan);
+    return (vector_float8_e4m3){small.first * 256.0f, small.second * 256.0f};
+}
+/* NaN and what is too large become the largest code by themselves: that code is NaN. */
+KERNEL_INLINE raw_float8_e4m3 pack_float8_e4m3(vector_float8_e4m3 a)
+{
+    const vector_int16 bits =
+        narrow_odd((vector_pair){a.first * (1 / 256.0f), a.second * (1 / 256.0f)});
+    const vector_int16 magnitude = bits & 0x7fff, none = {0};
+    const vector_int16 code = (magnitude + 0x3f + ((bits >> 7) & 1)) >> 7;
+    return narrow_bytes(min_int16(code, none + 0x7f) | ((bits >> 8) & 0x80));
+}
+LOAD(float8_e4m3)
+#undef LOAD
+
+/* ---------------------------------------------------------------------------------- operations */
+
+#define FLOAT_COMBINE(dtype)                                                                     \
     KERNEL_INLINE vector_##dtype combine_##dtype(enum op op, vector_##dtype a, vector_##dtype b) \
     {                                                                                            \
         switch (op) {                                                                            \
@@ -176,61 +213,72 @@ KERNEL_INLINE vector_int64 max_int64(vector_int64 a, vector_int64 b)
         case OP_MAX: return max_##dtype(a, b);                                                   \
         default: return add_##dtype(a, b);                                                       \
         }                                                                                        \
+    }                                                                                            \
+    KERNEL_INLINE vector_##dtype divide_##dtype(vector_##dtype a, accumulator_##dtype divisor)   \
+    {                                                                                            \
+        const vector_##dtype same = {0};                                                         \
+        return divide_by_##dtype(a, same + divisor);                                             \
+    }                                                                                            \
+    KERNEL_INLINE vector_##dtype scale_##dtype(vector_##dtype a, accumulator_##dtype factor)     \
+    {                                                                                            \
+        const vector_##dtype same = {0};                                                         \
+        return multiply_##dtype(a, same + factor);                                               \
     }
-COMBINE(float32)
-COMBINE(float64)
-COMBINE(int32)
-COMBINE(int64)
-#undef COMBINE
+FLOAT_COMBINE(float32)
+FLOAT_COMBINE(float64)
+#undef FLOAT_COMBINE
 
-KERNEL_INLINE vector_bfloat16 combine_bfloat16(enum op op, vector_bfloat16 a, vector_bfloat16 b)
-{
-    return (vector_bfloat16){combine_float32(op, a.even, b.even), combine_float32(op, a.odd, b.odd)};
-}
-
-KERNEL_INLINE vector_bfloat16 divide_bfloat16(vector_bfloat16 a, unsigned divisor)
-{
-    return (vector_bfloat16){divide_float32(a.even, divisor), divide_float32(a.odd, divisor)};
-}
-
-/* There is no vector division of integers. Out of line, to keep it out of the loops' registers and code. */
-static __attribute__((noinline)) vector_int64 divide_int64(vector_int64 a, unsigned divisor)
-{
-    for (int lane = 0; lane < LANES_int64; lane++) a[lane] = divide_one_int64(a[lane], divisor);
-    return a;
-}
-
-/* Doubles hold both operands, and a quotient of 32-bit integers that is not whole is farther from the next
- * whole number than a double's rounding reaches: truncating the rounded quotient is exact. */
-static __attribute__((noinline)) vector_int32 divide_int32(vector_int32 a, unsigned divisor)
-{
-    typedef double wide __attribute__((vector_size(2 * VECTOR_BYTES)));
-    const wide quotient = __builtin_convertvector((vector_signed32)a, wide) / (double)divisor;
-    return (vector_int32) __builtin_convertvector(quotient, vector_signed32);
-}
-
-/* Copies with stores past the caches, whole cache lines at a time. */
-static void copy_past_caches(void *destination, const void *source, size_t bytes)
-{
-    enum { BLOCK = 512, VECTORS = BLOCK / VECTOR_BYTES };
-    unsigned char *to = destination;
-    const unsigned char *from = source;
-    const size_t head = -(uintptr_t)to % 64;
-    if (bytes < head + BLOCK) {
-        memcpy(to, from, bytes);
-        return;
+#define PAIR_COMBINE(dtype)                                                                       \
+    KERNEL_INLINE vector_##dtype combine_##dtype(enum op op, vector_##dtype a, vector_##dtype b)  \
+    {                                                                                             \
+        return (vector_##dtype){combine_float32(op, a.first, b.first),                            \
+                                combine_float32(op, a.second, b.second)};                         \
+    }                                                                                             \
+    KERNEL_INLINE vector_##dtype divide_##dtype(vector_##dtype a, float divisor)                  \
+    {                                                                                             \
+        return (vector_##dtype){divide_float32(a.first, divisor),                                 \
+                                divide_float32(a.second, divisor)};                               \
+    }                                                                                             \
+    KERNEL_INLINE vector_##dtype scale_##dtype(vector_##dtype a, float factor)                    \
+    {                                                                                             \
+        return (vector_##dtype){scale_float32(a.first, factor), scale_float32(a.second, factor)}; \
     }
-    memcpy(to, from, head);
-    to += head, from += head, bytes -= head;
-    for (; bytes >= BLOCK; to += BLOCK, from += BLOCK, bytes -= BLOCK) {
-        vector_int64 a[VECTORS];
-#pragma GCC unroll 16
-        for (int k = 0; k < VECTORS; k++) a[k] = load_int64(from + k * VECTOR_BYTES);
-#pragma GCC unroll 16
-        for (int k = 0; k < VECTORS; k++) stream_int64(to + k * VECTOR_BYTES, a[k]);
+PAIR_COMBINE(bfloat16)
+PAIR_COMBINE(float16)
+PAIR_COMBINE(float8_e4m3)
+PAIR_COMBINE(float8_e5m2)
+#undef PAIR_COMBINE
+
+/* 1 where it is not 0. */
+#define NOT_ZERO(dtype, a) ((vector_##dtype)((a) != 0) & 1)
+
+#define INTEGER_COMBINE(dtype)                                                                   \
+    KERNEL_INLINE vector_##dtype combine_##dtype(enum op op, vector_##dtype a, vector_##dtype b) \
+    {                                                                                            \
+        switch (op) {                                                                            \
+        case OP_PROD: return a * b;                                                              \
+        case OP_MIN: return min_##dtype(a, b);                                                   \
+        case OP_MAX: return max_##dtype(a, b);                                                   \
+        case OP_LAND: return NOT_ZERO(dtype, a) & NOT_ZERO(dtype, b);                            \
+        case OP_LOR: return NOT_ZERO(dtype, a | b);                                              \
+        case OP_LXOR: return NOT_ZERO(dtype, a) ^ NOT_ZERO(dtype, b);                            \
+        case OP_BAND: return a & b;                                                              \
+        case OP_BOR: return a | b;                                                               \
+        case OP_BXOR: return a ^ b;                                                              \
+        default: return a + b;                                                                   \
+        }                                                                                        \
     }
-    memcpy(to, from, bytes);
-    __builtin_ia32_sfence();
-}
+#define min_bits min_uint64
+#define max_bits max_uint64
+INTEGER_COMBINE(int8)
+INTEGER_COMBINE(int16)
+INTEGER_COMBINE(int32)
+INTEGER_COMBINE(int64)
+INTEGER_COMBINE(uint8)
+INTEGER_COMBINE(uint16)
+INTEGER_COMBINE(uint32)
+INTEGER_COMBINE(uint64)
+INTEGER_COMBINE(bits)
+#undef INTEGER_COMBINE
 
 #endif

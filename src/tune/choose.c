@@ -52,23 +52,24 @@ static bool is_usable(const struct choose_call *call, const struct algorithm *al
 {
     return algorithm != NULL && algo_supports(algorithm, call->rank_count) &&
            (!call->deterministic || algorithm->deterministic ||
-            !collective_reduces(call->collective));
+            !collective_reduces(call->collective)) &&
+           (!call->in_rank_order || !algorithm->needs_commutative) &&
+           (!call->counts_are_local || algorithm->is_direct);
 }
 
-static enum tutti_status choose_by_name(const struct choose_call *call, const char *name,
-                                        const struct algorithm **algorithm)
+/* What was asked for, or why not. */
+static enum tutti_status insist(const struct choose_call *call, const struct algorithm *algorithm)
 {
-    *algorithm = algo_find(call->collective, name);
-    if (*algorithm == NULL)
-        return error_set(TUTTI_INVALID_ALGORITHM, "%s has no algorithm \"%.40s\"",
-                         collective_name(call->collective), name);
-    if (!algo_supports(*algorithm, call->rank_count))
-        return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s cannot do %d ranks", name,
+    if (is_usable(call, algorithm)) return TUTTI_OK;
+    const char *why = "is not deterministic";
+    if (!algo_supports(algorithm, call->rank_count))
+        return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s cannot do %d ranks", algorithm->name,
                          collective_name(call->collective), call->rank_count);
-    if (!is_usable(call, *algorithm))
-        return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s is not deterministic", name,
-                         collective_name(call->collective));
-    return TUTTI_OK;
+    if (call->in_rank_order && algorithm->needs_commutative) why = "needs a commutative operation";
+    if (call->counts_are_local && !algorithm->is_direct)
+        why = "passes blocks through ranks that do not know their counts";
+    return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s %s", algorithm->name,
+                     collective_name(call->collective), why);
 }
 
 /* The first of the table that suits and is not forbidden; NULL. */
@@ -86,23 +87,23 @@ static const struct algorithm *first_preferred(const struct choose_call *call,
     return NULL;
 }
 
-enum tutti_status choose_algorithm(const struct choose_call *call,
-                                   const struct algorithm **algorithm)
+enum tutti_status choose_algorithm(const struct choose_call *call, struct choice *choice)
 {
-    const char *wanted = call->algorithm;
-    if (wanted == NULL) wanted = rules_wanted(call->rules, call->collective, call->bytes);
-    if (wanted != NULL) return choose_by_name(call, wanted, algorithm);
+    *choice = (struct choice){call->algorithm, call->radix};
+    if (call->algorithm != NULL) return insist(call, call->algorithm);
+    if (rules_wanted(call->rules, call->collective, call->bytes, &choice->algorithm, &choice->radix))
+        return insist(call, choice->algorithm);
 
     const bool ordered = call->deterministic && collective_reduces(call->collective);
-    *algorithm =
+    choice->algorithm =
         ordered ? first_preferred(call, in_rank_order, sizeof in_rank_order / sizeof *in_rank_order)
                 : first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
-    if (*algorithm != NULL) return TUTTI_OK;
+    if (choice->algorithm != NULL) return TUTTI_OK;
     /* Beyond the table sizes may get different trees, so what promises one tree stops here. */
     for (int i = 0; i < algo_count && !ordered; i++) {
-        *algorithm = &algo_list[i];
-        if ((*algorithm)->collective == call->collective && is_usable(call, *algorithm) &&
-            !rules_forbids(call->rules, call->collective, call->bytes, (*algorithm)->name))
+        choice->algorithm = &algo_list[i];
+        if (algo_list[i].collective == call->collective && is_usable(call, &algo_list[i]) &&
+            !rules_forbids(call->rules, call->collective, call->bytes, algo_list[i].name))
             return TUTTI_OK;
     }
     return error_set(TUTTI_INVALID_ALGORITHM, "the rules leave no algorithm for %s on %d ranks",

@@ -12,13 +12,20 @@ struct choose_call {
     enum collective collective;
     size_t bytes; /* of a block: count times element size */
     int rank_count;
-    bool deterministic;        /* one association tree for all elements */
-    const char *algorithm;     /* asked for by name; or NULL */
-    const struct rules *rules; /* of the communicator; or NULL */
+    bool deterministic;    /* one association tree for all elements */
+    bool in_rank_order;    /* operands: the operation does not commute */
+    bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts */
+    const struct algorithm *algorithm; /* asked for; or NULL */
+    unsigned radix;                    /* of it; 0: its default */
+    const struct rules *rules;         /* of the communicator; or NULL */
 };
 
-/* INVALID_ALGORITHM: none of that name for this collective and rank count, or not a deterministic one. */
-enum tutti_status choose_algorithm(const struct choose_call *call,
-                                   const struct algorithm **algorithm);
+struct choice {
+    const struct algorithm *algorithm;
+    unsigned radix; /* 0: its default */
+};
+
+/* INVALID_ALGORITHM: none of that name for this collective and rank count, or not one that can do the call. */
+enum tutti_status choose_algorithm(const struct choose_call *call, struct choice *choice);
 
 #endif

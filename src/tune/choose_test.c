@@ -18,11 +18,11 @@ enum {
 
 static const struct algorithm *chosen(struct choose_call call)
 {
-    const struct algorithm *algorithm = NULL;
-    if (choose_algorithm(&call, &algorithm) != TUTTI_OK)
+    struct choice choice = {0};
+    if (choose_algorithm(&call, &choice) != TUTTI_OK)
         fail_msg("%s of %zu bytes on %d ranks: %s", collective_name(call.collective), call.bytes,
                  call.rank_count, tutti_error_message());
-    return algorithm;
+    return choice.algorithm;
 }
 
 static void every_call_has_an_algorithm_that_can_do_it(void **state)
@@ -94,37 +94,50 @@ static void a_name_wins_over_rules(void **state)
     (void)state;
     struct rules *rules;
     assert_int_equal(rules_parse("allreduce=tree,^ring", &rules), TUTTI_OK);
-    const struct choose_call call = {
-        .collective = COLLECTIVE_ALLREDUCE, .rank_count = 4, .algorithm = "ring", .rules = rules};
+    const struct choose_call call = {.collective = COLLECTIVE_ALLREDUCE,
+                                     .rank_count = 4,
+                                     .algorithm = algo_find(COLLECTIVE_ALLREDUCE, "ring"),
+                                     .rules = rules};
     assert_string_equal(chosen(call)->name, "ring");
     rules_free(rules);
 }
 
 static void expect_refused(struct choose_call call, const char *word)
 {
-    const struct algorithm *algorithm;
-    assert_int_equal(choose_algorithm(&call, &algorithm), TUTTI_INVALID_ALGORITHM);
+    struct choice choice;
+    assert_int_equal(choose_algorithm(&call, &choice), TUTTI_INVALID_ALGORITHM);
     assert_non_null(strstr(tutti_error_message(), word));
 }
 
 static void what_cannot_be_done_is_refused(void **state)
 {
     (void)state;
-    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLREDUCE,
-                                        .rank_count = 4,
-                                        .algorithm = "magic"},
-                   "magic");
     expect_refused((struct choose_call){.collective = COLLECTIVE_ALLGATHER,
                                         .rank_count = 3,
-                                        .algorithm = "doubling"},
+                                        .algorithm = algo_find(COLLECTIVE_ALLGATHER, "doubling")},
                    "3 ranks");
     expect_refused((struct choose_call){.collective = COLLECTIVE_ALLREDUCE,
                                         .rank_count = 4,
+                                        .in_rank_order = true,
+                                        .algorithm = algo_find(COLLECTIVE_ALLREDUCE, "ring")},
+                   "commutative");
+    expect_refused((struct choose_call){.collective = COLLECTIVE_GATHER,
+                                        .rank_count = 4,
+                                        .counts_are_local = true,
+                                        .algorithm = algo_find(COLLECTIVE_GATHER, "tree")},
+                   "counts");
+    expect_refused((struct choose_call){.collective = COLLECTIVE_ALLREDUCE,
+                                        .rank_count = 4,
                                         .deterministic = true,
-                                        .algorithm = "ring"},
+                                        .algorithm = algo_find(COLLECTIVE_ALLREDUCE, "ring")},
                    "deterministic");
+    char none_left[400] = "alltoall=";
+    for (int i = 0; i < algo_count; i++)
+        if (algo_list[i].collective == COLLECTIVE_ALLTOALL)
+            strcat(strcat(strcat(none_left, strchr(none_left, '^') ? "," : ""), "^"),
+                   algo_list[i].name);
     struct rules *rules;
-    assert_int_equal(rules_parse("alltoall=^direct,^pairwise", &rules), TUTTI_OK);
+    assert_int_equal(rules_parse(none_left, &rules), TUTTI_OK);
     expect_refused(
         (struct choose_call){.collective = COLLECTIVE_ALLTOALL, .rank_count = 4, .rules = rules},
         "alltoall");
@@ -138,7 +151,7 @@ static void deterministic_mode_leaves_moving_alone(void **state)
     const struct choose_call call = {.collective = COLLECTIVE_ALLGATHER,
                                      .rank_count = 4,
                                      .deterministic = true,
-                                     .algorithm = "ring"};
+                                     .algorithm = algo_find(COLLECTIVE_ALLGATHER, "ring")};
     assert_string_equal(chosen(call)->name, "ring");
 }
 

@@ -12,8 +12,9 @@ enum { TEXT_MAX = 4096, RULES_MAX = 256 };
 
 struct rule {
     enum collective collective;
-    size_t from, to;  /* bytes of a block; `to` is not included */
-    const char *name; /* from the algorithm list */
+    size_t from, to; /* bytes of a block; `to` is not included */
+    const struct algorithm *algorithm;
+    unsigned radix; /* 0: the algorithm's default */
     bool forbids;
 };
 
@@ -36,7 +37,8 @@ static enum tutti_status wrong(const struct reader *reader, const char *what)
 static bool read_word(struct reader *reader, char word[32])
 {
     size_t n = 0;
-    while (isalnum((unsigned char)*reader->at) || *reader->at == '_' || *reader->at == '-') {
+    while (isalnum((unsigned char)*reader->at) ||
+           (*reader->at != '\0' && strchr("_-/", *reader->at))) {
         if (n == 31) return false;
         word[n++] = *reader->at++;
     }
@@ -94,10 +96,8 @@ static enum tutti_status read_rule(struct reader *reader, enum collective collec
     }
     const char *begin = reader->at;
     if (!read_word(reader, name)) return wrong(reader, "the name of an algorithm is needed");
-    const struct algorithm *algorithm = algo_find(collective, name);
-    if (algorithm == NULL)
+    if (!algo_parse(collective, name, &rule.algorithm, &rule.radix))
         return reader->at = begin, wrong(reader, "no algorithm of that name for this collective");
-    rule.name = algorithm->name;
     if (rules->count == RULES_MAX) return wrong(reader, "too many rules");
     rules->rules[rules->count++] = rule;
     return TUTTI_OK;
@@ -156,16 +156,20 @@ static const struct rule *last_match(const struct rules *rules, enum collective 
     for (size_t i = rules != NULL ? rules->count : 0; i > 0; i--) {
         const struct rule *rule = &rules->rules[i - 1];
         if (rule->collective == collective && rule->forbids == forbids && bytes >= rule->from &&
-            bytes < rule->to && (name == NULL || strcmp(name, rule->name) == 0))
+            bytes < rule->to && (name == NULL || strcmp(name, rule->algorithm->name) == 0))
             return rule;
     }
     return NULL;
 }
 
-const char *rules_wanted(const struct rules *rules, enum collective collective, size_t bytes)
+bool rules_wanted(const struct rules *rules, enum collective collective, size_t bytes,
+                  const struct algorithm **algorithm, unsigned *radix)
 {
     const struct rule *rule = last_match(rules, collective, bytes, false, NULL);
-    return rule != NULL ? rule->name : NULL;
+    if (rule == NULL) return false;
+    *algorithm = rule->algorithm;
+    *radix = rule->radix;
+    return true;
 }
 
 bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes,

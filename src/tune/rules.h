@@ -3,7 +3,7 @@
  *     allreduce:0-64k=oneshot,64k-=ring;broadcast=^tree
  *
  * For each collective a list of `FROM-TO=NAME`: bytes of a block, FROM included, TO not; either may be left out;
- * k, m, g are powers of 1024. Without a range the name holds for all sizes; `^NAME` forbids it. A later entry
+ * k, m, g are powers of 1024; NAME may carry a radix ("bruck/4"). Without a range the name holds for all sizes; `^NAME` forbids it. A later entry
  * wins over an earlier one.
  */
 #ifndef TUTTI_TUNE_RULES_H
@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "algo/algo.h"
 #include "base/collective.h"
 #include "tutti/tutti.h"
 
@@ -21,8 +22,9 @@ struct rules; /* opaque */
  * and where. NULL or "" gives *rules == NULL. */
 enum tutti_status rules_parse(const char *text, struct rules **rules);
 void rules_free(struct rules *rules);
-/* The name asked for, or NULL. */
-const char *rules_wanted(const struct rules *rules, enum collective collective, size_t bytes);
+/* Whether one is asked for, and which. */
+bool rules_wanted(const struct rules *rules, enum collective collective, size_t bytes,
+                  const struct algorithm **algorithm, unsigned *radix);
 bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes,
                    const char *name);
 

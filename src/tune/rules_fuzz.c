@@ -19,7 +19,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int c = 0; c < COLLECTIVE_COUNT; c++) {
         for (int shift = 0; shift < 64; shift++) {
             const size_t bytes = (size_t)1 << shift;
-            const char *name = rules_wanted(rules, (enum collective)c, bytes);
+            const struct algorithm *algorithm = NULL;
+            unsigned radix;
+            rules_wanted(rules, (enum collective)c, bytes, &algorithm, &radix);
+            const char *name = algorithm != NULL ? algorithm->name : NULL;
             if (name != NULL && algo_find((enum collective)c, name) == NULL) abort();
             rules_forbids(rules, (enum collective)c, bytes, "tree");
         }

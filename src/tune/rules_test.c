@@ -20,7 +20,10 @@ static struct rules *parsed(const char *text)
 static void expect_wanted(const struct rules *rules, enum collective collective, size_t bytes,
                           const char *name)
 {
-    const char *wanted = rules_wanted(rules, collective, bytes);
+    const struct algorithm *algorithm = NULL;
+    unsigned radix;
+    rules_wanted(rules, collective, bytes, &algorithm, &radix);
+    const char *wanted = algorithm != NULL ? algorithm->name : NULL;
     if (name == NULL)
         assert_null(wanted);
     else
@@ -72,7 +75,9 @@ static void nothing_is_no_rules(void **state)
     (void)state;
     assert_null(parsed(NULL));
     assert_null(parsed(""));
-    assert_null(rules_wanted(NULL, COLLECTIVE_ALLREDUCE, 1));
+    const struct algorithm *algorithm;
+    unsigned radix;
+    assert_false(rules_wanted(NULL, COLLECTIVE_ALLREDUCE, 1, &algorithm, &radix));
     assert_false(rules_forbids(NULL, COLLECTIVE_ALLREDUCE, 1, "ring"));
     rules_free(NULL);
 }

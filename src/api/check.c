@@ -1,0 +1,150 @@
+#include "api/check.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "api/blocks.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "comm/options.h"
+
+enum { PRIORITY_MAX = 100 };
+
+static const char *name_of(const struct arguments *a)
+{
+    return collective_name(a->collective);
+}
+
+static enum tutti_status check_buffer(const char *call, const char *name, const void *buffer,
+                                      size_t bytes)
+{
+    if (bytes == 0 || buffer != NULL) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: %s is NULL", call, name);
+}
+
+/* Where send lies in recv (or the other way round) when the call is in place. */
+static bool is_in_place(const struct arguments *a, const struct tutti_comm *comm, size_t block_bytes)
+{
+    const uintptr_t send = (uintptr_t)a->send, recv = (uintptr_t)a->recv;
+    const size_t own = (size_t)comm->rank * block_bytes;
+    switch (a->collective) {
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_ALLGATHER: return send == recv + own;
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER: return recv == send + own;
+    default: return send == recv;
+    }
+}
+
+static enum tutti_status check_even(const struct arguments *a, const struct tutti_comm *comm,
+                                    struct call *call)
+{
+    const char *name = name_of(a);
+    const size_t element_bytes = tutti_dtype_size(a->dtype);
+    if (a->count > SIZE_MAX / 2 / element_bytes / (size_t)comm->size)
+        return error_set(TUTTI_INVALID_COUNT, "tutti_%s: %zu elements of %zu bytes for %d ranks",
+                         name, a->count, element_bytes, comm->size);
+    const size_t block_bytes = a->count * element_bytes;
+    const size_t send_bytes = blocks_sent(a, comm) * block_bytes,
+                 recv_bytes = blocks_received(a, comm) * block_bytes;
+    TRY(check_buffer(name, "send", a->send, send_bytes));
+    TRY(check_buffer(name, "recv", a->recv, recv_bytes));
+    const uintptr_t send = (uintptr_t)a->send, recv = (uintptr_t)a->recv;
+    call->send = a->send;
+    call->recv = a->recv;
+    call->what.count = a->count;
+    if (send_bytes == 0 || recv_bytes == 0) return TUTTI_OK;
+    call->in_place = is_in_place(a, comm, block_bytes);
+    if (!call->in_place && send < recv + recv_bytes && recv < send + send_bytes)
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "tutti_%s: send and recv overlap and are not in place", name);
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_options(const struct arguments *a,
+                                       const struct tutti_call_options *options,
+                                       const struct tutti_comm *comm, struct call *call)
+{
+    if (options == NULL) return TUTTI_OK;
+    TRY(options_check_call(options));
+    if (options->priority < -PRIORITY_MAX || options->priority > PRIORITY_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_%s: priority %d is not in -%d to %d",
+                         name_of(a), options->priority, PRIORITY_MAX, PRIORITY_MAX);
+    call->priority = options->priority;
+    if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
+    if (options->deterministic != 0) call->deterministic = true;
+    if (options->algorithm == NULL) return TUTTI_OK;
+    if (!algo_parse(a->collective, options->algorithm, &call->algorithm, &call->radix))
+        return error_set(TUTTI_INVALID_ALGORITHM, "tutti_%s: there is no algorithm \"%.40s\"",
+                         name_of(a), options->algorithm);
+    /* Also a communicator of one says what the others would. */
+    return comm_program_check(comm, call);
+}
+
+static enum tutti_status check(const struct arguments *a, const struct tutti_call_options *options,
+                               const struct tutti_comm *comm, struct call *call)
+{
+    const char *name = name_of(a);
+    TRY(comm_check_handle(comm, name));
+    if (!dtype_is_valid(a->dtype))
+        return error_set(TUTTI_INVALID_DTYPE, "tutti_%s: %d is not a dtype", name, (int)a->dtype);
+    const struct tutti_operation *op = op_resolve(a->op);
+    if (op == NULL) return error_set(TUTTI_INVALID_OP, "tutti_%s: not an operation", name);
+    if (collective_reduces(a->collective) && !op_supports(op, a->dtype))
+        return error_set(TUTTI_INVALID_OP, "tutti_%s: %s is not for %s", name, op->name,
+                         tutti_dtype_name(a->dtype));
+    if (a->root < 0 || a->root >= comm->size)
+        return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root %d of %d ranks", name, a->root,
+                         comm->size);
+    *call = (struct call){
+        .what = {.collective = a->collective, .dtype = a->dtype, .op = op->kind, .root = a->root},
+        .op = op,
+        .timeout_ns = comm->timeout_ns,
+        .deterministic = comm->deterministic};
+    switch (a->shape) {
+    case SHAPE_EVEN: TRY(check_even(a, comm, call)); break;
+    case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;
+    case SHAPE_LIST: TRY(blocks_check_lists(a, comm, call)); break;
+    }
+    const enum tutti_status status = check_options(a, options, comm, call);
+    if (status != TUTTI_OK) free(call->extra);
+    return status;
+}
+
+enum tutti_status api_call(const struct arguments *arguments,
+                           const struct tutti_call_options *options, struct tutti_comm *comm)
+{
+    struct call checked;
+    TRY(check(arguments, options, comm, &checked));
+    if (!comm_group_is_open()) return comm_call(comm, &checked);
+    struct tutti_request *request;
+    TRY(comm_call_start(comm, &checked, &request));
+    return comm_group_add(request);
+}
+
+enum tutti_status api_start(const struct arguments *arguments,
+                            const struct tutti_call_options *options, struct tutti_comm *comm,
+                            struct tutti_request **request)
+{
+    struct call checked;
+    if (request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_%s_start: no place for the request",
+                         name_of(arguments));
+    *request = NULL;
+    TRY(check(arguments, options, comm, &checked));
+    return comm_call_start(comm, &checked, request);
+}
+
+enum tutti_status api_prepare(const struct arguments *arguments,
+                              const struct tutti_call_options *options, struct tutti_comm *comm,
+                              struct tutti_prepared **prepared)
+{
+    struct call checked;
+    if (prepared == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_%s_prepare: no place for it",
+                         name_of(arguments));
+    *prepared = NULL;
+    TRY(check(arguments, options, comm, &checked));
+    return comm_call_prepare(comm, &checked, prepared);
+}

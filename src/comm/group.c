@@ -1,0 +1,60 @@
+/* group.c - between group_begin and group_end a thread's blocking calls are started; the end waits for all. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+
+struct group {
+    unsigned depth;
+    size_t count, capacity;
+    struct tutti_request **requests;
+};
+
+static _Thread_local struct group group;
+
+bool comm_group_is_open(void)
+{
+    return __builtin_expect(group.depth > 0, 0);
+}
+
+enum tutti_status comm_group_add(struct tutti_request *request)
+{
+    if (group.count == group.capacity) {
+        const size_t capacity = group.capacity == 0 ? 16 : 2 * group.capacity;
+        struct tutti_request **requests =
+            realloc(group.requests, capacity * sizeof(struct tutti_request *));
+        if (requests == NULL) { /* it runs already: wait for it at once */
+            error_set(TUTTI_NO_MEMORY, "a group: out of memory");
+            return tutti_wait(&request);
+        }
+        group.requests = requests;
+        group.capacity = capacity;
+    }
+    group.requests[group.count++] = request;
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_group_begin(void)
+{
+    group.depth++;
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_group_end(void)
+{
+    if (group.depth == 0)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_group_end: there was no tutti_group_begin");
+    if (--group.depth > 0) return TUTTI_OK;
+    enum tutti_status first = TUTTI_OK;
+    char message[512];
+    for (size_t i = 0; i < group.count; i++) {
+        const enum tutti_status status = tutti_wait(&group.requests[i]);
+        if (status == TUTTI_OK || first != TUTTI_OK) continue;
+        first = status;
+        error_copy(message, sizeof message);
+    }
+    free(group.requests);
+    group.requests = NULL;
+    group.count = group.capacity = 0;
+    return first == TUTTI_OK ? first : error_set(first, "%s", message);
+}

@@ -1,0 +1,413 @@
+/* start.c - started and prepared calls: slots, the queue before them, and the requests that stand for them.
+ *
+ *     start ──domain free, slot free──► begun ──► done ──wait──► free again
+ *       └────otherwise────► queued ──────┘
+ *
+ * Calls get their slots in the order of calling, whoever begins them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+
+/* ------------------------------------------------------------------------------------ free requests */
+
+struct tutti_request *comm_make_request(struct tutti_comm *comm)
+{
+    struct tutti_request *request = calloc(1, sizeof *request);
+    if (request == NULL) return NULL;
+    operation_init(&request->operation, comm_patience(comm));
+    pthread_mutex_lock(&comm->queue_lock);
+    request->next_made = comm->requests;
+    comm->requests = request;
+    pthread_mutex_unlock(&comm->queue_lock);
+    return request;
+}
+
+void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
+{
+    request->comm = comm;
+    request->status = TUTTI_OK;
+    request->started_ns = 0;
+    request->next = NULL;
+    request->error[0] = '\0';
+    atomic_store_explicit(&request->done, false, memory_order_relaxed);
+}
+
+/* Only one thread takes at a time, so the first cannot go and come back between two looks. */
+struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests)
+{
+    struct tutti_request *request =
+        atomic_load_explicit(free_requests, memory_order_acquire); /* pairs with comm_give_back */
+    while (request != NULL && !atomic_compare_exchange_weak_explicit(
+                                  free_requests, &request,
+                                  atomic_load_explicit(&request->next_free, memory_order_relaxed),
+                                  memory_order_acquire, memory_order_acquire)) {
+    }
+    return request;
+}
+
+void comm_give_back(struct tutti_request *_Atomic *free_requests, struct tutti_request *request)
+{
+    struct tutti_request *first = atomic_load_explicit(free_requests, memory_order_relaxed);
+    do atomic_store_explicit(&request->next_free, first, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(free_requests, &first, request,
+                                                  memory_order_release, memory_order_relaxed));
+}
+
+static struct tutti_request *take_request(struct tutti_comm *comm)
+{
+    struct tutti_request *request = comm_take_free(&comm->free_requests);
+    if (request == NULL) request = comm_make_request(comm);
+    if (request == NULL) return NULL;
+    request->program = NULL;
+    comm_reset_request(comm, request);
+    return request;
+}
+
+/* -------------------------------------------------------------------------- what is under way, in order */
+
+static void add_running(struct tutti_comm *comm, struct tutti_request *request)
+{
+    int at = comm->running_count++;
+    for (; at > 0 && comm->order[at - 1]->call.priority < request->call.priority; at--)
+        comm->order[at] = comm->order[at - 1];
+    comm->order[at] = request;
+    comm->running[request->slot] = request;
+    atomic_store_explicit(&comm->outstanding, (uint32_t)comm->running_count, memory_order_relaxed);
+}
+
+static void remove_running(struct tutti_comm *comm, struct tutti_request *request)
+{
+    int at = 0;
+    while (comm->order[at] != request) at++;
+    comm->running_count--;
+    for (; at < comm->running_count; at++) comm->order[at] = comm->order[at + 1];
+    comm->running[request->slot] = NULL;
+    atomic_store_explicit(&comm->outstanding, (uint32_t)comm->running_count, memory_order_relaxed);
+}
+
+void comm_finish_request(struct tutti_request *request, enum tutti_status status)
+{
+    if (!request->is_prepared && !request->is_message) {
+        if (request->program != NULL) comm_program_release(request->program);
+        request->program = NULL;
+        free(request->call.extra);
+        request->call.extra = NULL;
+    }
+    request->status = status;
+    if (status != TUTTI_OK) {
+        strncpy(request->error, tutti_error_message(), sizeof request->error - 1);
+        request->error[sizeof request->error - 1] = '\0';
+    }
+    atomic_store_explicit(&request->done, true,
+                          memory_order_release); /* pairs with tutti_wait and tutti_test */
+}
+
+/* The slot of the next call to begin. */
+static int next_slot(const struct tutti_comm *comm)
+{
+    return 1 + (int)(comm->begun_started % STARTED_SLOT_COUNT);
+}
+
+/* Begins a call in the next slot, which is free; its program is there, or was tried for with that status. The
+ * other ranks wait for it: if it cannot begin, it fails everywhere. */
+static void begin_started(struct tutti_comm *comm, struct tutti_request *request,
+                          enum tutti_status status)
+{
+    request->slot = next_slot(comm);
+    comm->begun_started++;
+    if (status == TUTTI_OK) status = comm_begin(comm, request);
+    if (status == TUTTI_OK) {
+        add_running(comm, request);
+        return;
+    }
+    if (!board_has_failed(comm->board))
+        comm_fail(comm, request, status, comm->rank, "%s", tutti_error_message());
+    comm_finish_request(request, comm_check(comm));
+}
+
+static enum tutti_status find_program(struct tutti_comm *comm, struct tutti_request *request)
+{
+    if (request->program != NULL) return TUTTI_OK; /* prepared */
+    TRY(comm_program(comm, &request->call, &request->program));
+    comm_program_hold(request->program);
+    return TUTTI_OK;
+}
+
+/* Gives the next queued call its slot if that is free; false when there is nothing to do. */
+static bool begin_next(struct tutti_comm *comm)
+{
+    if (atomic_load_explicit(&comm->queued, memory_order_relaxed) == 0 ||
+        comm->running[next_slot(comm)] != NULL)
+        return false;
+    pthread_mutex_lock(&comm->queue_lock);
+    struct tutti_request *request = comm->queue_first;
+    if (request != NULL) comm->queue_first = request->next;
+    if (comm->queue_first == NULL) comm->queue_last = NULL;
+    pthread_mutex_unlock(&comm->queue_lock);
+    if (request == NULL) return false;
+    enum tutti_status status = board_has_failed(comm->board) ? comm_check(comm) : TUTTI_OK;
+    if (status == TUTTI_OK) status = find_program(comm, request);
+    begin_started(comm, request, status);
+    atomic_fetch_sub_explicit(&comm->queued, 1, memory_order_release);
+    return true;
+}
+
+static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
+{
+    enum tutti_status status = TUTTI_OK;
+    enum run_result result =
+        board_has_failed(comm->board) ? RUN_FAULT : operation_run(&request->operation);
+    if (result == RUN_FAULT) {
+        if (!board_has_failed(comm->board))
+            comm_fault(comm, request, request->operation.fault_peer);
+        status = comm_check(comm);
+        comm_quiesce(comm, request);
+    } else if (result != RUN_DONE) {
+        return result == RUN_MOVED;
+    }
+    remove_running(comm, request);
+    board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
+    comm_finish_request(request, status);
+    return true;
+}
+
+bool comm_progress(struct tutti_comm *comm)
+{
+    bool moved = false;
+    while (begin_next(comm)) moved = true;
+    int urgency = 0;
+    bool urgent_moved = false;
+    for (int i = 0; i < comm->running_count;) {
+        struct tutti_request *request = comm->order[i];
+        if (urgent_moved && request->call.priority < urgency) break;
+        urgency = request->call.priority;
+        if (run_one(comm, request)) moved = urgent_moved = true;
+        i += i < comm->running_count && comm->order[i] == request;
+    }
+    if (atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0)
+        moved |= comm_messages_progress(comm);
+    return moved;
+}
+
+/* ------------------------------------------------------------------------------------------- starting */
+
+static void enqueue(struct tutti_comm *comm, struct tutti_request *request)
+{
+    pthread_mutex_lock(&comm->queue_lock);
+    if (comm->queue_last != NULL)
+        comm->queue_last->next = request;
+    else
+        comm->queue_first = request;
+    comm->queue_last = request;
+    atomic_fetch_add_explicit(&comm->queued, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&comm->queue_lock);
+}
+
+/* Calls are issued by one thread at a time, so this needs no lock; the queue's must not be held around progress's. */
+enum tutti_status comm_ensure_progress(struct tutti_comm *comm)
+{
+    if (comm->client_registered) return TUTTI_OK;
+    TRY(progress_register(&comm->client));
+    comm->client_registered = true;
+    return TUTTI_OK;
+}
+
+/* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail
+ * all ranks. */
+static enum tutti_status start_locked(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const enum tutti_status status = find_program(comm, request);
+    if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status;
+    request->sequence = comm_next_sequence(comm);
+    if (atomic_load_explicit(&comm->queued, memory_order_relaxed) > 0 ||
+        comm->running[next_slot(comm)] != NULL) {
+        enqueue(comm, request);
+        comm_progress(comm);
+        return TUTTI_OK;
+    }
+    begin_started(comm, request, status);
+    if (atomic_load_explicit(&request->done, memory_order_relaxed)) return TUTTI_OK;
+    /* A first piece of it, and of what is as urgent. */
+    if (comm->running_count == 1)
+        run_one(comm, request);
+    else
+        comm_progress(comm);
+    return TUTTI_OK;
+}
+
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request)
+{
+    if (comm_try_lock(comm)) {
+        const enum tutti_status status = start_locked(comm, request);
+        comm_unlock(comm);
+        TRY(status);
+    } else {
+        if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
+        request->sequence = comm_next_sequence(comm);
+        enqueue(comm, request);
+        comm->transport->ops->wake(comm->transport); /* whoever has the domain begins it */
+    }
+    if (!atomic_load_explicit(&request->done, memory_order_acquire)) progress_notify();
+    return TUTTI_OK;
+}
+
+static enum tutti_status start(struct tutti_comm *comm, struct call *call,
+                               struct tutti_request **request)
+{
+    if (board_has_failed(comm->board)) return comm_check(comm);
+    if (comm->size > 1) TRY(comm_ensure_progress(comm));
+    struct tutti_request *started = take_request(comm);
+    if (started == NULL) return error_set(TUTTI_NO_MEMORY, "starting an operation: out of memory");
+    call->what.started = true;
+    started->call = *call;
+    if (comm->size == 1) {
+        comm_call_alone(call);
+        comm_finish_request(started, TUTTI_OK);
+    } else {
+        const enum tutti_status status = comm_start_request(comm, started);
+        if (status != TUTTI_OK) {
+            comm_give_back(&comm->free_requests, started);
+            return status;
+        }
+    }
+    call->extra = NULL; /* the request has it */
+    *request = started;
+    return TUTTI_OK;
+}
+
+enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call,
+                                  struct tutti_request **request)
+{
+    *request = NULL;
+    const enum tutti_status status = start(comm, call, request);
+    free(call->extra);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------- prepared */
+
+/* All that can fail later is done now, but for the links of the slots it will run in. */
+static enum tutti_status prepare_program(struct tutti_comm *comm, struct tutti_request *request)
+{
+    TRY(comm_ensure_progress(comm));
+    TRY(comm_lock(comm, request->call.timeout_ns));
+    enum tutti_status status = find_program(comm, request);
+    if (status == TUTTI_OK) status = operation_make_room(&request->operation, request->program);
+    comm_unlock(comm);
+    return status;
+}
+
+enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
+                                    struct tutti_prepared **prepared)
+{
+    *prepared = NULL;
+    struct tutti_prepared *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        free(call->extra);
+        return error_set(TUTTI_NO_MEMORY, "preparing an operation: out of memory");
+    }
+    call->what.started = true;
+    operation_init(&made->request.operation, comm_patience(comm));
+    made->request.comm = comm;
+    made->request.call = *call;
+    made->request.is_prepared = true;
+    if (comm->size > 1) {
+        const enum tutti_status status = prepare_program(comm, &made->request);
+        if (status != TUTTI_OK) {
+            tutti_prepared_free(made);
+            return status;
+        }
+    }
+    *prepared = made;
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_request **request)
+{
+    if (request == NULL) return error_set(TUTTI_INVALID_REQUEST, "tutti_start: no place for it");
+    *request = NULL;
+    if (prepared == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_start: the prepared operation is NULL");
+    struct tutti_request *started = &prepared->request;
+    struct tutti_comm *comm = started->comm;
+    TRY(comm_check_handle(comm, "start"));
+    if (prepared->runs)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_start: it runs; wait for it first");
+    if (board_has_failed(comm->board)) return comm_check(comm);
+    comm_reset_request(comm, started);
+    if (started->is_message) {
+        TRY(comm_message_begin(comm, started));
+    } else if (comm->size == 1) {
+        comm_call_alone(&started->call);
+        comm_finish_request(started, TUTTI_OK);
+    } else {
+        TRY(comm_start_request(comm, started));
+    }
+    prepared->runs = true;
+    *request = started;
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
+{
+    if (prepared == NULL) return TUTTI_OK;
+    struct tutti_comm *comm = prepared->request.comm;
+    if (prepared->runs)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_prepared_free: it runs; wait for it first");
+    if (prepared->request.program != NULL && !comm_is_foreign(comm)) {
+        TRY(comm_lock(comm, comm->timeout_ns));
+        comm_program_release(prepared->request.program);
+        comm_unlock(comm);
+    }
+    operation_release(&prepared->request.operation);
+    free(prepared->request.call.extra);
+    free(prepared);
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- requests */
+
+static enum tutti_status collect(struct tutti_request **request)
+{
+    struct tutti_request *done = *request;
+    const enum tutti_status status = done->status;
+    if (status != TUTTI_OK) error_set(status, "%s", done->error);
+    *request = NULL;
+    if (done->is_prepared)
+        ((struct tutti_prepared *)done)->runs = false;
+    else
+        comm_give_back(done->is_message ? &done->comm->free_messages : &done->comm->free_requests,
+                       done);
+    return status;
+}
+
+enum tutti_status tutti_wait(struct tutti_request **request)
+{
+    if (request == NULL || *request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_wait: the request is NULL");
+    struct tutti_request *waited = *request;
+    TRY(comm_check_handle(waited->comm, "wait"));
+    if (!atomic_load_explicit(&waited->done, memory_order_acquire)) {
+        waited->is_waited_for = true;
+        comm_drive_started(waited->comm, waited);
+    }
+    return collect(request);
+}
+
+enum tutti_status tutti_test(struct tutti_request **request)
+{
+    if (request == NULL || *request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_test: the request is NULL");
+    struct tutti_request *tested = *request;
+    struct tutti_comm *comm = tested->comm;
+    TRY(comm_check_handle(comm, "test"));
+    if (!atomic_load_explicit(&tested->done, memory_order_acquire) && comm_try_lock(comm)) {
+        comm_progress(comm);
+        comm_unlock(comm);
+    }
+    if (!atomic_load_explicit(&tested->done, memory_order_acquire)) return TUTTI_IN_PROGRESS;
+    return collect(request);
+}

@@ -1,0 +1,737 @@
+/* p2p.c - messages over links: who waits where.
+ *
+ *     a send      sends ──► done (eager)
+ *                   └─────► announced ── come ──► payloads ──► done (copied)
+ *                               └─ drop ► done       └───────► referenced ── all consumed ──► done
+ *     a receive   posted ── message ──► its payload comes with it ──► done
+ *                   └── announcement ─► answers ──► coming ──► done
+ *                                          └─ drop ► done (TRUNCATED)
+ *     Every arrow is a queue of one peer, which only its head can leave, but for posted (tags) and announced (the
+ *     receiver's order).
+ *
+ * Copies: an eager payload is copied into the link and out of it, once more if nobody expected it. A rendezvous
+ * payload is copied once where the receiver can read it, else twice, through slots that stay in cache.
+ */
+#include "p2p/p2p.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "p2p/envelope.h"
+#include "p2p/match.h"
+
+enum {
+    SMALL_BYTES = 40,     /* what links carry without memory of their own (a hint, not a promise) */
+    PIECE_BYTES_MIN = 64, /* an envelope, and something more */
+    PAYLOAD_PIECE_BYTES_MAX = 64 << 10, /* some of them stay in the second-level cache */
+    MESSAGES_A_PASS = 16,               /* per peer and kind, so that nobody starves */
+    PAYLOAD_BYTES_A_PASS = 1 << 20,
+    /* As in the engine: below, waiting to be read costs more than a copy through slots; and what the receiver
+     * copies out by a system call is faster only in a range. */
+    REFERENCE_BYTES_MIN = 8 << 10,
+    REMOTE_BYTES_MIN = 128 << 10,
+    REMOTE_BYTES_MAX = 1 << 20,
+    /* A link says when all of it is consumed, not what: after so many payloads it is fed no more until then, so
+     * that an endless stream does not keep the first of it waiting. */
+    REFERENCES_MAX = 8
+};
+
+enum request_state { SEND_EAGER, SEND_RENDEZVOUS, RECV_COME, RECV_DROP };
+
+struct outlet {
+    struct link_tx *link;
+    size_t bytes_max; /* of a message that it is prepared for */
+};
+
+/* The eager message of which a part has come. */
+struct incoming {
+    size_t left;                 /* 0: there is none */
+    char *destination;           /* of what is left; NULL: to nowhere */
+    struct p2p_request *request; /* done when all has come; or NULL */
+    struct arrival *arrival;     /* that waits for its request meanwhile; or NULL */
+};
+
+struct peer {
+    struct link_rx *messages_in;
+    struct request_queue sends, announced, payloads, referenced, answers, coming;
+    bool held; /* the next message has no place here */
+    unsigned sent_since_reference;
+    struct incoming incoming;
+    struct link_rx *payloads_in, *answers_in;
+    struct outlet messages_out, payloads_out, answers_out;
+};
+
+struct p2p {
+    struct transport *transport;
+    int slot, rank, size;
+    size_t eager_bytes_max, piece_bytes, payload_piece_bytes;
+    bool listens;
+    int fault_peer;
+    enum tutti_status status;
+    int held_count;
+    int turn; /* whose messages are looked at first */
+    uint64_t announced_count;
+    size_t active_count; /* requests that are not done */
+    void (*finished)(struct p2p_request *request);
+    struct matcher matcher;
+    struct peer peers[];
+};
+
+/* -------------------------------------------------------------------------------------------- requests */
+
+/* The request is the caller's again. It must be in no queue. */
+static void finish(struct p2p *p2p, struct p2p_request *request, enum tutti_status status)
+{
+    p2p->active_count--;
+    request->status = status;
+    request->done = true;
+    if (p2p->finished != NULL) p2p->finished(request);
+}
+
+/* Writes down which message a receive has got, and tells whether it takes it. */
+static bool identify(struct p2p_request *request, int source, int tag, enum tutti_dtype dtype,
+                     size_t bytes)
+{
+    request->source = source;
+    request->message_tag = tag;
+    request->sent_dtype = dtype;
+    request->sent_bytes = bytes;
+    const bool fits = dtype == request->dtype && bytes <= request->bytes;
+    request->received_bytes = fits ? bytes : 0;
+    return fits;
+}
+
+/* Without bytes there may be no memory either. */
+static void copy(void *destination, const void *source, size_t bytes)
+{
+    if (bytes > 0) memcpy(destination, source, bytes);
+}
+
+static bool blame(struct p2p *p2p, int rank, const char *what)
+{
+    p2p->fault_peer = rank;
+    error_set(TUTTI_INTERNAL, "a message of rank %d makes no sense: %s", rank, what);
+    return false;
+}
+
+static inline bool is_stopped(const struct p2p *p2p)
+{
+    return p2p->fault_peer >= 0 || p2p->status != TUTTI_OK;
+}
+
+/* --------------------------------------------------------------------------------------- holding back */
+
+static void hold_back(struct p2p *p2p, struct peer *peer)
+{
+    peer->held = true;
+    p2p->held_count++;
+}
+
+/* What was held back may find a place now: a receive of that rank was posted, or (any rank) room was made. */
+static void look_again(struct p2p *p2p, int rank)
+{
+    for (int r = 0; p2p->held_count > 0 && r < p2p->size; r++) {
+        if ((rank != TUTTI_ANY_RANK && rank != r) || !p2p->peers[r].held) continue;
+        p2p->peers[r].held = false;
+        p2p->held_count--;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- opening */
+
+static enum tutti_status open_out(struct p2p *p2p, int rank, int channel, size_t bytes,
+                                  struct outlet *outlet)
+{
+    if (outlet->link != NULL && bytes <= outlet->bytes_max) return TUTTI_OK;
+    bytes = bytes <= SMALL_BYTES ? SMALL_BYTES : p2p->piece_bytes;
+    struct transport *const transport = p2p->transport;
+    TRY(transport->ops->open_tx(transport, p2p->slot, channel, rank, bytes, &outlet->link));
+    outlet->bytes_max = bytes;
+    return TUTTI_OK;
+}
+
+static enum tutti_status open_in(struct p2p *p2p, int rank, int channel, struct link_rx **link)
+{
+    if (*link != NULL) return TUTTI_OK;
+    struct transport *const transport = p2p->transport;
+    return transport->ops->open_rx(transport, p2p->slot, channel, rank, false, link);
+}
+
+/* Whether a payload goes by reference: where the receiver can read it, or best copies it out. */
+static bool goes_by_reference(struct link_tx *link, const struct p2p_request *request)
+{
+    if (request->bytes < REFERENCE_BYTES_MIN) return false;
+    const enum link_reach reach = link->ops->reach(link, request->buffer, request->bytes);
+    return reach == REACH_READ || (reach == REACH_COPY && request->bytes >= REMOTE_BYTES_MIN &&
+                                   request->bytes <= REMOTE_BYTES_MAX);
+}
+
+static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request *request)
+{
+    const int rank = request->peer;
+    struct peer *const peer = &p2p->peers[rank];
+    if (request->state == SEND_EAGER) {
+        const size_t room = p2p->piece_bytes - sizeof(struct envelope);
+        const size_t bytes = request->bytes < room ? request->bytes : room;
+        return open_out(p2p, rank, P2P_CHANNEL_MESSAGES, sizeof(struct envelope) + bytes,
+                        &peer->messages_out);
+    }
+    TRY(open_out(p2p, rank, P2P_CHANNEL_MESSAGES, sizeof(struct announcement), &peer->messages_out));
+    TRY(open_in(p2p, rank, P2P_CHANNEL_ANSWERS, &peer->answers_in));
+    TRY(open_out(p2p, rank, P2P_CHANNEL_PAYLOADS, 0, &peer->payloads_out));
+    if (goes_by_reference(peer->payloads_out.link, request)) return TUTTI_OK;
+    return open_out(p2p, rank, P2P_CHANNEL_PAYLOADS, p2p->payload_piece_bytes, &peer->payloads_out);
+}
+
+/* ---------------------------------------------------------------------------------------------- sending */
+
+enum push_result { PUSH_BLOCKED, PUSH_PART, PUSH_ALL };
+
+static enum push_result push_announcement(struct p2p *p2p, struct link_tx *link,
+                                          struct p2p_request *request)
+{
+    const struct announcement announcement = {
+        {ENVELOPE_ANNOUNCEMENT, (uint8_t)request->dtype, 0, request->tag, request->bytes},
+        p2p->announced_count};
+    void *const place = link->ops->reserve(link, sizeof announcement);
+    if (place == NULL) return PUSH_BLOCKED;
+    memcpy(place, &announcement, sizeof announcement);
+    link->ops->commit(link, sizeof announcement);
+    request->id = p2p->announced_count++;
+    return PUSH_ALL;
+}
+
+/* The first piece has the envelope; where more follow, it has payload as well. */
+static enum push_result push_eager(struct p2p *p2p, struct link_tx *link,
+                                   struct p2p_request *request)
+{
+    const struct envelope envelope = {ENVELOPE_EAGER, (uint8_t)request->dtype, 0, request->tag,
+                                      request->bytes};
+    const size_t head_bytes = request->moved_bytes == 0 ? sizeof envelope : 0;
+    size_t bytes = request->bytes - request->moved_bytes;
+    if (bytes > p2p->piece_bytes - head_bytes) bytes = p2p->piece_bytes - head_bytes;
+    char *const place = link->ops->reserve(link, head_bytes + bytes);
+    if (place == NULL) return PUSH_BLOCKED;
+    memcpy(place, &envelope, head_bytes);
+    copy(place + head_bytes, (const char *)request->buffer + request->moved_bytes, bytes);
+    link->ops->commit(link, head_bytes + bytes);
+    request->moved_bytes += bytes;
+    return request->moved_bytes == request->bytes ? PUSH_ALL : PUSH_PART;
+}
+
+static bool push_messages(struct p2p *p2p, struct peer *peer)
+{
+    struct link_tx *const link = peer->messages_out.link;
+    bool moved = false;
+    for (int i = 0; i < MESSAGES_A_PASS && peer->sends.first != NULL; i++, moved = true) {
+        struct p2p_request *const request = peer->sends.first;
+        const bool eager = request->state == SEND_EAGER;
+        const enum push_result result =
+            eager ? push_eager(p2p, link, request) : push_announcement(p2p, link, request);
+        if (result == PUSH_BLOCKED) break;
+        if (result == PUSH_PART) continue;
+        queue_take(&peer->sends, NULL);
+        if (eager)
+            finish(p2p, request, TUTTI_OK);
+        else
+            queue_push(&peer->announced, request);
+    }
+    return moved;
+}
+
+static enum push_result push_payload_copy(const struct p2p *p2p, struct link_tx *link,
+                                          struct p2p_request *request)
+{
+    size_t bytes = request->bytes - request->moved_bytes;
+    if (bytes > p2p->payload_piece_bytes) bytes = p2p->payload_piece_bytes;
+    void *const place = link->ops->reserve(link, bytes);
+    if (place == NULL) return PUSH_BLOCKED;
+    memcpy(place, (const char *)request->buffer + request->moved_bytes, bytes);
+    link->ops->commit(link, bytes);
+    request->moved_bytes += bytes;
+    return request->moved_bytes == request->bytes ? PUSH_ALL : PUSH_PART;
+}
+
+/* Payloads that were asked for. */
+static bool push_payloads(struct p2p *p2p, struct peer *peer)
+{
+    struct link_tx *const link = peer->payloads_out.link;
+    bool moved = false;
+    for (int i = 0; i < MESSAGES_A_PASS && peer->payloads.first != NULL; i++, moved = true) {
+        struct p2p_request *const request = peer->payloads.first;
+        const bool reference = goes_by_reference(link, request);
+        if (peer->sent_since_reference == REFERENCES_MAX) break;
+        if (reference) {
+            if (!link->ops->post(link, request->buffer, request->bytes)) break;
+        } else {
+            const enum push_result result = push_payload_copy(p2p, link, request);
+            if (result == PUSH_BLOCKED) break;
+            if (result == PUSH_PART) continue;
+        }
+        queue_take(&peer->payloads, NULL);
+        if (reference)
+            queue_push(&peer->referenced, request);
+        else
+            finish(p2p, request, TUTTI_OK);
+        if (peer->referenced.first != NULL) peer->sent_since_reference++;
+    }
+    return moved;
+}
+
+static bool release_referenced(struct p2p *p2p, struct peer *peer)
+{
+    struct link_tx *const link = peer->payloads_out.link;
+    if (!link->ops->consumed(link)) return false;
+    while (peer->referenced.first != NULL)
+        finish(p2p, queue_take(&peer->referenced, NULL), TUTTI_OK);
+    peer->sent_since_reference = 0;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------- receiving */
+
+/* The next message of a link, where it can be read. */
+static enum link_state look(struct p2p *p2p, int rank, struct link_rx *link, struct link_view *view)
+{
+    enum link_state state = link->ops->peek(link, view);
+    if (state == LINK_READY && view->data == NULL && view->bytes > 0) {
+        if (!link->ops->fetch(link)) return LINK_EMPTY;
+        state = link->ops->peek(link, view);
+    }
+    if (state == LINK_FAULT) blame(p2p, rank, "it belongs to something else");
+    return state;
+}
+
+/* Payload of the eager message that is coming. */
+static void feed(struct p2p *p2p, struct incoming *incoming, const void *data, size_t bytes)
+{
+    if (incoming->destination != NULL && bytes > 0) {
+        memcpy(incoming->destination, data, bytes);
+        incoming->destination += bytes;
+    }
+    incoming->left -= bytes;
+    if (incoming->left > 0) return;
+    if (incoming->request != NULL) finish(p2p, incoming->request, TUTTI_OK);
+    *incoming = (struct incoming){0};
+}
+
+/* A receive has met an announcement, and says so. */
+static void answer(struct p2p *p2p, struct p2p_request *request, uint64_t id, bool fits)
+{
+    request->id = id;
+    request->state = fits ? RECV_COME : RECV_DROP;
+    queue_push(&p2p->peers[request->source].answers, request);
+}
+
+/* A new message meets the receive that was posted for it. */
+static void receive_posted(struct p2p *p2p, int source, const struct announcement *message,
+                           struct p2p_request *request)
+{
+    const struct envelope *envelope = &message->envelope;
+    const bool fits = identify(request, source, envelope->tag, (enum tutti_dtype)envelope->dtype,
+                               envelope->bytes);
+    if (envelope->kind == ENVELOPE_ANNOUNCEMENT) {
+        answer(p2p, request, message->id, fits);
+        return;
+    }
+    p2p->peers[source].incoming = (struct incoming){.left = envelope->bytes,
+                                                    .destination = fits ? request->buffer : NULL,
+                                                    .request = fits ? request : NULL};
+    if (!fits) finish(p2p, request, TUTTI_TRUNCATED);
+}
+
+/* A new message has nobody to receive it yet; false where there is no room for it to wait. */
+static bool keep_unexpected(struct p2p *p2p, int source, const struct announcement *message)
+{
+    const struct envelope *envelope = &message->envelope;
+    const bool announced = envelope->kind == ENVELOPE_ANNOUNCEMENT;
+    struct arrival *const arrival =
+        match_add_arrival(&p2p->matcher, source, envelope->tag, announced ? 0 : envelope->bytes);
+    if (arrival == NULL) return false;
+    arrival->dtype = (enum tutti_dtype)envelope->dtype;
+    arrival->bytes = envelope->bytes;
+    arrival->announced = announced;
+    arrival->id = message->id;
+    if (!announced)
+        p2p->peers[source].incoming = (struct incoming){
+            .left = envelope->bytes, .destination = arrival->payload, .arrival = arrival};
+    return true;
+}
+
+/* The first piece of a message; false: it stays where it is. */
+static bool take_message(struct p2p *p2p, int source, const struct link_view *view)
+{
+    struct peer *const peer = &p2p->peers[source];
+    struct announcement message;
+    const char *const wrong = envelope_read(view->data, view->bytes, &message);
+    if (wrong != NULL) return blame(p2p, source, wrong);
+    const bool announced = message.envelope.kind == ENVELOPE_ANNOUNCEMENT;
+    if (announced) { /* what its payload will need */
+        p2p->status =
+            open_out(p2p, source, P2P_CHANNEL_ANSWERS, sizeof(struct answer), &peer->answers_out);
+        if (p2p->status == TUTTI_OK)
+            p2p->status = open_in(p2p, source, P2P_CHANNEL_PAYLOADS, &peer->payloads_in);
+        if (p2p->status != TUTTI_OK) return false;
+    }
+    struct p2p_request *const request =
+        match_take_posted(&p2p->matcher, source, message.envelope.tag);
+    if (request != NULL) {
+        receive_posted(p2p, source, &message, request);
+    } else if (!keep_unexpected(p2p, source, &message)) {
+        hold_back(p2p, peer);
+        return false;
+    }
+    if (!announced)
+        feed(p2p, &peer->incoming, (const char *)view->data + sizeof message.envelope,
+             view->bytes - sizeof message.envelope);
+    return true;
+}
+
+/* A later piece. */
+static bool take_piece(struct p2p *p2p, int source, const struct link_view *view)
+{
+    struct incoming *const incoming = &p2p->peers[source].incoming;
+    if (view->bytes == 0 || view->bytes > incoming->left)
+        return blame(p2p, source, "it is not as long as it says");
+    feed(p2p, incoming, view->data, view->bytes);
+    return true;
+}
+
+static bool receive_messages(struct p2p *p2p, int source)
+{
+    struct peer *const peer = &p2p->peers[source];
+    struct link_rx *const link = peer->messages_in;
+    bool moved = false;
+    for (int i = 0; i < MESSAGES_A_PASS && !peer->held; i++, moved = true) {
+        struct link_view view;
+        if (look(p2p, source, link, &view) != LINK_READY) break;
+        if (peer->incoming.left > 0 ? !take_piece(p2p, source, &view)
+                                    : !take_message(p2p, source, &view))
+            break;
+        link->ops->consume(link, view.bytes);
+    }
+    return moved;
+}
+
+/* Tells senders of announced messages that they may come, or that nobody wants them. */
+static bool push_answers(struct p2p *p2p, struct peer *peer)
+{
+    struct link_tx *const link = peer->answers_out.link;
+    bool moved = false;
+    for (int i = 0; i < MESSAGES_A_PASS && peer->answers.first != NULL; i++, moved = true) {
+        const bool drop = peer->answers.first->state == RECV_DROP;
+        const struct answer answer = {drop ? ANSWER_DROP : ANSWER_COME, 0, peer->answers.first->id};
+        void *const place = link->ops->reserve(link, sizeof answer);
+        if (place == NULL) break;
+        memcpy(place, &answer, sizeof answer);
+        link->ops->commit(link, sizeof answer);
+        struct p2p_request *const request = queue_take(&peer->answers, NULL);
+        if (drop)
+            finish(p2p, request, TUTTI_TRUNCATED);
+        else
+            queue_push(&peer->coming, request);
+    }
+    return moved;
+}
+
+static bool take_answer(struct p2p *p2p, int rank, const struct link_view *view)
+{
+    struct peer *const peer = &p2p->peers[rank];
+    struct answer answer;
+    const char *const wrong = answer_read(view->data, view->bytes, &answer);
+    if (wrong != NULL) return blame(p2p, rank, wrong);
+    struct p2p_request *previous = NULL, *request = peer->announced.first;
+    while (request != NULL && request->id != answer.id) {
+        previous = request;
+        request = request->next;
+    }
+    if (request == NULL) return blame(p2p, rank, "it answers what was not asked");
+    queue_take(&peer->announced, previous);
+    if (answer.kind == ANSWER_DROP)
+        finish(p2p, request, TUTTI_OK);
+    else
+        queue_push(&peer->payloads, request);
+    return true;
+}
+
+static bool receive_answers(struct p2p *p2p, int rank)
+{
+    struct peer *const peer = &p2p->peers[rank];
+    struct link_rx *const link = peer->answers_in;
+    bool moved = false;
+    for (int i = 0; i < MESSAGES_A_PASS && peer->announced.first != NULL; i++, moved = true) {
+        struct link_view view;
+        if (look(p2p, rank, link, &view) != LINK_READY || !take_answer(p2p, rank, &view)) break;
+        link->ops->consume(link, view.bytes);
+    }
+    return moved;
+}
+
+/* Payloads of announced messages, straight to where they belong. */
+static bool receive_payloads(struct p2p *p2p, int source)
+{
+    struct peer *const peer = &p2p->peers[source];
+    struct link_rx *const link = peer->payloads_in;
+    size_t budget = PAYLOAD_BYTES_A_PASS;
+    while (peer->coming.first != NULL && budget > 0) {
+        struct p2p_request *const request = peer->coming.first;
+        struct link_view view;
+        const enum link_state state = link->ops->peek(link, &view);
+        if (state == LINK_EMPTY) break;
+        const size_t left = request->sent_bytes - request->moved_bytes;
+        if (state == LINK_FAULT || view.bytes == 0 || view.bytes > left) {
+            blame(p2p, source, "its payload is not as long as announced");
+            break;
+        }
+        char *const destination = (char *)request->buffer + request->moved_bytes;
+        const size_t bytes = view.bytes < budget ? view.bytes : budget;
+        if (view.data != NULL)
+            memcpy(destination, view.data, bytes);
+        else if (!link->ops->take(link, destination, bytes))
+            break;
+        link->ops->consume(link, bytes);
+        budget -= bytes;
+        request->moved_bytes += bytes;
+        if (request->moved_bytes < request->sent_bytes) continue;
+        queue_take(&peer->coming, NULL);
+        finish(p2p, request, TUTTI_OK);
+    }
+    return budget < PAYLOAD_BYTES_A_PASS;
+}
+
+/* ------------------------------------------------------------------------------------ unexpected and own */
+
+static void receive_own(struct p2p *p2p, struct p2p_request *receive, struct p2p_request *send)
+{
+    const bool fits = identify(receive, p2p->rank, send->tag, send->dtype, send->bytes);
+    if (fits && send->bytes > 0) memmove(receive->buffer, send->buffer, send->bytes);
+    finish(p2p, send, TUTTI_OK);
+    finish(p2p, receive, fits ? TUTTI_OK : TUTTI_TRUNCATED);
+}
+
+/* A message to this rank itself that nobody receives yet: small ones leave their sender as others do. */
+static bool keep_own(struct p2p *p2p, struct p2p_request *send)
+{
+    struct matcher *const matcher = &p2p->matcher;
+    struct arrival *arrival = NULL;
+    if (send->state == SEND_EAGER)
+        arrival = match_add_arrival(matcher, p2p->rank, send->tag, send->bytes);
+    const bool announced = arrival == NULL;
+    if (announced) arrival = match_add_arrival(matcher, p2p->rank, send->tag, 0);
+    if (arrival == NULL) return false;
+    arrival->dtype = send->dtype;
+    arrival->bytes = send->bytes;
+    arrival->announced = announced;
+    queue_take(&p2p->peers[p2p->rank].sends, NULL);
+    if (announced) {
+        arrival->sender = send;
+    } else {
+        copy(arrival->payload, send->buffer, send->bytes);
+        finish(p2p, send, TUTTI_OK);
+    }
+    return true;
+}
+
+static bool deliver_own(struct p2p *p2p)
+{
+    struct peer *const own = &p2p->peers[p2p->rank];
+    bool moved = false;
+    for (; own->sends.first != NULL && !own->held; moved = true) {
+        struct p2p_request *const receive =
+            match_take_posted(&p2p->matcher, p2p->rank, own->sends.first->tag);
+        if (receive != NULL) {
+            receive_own(p2p, receive, queue_take(&own->sends, NULL));
+        } else if (!keep_own(p2p, own->sends.first)) {
+            hold_back(p2p, own);
+            break;
+        }
+    }
+    return moved;
+}
+
+/* A new receive meets a message that came before it. */
+static void receive_arrival(struct p2p *p2p, struct p2p_request *request, struct arrival *arrival)
+{
+    if (arrival->sender != NULL) {
+        receive_own(p2p, request, arrival->sender);
+        return;
+    }
+    const bool fits =
+        identify(request, arrival->source, arrival->tag, arrival->dtype, arrival->bytes);
+    if (arrival->announced) {
+        answer(p2p, request, arrival->id, fits);
+        push_answers(p2p, &p2p->peers[arrival->source]);
+        return;
+    }
+    struct incoming *const incoming = &p2p->peers[arrival->source].incoming;
+    const bool whole = incoming->arrival != arrival;
+    const size_t bytes = whole ? arrival->bytes : arrival->bytes - incoming->left;
+    if (fits) copy(request->buffer, arrival->payload, bytes);
+    if (!whole) { /* the rest goes to the receive, or nowhere */
+        incoming->arrival = NULL;
+        incoming->destination = fits ? (char *)request->buffer + bytes : NULL;
+        incoming->request = fits ? request : NULL;
+    }
+    if (!fits)
+        finish(p2p, request, TUTTI_TRUNCATED);
+    else if (whole)
+        finish(p2p, request, TUTTI_OK);
+}
+
+/* ----------------------------------------------------------------------------------------------- public */
+
+enum tutti_status p2p_create(struct transport *transport, int slot,
+                             const struct p2p_options *options, struct p2p **p2p)
+{
+    *p2p = NULL;
+    size_t piece_bytes;
+    unsigned piece_count;
+    transport->ops->limits(transport, &piece_bytes, &piece_count);
+    if (piece_bytes < PIECE_BYTES_MIN)
+        return error_set(TUTTI_UNSUPPORTED, "messages: a link takes only %zu bytes at once",
+                         piece_bytes);
+    const size_t size = (size_t)transport->size;
+    struct p2p *const created = calloc(1, sizeof *created + size * sizeof *created->peers);
+    if (created == NULL) return error_set(TUTTI_NO_MEMORY, "messages: out of memory");
+    created->transport = transport;
+    created->slot = slot;
+    created->rank = transport->rank;
+    created->size = transport->size;
+    created->eager_bytes_max = options->eager_bytes_max;
+    created->piece_bytes = piece_bytes;
+    created->payload_piece_bytes =
+        piece_bytes < PAYLOAD_PIECE_BYTES_MAX ? piece_bytes : PAYLOAD_PIECE_BYTES_MAX;
+    created->fault_peer = -1;
+    created->finished = options->finished;
+    const enum tutti_status status =
+        match_init(&created->matcher, transport->size, options->unexpected_bytes_max,
+                   options->unexpected_count_max);
+    if (status != TUTTI_OK) {
+        free(created);
+        return status;
+    }
+    transport->signatures[slot] = P2P_SIGNATURE;
+    *p2p = created;
+    return TUTTI_OK;
+}
+
+void p2p_free(struct p2p *p2p)
+{
+    if (p2p == NULL) return;
+    match_release(&p2p->matcher);
+    free(p2p);
+}
+
+enum tutti_status p2p_listen(struct p2p *p2p)
+{
+    if (p2p->listens) return TUTTI_OK;
+    for (int r = 0; r < p2p->size; r++)
+        if (r != p2p->rank) TRY(open_in(p2p, r, P2P_CHANNEL_MESSAGES, &p2p->peers[r].messages_in));
+    p2p->listens = true;
+    return TUTTI_OK;
+}
+
+static void start_receive(struct p2p *p2p, struct p2p_request *request)
+{
+    struct arrival *const arrival = match_take_arrival(&p2p->matcher, request->peer, request->tag);
+    if (arrival == NULL) {
+        match_post(&p2p->matcher, request);
+        look_again(p2p, request->peer);
+        return;
+    }
+    receive_arrival(p2p, request, arrival);
+    match_free_arrival(&p2p->matcher, arrival);
+    look_again(p2p, TUTTI_ANY_RANK);
+}
+
+enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request)
+{
+    assert(request->bytes % tutti_dtype_size(request->dtype) == 0);
+    assert(request->peer < p2p->size && (request->peer >= 0 || !request->is_send));
+    assert(request->tag >= 0 || !request->is_send);
+    TRY(p2p_listen(p2p));
+    request->done = false;
+    request->moved_bytes = 0;
+    if (!request->is_send) {
+        p2p->active_count++;
+        start_receive(p2p, request);
+        return TUTTI_OK;
+    }
+    request->state = request->bytes <= p2p->eager_bytes_max ? SEND_EAGER : SEND_RENDEZVOUS;
+    if (request->peer != p2p->rank) TRY(open_for_send(p2p, request));
+    struct peer *const peer = &p2p->peers[request->peer];
+    p2p->active_count++;
+    queue_push(&peer->sends, request);
+    if (request->peer == p2p->rank)
+        deliver_own(p2p);
+    else
+        push_messages(p2p, peer);
+    return TUTTI_OK;
+}
+
+static bool progress_peer(struct p2p *p2p, int rank)
+{
+    struct peer *const peer = &p2p->peers[rank];
+    bool moved = receive_messages(p2p, rank);
+    if (peer->announced.first != NULL) moved |= receive_answers(p2p, rank);
+    if (peer->answers.first != NULL) moved |= push_answers(p2p, peer);
+    if (peer->coming.first != NULL) moved |= receive_payloads(p2p, rank);
+    if (peer->sends.first != NULL) moved |= push_messages(p2p, peer);
+    if (peer->payloads.first != NULL) moved |= push_payloads(p2p, peer);
+    if (peer->referenced.first != NULL) moved |= release_referenced(p2p, peer);
+    return moved;
+}
+
+bool p2p_progress(struct p2p *p2p)
+{
+    bool moved = false;
+    if (!p2p->listens) return false;
+    p2p->turn = p2p->turn + 1 < p2p->size ? p2p->turn + 1 : 0;
+    int rank = p2p->turn;
+    for (int i = 0; i < p2p->size && !is_stopped(p2p); i++) {
+        moved |= rank == p2p->rank ? deliver_own(p2p) : progress_peer(p2p, rank);
+        rank = rank + 1 < p2p->size ? rank + 1 : 0;
+    }
+    return moved;
+}
+
+bool p2p_is_busy(const struct p2p *p2p)
+{
+    return p2p->active_count > 0;
+}
+
+bool p2p_is_referenced(const struct p2p *p2p)
+{
+    for (int r = 0; r < p2p->size; r++)
+        if (p2p->peers[r].referenced.first != NULL) return true;
+    return false;
+}
+
+int p2p_fault(const struct p2p *p2p)
+{
+    return p2p->fault_peer;
+}
+
+enum tutti_status p2p_status(const struct p2p *p2p)
+{
+    return p2p->status;
+}
+
+int p2p_held_back(const struct p2p *p2p, int peer)
+{
+    for (int r = 0; p2p->held_count > 0 && r < p2p->size; r++)
+        if ((peer == TUTTI_ANY_RANK || peer == r) && p2p->peers[r].held) return r;
+    return -1;
+}
+
+void p2p_describe_unexpected(const struct p2p *p2p, char *text, size_t text_bytes)
+{
+    const struct arrival *const first = p2p->matcher.arrivals.oldest;
+    if (first != NULL)
+        snprintf(text, text_bytes, "rank %d with tag %d", first->source, first->tag);
+    else if (text_bytes > 0)
+        text[0] = '\0';
+}

@@ -1,0 +1,28 @@
+/* plan_rounds.h - for tests of published properties: the rounds of a listed algorithm, and what is sent in them. */
+#ifndef TESTS_PLAN_ROUNDS_H
+#define TESTS_PLAN_ROUNDS_H
+
+#include "algo/algo.h"
+#include "plan/rounds.h"
+
+struct plan_rounds {
+    struct plan *plan;
+    struct rounds rounds;
+};
+
+/* At that many messages a lane and round (0: any number). Ends the program when there is no such algorithm or plan. */
+struct plan_rounds plan_rounds_of(const char *name, const struct algo_params *params,
+                                  unsigned ports);
+void plan_rounds_release(struct plan_rounds *plan_rounds);
+
+/* The most ranks that one rank sends to, or hears from, in one round; several messages to one rank count once. */
+int plan_rounds_peers_max(const struct plan_rounds *plan_rounds);
+/* The most messages from one rank to one other in a round. */
+int plan_rounds_messages_max(const struct plan_rounds *plan_rounds);
+/* Chunks that the rank sends, to whomever. */
+uint32_t plan_rounds_chunks_sent(const struct plan_rounds *plan_rounds, int rank);
+
+/* The logarithm of count, rounded up. */
+uint32_t log_up(int count, int base);
+
+#endif
