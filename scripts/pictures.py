@@ -314,7 +314,7 @@ def primitive_pictures():
 
 # ------------------------------------------------------------------------------------------------ algorithms
 
-SIZE_MAX_BYTES = 40000
+SIZE_MAX_BYTES = 40 * 1024
 AT_ONCE = ("direct", "oneshot", "twoshot", "mesh")   # all their messages are under way together
 CUBES = re.compile(r"doubling|halving|tree|swing|bine|binomial|butterfly|hypercube|cube")
 

@@ -1,7 +1,7 @@
-/* draw.c - the sheet is drawn row by row, and within a row by look: all cells that look the same are one path, and
- * colours are classes of a style sheet.  So a picture of eight ranks stays below 40 KB, and has two sets of
- * colours: readers in dark mode get the second.  What is under the picture is its own, so that both can be read
- * on any page.
+/* draw.c - the sheet is drawn row by row.  A row is the one above, used again, and the cells that have changed; cells
+ * that look the same are one path, and colours are classes of a style sheet.  So pictures stay small, and there
+ * are two sets of colours: readers in dark mode get the second.  The ground is the picture's own, so that both
+ * can be read on any page.
  */
 #include "plan/draw.h"
 
@@ -25,11 +25,14 @@ enum {
     ROUND = 4    /* a cell's corners */
 };
 
+enum { REUSE_MAX = 12 }; /* rows that stand on one another: readers of SVG have limits */
+
 enum { GREY = UINT16_MAX }; /* the colour of what carries several chunks, or none */
 
 struct cell {
     bool held;
-    bool fresh; /* has changed in this round */
+    bool fresh;   /* has changed in this round */
+    bool changed; /* since it was drawn */
     struct round_value value;
 };
 
@@ -38,6 +41,12 @@ struct mark {
     uint32_t look;
     int x, y;
     const struct cell *cell;
+};
+
+struct arrow {
+    const struct round_message *message;
+    int x1, y1, x2, y2;
+    bool roomy; /* there is room for what it carries beside its tail */
 };
 
 struct picture {
@@ -51,6 +60,7 @@ struct picture {
     uint32_t *leaving, *arriving; /* messages of each rank in the round being drawn */
     struct mark *marks;           /* of a row; as many as there are cells */
     uint32_t mark_count;
+    struct arrow *arrows; /* of a round; as many as there are messages */
 };
 
 /* --------------------------------------------------------------------------------------------- what is where */
@@ -119,6 +129,7 @@ static void show_value(struct picture *picture, int rank, struct round_value val
     struct cell *cell = &picture->cells[(uint32_t)rank * picture->cell_count + index];
     if (cell->held && (cell->value.ranks & ~value.ranks) != 0) return;
     cell->fresh |= !cell->held || cell->value.ranks != value.ranks;
+    cell->changed |= cell->fresh;
     cell->held = true;
     cell->value = value;
 }
@@ -136,7 +147,7 @@ static void show_inputs(struct picture *picture)
                 rounds_input(picture->plan, rank, i, picture->options->example_values,
                              picture->options->value_count);
             const bool alltoall = shape->collective == COLLECTIVE_ALLTOALL;
-            cells[alltoall ? i : value.chunk_class] = (struct cell){true, false, value};
+            cells[alltoall ? i : value.chunk_class] = (struct cell){true, false, true, value};
         }
     }
 }
@@ -182,6 +193,23 @@ static void measure(struct picture *picture)
 static bool is_small(const struct picture *picture)
 {
     return picture->cell_height < 30;
+}
+
+static int stroke_y(const struct picture *picture, int y)
+{
+    const int height = picture->cell_height - 4;
+    return y + height - (is_small(picture) ? 4 : 6);
+}
+
+/* Strokes of the ranks stand side by side; the gaps between them are dashes where they are of the whole length. */
+static double stroke_width(const struct picture *picture)
+{
+    return (double)(picture->cell_width - 12) / picture->plan->shape.rank_count;
+}
+
+static double stroke_gap(const struct picture *picture)
+{
+    return stroke_width(picture) >= 4 ? 1 : 0;
 }
 
 static int box_left(const struct picture *picture, int rank)
@@ -255,7 +283,7 @@ static void print_colours(const struct picture *picture, struct shades shades)
         print_rgb(file, hue, shades.part);
         fprintf(file, "}.c%u{fill:", i);
         print_rgb(file, hue, shades.complete - (luminous ? 8 : 0));
-        fprintf(file, "}.l%u{marker-end:url(#m%u)}.c%u,.l%u{stroke:", i, i, i, i);
+        fprintf(file, "}.c%u,.l%u{stroke:", i, i);
         print_rgb(file, hue, shades.complete - (luminous ? 8 : 0));
         fprintf(file, "}.f%u{fill:", i);
         print_rgb(file, hue, shades.fresh);
@@ -265,37 +293,45 @@ static void print_colours(const struct picture *picture, struct shades shades)
     }
 }
 
-/* t title, u what is written beside, r ranks, n and d names in light and dark cells, s and small z in chips; g ground, b box,
- * e empty cell, h halo of an arrow, i inside of a chip; k cells, o their edges, l lines, q chips; v strokes of the
- * ranks that a chunk has gone through, w of all ranks. */
+/* t title, u what is written beside, r ranks, n and d names in light and dark cells, s and small z in chips; g ground,
+ * b box, e empty cell, a veil over what is not wanted, h halo of an arrow, i inside of a chip; k cells, o their
+ * edges, l lines, q chips; v strokes of the ranks that a chunk has gone through, w of all ranks. */
 static void print_style(const struct picture *picture)
 {
     FILE *file = picture->file;
     const int stroke = is_small(picture) ? 2 : 3;
     fputs(
         "<style>text{text-anchor:middle;font-weight:600}.t{font-size:19px}.t,.u{text-anchor:start}"
-        ".u,.x{font-weight:400;font-size:12px}.x{font-size:9px}.r{font-size:13px}"
+        ".u,.x text{font-weight:400;font-size:12px}.x text{font-size:9px}.r{font-size:13px}"
         ".s{font-weight:400;font-size:10px}.z{font-size:8px}\n"
-        ".k{stroke-width:8}.o{stroke-width:10}.o+.k{stroke-width:6}.k,.o{stroke-linejoin:round}"
+        ".k,.a{stroke-width:8}.o{stroke-width:11}.k,.o,.a{stroke-linejoin:round}"
         ".l,.h,.q,.i,.v,.w{fill:none}.l{stroke-width:1.8}.h{stroke-width:5}"
-        ".q,.i{stroke-linecap:round;stroke-width:17}.i{stroke-width:15}",
+        ".q,.i{stroke-linecap:round;stroke-width:17}.i{stroke-width:15}.j{stroke-width:6}",
         file);
-    fprintf(file, ".v,.w{stroke-width:%d}\n", stroke);
-    fputs(".g,.i,.e{fill:#fff}.h,.i{stroke:#fff}.i{fill:none}.b{fill:#f8fafc;stroke:#e2e8f0}"
-          ".e{stroke:#cbd5e1;stroke-dasharray:2.5}.t,.n,.s{fill:#0f172a}.u,.x{fill:#64748b}"
-          ".r{fill:#334155}.d{fill:#fff}.v{stroke:#334155}.v.c{stroke:#fff}"
-          ".w{stroke:#fff;stroke-opacity:.7}.cg{fill:#64748b}.cg,.lg{stroke:#64748b}"
-          ".lg{marker-end:url(#mg)}"
-          ".pg{fill:#dbe4ef;stroke:#dbe4ef}\n",
-          file);
+    fprintf(file, ".v,.w{stroke-width:%d}", stroke);
+    if (stroke_gap(picture) > 0)
+        fprintf(file, ".w{stroke-dasharray:%.3g 1}\n", stroke_width(picture) - 1);
+    fputs(
+        ".g,.i,.e{fill:#fff}.h,.i{stroke:#fff}.i{fill:none}.b{fill:#f8fafc;stroke:#e2e8f0}"
+        ".e{stroke:#cbd5e1;stroke-dasharray:2.5}.t,.n,.s{fill:#0f172a}.u,.x{fill:#64748b}"
+        ".r{fill:#334155}.d{fill:#fff}.v{stroke:#334155}.a{fill:#f8fafc;stroke:#f8fafc;opacity:.7}"
+        ".w{stroke:#fff;stroke-opacity:.7}.w.c{stroke-opacity:1}.cg{fill:#64748b}.cg,.lg{stroke:#"
+        "64748b}"
+        ".lg{marker-end:url(#mg)}"
+        ".pg{fill:#dbe4ef;stroke:#dbe4ef}\n",
+        file);
     print_colours(picture, (struct shades){84, 43, 26});
     fputs("@media(prefers-color-scheme:dark){.g,.e{fill:#0d1117}.h,.i{stroke:#0d1117}"
           ".b{fill:#161b22;stroke:#30363d}.e{stroke:#3d444d}.t,.n,.s,.r{fill:#e6edf3}"
-          ".u,.x{fill:#9198a1}.v{stroke:#e6edf3}.w{stroke-opacity:.25}.cg{fill:#9198a1}"
+          ".u,.x{fill:#9198a1}.v{stroke:#e6edf3}.w{stroke-opacity:.25}.a{fill:#161b22;stroke:#"
+          "161b22}.cg{fill:#9198a1}"
           ".cg,.lg{stroke:#9198a1}.pg{fill:#2b323b;stroke:#2b323b}\n",
           file);
     print_colours(picture, (struct shades){24, 48, 78});
-    fputs("}</style>\n", file);
+    fputs("}\n", file);
+    for (uint32_t i = 0; i < colour_count(picture); i++)
+        fprintf(file, ".l%u{marker-end:url(#m%u)}", i, i);
+    fputs(".q,.j{marker-end:none}</style>\n", file);
 }
 
 /* The heads of arrows: a marker has no colour of its line's. */
@@ -367,16 +403,14 @@ static void write_label(const struct picture *picture, struct round_value value,
 
 /* ------------------------------------------------------------------------------------------------ boxes */
 
-/* Looks of cells, in the order in which they are drawn: edges are below what they are the edge of. */
-enum { LOOK_EMPTY, LOOK_PART, LOOK_COMPLETE, LOOK_FRESH = 2, LOOK_FADED = 4, LOOK_BITS = 3 };
+/* Looks of cells: the colour above what can be said without it. */
+enum { LOOK_EMPTY, LOOK_PART = 0, LOOK_COMPLETE = 1, LOOK_BITS = 1 };
 
-static uint32_t look_of(const struct picture *picture, const struct cell *cell, bool faded)
+static uint32_t look_of(const struct picture *picture, const struct cell *cell)
 {
-    const uint32_t fade = faded ? LOOK_FADED : 0;
-    if (!cell->held) return fade;
-    const uint32_t colour = colour_of(picture, cell->value.chunk_class) + 1;
-    return colour << LOOK_BITS | fade | (is_complete(picture, cell) ? 1u : 0u) |
-           (cell->fresh ? LOOK_FRESH : 0u);
+    if (!cell->held) return LOOK_EMPTY;
+    return (colour_of(picture, cell->value.chunk_class) + 1) << LOOK_BITS |
+           (is_complete(picture, cell) ? LOOK_COMPLETE : LOOK_PART);
 }
 
 static int cell_x(const struct picture *picture, int rank, uint32_t cell)
@@ -400,17 +434,20 @@ static int compare_marks(const void *left, const void *right)
     return a->x < b->x ? -1 : a->x > b->x;
 }
 
-static void collect_cells(struct picture *picture, uint32_t round)
+enum which { FRESH_CELLS, CHANGED_CELLS, ALL_CELLS, UNWANTED_CELLS };
+
+static void collect_cells(struct picture *picture, uint32_t round, enum which which)
 {
-    const bool last = round > 0 && round == picture->rounds->round_count;
     picture->mark_count = 0;
     for (int rank = 0; rank < picture->plan->shape.rank_count; rank++)
         for (uint32_t i = 0; i < picture->cell_count; i++) {
             const struct cell *cell = &picture->cells[(uint32_t)rank * picture->cell_count + i];
-            const bool faded = last && !is_wanted(picture, rank, i);
+            if (which == FRESH_CELLS && !cell->fresh) continue;
+            if (which == CHANGED_CELLS && !cell->changed) continue;
+            if (which == UNWANTED_CELLS && (!cell->held || is_wanted(picture, rank, i))) continue;
             picture->marks[picture->mark_count++] =
-                (struct mark){look_of(picture, cell, faded), cell_x(picture, rank, i),
-                              cell_y(picture, round, i), cell};
+                (struct mark){which == UNWANTED_CELLS ? 0 : look_of(picture, cell),
+                              cell_x(picture, rank, i), cell_y(picture, round, i), cell};
         }
     qsort(picture->marks, picture->mark_count, sizeof *picture->marks, compare_marks);
 }
@@ -430,8 +467,7 @@ static void draw_rectangles(const struct picture *picture, uint32_t first, uint3
 {
     const int width = picture->cell_width - 4 - 2 * ROUND,
               height = picture->cell_height - 4 - 2 * ROUND;
-    const bool faded = picture->marks[first].look & LOOK_FADED;
-    fprintf(picture->file, "<path class=\"%s\"%s d=\"", look, faded ? " opacity=\".3\"" : "");
+    fprintf(picture->file, "<path class=\"%s\" d=\"", look);
     int x = 0, y = 0;
     for (uint32_t i = first; i < end; i++) {
         const struct mark *mark = &picture->marks[i];
@@ -448,28 +484,29 @@ static void draw_rectangles(const struct picture *picture, uint32_t first, uint3
 
 static void draw_empty(const struct picture *picture, uint32_t first, uint32_t end)
 {
-    const int width = picture->cell_width - 4, height = picture->cell_height - 4;
+    const int width = picture->cell_width - 6, height = picture->cell_height - 6;
+    fputs("<path class=\"e\" d=\"", picture->file);
     for (uint32_t i = first; i < end; i++)
-        fprintf(picture->file, "%s%d %dh%dv%dh%dz", i == first ? "<path class=\"e\" d=\"M" : "M",
-                picture->marks[i].x, picture->marks[i].y, width, height, -width);
+        fprintf(picture->file, "M%d %dh%dv%dh%dz", picture->marks[i].x + 1, picture->marks[i].y + 1,
+                width, height, -width);
     fputs("\"/>\n", picture->file);
 }
 
-static void draw_grounds(const struct picture *picture)
+/* The rectangles of the marks; around them where they are fresh. */
+static void draw_grounds(const struct picture *picture, bool edges)
 {
     for (uint32_t first = 0, end; first < picture->mark_count; first = end) {
         const uint32_t look = picture->marks[first].look, colour = (look >> LOOK_BITS) - 1;
         char name[32];
         end = end_of_run(picture, first);
-        if (look >> LOOK_BITS == LOOK_EMPTY) {
+        if (look == LOOK_EMPTY) {
             draw_empty(picture, first, end);
             continue;
         }
-        if (look & LOOK_FRESH) {
+        if (edges)
             snprintf(name, sizeof name, "o f%u", colour);
-            draw_rectangles(picture, first, end, name);
-        }
-        snprintf(name, sizeof name, "k %c%u", look & 1 ? 'c' : 'p', colour);
+        else
+            snprintf(name, sizeof name, "k %c%u", look & LOOK_COMPLETE ? 'c' : 'p', colour);
         draw_rectangles(picture, first, end, name);
     }
 }
@@ -496,7 +533,7 @@ static void draw_labels(struct picture *picture)
         }
         write_label(picture, mark->cell->value, label, sizeof label);
         mark->look =
-            (uint32_t)label_size(picture, label) << LOOK_BITS | (mark->look & (1 | LOOK_FADED));
+            (uint32_t)label_size(picture, label) << LOOK_BITS | (mark->look & LOOK_COMPLETE);
     }
     qsort(picture->marks, picture->mark_count, sizeof *picture->marks, compare_marks);
     for (uint32_t first = 0, end; first < picture->mark_count; first = end) {
@@ -504,77 +541,73 @@ static void draw_labels(struct picture *picture)
         const int size = (int)(look >> LOOK_BITS);
         end = end_of_run(picture, first);
         if (size == 0) continue;
-        fprintf(picture->file, "<g class=\"%s\" font-size=\"%d\"%s>\n", look & 1 ? "d" : "n", size,
-                look & LOOK_FADED ? " opacity=\".3\"" : "");
+        fprintf(picture->file, "<g class=\"%s\" font-size=\"%d\">\n",
+                look & LOOK_COMPLETE ? "d" : "n", size);
         for (uint32_t i = first; i < end; i++) {
             const struct mark *mark = &picture->marks[i];
             write_label(picture, mark->cell->value, label, sizeof label);
             fprintf(picture->file, "<text x=\"%d\" y=\"%d\">", mark->x + width / 2,
                     mark->y + height / 2 + (size * 36 + 50) / 100 - (strokes ? 2 : 0));
             print_escaped(label, picture->file);
-            fputs("</text>\n", picture->file);
+            fputs("</text>", picture->file);
         }
         fputs("</g>\n", picture->file);
     }
 }
 
-static int stroke_y(const struct picture *picture, int y)
+static bool is_stroked(const struct picture *picture, const struct cell *cell, bool complete)
 {
-    const int height = picture->cell_height - 4;
-    return y + height - (is_small(picture) ? 4 : 6);
+    return cell->held && is_complete(picture, cell) == complete;
 }
 
-/* A stroke for each rank whose contribution is in; in the cells of a look, as one path. */
-static void draw_strokes(const struct picture *picture, bool complete)
+/* A stroke for each rank whose contribution is in, on faint ones for all. */
+static void draw_contributions(const struct picture *picture)
 {
-    const int rank_count = picture->plan->shape.rank_count, width = picture->cell_width - 12;
-    const int gap = width >= 4 * rank_count ? 1 : 0;
+    const double width = stroke_width(picture), gap = stroke_gap(picture);
     bool open = false;
     for (uint32_t i = 0; i < picture->mark_count; i++) {
         const struct mark *mark = &picture->marks[i];
-        const bool faded = mark->look & LOOK_FADED;
-        if (!mark->cell->held || faded || is_complete(picture, mark->cell) != complete) continue;
-        if (!open) fprintf(picture->file, "<path class=\"%s\" d=\"", complete ? "v c" : "v");
+        if (!is_stroked(picture, mark->cell, false)) continue;
+        fprintf(picture->file, "%sM%d %dh%d", open ? "" : "<path class=\"w\" d=\"", mark->x + 4,
+                stroke_y(picture, mark->y), picture->cell_width - 12);
         open = true;
-        int at = -1;
-        for (int rank = 0; rank < rank_count; rank++) {
-            const int left = width * rank / rank_count, right = width * (rank + 1) / rank_count;
-            if (!(mark->cell->value.ranks >> rank & 1)) continue;
-            if (at < 0)
-                fprintf(picture->file, "M%d %d", mark->x + 4 + left, stroke_y(picture, mark->y));
-            else if (left > at)
-                fprintf(picture->file, "m%d 0", left - at);
-            fprintf(picture->file, "h%d", right - gap - left);
-            at = right - gap;
-        }
+    }
+    if (!open) return;
+    fputs("\"/><path class=\"v\" d=\"", picture->file);
+    for (uint32_t i = 0; i < picture->mark_count; i++) {
+        const struct mark *mark = &picture->marks[i];
+        if (!is_stroked(picture, mark->cell, false)) continue;
+        const uint64_t ranks = mark->cell->value.ranks;
+        for (int rank = 0; rank < picture->plan->shape.rank_count; rank++)
+            if (ranks >> rank & 1)
+                fprintf(picture->file, "M%.5g %dh%.3g", mark->x + 4 + width * rank,
+                        stroke_y(picture, mark->y), width - gap);
+    }
+    fputs("\"/>\n", picture->file);
+}
+
+/* White strokes for all ranks, on what is complete. */
+static void draw_completions(const struct picture *picture)
+{
+    bool open = false;
+    for (uint32_t i = 0; i < picture->mark_count; i++) {
+        const struct mark *mark = &picture->marks[i];
+        if (!is_stroked(picture, mark->cell, true)) continue;
+        fprintf(picture->file, "%sM%d %dh%d", open ? "" : "<path class=\"w c\" d=\"", mark->x + 4,
+                stroke_y(picture, mark->y), picture->cell_width - 12);
+        open = true;
     }
     if (open) fputs("\"/>\n", picture->file);
 }
 
-/* What all rows have in common: boxes, and the strokes of the ranks still to come. */
-static void define_row(const struct picture *picture)
+static void define_boxes(const struct picture *picture)
 {
-    const int rank_count = picture->plan->shape.rank_count, width = picture->cell_width - 12;
-    const int gap = width >= 4 * rank_count ? 1 : 0;
     fputs("<defs><g id=\"b\" class=\"b\">\n", picture->file);
-    for (int rank = 0; rank < rank_count; rank++)
+    for (int rank = 0; rank < picture->plan->shape.rank_count; rank++)
         fprintf(picture->file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"8\"/>\n",
                 box_left(picture, rank), row_top(picture, 0), picture->box_width,
                 picture->box_height);
     fputs("</g>", picture->file);
-    if (reduces(picture) || is_barrier(picture)) {
-        fputs("<path id=\"w\" class=\"w\" d=\"", picture->file);
-        for (int rank = 0; rank < rank_count; rank++)
-            for (uint32_t i = 0; i < picture->cell_count; i++) {
-                fprintf(picture->file, "M%d %d", cell_x(picture, rank, i) + 4,
-                        stroke_y(picture, cell_y(picture, 0, i)));
-                if (gap == 0) fprintf(picture->file, "h%d", width);
-                for (int k = 0; k < rank_count && gap > 0; k++)
-                    fprintf(picture->file, "h%dm1 0",
-                            width * (k + 1) / rank_count - width * k / rank_count - 1);
-            }
-        fputs("\"/>", picture->file);
-    }
     print_markers(picture);
     fputs("</defs>\n", picture->file);
 }
@@ -606,38 +639,51 @@ static void write_caption(const struct picture *picture, int rank, uint32_t roun
         snprintf(text, size, "%u steps", total);
 }
 
-static void draw_row(struct picture *picture, uint32_t round)
+/* The cells of a row: those of the row above, and what has changed. */
+static void draw_cells(struct picture *picture, uint32_t round)
 {
     FILE *file = picture->file;
-    const bool strokes = reduces(picture) || is_barrier(picture);
-    const int down = (int)round * picture->row_pitch;
+    const size_t count = (size_t)picture->plan->shape.rank_count * picture->cell_count;
+    const bool emptied = picture->plan->shape.collective == COLLECTIVE_ALLTOALL && round == 1;
+    const bool whole = round % REUSE_MAX == 0 || emptied;
+    collect_cells(picture, round, FRESH_CELLS);
+    draw_grounds(picture, true);
+    fprintf(file, "<g id=\"r%u\">\n", round);
+    if (!whole) fprintf(file, "<use href=\"#r%u\" y=\"%d\"/>\n", round - 1, picture->row_pitch);
+    collect_cells(picture, round, whole ? ALL_CELLS : CHANGED_CELLS);
+    draw_grounds(picture, false);
+    draw_labels(picture);
+    if (reduces(picture) || is_barrier(picture)) {
+        draw_contributions(picture);
+        draw_completions(picture);
+    }
+    fputs("</g>\n", file);
+    for (size_t i = 0; i < count; i++) picture->cells[i].changed = false;
+}
+
+static void draw_row(struct picture *picture, uint32_t round)
+{
     char text[96] = "start";
     if (round > 0) snprintf(text, sizeof text, "round %u", round);
     print_text(picture, 20, row_top(picture, round) + picture->box_height / 2 + 4, "u", text);
-    fprintf(file, "<use href=\"#b\" y=\"%d\"/>\n", down);
-    collect_cells(picture, round);
-    draw_grounds(picture);
-    draw_labels(picture);
-    if (strokes) {
-        fprintf(file, "<use href=\"#w\" y=\"%d\"/>\n", down);
-        draw_strokes(picture, false);
-        draw_strokes(picture, true);
+    fprintf(picture->file, "<use href=\"#b\" y=\"%d\"/>\n", (int)round * picture->row_pitch);
+    draw_cells(picture, round);
+    if (round > 0 && round == picture->rounds->round_count) {
+        collect_cells(picture, round, UNWANTED_CELLS);
+        if (picture->mark_count > 0) draw_rectangles(picture, 0, picture->mark_count, "a");
     }
+    fputs("<g class=\"x\">\n", picture->file);
     for (int rank = 0; rank < picture->plan->shape.rank_count; rank++) {
         write_caption(picture, rank, round, text, sizeof text);
-        if (text[0] != '\0')
-            print_text(picture, box_left(picture, rank) + picture->box_width / 2,
-                       row_top(picture, round) + picture->box_height - 6, "x", text);
+        if (text[0] == '\0') continue;
+        fprintf(picture->file, "<text x=\"%d\" y=\"%d\">%s</text>\n",
+                box_left(picture, rank) + picture->box_width / 2,
+                row_top(picture, round) + picture->box_height - 6, text);
     }
+    fputs("</g>\n", picture->file);
 }
 
 /* ----------------------------------------------------------------------------------------------- arrows */
-
-struct arrow {
-    const struct round_message *message;
-    int x1, y1, x2, y2;
-    bool roomy; /* there is room for what it carries beside its tail */
-};
 
 /* Arrows leave and arrive side by side, in the order of where they go, so that they cross little. */
 static uint32_t place_among(const struct picture *picture, const struct round_message *message,
@@ -693,31 +739,45 @@ static void draw_arrow(const struct picture *picture, const struct arrow *arrow)
     FILE *file = picture->file;
     const int end = arrow->y2 - 8, bend = FINGER + (end - arrow->y1) * 3 / 10;
     char path[160], look[16];
-    snprintf(path, sizeof path, "M%d %dv%dC%d %d %d %d %d %dv%d", arrow->x1, arrow->y1, FINGER,
-             arrow->x1, arrow->y1 + bend, arrow->x2, end - bend, arrow->x2, end - FINGER, FINGER);
+    const int across = arrow->x2 - arrow->x1, down = end - FINGER - arrow->y1;
+    snprintf(path, sizeof path, "M%d %dv%dc0 %d %d %d %d %dv%d", arrow->x1, arrow->y1, FINGER,
+             bend - FINGER, across, down - bend, across, down - FINGER, FINGER);
     write_class('l', message_colour(picture, arrow->message), look, sizeof look);
     fprintf(file, "<path class=\"h\" d=\"%s\"/>", path);
     fprintf(file, "<path class=\"l %s\" d=\"%s\"/>\n", look, path);
 }
 
+/* Where the chip beside an arrow's tail begins, and its middle's height. */
+static int chip_left(const struct arrow *arrow)
+{
+    return arrow->x1 - (CHIP_WIDTH - CHIP_HEIGHT) / 2;
+}
+
+static int chip_y(const struct arrow *arrow)
+{
+    return arrow->y1 + 14;
+}
+
+static void draw_chip_edge(const struct picture *picture, const struct arrow *arrow)
+{
+    char look[16];
+    write_class('l', message_colour(picture, arrow->message), look, sizeof look);
+    fprintf(picture->file, "<path class=\"q %s\" d=\"M%d %dh%d\"/>\n", look, chip_left(arrow),
+            chip_y(arrow), CHIP_WIDTH - CHIP_HEIGHT);
+}
+
 /* What it carries: its value, or squares in the colours of several chunks. */
-static void draw_chip(const struct picture *picture, const struct arrow *arrow)
+static void draw_chip_content(const struct picture *picture, const struct arrow *arrow)
 {
     FILE *file = picture->file;
     const struct round_value *values = picture->rounds->values + arrow->message->first_value;
     const uint32_t count = arrow->message->value_count;
-    const int left = arrow->x1 - (CHIP_WIDTH - CHIP_HEIGHT) / 2, y = arrow->y1 + 14;
-    if (!arrow->roomy) return;
     char label[48];
-    write_class('l', message_colour(picture, arrow->message), label, sizeof label);
-    fprintf(file, "<path class=\"q %s\" d=\"M%d %dh%d\"/>", label, left, y,
-            CHIP_WIDTH - CHIP_HEIGHT);
-    fprintf(file, "<path class=\"i\" d=\"M%d %dh%d\"/>", left, y, CHIP_WIDTH - CHIP_HEIGHT);
     if (count > 1 && count <= 4 && picture->options->example_values == NULL) {
         for (uint32_t i = 0; i < count; i++)
-            fprintf(file, "<path class=\"c%u\" d=\"M%d %dh4v6h-4z\"/>",
+            fprintf(file, "<path class=\"j l%u\" d=\"M%d %dh4\"/>",
                     colour_of(picture, values[i].chunk_class),
-                    arrow->x1 - (int)count * 3 + (int)i * 6 + 1, y - 3);
+                    arrow->x1 - (int)count * 3 + (int)i * 6 + 1, chip_y(arrow));
         fputc('\n', file);
         return;
     }
@@ -725,7 +785,24 @@ static void draw_chip(const struct picture *picture, const struct arrow *arrow)
         snprintf(label, sizeof label, "\xc3\x97%u", count);
     else
         write_label(picture, values[0], label, sizeof label);
-    print_text(picture, arrow->x1, y + 4, strlen(label) > 4 ? "s z" : "s", label);
+    print_text(picture, arrow->x1, chip_y(arrow) + 4, strlen(label) > 4 ? "s z" : "s", label);
+}
+
+/* Chips in three layers; their inner sides are one path. */
+static void draw_chips(const struct picture *picture, const struct arrow *arrows, uint32_t count)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < count; i++)
+        if (arrows[i].roomy) draw_chip_edge(picture, &arrows[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!arrows[i].roomy) continue;
+        fprintf(picture->file, "%sM%d %dh%d", any ? "" : "<path class=\"i\" d=\"",
+                chip_left(&arrows[i]), chip_y(&arrows[i]), CHIP_WIDTH - CHIP_HEIGHT);
+        any = true;
+    }
+    if (any) fputs("\"/>\n", picture->file);
+    for (uint32_t i = 0; i < count; i++)
+        if (arrows[i].roomy) draw_chip_content(picture, &arrows[i]);
 }
 
 static void draw_messages(const struct picture *picture, uint32_t round)
@@ -740,16 +817,13 @@ static void draw_messages(const struct picture *picture, uint32_t round)
         picture->leaving[messages[i].from]++;
         picture->arriving[messages[i].to]++;
     }
-    for (int chips = 0; chips < 2; chips++) {
-        for (uint32_t i = 0; i < count; i++) {
-            if (messages[i].round != round) continue;
-            const struct arrow arrow = make_arrow(picture, &messages[i]);
-            if (chips)
-                draw_chip(picture, &arrow);
-            else
-                draw_arrow(picture, &arrow);
-        }
+    uint32_t arrow_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (messages[i].round != round) continue;
+        picture->arrows[arrow_count] = make_arrow(picture, &messages[i]);
+        draw_arrow(picture, &picture->arrows[arrow_count++]);
     }
+    draw_chips(picture, picture->arrows, arrow_count);
 }
 
 /* --------------------------------------------------------------------------------------------- the sheet */
@@ -792,21 +866,22 @@ static void draw_legend(const struct picture *picture)
 
 static void draw_sheet(struct picture *picture)
 {
+    const size_t count = (size_t)picture->plan->shape.rank_count * picture->cell_count;
     fprintf(picture->file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"Inter, 'Segoe UI', 'Helvetica Neue', Arial, "
             "'DejaVu Sans', sans-serif\">\n",
             picture->width, picture->height, picture->width, picture->height);
     print_style(picture);
-    define_row(picture);
+    define_boxes(picture);
     fputs("<rect class=\"g\" width=\"100%\" height=\"100%\" rx=\"10\"/>\n", picture->file);
     draw_heads(picture);
     show_inputs(picture);
+    for (size_t i = 0; i < count; i++)
+        picture->cells[i].fresh = false; /* nothing has happened yet */
     draw_row(picture, 0);
     if (picture->plan->shape.collective == COLLECTIVE_ALLTOALL)
-        memset(picture->cells, 0,
-               (size_t)picture->plan->shape.rank_count * picture->cell_count *
-                   sizeof *picture->cells);
+        memset(picture->cells, 0, count * sizeof *picture->cells);
     show_round(picture, 0);
     for (uint32_t round = 1; round <= picture->rounds->round_count; round++) {
         draw_messages(picture, round);
@@ -839,12 +914,14 @@ enum tutti_status plan_draw_svg(const struct plan *plan, const struct draw_optio
                               .cell_count = cell_count,
                               .cells = calloc(rank_count * cell_count, sizeof *picture.cells),
                               .marks = calloc(rank_count * cell_count, sizeof *picture.marks),
+                              .arrows = calloc(rounds.message_count + 1, sizeof *picture.arrows),
                               .leaving = calloc(rank_count, sizeof *picture.leaving),
                               .arriving = calloc(rank_count, sizeof *picture.arriving)};
     if (rounds.round_count > DRAW_ROUNDS_MAX) {
         *message = "too many rounds for a picture";
         status = TUTTI_UNSUPPORTED;
-    } else if (!picture.cells || !picture.marks || !picture.leaving || !picture.arriving) {
+    } else if (!picture.cells || !picture.marks || !picture.arrows || !picture.leaving ||
+               !picture.arriving) {
         *message = "out of memory";
         status = TUTTI_NO_MEMORY;
     } else {
@@ -853,6 +930,7 @@ enum tutti_status plan_draw_svg(const struct plan *plan, const struct draw_optio
     }
     free(picture.cells);
     free(picture.marks);
+    free(picture.arrows);
     free(picture.leaving);
     free(picture.arriving);
     rounds_release(&rounds);

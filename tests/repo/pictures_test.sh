@@ -27,10 +27,10 @@ while read -r line; do
 done < <("$plan" list --markdown)
 [[ $collective ]] || { echo "tutti-plan list --markdown says nothing"; bad=1; }
 
-too_large=$(find docs/pictures -name '*.svg' -size +40000c)
+too_large=$(find docs/pictures -name '*.svg' -size +40960c)
 if [[ $too_large ]]; then
     echo "$too_large"
-    echo "above: pictures of more than 40000 bytes"
+    echo "above: pictures of more than 40 KiB"
     bad=1
 fi
 
