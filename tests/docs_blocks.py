@@ -7,11 +7,12 @@ Marks are comments, which readers of the page do not see, on the line above a bl
                            behind "$ " are run, and the others are their output
     <!-- run 4 -->         a C block under `tutti-run -n 4`
     <!-- run 4: int x; --> declarations that the block needs and that are no news to its readers
+    <!-- compile: ... -->  a C block that is compiled in the same way and not run
     <!-- above -->         a C block that stands above main() of the next one
     <!-- frame -->         a C block with a main(), in which "/* example */" stands for the C blocks of the page that follow
     <!-- file NAME -->     the block is a file of that name for the blocks that follow
-A block of text right behind a C or shell block is its output.  Lines of ranks may come in any order; "..." in a line
-stands for anything.  A C block that calls a function of the header that the library does not have is skipped, and
+A block of text right behind a C or shell block is its output, without what goes to stderr.  Lines of ranks may come in
+any order; "..." in a line stands for anything.  A C block that calls a function of the header that the library does not have is skipped, and
 that is said.
 """
 import os
@@ -42,7 +43,7 @@ def read_blocks(page):
     while i < len(lines):
         line = lines[i]
         fence = re.match(r"```(\w*)$", line)
-        comment = re.match(r"<!-- (run|above|frame|file)\b(.*?) -->$", line)
+        comment = re.match(r"<!-- (run|compile|above|frame|file)\b(.*?) -->$", line)
         if fence:
             end = lines.index("```", i + 1)
             text = "\n".join(lines[i + 1:end]) + "\n"
@@ -64,11 +65,11 @@ def read_blocks(page):
     return blocks
 
 
-def command(words, folder, **more):
+def command(words, folder, stderr=subprocess.PIPE):
     environment = dict(os.environ, PATH=os.path.join(BUILD, "bin") + ":" + os.environ["PATH"],
                        LD_LIBRARY_PATH=os.path.join(BUILD, "lib"), TUTTI_TIMEOUT="20s", TUTTI_INIT_TIMEOUT="20s")
     return subprocess.run(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False, text=True, **more)
+                          stderr=stderr, timeout=TIMEOUT_S, check=False, text=True)
 
 
 def same(expected, got, any_order):
@@ -99,10 +100,10 @@ class Runner:
         self.failed += 1
         self.say(block, words)
 
-    def judge(self, block, status, got, any_order=False, expected=None):
-        expected = block.output if expected is None else expected
-        if status != 0:
-            self.fail(block, "exit status %d\n%s" % (status, got))
+    def judge(self, block, done, any_order=False, expected=None):
+        expected, got = block.output if expected is None else expected, done.stdout
+        if done.returncode != 0:
+            self.fail(block, "exit status %d\n%s%s" % (done.returncode, got, done.stderr or ""))
         elif expected is not None and not same(expected, got, any_order):
             self.fail(block, "says\n%sinstead of\n%s" % (got, expected))
         else:
@@ -119,10 +120,10 @@ class Runner:
             with open(os.path.join(self.folder, rest.strip()), "w", encoding="utf-8") as file:
                 file.write(block.text)
         elif block.language == "c":
-            self.run_c(block, rest)
+            self.run_c(block, rest, kind == "compile")
         elif block.language in ("sh", "bash"):
             done = command(["bash", "-e", "-o", "pipefail", "-c", block.text], self.folder)
-            self.passed += self.judge(block, done.returncode, done.stdout)
+            self.passed += self.judge(block, done)
         elif block.language == "console":
             self.run_console(block)
         else:
@@ -132,8 +133,8 @@ class Runner:
         good = True
         for part in re.split(r"(?m)^\$ ", block.text)[1:]:
             line, _, expected = part.partition("\n")
-            done = command(["bash", "-o", "pipefail", "-c", line], self.folder)
-            good = self.judge(block, done.returncode, done.stdout, "tutti-run" in line, expected) and good
+            done = command(["bash", "-o", "pipefail", "-c", line], self.folder, subprocess.STDOUT)
+            good = self.judge(block, done, "tutti-run" in line, expected) and good
         self.passed += good
 
     def program(self, block, declarations):
@@ -148,7 +149,7 @@ class Runner:
             return "%s\n%s\nint main%s%s\n%s%s" % (head, above, main, declarations, body, behind)
         return "%s%s\nint main(void)\n{\n%s\n%s\nreturn 0;\n}\n" % (INCLUDES, above, declarations, body)
 
-    def run_c(self, block, rest):
+    def run_c(self, block, rest, only_compile):
         match = re.match(r" ?(\d*)(?:: (.*))?$", rest)
         ranks, declarations = int(match.group(1) or 1), match.group(2) or ""
         text = self.program(block, declarations)
@@ -160,16 +161,20 @@ class Runner:
         source = os.path.join(self.folder, "block.c")
         with open(source, "w", encoding="utf-8") as file:
             file.write(text)
-        done = command([os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread",
-                        "-I" + os.path.join(ROOT, "include"), "block.c", "-o", "block",
-                        "-L" + os.path.join(BUILD, "lib"), "-ltutti", "-lm"], self.folder)
+        done = command([os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-O1", "-pthread",
+                        "-I" + os.path.join(ROOT, "include"), "block.c",
+                        *(["-Wno-unused-result", "-c"] if only_compile else ["-o", "block"]),
+                        "-L" + os.path.join(BUILD, "lib"), "-ltutti", "-lm"], self.folder, subprocess.STDOUT)
         if done.returncode != 0:
             self.fail(block, "does not compile\n" + done.stdout)
+            return
+        if only_compile:
+            self.passed += 1
             return
         words = ["tutti-run", "-n", str(ranks), "./block"] if ranks > 1 else \
             ["env", "TUTTI_RANK=0", "TUTTI_SIZE=1", "TUTTI_JOB_ID=docs%d" % os.getpid(), "./block"]
         done = command(words, self.folder)
-        self.passed += self.judge(block, done.returncode, done.stdout, True)
+        self.passed += self.judge(block, done, True)
 
 
 def run_page(page):

@@ -10,7 +10,7 @@ if ! command -v python3 >/dev/null; then
 fi
 pages=()
 for page in README.md docs/*.md docs/algorithms/*.md; do
-    if [[ $page != docs/python.md ]] && grep -qE '^<!-- run' "$page"; then pages+=("$page"); fi
+    if [[ $page != docs/python.md ]] && grep -qE '^<!-- (run|compile)' "$page"; then pages+=("$page"); fi
 done
 
 # It can fail, and tells where: a page with one mistake of each sort.
@@ -65,4 +65,8 @@ for words in 'page.md:2: says' 'page.md:9: does not compile' 'page.md:13: exit s
     fi
 done
 
+if ((${#pages[@]} < 4)); then
+    echo "hardly a page has a marked block: ${pages[*]}"
+    exit 1
+fi
 python3 tests/docs_blocks.py "${pages[@]}"
