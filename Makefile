@@ -5,6 +5,8 @@
 #     make fuzz              every fuzzer for a while
 #     make coverage          lines that the tests reach, per file
 #     make format            clang-format over all sources
+#     make reference         docs/reference.md and man/tutti.7, from the public header
+#     make pictures          the pictures of docs/ and the gallery, from the algorithms
 #     make install PREFIX=/usr/local
 #     make clean
 # JOBS=N limits parallel compiling and testing.
@@ -13,7 +15,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 SOURCES = $(shell find include src tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
 
-.PHONY: all configure test asan tsan fuzz coverage format install clean
+.PHONY: all configure test asan tsan fuzz coverage format reference pictures install clean
 .NOTPARALLEL:
 
 all: configure
@@ -33,6 +35,12 @@ asan tsan fuzz coverage:
 
 format:
 	@clang-format -i $(SOURCES)
+
+reference:
+	@scripts/reference.py
+
+pictures: all
+	@scripts/pictures.py --tutti-plan build/bin/tutti-plan
 
 install: all
 	@cmake --install build --prefix "$(PREFIX)"

@@ -7,8 +7,26 @@ install(TARGETS tutti EXPORT tutti LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
-file(GLOB man_pages CONFIGURE_DEPENDS man/*.1)
-install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+foreach(section 1 7)
+    file(GLOB man_pages CONFIGURE_DEPENDS man/*.${section})
+    install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
+# The pages of the functions are made from the header's comments.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_FOUND)
+    add_custom_command(OUTPUT man3.stamp
+        COMMAND ${CMAKE_COMMAND} -E rm -rf man3
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/reference.py --man man3
+        COMMAND ${CMAKE_COMMAND} -E touch man3.stamp
+        DEPENDS scripts/reference.py scripts/header.py include/tutti/tutti.h docs/running.md
+            src/base/status.h src/comm/options.h
+        COMMENT "Writing the manual pages of the functions")
+    add_custom_target(man3 ALL DEPENDS man3.stamp)
+    install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR}
+        FILES_MATCHING PATTERN "*.3")
+else()
+    message(STATUS "python3 is not here: no manual pages of the functions")
+endif()
 
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH pkgconfig_to_prefix

@@ -50,8 +50,7 @@ static void world_init(struct world *world, const char *name, const struct setti
 {
     world->operation = operation_find(name);
     assert_non_null(world->operation);
-    world->pattern =
-        (struct pattern){s->dtype, world->operation->reduces, s->reduction, RANKS, 11};
+    world->pattern = (struct pattern){s->dtype, world->operation->reduces, s->reduction, RANKS, 11};
     const struct buffers_options options = {tutti_dtype_size(s->dtype), s->misalign, false, 1};
     for (int rank = 0; rank < RANKS; rank++) {
         const struct shape shape = {.rank_count = RANKS,
@@ -209,8 +208,8 @@ static void narrow_floats_round_to_nearest_even(void **state)
     for (int d = 0; d < NARROW; d++) {
         const enum tutti_dtype dtype = narrow[d];
         const uint64_t sign = UINT64_C(1) << (8 * tutti_dtype_size(dtype) - 1);
-        for (uint64_t code = 0; !isnan(decoded(dtype, code + 1)) && !isinf(decoded(dtype, code + 1));
-             code++) {
+        for (uint64_t code = 0;
+             !isnan(decoded(dtype, code + 1)) && !isinf(decoded(dtype, code + 1)); code++) {
             const double low = decoded(dtype, code), high = decoded(dtype, code + 1);
             const double middle = low + (high - low) / 2, hair = (high - low) / 1024;
             assert_true(low < high);
@@ -398,7 +397,8 @@ static void skewed_counts_agree_at_both_ends(void **state)
                     const size_t sent = operation_count_of(operation, &shape, SEND, (size_t)to);
                     const size_t got_back = operation_count_of(operation, &shape, RECV, (size_t)to);
                     shape.rank = to;
-                    assert_int_equal(operation_count_of(operation, &shape, RECV, (size_t)from), sent);
+                    assert_int_equal(operation_count_of(operation, &shape, RECV, (size_t)from),
+                                     sent);
                     if (in_place) assert_int_equal(sent, got_back);
                 }
 }

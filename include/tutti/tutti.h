@@ -98,7 +98,7 @@ TUTTI_API const char *tutti_status_name(enum tutti_status status);
 /* What happened and what to do about it, one sentence each, never NULL.  Any thread; does not block. */
 TUTTI_API const char *tutti_status_text(enum tutti_status status);
 /* The whole story of the last failure of a call in this thread: rank, host, operation, sequence.  Valid until
- * this thread's next failing call.  "" when there was none. */
+ * this thread's next failing call.  "" when there was none.  Does not block. */
 TUTTI_API const char *tutti_error_message(void);
 
 /* --------------------------------------------------------------------------------- dtypes and operations */
@@ -160,14 +160,17 @@ struct tutti_op_options {
  * *op is NULL then. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_op_create(const struct tutti_op_options *options,
                                                            tutti_op *op);
-/* Gives it back; nothing started or prepared may still use it. NULL and the constants are allowed. */
+/* Gives it back; nothing started or prepared may still use it. NULL and the constants are allowed. Local; any
+ * thread; does not block. */
 TUTTI_API enum tutti_status tutti_op_free(tutti_op op);
 
-/* Bytes of one element; 0 for what is not a dtype. */
+/* Bytes of one element; 0 for what is not a dtype. Any thread; does not block. */
 TUTTI_API size_t tutti_dtype_size(enum tutti_dtype dtype);
-/* "float32" and so on; "unknown" for what is not a dtype. */
+/* "float32" and so on; "unknown" for what is not a dtype. Never NULL, never to be freed. Any thread; does not
+ * block. */
 TUTTI_API const char *tutti_dtype_name(enum tutti_dtype dtype);
-/* "sum" and so on, or the name it was created with; "unknown" for what is not an operation. */
+/* "sum" and so on, or the name it was created with (valid until it is freed); "unknown" for what is not an
+ * operation. Any thread; does not block. */
 TUTTI_API const char *tutti_op_name(tutti_op op);
 
 /* ----------------------------------------------------------------------------------------- communicators */
@@ -216,11 +219,12 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_id_create(struct tutti_id *id);
  * missing ones.  On failure *comm is NULL and nothing is left behind. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_create(const struct tutti_comm_options *options, struct tutti_comm **comm);
-/* Leaves: waits for this rank's started operations (until their deadlines), gives all memory back.  NULL is
- * allowed.  Not collective: peers that still need this rank get an error that names it. */
+/* Leaves: blocks until this rank's started operations are done (or their deadlines have passed), gives all
+ * memory back.  NULL is allowed.  Not collective: peers that still need this rank get an error that names it. */
 TUTTI_API enum tutti_status tutti_comm_free(struct tutti_comm *comm);
 /* Ends every present and future operation of the communicator on all ranks with TUTTI_ABORTED, from any
- * thread, also while a call is blocked.  The first failure wins.  Does not block. */
+ * thread, also while a call is blocked.  The first failure wins.  The reason (copied; NULL: none) is what the
+ * others read in their message.  Does not block. */
 TUTTI_API enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason);
 /* This rank's number; -1 for NULL. Any thread; does not block. */
 TUTTI_API int tutti_comm_rank(const struct tutti_comm *comm);
@@ -255,15 +259,16 @@ struct tutti_axis {
     int size;                                 /* the product of all sizes is the size of comm */
     const struct tutti_comm_options *options; /* of this axis's communicators, as for split; or NULL */
 };
-/* Collective over comm. Axes and names are copied. */
+/* Makes the communicators of all axes. Collective over comm; blocks like tutti_comm_create. Axes and names are
+ * copied. *mesh is NULL on failure. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mesh_create(struct tutti_comm *comm,
                                                              const struct tutti_axis *axes,
                                                              int axis_count,
                                                              struct tutti_mesh **mesh);
-/* Frees the mesh and its communicators. NULL is allowed. */
+/* Frees the mesh and its communicators, and blocks like tutti_comm_free. NULL is allowed. */
 TUTTI_API enum tutti_status tutti_mesh_free(struct tutti_mesh *mesh);
-/* The communicator of this rank along an axis, owned by the mesh; NULL when there is no such axis. Its rank in it
- * is its coordinate. Any thread; does not block. */
+/* The communicator of this rank along the axis of that name, owned by the mesh; NULL when there is none. Its rank
+ * in it is its coordinate. Any thread; does not block. */
 TUTTI_API struct tutti_comm *tutti_mesh_axis(const struct tutti_mesh *mesh, const char *name);
 
 /* What a communicator costs this rank now. */
@@ -275,7 +280,7 @@ struct tutti_footprint {
     size_t link_count;       /* open links, both directions */
     size_t descriptor_count; /* file descriptors */
 };
-/* Any thread, between operations; does not block. */
+/* Fills *footprint.  Any thread, between operations; does not block. */
 TUTTI_API enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                                  struct tutti_footprint *footprint);
 
@@ -288,7 +293,7 @@ struct tutti_failure {
     uint64_t sequence; /* number of the operation on this communicator, from 1; 0: outside of one */
     char message[256]; /* all of it in words */
 };
-/* Why the communicator failed.  Any thread; does not block. */
+/* Fills *failure: why the communicator failed, or that it did not.  Any thread; does not block. */
 TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
                                                struct tutti_failure *failure);
 
@@ -313,18 +318,21 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_wait(struct tutti_request **req
 /* Like tutti_wait without blocking: TUTTI_IN_PROGRESS leaves the request as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_test(struct tutti_request **request);
 
-/* Starts a prepared operation; it counts as a call of its communicator. One run at a time: after wait (or a test
- * that says done) it can be started again. Its deadline begins anew each time. Does not block. */
+/* Starts a prepared operation; it counts as a call of its communicator. One run at a time: after tutti_wait (or a
+ * tutti_test that says done) on *request it can be started again. Its deadline begins anew each time. Does not
+ * block. *request is NULL on failure. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_start(struct tutti_prepared *prepared,
                                                        struct tutti_request **request);
-/* Forgets it; not while it runs, and before its communicator is freed. Local. NULL is allowed. */
+/* Forgets what was prepared; not while it runs, and before its communicator is freed. NULL is allowed. Local; does
+ * not block. */
 TUTTI_API enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared);
 
 /* From here to the matching end, this thread's blocking calls (also on several communicators, also send and
  * recv) are started and return at once; their buffers belong to them until the end. Groups may be nested: the
  * outermost end waits. Does not block. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_begin(void);
-/* Waits for everything that was called since, and returns the first failure. INVALID_REQUEST without a begin. */
+/* Blocks until everything that was called since is done, each until its deadline, and returns the first failure.
+ * INVALID_REQUEST without a begin. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_end(void);
 
 /* In the following, n is the size of the communicator and r the calling rank.  `send` is read, `recv` is
@@ -480,7 +488,8 @@ TUTTI_DECLARE(recv, void *recv, size_t count, enum tutti_dtype dtype, int peer, 
  * aligned, zeroed, owned by the caller until tutti_mem_free.  Needs no communicator.  Any thread; does not
  * block on peers.  *memory is NULL on failure (NO_SPACE, NO_MEMORY). */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_alloc(size_t size_bytes, void **memory);
-/* Gives it back; no operation may still be using it.  NULL is allowed. */
+/* Gives memory of tutti_mem_alloc back; no operation may still be using it.  NULL is allowed.  Any thread; does not
+ * block. */
 TUTTI_API enum tutti_status tutti_mem_free(void *memory);
 
 #ifdef __cplusplus

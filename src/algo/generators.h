@@ -11,7 +11,7 @@
 algo_generate mesh_oneshot, mesh_twoshot, mesh_broadcast, mesh_reduce, mesh_gather, mesh_scatter,
     mesh_allgather, mesh_reduce_scatter, mesh_alltoall, mesh_barrier;
 /* ring.c */
-algo_generate ring_allreduce, ring_reduce_scatter, ring_allgather;
+algo_generate ring_allreduce, ring_reduce_scatter, ring_allgather, ring_allgather_two_ways;
 /* chain.c */
 algo_generate chain_broadcast, chain_reduce, chain_allreduce;
 /* doubling.c */

@@ -27,6 +27,7 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define BRUCK "Bruck, Ho, Kipnis, Weathersby, TPDS 8(11), 1997"
 #define TRAEFF_REDUCE "Träff, arXiv:2410.14234, 2024"
 #define TRAEFF_BROADCAST "Träff, arXiv:2407.18004, 2024"
+#define FRAIGNIAUD "Fraigniaud, Lazard, Discrete Applied Mathematics 53, 1994"
 #define HENSGEN "Hensgen, Finkel, Manber, IJPP 17(1), 1988"
 #define SANDERS "Sanders, Speck, Träff, Parallel Computing 35(12), 2009"
 #define SWING "De Sensi, Bonato, Saam, Hoefler, NSDI 2024"
@@ -170,6 +171,9 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLGATHER, "torus", torus_allgather, NONE,
           "rings in all dimensions and directions at once; large blocks on a torus",
           "sum(d_i-1) alpha + (p-1)/p n/2D beta", JAIN),
+    ENTRY(ALLGATHER, "two_way_ring", ring_allgather_two_ways, NONE,
+          "half way round a ring in both directions; large blocks",
+          "p/2 alpha + 1/2 n beta on each of two links", FRAIGNIAUD),
 
     ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE,
           "block j to rank j, reduced there; one host", "alpha + (p-1)/p n beta + (p-1)/p n gamma",

@@ -7,15 +7,19 @@
  *     +---> 0 ---> 1 ---> 2 ---> 3 ---+         all chunks go round at once, one step apart:
  *     +-------------------------------+         every link is busy all the time
  *
+ *     two ways   3 <--- 4 <--- 0 ---> 1 ---> 2  block 0 goes half way round to either side
+ *
  * Cost: reduce-scatter (p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma, allgather the same without
  * gamma, allreduce the sum of both: bandwidth is optimal, latency is linear. For large messages on
- * few ranks, and where links lead to neighbours only.
+ * few ranks, and where links lead to neighbours only.  Two ways: floor(p/2) (alpha + n/p beta) with a
+ * link to each side, half the rounds of the ring.
  *
  * Needs a commutative operation: the operands of chunk c start with rank c+1, so that every chunk
  * has another association tree. Any rank count; one neighbour on each side.
  *
  * Source: Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations",
- * JPDC 69(2), 2009.
+ * JPDC 69(2), 2009.  Two ways: Fraigniaud, Lazard, "Methods and Problems of Communication in Usual
+ * Networks", Discrete Applied Mathematics 53, 1994 (gossiping in cycles, full duplex).
  */
 #include "algo/generators.h"
 
@@ -110,4 +114,32 @@ void ring_allgather(const struct algo_params *params, int rank, struct plan_buil
     send_message(b, rank, ranks, 0);
     plan_end(b);
     receive_results(b, rank, ranks, 0);
+}
+
+/* Blocks that go that way round (1 or -1), each to `hops` ranks: ours first, then those of the ranks
+ * behind us.  Channels alternate as in receive_message. */
+static void pass_one_way(struct plan_builder *b, int rank, int ranks, int way, int hops)
+{
+    plan_lane(b);
+    plan_send_from(b, rank_at(rank, way, ranks), PLAN_INPUT, 0, 1);
+    for (int k = 1; k <= hops; k++) {
+        plan_channel(b, (k - 1) % 2);
+        plan_begin(b, 1);
+        plan_receive(b, rank_at(rank, -way, ranks));
+        plan_write(b, PLAN_OUTPUT, (uint32_t)rank_at(rank, -way * k, ranks));
+        plan_channel(b, k % 2);
+        if (k < hops) plan_send(b, rank_at(rank, way, ranks));
+        plan_end(b);
+    }
+}
+
+/* One lane a direction, so that neither waits for the other.  Of an even number of ranks the opposite
+ * one is reached by the right. */
+void ring_allgather_two_ways(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    const int ranks = params->rank_count, left_hops = (ranks - 1) / 2;
+    pass_one_way(b, rank, ranks, 1, ranks - 1 - left_hops);
+    if (left_hops > 0) pass_one_way(b, rank, ranks, -1, left_hops);
+    plan_lane(b);
+    plan_copy(b, PLAN_INPUT, 0, PLAN_OUTPUT, (uint32_t)rank, 1);
 }

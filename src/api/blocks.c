@@ -270,7 +270,10 @@ enum tutti_status blocks_check_varying(const struct arguments *a, const struct t
     call->send = settle(call->extra, 0, send.base);
     call->recv = (void *)(uintptr_t)settle(call->extra, 1, recv.base);
     call->what.varies = true;
-    call->what.count = recv.counts == NULL && recv.block_count > 0 ? recv.count : send.count;
+    call->what.count =
+        a->collective == COLLECTIVE_SCATTER || a->collective == COLLECTIVE_REDUCE_SCATTER
+            ? recv.count
+            : send.count;
     call->in_place = varying_is_in_place(a, comm, &send, &recv, call, element_bytes);
 
     const struct buffer input = buffer_of(call, 0), output = buffer_of(call, 1);

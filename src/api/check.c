@@ -86,9 +86,7 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
                                const struct tutti_comm *comm, struct call *call)
 {
     const char *name = name_of(a);
-    if (comm == NULL)
-        return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", name);
-    if (comm_is_foreign(comm)) return comm_foreign_error(name);
+    TRY(comm_check_handle(comm, name));
     if (!dtype_is_valid(a->dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_%s: %d is not a dtype", name, (int)a->dtype);
     const struct tutti_operation *op = op_resolve(a->op);

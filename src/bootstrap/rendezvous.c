@@ -15,7 +15,8 @@
 enum {
     MAGIC = 0x74757469,
     HELLO_TIMEOUT_MS = 2000, /* a connection that says nothing gives its place back */
-    STRANGERS_MAX = 64,      /* connections beyond the ranks still missing */
+    LOOK_NS = 50000000, /* between two questions whether those who are missing can still come */
+    STRANGERS_MAX = 64, /* connections beyond the ranks still missing */
     MEMBERS_A_MESSAGE = 512,
     HEAPS_A_MESSAGE = 64
 };
@@ -28,6 +29,7 @@ struct hello {
 };
 struct answer {
     uint32_t magic, status, process_count;
+    struct rendezvous_key identity;
     char message[400];
 };
 struct member_message {
@@ -67,6 +69,18 @@ static enum tutti_status result_allocate(struct rendezvous_result *result, int s
     return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
 }
 
+static enum tutti_status look_around(const struct rendezvous_options *options)
+{
+    return options->look == NULL ? TUTTI_OK : options->look(options->look_context);
+}
+
+/* The next time to look around, if there is anything to look at, or the deadline. */
+static uint64_t next_look(const struct rendezvous_options *options, uint64_t deadline_ns)
+{
+    const uint64_t next_ns = clock_now_ns() + LOOK_NS;
+    return options->look == NULL || next_ns > deadline_ns ? deadline_ns : next_ns;
+}
+
 /* ----------------------------------------------------------------------------------------- rank 0 */
 
 struct guest {
@@ -84,20 +98,24 @@ struct host {
     unsigned dropped;
 };
 
-static void send_answer(int fd, enum tutti_status status, uint32_t process_count,
-                        const char *message, const int *segment_fd)
+static void send_answer(int fd, struct answer *answer, const char *message, const int *segment_fd)
 {
-    struct answer answer = {.magic = MAGIC, .status = status, .process_count = process_count};
-    snprintf(answer.message, sizeof answer.message, "%s", message);
+    answer->magic = MAGIC;
+    snprintf(answer->message, sizeof answer->message, "%s", message);
     const uint64_t deadline = clock_now_ns() + HELLO_TIMEOUT_MS * 1000000ull;
-    if (local_socket_send(fd, &answer, sizeof answer, segment_fd, segment_fd != NULL, deadline) !=
+    if (local_socket_send(fd, answer, sizeof *answer, segment_fd, segment_fd != NULL, deadline) !=
         TUTTI_OK)
         log_write(LOG_INFO, "start-up: a rank left before it was answered");
 }
 
+static void send_refusal(int fd, enum tutti_status status, const char *message)
+{
+    send_answer(fd, &(struct answer){.status = status}, message, NULL);
+}
+
 static void refuse(struct guest *guest, enum tutti_status status, const char *message)
 {
-    if (status != TUTTI_OK) send_answer(guest->fd, status, 0, message, NULL);
+    if (status != TUTTI_OK) send_refusal(guest->fd, status, message);
     close(guest->fd);
     guest->fd = -1;
 }
@@ -193,7 +211,9 @@ static void serve(struct host *host, int listener, struct pollfd *entries, int p
     if (free_place < 0) entries[0].fd = -1;
     const uint64_t left_ms = (host->options->deadline_ns - now) / 1000000 + 1;
     if (now >= host->options->deadline_ns) return;
-    if (poll(entries, (nfds_t)place_count + 1, left_ms > 200 ? 200 : (int)left_ms) <= 0) return;
+    const uint64_t nap_ms = host->options->look != NULL ? LOOK_NS / 1000000 : 200;
+    if (poll(entries, (nfds_t)place_count + 1, (int)(left_ms < nap_ms ? left_ms : nap_ms)) <= 0)
+        return;
     for (int i = 0; i < place_count; i++)
         if (entries[i + 1].revents != 0) welcome(host, &host->guests[i]);
     if (entries[0].revents != 0) {
@@ -208,7 +228,9 @@ static enum tutti_status hand_out(const struct host *host, int fd)
 {
     const struct rendezvous_result *result = host->result;
     const uint64_t deadline = clock_now_ns() + 10000000000ull;
-    send_answer(fd, TUTTI_OK, result->process_count, "", &host->options->segment_fd);
+    struct answer answer = {
+        .status = TUTTI_OK, .process_count = result->process_count, .identity = result->identity};
+    send_answer(fd, &answer, "", &host->options->segment_fd);
     for (int first = 0; first < host->options->size; first += MEMBERS_A_MESSAGE) {
         struct member_message message = {0};
         const int left = host->options->size - first;
@@ -230,24 +252,46 @@ static enum tutti_status hand_out(const struct host *host, int fd)
     return TUTTI_OK;
 }
 
+/* Who is gone by now fails the others too, as far as they wait for their answer. */
+static enum tutti_status hand_out_to_all(const struct host *host)
+{
+    for (int r = 1; r < host->options->size; r++) {
+        const enum tutti_status status = hand_out(host, host->socket_of[r]);
+        if (status == TUTTI_OK) continue;
+        char message[400];
+        snprintf(message, sizeof message, "rank %d (pid %d): %.300s", r,
+                 (int)host->result->members[r].pid, tutti_error_message());
+        for (int later = r + 1; later < host->options->size; later++)
+            send_refusal(host->socket_of[later], status, message);
+        return error_set(status, "%s", message);
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status gather_guests(struct host *host, int listener, int place_count)
 {
     struct pollfd *entries = calloc((size_t)place_count + 1, sizeof *entries);
     if (entries == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    while (host->arrived < host->options->size && clock_now_ns() < host->options->deadline_ns)
+    enum tutti_status status = TUTTI_OK;
+    while (status == TUTTI_OK && host->arrived < host->options->size &&
+           clock_now_ns() < host->options->deadline_ns) {
         serve(host, listener, entries, place_count);
+        if (host->arrived < host->options->size) status = look_around(host->options);
+    }
     free(entries);
     if (host->dropped > 0) log_write(LOG_WARN, "start-up: dropped %u strangers", host->dropped);
-    if (host->arrived == host->options->size) {
-        for (int r = 1; r < host->options->size; r++) TRY(hand_out(host, host->socket_of[r]));
-        return TUTTI_OK;
-    }
     char message[400];
-    list_missing(host, message, sizeof message);
+    if (status != TUTTI_OK) {
+        error_copy(message, sizeof message);
+    } else if (host->arrived < host->options->size) {
+        status = TUTTI_INIT_TIMEOUT;
+        list_missing(host, message, sizeof message);
+    } else {
+        return hand_out_to_all(host);
+    }
     for (int r = 1; r < host->options->size; r++)
-        if (host->socket_of[r] >= 0)
-            send_answer(host->socket_of[r], TUTTI_INIT_TIMEOUT, 0, message, NULL);
-    return error_set(TUTTI_INIT_TIMEOUT, "%s", message);
+        if (host->socket_of[r] >= 0) send_refusal(host->socket_of[r], status, message);
+    return error_set(status, "%s", message);
 }
 
 static enum tutti_status meet_as_host(const struct rendezvous_options *options, const char *name,
@@ -261,14 +305,13 @@ static enum tutti_status meet_as_host(const struct rendezvous_options *options, 
         (struct rendezvous_process){options->process_key, options->heap_bytes, -1};
     result->process_count = 1;
 
-    enum tutti_status status = TUTTI_OK;
+    enum tutti_status status = rendezvous_key_create(&result->identity);
     struct host host = {.options = options, .result = result, .arrived = 1};
     host.guests = calloc((size_t)place_count, sizeof *host.guests);
     host.socket_of = calloc((size_t)size, sizeof *host.socket_of);
-    if (host.guests == NULL || host.socket_of == NULL) {
+    if (host.guests == NULL || host.socket_of == NULL)
         status = error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-        goto free_tables;
-    }
+    if (status != TUTTI_OK) goto free_tables;
     for (int i = 0; i < place_count; i++) host.guests[i] = (struct guest){-1, -1, 0};
     for (int r = 0; r < size; r++) host.socket_of[r] = -1;
 
@@ -340,7 +383,12 @@ static enum tutti_status receive_answer(int fd, const struct rendezvous_options 
     int count, segment_fd = -1;
     /* Rank 0 answers at its own deadline at the latest; leave it the time to say who is missing. */
     const uint64_t deadline = options->deadline_ns + 2000000000ull;
-    TRY(local_socket_receive(fd, &answer, sizeof answer, &segment_fd, 1, &count, deadline));
+    enum tutti_status received;
+    while ((received = local_socket_receive(fd, &answer, sizeof answer, &segment_fd, 1, &count,
+                                            next_look(options, deadline))) == TUTTI_INIT_TIMEOUT &&
+           clock_now_ns() < deadline)
+        TRY(look_around(options));
+    TRY(received);
     answer.message[sizeof answer.message - 1] = '\0';
     if (answer.magic != MAGIC ||
         (answer.status == TUTTI_OK && (count != 1 || answer.process_count < 1 ||
@@ -358,6 +406,7 @@ static enum tutti_status receive_answer(int fd, const struct rendezvous_options 
         return status;
     }
     result->segment_fd = segment_fd;
+    result->identity = answer.identity;
     result->process_count = answer.process_count;
     for (uint32_t i = 0; i < result->process_count; i++) result->processes[i].heap_fd = -1;
     TRY(receive_members(fd, options->size, result, deadline));
@@ -369,7 +418,11 @@ static enum tutti_status meet_as_guest(const struct rendezvous_options *options,
 {
     int fd;
     *result = (struct rendezvous_result){.segment_fd = -1};
-    enum tutti_status status = local_socket_connect(name, options->deadline_ns, &fd);
+    enum tutti_status status;
+    while ((status = local_socket_connect(name, next_look(options, options->deadline_ns), &fd)) ==
+               TUTTI_INIT_TIMEOUT &&
+           clock_now_ns() < options->deadline_ns)
+        TRY(look_around(options));
     if (status == TUTTI_INIT_TIMEOUT)
         return error_set(TUTTI_INIT_TIMEOUT,
                          "rank %d of %d: after the start-up deadline rank 0 is missing",

@@ -15,11 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bootstrap/key.h"
 #include "tutti/tutti.h"
-
-struct rendezvous_key {
-    unsigned char bytes[32];
-};
 
 struct rendezvous_options {
     struct rendezvous_key key;
@@ -29,6 +26,10 @@ struct rendezvous_options {
     int heap_fd;          /* stays the caller's */
     uint64_t heap_bytes;
     int segment_fd; /* rank 0: what to hand around, stays the caller's; others: -1 */
+    /* Asked several times a second while ranks are missing: whether they can still come. Not OK, with this
+     * thread's error set, ends the meeting at once. NULL: they can, until the deadline. */
+    enum tutti_status (*look)(void *context);
+    void *look_context;
 };
 
 struct rendezvous_member {
@@ -44,7 +45,8 @@ struct rendezvous_process {
 };
 
 struct rendezvous_result {
-    int segment_fd; /* a descriptor of the caller's own; -1 on rank 0 */
+    int segment_fd;                 /* a descriptor of the caller's own; -1 on rank 0 */
+    struct rendezvous_key identity; /* of what came out of it: the same on its ranks, and nowhere else */
     uint32_t process_count;
     struct rendezvous_member *members; /* one a rank */
     struct rendezvous_process *processes; /* their descriptors are the caller's; set to -1 what is taken */

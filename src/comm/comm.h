@@ -27,10 +27,12 @@
 #include <stdint.h>
 
 #include "algo/algo.h"
+#include "bootstrap/key.h"
 #include "comm/board.h"
 #include "engine/buffer.h"
 #include "engine/run.h"
 #include "os/process.h"
+#include "p2p/p2p.h"
 #include "process/progress.h"
 #include "transport/local/local.h"
 #include "tune/rules.h"
@@ -61,7 +63,18 @@ struct call {
     struct call_extra *extra;          /* or NULL; belongs to the call */
 };
 
-/* A call under way. */
+/* A message to send or to receive, checked and complete. */
+struct message_call {
+    bool is_send;
+    void *buffer;
+    size_t count;
+    enum tutti_dtype dtype;
+    int peer, tag;
+    uint64_t timeout_ns;
+    struct tutti_message *result; /* of a recv, or NULL */
+};
+
+/* A call under way, or a message: the same request, with other parts of it in use. */
 struct tutti_request {
     struct tutti_comm *comm;
     struct call call;
@@ -73,8 +86,14 @@ struct tutti_request {
     uint64_t started_ns; /* when it was first found waiting; 0: not yet */
     uint64_t looked_ns;  /* when peers were last looked at */
     enum tutti_status status;
+    /* a message: */
+    bool is_message;
+    bool is_waited_for; /* somebody does nothing else */
+    struct message_call message_call;
+    struct p2p_request message;
+    struct tutti_request *message_next, *message_previous; /* among those that are not done */
     bool is_prepared;  /* part of a struct tutti_prepared: keeps its program and its extra */
-    char message[256]; /* of a failure */
+    char error[256];   /* of a failure */
     _Atomic bool done; /* released last */
     struct tutti_request *_Atomic next_free;
     struct tutti_request *next;      /* in the queue */
@@ -131,10 +150,37 @@ struct tutti_comm {
     uint64_t begun_started;                      /* of them, how many have got their slot */
     _Atomic uint32_t queued;                     /* started, but not begun */
     _Atomic uint32_t outstanding; /* begun and not done; written with the domain held */
+    /* message.c; all but the count belong to who holds the domain */
+    struct p2p *p2p;                             /* from the first message on */
+    struct transport alone;                      /* of a communicator of one */
+    struct tutti_request *messages;              /* that are not done */
+    struct tutti_request *_Atomic free_messages; /* taken with the domain held */
+    _Atomic uint32_t message_count;              /* not done; written with the domain held */
+    uint64_t message_pass;                       /* how often they were moved */
+    uint64_t looked_ns; /* when started calls and messages were last looked at */
+
     struct progress_client client;
     bool client_registered;
-    uint32_t generation; /* of the process, when it was created */
+
+    /* create.c, derive.c */
+    uint32_t generation;            /* of the process, when it was created */
+    struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
+    uint64_t init_timeout_ns;
+    char *algorithms;                   /* the text of the rules; or NULL */
+    uint64_t derived_count;             /* times that all ranks derived communicators together */
+    struct derived_list *derived_lists; /* how often which of them did, see derive.c */
 };
+
+/* Whether it came here by fork(): then nothing of it may be used, but to be freed. */
+static inline bool comm_is_foreign(const struct tutti_comm *comm)
+{
+    return __builtin_expect(comm->generation != process_generation(), 0);
+}
+
+/* create.c */
+/* OK, or INVALID_COMM for NULL and for one of the process that this one was forked from; `function` is the
+ * public one, without "tutti_". */
+enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *function);
 
 /* program.c */
 /* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds
@@ -168,8 +214,39 @@ bool comm_progress(struct tutti_comm *comm);
 static inline bool comm_is_busy(struct tutti_comm *comm)
 {
     return atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->queued, memory_order_relaxed) > 0;
+           atomic_load_explicit(&comm->queued, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0;
 }
+/* Makes sure that the progress thread knows this communicator. */
+enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
+/* Starts a prepared request of either kind. */
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request);
+/* Puts a request on a list of free ones; any thread. */
+void comm_give_back(struct tutti_request *_Atomic *free_requests, struct tutti_request *request);
+/* Takes one, or NULL; one thread at a time. */
+struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests);
+/* A new request among all of the communicator's; NULL when out of memory. */
+struct tutti_request *comm_make_request(struct tutti_comm *comm);
+/* Makes it ready for another run. */
+void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request);
+/* Says how it ended, for its waiter. */
+void comm_finish_request(struct tutti_request *request, enum tutti_status status);
+
+/* message.c */
+enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call);
+enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
+                                     struct tutti_request **request);
+enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
+                                       struct tutti_prepared **prepared);
+/* Starts a request whose message_call is set; takes the domain. */
+enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request);
+/* Moves messages; domain held. True when something moved. */
+bool comm_messages_progress(struct tutti_comm *comm);
+/* "recv(count 3, float32, from rank 2, tag 7)" */
+void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes);
+/* Looks for reasons why a message does not move; domain held. */
+void comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
+void comm_messages_free(struct tutti_comm *comm);
 
 /* group.c */
 /* Whether this thread's calls are to be started, and one that was. */
@@ -194,13 +271,6 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request);
 /* One pass for the progress thread, which also looks at deadlines. */
 enum progress_result comm_client_progress(struct progress_client *client);
 
-/* Whether the communicator is one of the process that this one was forked from. */
-static inline bool comm_is_foreign(const struct tutti_comm *comm)
-{
-    return __builtin_expect(comm->generation != process_generation(), 0);
-}
-enum tutti_status comm_foreign_error(const char *call);
-
 /* failure.c */
 /* Publishes a failure of a request with its cause; the first one wins on all ranks. */
 void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
@@ -210,6 +280,10 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
 enum tutti_status comm_check(struct tutti_comm *comm);
 /* Looks for reasons why a request does not move (deaths, mismatches, the deadline) and fails it. */
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
+/* Only for processes that died; true when the communicator failed of it. */
+bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
+/* "rank 3 (host a, pid 71)" */
+void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
 /* A message of that peer made no sense for this request. */
 void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer);
 /* After a failure: until no peer can still be reading this rank's memory. */

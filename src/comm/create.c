@@ -1,8 +1,9 @@
 /* create.c - the beginning and the end of a communicator. */
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -10,9 +11,12 @@
 #include "bootstrap/launcher.h"
 #include "bootstrap/rendezvous.h"
 #include "comm/comm.h"
+#include "comm/create.h"
+#include "comm/derive.h"
 #include "comm/options.h"
 #include "memory/heap.h"
 #include "os/clock.h"
+#include "process/watch.h"
 
 enum tutti_status tutti_id_create(struct tutti_id *id)
 {
@@ -68,21 +72,22 @@ static enum tutti_status find_place(const struct tutti_comm_options *options,
 
 /* ---------------------------------------------------------------------------------------------- joining */
 
-static enum tutti_status meet(const struct launcher_place *place, uint64_t deadline_ns,
-                              struct rendezvous_result *result)
+static enum tutti_status meet(const struct creation *creation, struct rendezvous_result *result)
 {
-    struct rendezvous_options options = {.key = place->key,
-                                         .rank = place->rank,
-                                         .size = place->size,
-                                         .deadline_ns = deadline_ns,
+    struct rendezvous_options options = {.key = creation->key,
+                                         .rank = creation->rank,
+                                         .size = creation->size,
+                                         .deadline_ns = creation->deadline_ns,
                                          .process_key = heap_process_key(),
                                          .heap_fd = heap_fd(),
                                          .heap_bytes = heap_size(),
-                                         .segment_fd = -1};
-    if (place->rank == 0)
-        TRY(local_segment_create(place->size, board_bytes(place->size), &options.segment_fd));
+                                         .segment_fd = -1,
+                                         .look = creation->look,
+                                         .look_context = creation->look_context};
+    if (creation->rank == 0)
+        TRY(local_segment_create(creation->size, board_bytes(creation->size), &options.segment_fd));
     const enum tutti_status status = rendezvous_meet(&options, result);
-    if (place->rank != 0) return status;
+    if (creation->rank != 0) return status;
     if (status == TUTTI_OK)
         result->segment_fd = options.segment_fd;
     else
@@ -109,16 +114,25 @@ static enum tutti_status watch_processes(struct tutti_comm *comm,
         }
         if (seen[member->process] || !member->pid_is_visible) continue;
         seen[member->process] = true;
-        const int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
-        if (fd < 0) {
-            status = error_system("watching rank %d (pid %d)", r, member->pid);
-            break;
-        }
-        comm->pidfd_ranks[comm->pidfd_count] = r;
-        comm->pidfds[comm->pidfd_count++] = fd;
+        int *const fd = &comm->pidfds[comm->pidfd_count];
+        status = watch_open(result->processes[member->process].key, member->pid, fd);
+        if (status == TUTTI_OK) comm->pidfd_ranks[comm->pidfd_count++] = r;
     }
     free(seen);
     return status;
+}
+
+/* Whether one of the processes that came has died before all had joined. */
+static enum tutti_status look_for_deaths(void *context)
+{
+    const struct tutti_comm *comm = context;
+    for (int i = 0; i < comm->pidfd_count; i++) {
+        struct pollfd entry = {comm->pidfds[i], POLLIN, 0};
+        if (poll(&entry, 1, 0) > 0)
+            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
+                             comm->pidfd_ranks[i]);
+    }
+    return TUTTI_OK;
 }
 
 static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvous_result *result,
@@ -146,9 +160,14 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
             comm->windows[process]};
     }
     if (status == TUTTI_OK) {
-        const struct local_options options = {
-            comm->rank, comm->size, result->segment_fd, board_bytes(comm->size),
-            peers,      deadline_ns};
+        const struct local_options options = {.rank = comm->rank,
+                                              .size = comm->size,
+                                              .segment_fd = result->segment_fd,
+                                              .board_bytes = board_bytes(comm->size),
+                                              .peers = peers,
+                                              .deadline_ns = deadline_ns,
+                                              .look = look_for_deaths,
+                                              .look_context = comm};
         result->segment_fd = -1;
         status = local_open(&options, &comm->transport);
     }
@@ -156,13 +175,13 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     return status;
 }
 
-static enum tutti_status join(struct tutti_comm *comm, const struct launcher_place *place,
-                              uint64_t deadline_ns)
+static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
-    TRY(meet(place, deadline_ns, &result));
+    TRY(meet(creation, &result));
+    comm->identity = result.identity;
     enum tutti_status status = watch_processes(comm, &result);
-    if (status == TUTTI_OK) status = open_transport(comm, &result, deadline_ns);
+    if (status == TUTTI_OK) status = open_transport(comm, &result, creation->deadline_ns);
     rendezvous_result_release(&result);
     if (status != TUTTI_OK) return status;
     comm->board = local_board(comm->transport);
@@ -173,6 +192,7 @@ static enum tutti_status join(struct tutti_comm *comm, const struct launcher_pla
 
 static enum tutti_status be_alone(struct tutti_comm *comm)
 {
+    TRY(rendezvous_key_create(&comm->identity));
     comm->board = aligned_alloc(64, (board_bytes(1) + 63) / 64 * 64);
     if (comm->board == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
@@ -183,7 +203,8 @@ static enum tutti_status be_alone(struct tutti_comm *comm)
 
 /* ------------------------------------------------------------------------------------------- life cycle */
 
-static void release(struct tutti_comm *comm)
+/* What calls left behind: programs and operations. */
+static void release_calls(struct tutti_comm *comm)
 {
     comm_programs_free(comm);
     operation_release(&comm->blocking.operation);
@@ -191,19 +212,83 @@ static void release(struct tutti_comm *comm)
         struct tutti_request *request = comm->requests;
         comm->requests = request->next_made;
         operation_release(&request->operation);
+        free(request->call.extra);
         free(request);
     }
+}
+
+/* Whether another thread of the parent was moving or queuing something when this process was forked from it. What
+ * it was changing stays allocated: nobody can tell how far it came. */
+static bool was_busy(struct tutti_comm *comm)
+{
+    if (atomic_load_explicit(&comm->domain, memory_order_relaxed) != 0) return true;
+    if (pthread_mutex_trylock(&comm->queue_lock) != 0) return true;
+    pthread_mutex_unlock(&comm->queue_lock);
+    return false;
+}
+
+static void release(struct tutti_comm *comm)
+{
+    if (!comm_is_foreign(comm) || !was_busy(comm)) {
+        release_calls(comm);
+        pthread_mutex_destroy(&comm->queue_lock);
+    }
+    comm_messages_free(comm);
     if (comm->size == 1) free(comm->board);
     local_close(comm->transport);
     for (uint32_t p = 0; p < comm->window_count; p++) heap_window_release(comm->windows[p]);
-    for (int i = 0; i < comm->pidfd_count; i++) close(comm->pidfds[i]);
+    for (int i = 0; i < comm->pidfd_count; i++) watch_close(comm->pidfds[i]);
     free(comm->windows);
     free(comm->pidfds);
     free(comm->pidfd_ranks);
     rules_free(comm->rules);
-    pthread_mutex_destroy(&comm->queue_lock);
+    free(comm->algorithms);
+    derived_lists_free(comm);
+    heap_release_of(comm->generation);
     free(comm);
-    heap_release();
+}
+
+enum tutti_status comm_create_at(const struct creation *creation, struct tutti_comm **comm)
+{
+    const struct tutti_comm_options *options = creation->options;
+    struct tutti_comm *created = aligned_alloc(64, (sizeof *created + 63) / 64 * 64);
+    *comm = NULL;
+    if (created == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    memset(created, 0, sizeof *created);
+    process_watch_forks();
+    enum tutti_status status = heap_acquire();
+    if (status != TUTTI_OK) {
+        free(created);
+        return status;
+    }
+    pthread_mutex_init(&created->queue_lock, NULL);
+    created->generation = process_generation();
+    created->rank = creation->rank;
+    created->size = creation->size;
+    created->timeout_ns = options->timeout_ns;
+    created->init_timeout_ns = options->init_timeout_ns;
+    created->deterministic = options->deterministic != 0;
+    created->level = kernel_level_chosen();
+    created->client.progress = comm_client_progress;
+    created->blocking.comm = created;
+    if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
+
+    if (options->algorithms != NULL && (created->algorithms = strdup(options->algorithms)) == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->rules);
+    if (status == TUTTI_OK)
+        status = creation->size == 1 ? be_alone(created) : join(created, creation);
+    operation_init(&created->blocking.operation, comm_patience(created));
+    if (status != TUTTI_OK) {
+        release(created);
+        return status;
+    }
+    log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size,
+              creation->origin, kernel_level_name(created->level),
+              created->oversubscribed ? ", more ranks than cores" : "");
+    *comm = created;
+    return TUTTI_OK;
 }
 
 enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_options,
@@ -217,40 +302,13 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
     const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;
     struct launcher_place place;
     TRY(find_place(&options, options.init_timeout_ns, &place));
-
-    struct tutti_comm *created = aligned_alloc(64, (sizeof *created + 63) / 64 * 64);
-    if (created == NULL)
-        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    memset(created, 0, sizeof *created);
-    enum tutti_status status = heap_acquire();
-    if (status != TUTTI_OK) {
-        free(created);
-        return status;
-    }
-    pthread_mutex_init(&created->queue_lock, NULL);
-    created->generation = process_generation();
-    created->rank = place.rank;
-    created->size = place.size;
-    created->timeout_ns = options.timeout_ns;
-    created->deterministic = options.deterministic != 0;
-    created->level = kernel_level_chosen();
-    created->client.progress = comm_client_progress;
-    created->blocking.comm = created;
-    if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
-
-    status = rules_parse(options.algorithms, &created->rules);
-    if (status == TUTTI_OK)
-        status = place.size == 1 ? be_alone(created) : join(created, &place, deadline_ns);
-    operation_init(&created->blocking.operation, comm_patience(created));
-    if (status != TUTTI_OK) {
-        release(created);
-        return status;
-    }
-    log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size,
-              place.launcher, kernel_level_name(created->level),
-              created->oversubscribed ? ", more ranks than cores" : "");
-    *comm = created;
-    return TUTTI_OK;
+    const struct creation creation = {.origin = place.launcher,
+                                      .rank = place.rank,
+                                      .size = place.size,
+                                      .key = place.key,
+                                      .options = &options,
+                                      .deadline_ns = deadline_ns};
+    return comm_create_at(&creation, comm);
 }
 
 /* Requests that nobody waited for: their deadlines bound this. */
@@ -260,7 +318,7 @@ static void finish_started(struct tutti_comm *comm)
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);
-            if (comm->running_count > 0) request = comm->order[0];
+            request = comm->running_count > 0 ? comm->order[0] : comm->messages;
             comm_unlock(comm);
         }
         if (request != NULL) comm_drive_started(comm, request);
@@ -270,18 +328,29 @@ static void finish_started(struct tutti_comm *comm)
 enum tutti_status tutti_comm_free(struct tutti_comm *comm)
 {
     if (comm == NULL) return TUTTI_OK;
-    finish_started(comm);
-    if (comm->client_registered) progress_unregister(&comm->client);
-    board_leave(comm->board, comm->rank);
-    if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
+    if (!comm_is_foreign(comm)) {
+        finish_started(comm);
+        if (comm->client_registered) progress_unregister(&comm->client);
+        board_leave(comm->board, comm->rank);
+        if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
+    }
     release(comm);
     return TUTTI_OK;
 }
 
-enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
+enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *function)
 {
     if (comm == NULL)
-        return error_set(TUTTI_INVALID_COMM, "tutti_comm_abort: the communicator is NULL");
+        return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", function);
+    if (!comm_is_foreign(comm)) return TUTTI_OK;
+    return error_set(
+        TUTTI_INVALID_COMM,
+        "tutti_%s: the communicator was created before fork() and belongs to the parent", function);
+}
+
+enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
+{
+    TRY(comm_check_handle(comm, "comm_abort"));
     comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d aborted: %s", comm->rank,
               reason != NULL ? reason : "no reason given");
     return TUTTI_OK;
@@ -299,8 +368,7 @@ int tutti_comm_size(const struct tutti_comm *comm)
 
 enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure)
 {
-    if (comm == NULL)
-        return error_set(TUTTI_INVALID_COMM, "tutti_comm_failure: the communicator is NULL");
+    TRY(comm_check_handle(comm, "comm_failure"));
     if (failure == NULL || failure->size_bytes != sizeof *failure)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_comm_failure: size_bytes of the result is not set");

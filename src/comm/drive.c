@@ -84,20 +84,32 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
     return now - patience->since_ns < AWAKE_NS;
 }
 
+static uint64_t timeout_of(const struct tutti_request *request)
+{
+    return request->is_message ? request->message_call.timeout_ns : request->call.timeout_ns;
+}
+
 /* Time-driven checks of one request; cheap when it is too early for them. */
 static void look_sometimes(struct tutti_comm *comm, struct tutti_request *request, uint64_t now)
 {
     if (request->started_ns == 0) {
         request->started_ns = request->looked_ns = now;
     } else if (now - request->looked_ns >= LOOK_NS ||
-               now - request->started_ns >= request->call.timeout_ns) {
+               now - request->started_ns >= timeout_of(request)) {
         request->looked_ns = now;
-        comm_look(comm, request, now);
+        if (request->is_message)
+            comm_message_look(comm, request, now);
+        else
+            comm_look(comm, request, now);
     }
 }
 
 static void look_at_started(struct tutti_comm *comm, uint64_t now)
 {
+    if (now - comm->looked_ns < LOOK_NS / 8) return; /* there may be thousands of messages */
+    comm->looked_ns = now;
+    for (struct tutti_request *r = comm->messages; r != NULL; r = r->message_next)
+        look_sometimes(comm, r, now);
     for (int i = 0; i < comm->running_count; i++) look_sometimes(comm, comm->order[i], now);
 }
 

@@ -16,7 +16,7 @@ enum {
     QUIESCE_THREADS_NS = 2000000000u, /* threads: our memory may be freed under them */
 };
 
-static void name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
+void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
 {
     snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, comm->host,
              board_pid(comm->board, rank));
@@ -32,24 +32,20 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
     va_end(arguments);
     uint64_t sequence = 0;
     if (request != NULL) {
-        char what[96];
-        board_describe(&request->call.what, what, sizeof what);
+        char what[96], number[24] = "";
+        if (request->is_message)
+            comm_message_describe(request, what, sizeof what);
+        else
+            board_describe(&request->call.what, what, sizeof what);
         sequence = request->sequence;
-        snprintf(message, sizeof message, "%.80s #%llu: %.160s", what, (unsigned long long)sequence,
-                 text);
+        if (sequence > 0) snprintf(number, sizeof number, " #%llu", (unsigned long long)sequence);
+        snprintf(message, sizeof message, "%.80s%s: %.150s", what, number, text);
     } else {
         snprintf(message, sizeof message, "%.250s", text);
     }
     if (!board_fail(comm->board, status, culprit, comm->rank, sequence, message)) return;
     log_write(LOG_WARN, "rank %d: %s: %s", comm->rank, tutti_status_name(status), message);
     if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
-}
-
-enum tutti_status comm_foreign_error(const char *call)
-{
-    return error_set(TUTTI_INVALID_COMM,
-                     "%s: the communicator was created before fork() and belongs to the parent",
-                     call);
 }
 
 enum tutti_status comm_check(struct tutti_comm *comm)
@@ -73,7 +69,7 @@ static int rank_that_stayed(const struct tutti_comm *comm, int first)
     return -1;
 }
 
-static bool look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
+bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
     for (int i = 0; i < comm->pidfd_count; i++) {
         struct pollfd entry = {comm->pidfds[i], POLLIN, 0};
@@ -81,7 +77,7 @@ static bool look_for_deaths(struct tutti_comm *comm, const struct tutti_request 
         const int rank = rank_that_stayed(comm, comm->pidfd_ranks[i]);
         if (rank < 0) continue;
         char who[128];
-        name_rank(comm, rank, who, sizeof who);
+        comm_name_rank(comm, rank, who, sizeof who);
         comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died", who);
         return true;
     }
@@ -107,7 +103,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *requ
     if (peer < 0 || operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
     char who[128];
-    name_rank(comm, peer, who, sizeof who);
+    comm_name_rank(comm, peer, who, sizeof who);
     comm_fail(comm, request, TUTTI_PROC_FAILED, peer,
               "%s left the communicator without this operation", who);
     return true;
@@ -125,7 +121,7 @@ static bool compare_with(struct tutti_comm *comm, const struct tutti_request *re
         theirs.signature == mine->signature)
         return false;
     char who[128], what[96];
-    name_rank(comm, peer, who, sizeof who);
+    comm_name_rank(comm, peer, who, sizeof who);
     board_describe(&theirs, what, sizeof what);
     if (theirs.collective != mine->collective)
         comm_fail(comm, request, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
@@ -144,7 +140,7 @@ void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer
 {
     if (compare_with(comm, request, peer)) return;
     char who[128];
-    name_rank(comm, peer, who, sizeof who);
+    comm_name_rank(comm, peer, who, sizeof who);
     comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d does not fit to what %s sent",
               comm->rank, who);
 }
@@ -156,14 +152,14 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
     for (int r = 0; r < comm->size; r++) {
         if (board_begun(board_calls(comm->board, comm->size, r, request->slot)) >= request->begun)
             continue;
-        name_rank(comm, r, who, sizeof who);
+        comm_name_rank(comm, r, who, sizeof who);
         comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s", who,
                   seconds);
         return;
     }
     const int peer = operation_waits_for(&request->operation);
     if (peer >= 0)
-        name_rank(comm, peer, who, sizeof who);
+        comm_name_rank(comm, peer, who, sizeof who);
     else
         snprintf(who, sizeof who, "its peers");
     comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s",
@@ -182,7 +178,7 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *r
         operation_waits_for(&request->operation) != peer)
         return false;
     char who[128];
-    name_rank(comm, peer, who, sizeof who);
+    comm_name_rank(comm, peer, who, sizeof who);
     comm_fail(comm, request, TUTTI_MISMATCH, peer,
               "rank %d expects more than %s sent: their counts differ", comm->rank, who);
     return true;
@@ -190,7 +186,7 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *r
 
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
 {
-    if (look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
+    if (comm_look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
     const uint64_t waited_ns = now_ns - request->started_ns;
     if (waited_ns >= COMPARE_NS || waited_ns >= request->call.timeout_ns)
         for (int r = 0; r < comm->size; r++)

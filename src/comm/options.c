@@ -1,5 +1,6 @@
 #include "comm/options.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,24 @@ static enum tutti_status read_duration(const char *variable, uint64_t *duration_
                      "%s=%.40s: a duration such as 30s, 500ms or 10m is needed", variable, text);
 }
 
+enum tutti_status options_unexpected(size_t *bytes)
+{
+    *bytes = (size_t)16 << 20;
+    const char *text = getenv("TUTTI_UNEXPECTED");
+    if (text == NULL || *text == '\0') return TUTTI_OK;
+    static const char units[] = "kmg";
+    char *end;
+    const unsigned long long value = strtoull(text, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    const unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (unit != NULL) end++;
+    if (*text < '0' || *text > '9' || *end != '\0' || value > SIZE_MAX >> shift >> 1)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "TUTTI_UNEXPECTED=%.40s: a size such as 16m is needed", text);
+    *bytes = (size_t)value << shift;
+    return TUTTI_OK;
+}
+
 static enum tutti_status check_store(const struct tutti_store *store)
 {
     if (store == NULL) return TUTTI_OK;
@@ -40,16 +59,34 @@ static enum tutti_status check_store(const struct tutti_store *store)
     return TUTTI_OK;
 }
 
+enum tutti_status options_check_comm(const struct tutti_comm_options *user)
+{
+    if (user != NULL && user->size_bytes != sizeof *user)
+        return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
+                         user->size_bytes, sizeof *user);
+    return TUTTI_OK;
+}
+
+enum tutti_status options_for_derived(const struct tutti_comm_options *user,
+                                      const struct tutti_comm_options *from,
+                                      struct tutti_comm_options *options)
+{
+    TRY(options_check_comm(user));
+    *options = *from;
+    if (user == NULL) return TUTTI_OK;
+    if (user->timeout_ns != 0) options->timeout_ns = user->timeout_ns;
+    if (user->init_timeout_ns != 0) options->init_timeout_ns = user->init_timeout_ns;
+    if (user->deterministic != 0) options->deterministic = user->deterministic;
+    if (user->algorithms != NULL) options->algorithms = user->algorithms;
+    return TUTTI_OK;
+}
+
 enum tutti_status options_for_comm(const struct tutti_comm_options *user,
                                    struct tutti_comm_options *options)
 {
+    TRY(options_check_comm(user));
     *options = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
-    if (user != NULL) {
-        if (user->size_bytes != sizeof *user)
-            return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
-                             user->size_bytes, sizeof *user);
-        *options = *user;
-    }
+    if (user != NULL) *options = *user;
     TRY(check_store(options->store));
     if (options->id != NULL && options->store != NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "both an id and a store are given");

@@ -6,6 +6,7 @@
  *     TUTTI_DETERMINISTIC 0 or 1
  *     TUTTI_KERNEL        scalar, avx2, avx512                               (best)
  *     TUTTI_CMA           0: private memory always goes through slots        (1)
+ *     TUTTI_UNEXPECTED    bytes of messages that wait for a recv, e.g. 64m   (16m)
  *     TUTTI_LOG           off, warn, info, debug                             (warn)
  *
  * What the caller says wins over the environment.
@@ -18,6 +19,15 @@
 /* Checks the caller's options (NULL: none) and fills in what is left open. */
 enum tutti_status options_for_comm(const struct tutti_comm_options *user,
                                    struct tutti_comm_options *options);
+/* The same for a communicator that is derived from one with the options `from`, which are complete: what the
+ * caller leaves open is as there. */
+enum tutti_status options_for_derived(const struct tutti_comm_options *user,
+                                      const struct tutti_comm_options *from,
+                                      struct tutti_comm_options *options);
+/* Whether the struct is one of this version; NULL is. */
+enum tutti_status options_check_comm(const struct tutti_comm_options *user);
+/* Bytes of messages that may wait here unexpected: TUTTI_UNEXPECTED. */
+enum tutti_status options_unexpected(size_t *bytes);
 /* The same for a call. */
 enum tutti_status options_check_call(const struct tutti_call_options *user);
 

@@ -148,8 +148,9 @@ static struct cached_program *cache_place(struct tutti_comm *comm, const struct 
     uint64_t hash = mixed(what->count, described(what) | (uint64_t)call->in_place << 26 |
                                            (uint64_t)(uint32_t)what->root << 32);
     hash = mixed(hash, (uintptr_t)call->algorithm + call->radix);
-    const size_t *counts = what->varies ? counts_of(call) : NULL; /* NULL: one block, none to root */
-    if (counts != NULL) hash = mixed(hash, counts[0] ^ counts[comm->size - 1] << 7);
+    /* Ranks that are not root have no counts in gatherv and scatterv. */
+    if (call->extra != NULL && call->extra->count_bytes > 0)
+        hash = mixed(hash, counts_of(call)[0] ^ counts_of(call)[comm->size - 1] << 7);
     return &comm->cache[hash >> 40 & (PROGRAM_CACHE_SIZE - 1)];
 }
 

@@ -13,7 +13,7 @@
 
 /* ------------------------------------------------------------------------------------ free requests */
 
-static struct tutti_request *make_request(struct tutti_comm *comm)
+struct tutti_request *comm_make_request(struct tutti_comm *comm)
 {
     struct tutti_request *request = calloc(1, sizeof *request);
     if (request == NULL) return NULL;
@@ -25,39 +25,45 @@ static struct tutti_request *make_request(struct tutti_comm *comm)
     return request;
 }
 
-static void reset(struct tutti_comm *comm, struct tutti_request *request)
+void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->comm = comm;
     request->status = TUTTI_OK;
     request->started_ns = 0;
     request->next = NULL;
-    request->message[0] = '\0';
+    request->error[0] = '\0';
     atomic_store_explicit(&request->done, false, memory_order_relaxed);
 }
 
-/* Only the issuing thread takes, so the first cannot go and come back between two looks. */
-static struct tutti_request *take_request(struct tutti_comm *comm)
+/* Only one thread takes at a time, so the first cannot go and come back between two looks. */
+struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests)
 {
     struct tutti_request *request =
-        atomic_load_explicit(&comm->free_requests, memory_order_acquire); /* pairs with give_back */
+        atomic_load_explicit(free_requests, memory_order_acquire); /* pairs with comm_give_back */
     while (request != NULL && !atomic_compare_exchange_weak_explicit(
-                                  &comm->free_requests, &request,
+                                  free_requests, &request,
                                   atomic_load_explicit(&request->next_free, memory_order_relaxed),
                                   memory_order_acquire, memory_order_acquire)) {
     }
-    if (request == NULL) request = make_request(comm);
-    if (request == NULL) return NULL;
-    request->program = NULL;
-    reset(comm, request);
     return request;
 }
 
-static void give_back(struct tutti_comm *comm, struct tutti_request *request)
+void comm_give_back(struct tutti_request *_Atomic *free_requests, struct tutti_request *request)
 {
-    struct tutti_request *first = atomic_load_explicit(&comm->free_requests, memory_order_relaxed);
+    struct tutti_request *first = atomic_load_explicit(free_requests, memory_order_relaxed);
     do atomic_store_explicit(&request->next_free, first, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&comm->free_requests, &first, request,
+    while (!atomic_compare_exchange_weak_explicit(free_requests, &first, request,
                                                   memory_order_release, memory_order_relaxed));
+}
+
+static struct tutti_request *take_request(struct tutti_comm *comm)
+{
+    struct tutti_request *request = comm_take_free(&comm->free_requests);
+    if (request == NULL) request = comm_make_request(comm);
+    if (request == NULL) return NULL;
+    request->program = NULL;
+    comm_reset_request(comm, request);
+    return request;
 }
 
 /* -------------------------------------------------------------------------- what is under way, in order */
@@ -82,9 +88,9 @@ static void remove_running(struct tutti_comm *comm, struct tutti_request *reques
     atomic_store_explicit(&comm->outstanding, (uint32_t)comm->running_count, memory_order_relaxed);
 }
 
-static void finish(struct tutti_request *request, enum tutti_status status)
+void comm_finish_request(struct tutti_request *request, enum tutti_status status)
 {
-    if (!request->is_prepared) {
+    if (!request->is_prepared && !request->is_message) {
         if (request->program != NULL) comm_program_release(request->program);
         request->program = NULL;
         free(request->call.extra);
@@ -92,8 +98,8 @@ static void finish(struct tutti_request *request, enum tutti_status status)
     }
     request->status = status;
     if (status != TUTTI_OK) {
-        strncpy(request->message, tutti_error_message(), sizeof request->message - 1);
-        request->message[sizeof request->message - 1] = '\0';
+        strncpy(request->error, tutti_error_message(), sizeof request->error - 1);
+        request->error[sizeof request->error - 1] = '\0';
     }
     atomic_store_explicit(&request->done, true,
                           memory_order_release); /* pairs with tutti_wait and tutti_test */
@@ -119,7 +125,7 @@ static void begin_started(struct tutti_comm *comm, struct tutti_request *request
     }
     if (!board_has_failed(comm->board))
         comm_fail(comm, request, status, comm->rank, "%s", tutti_error_message());
-    finish(request, comm_check(comm));
+    comm_finish_request(request, comm_check(comm));
 }
 
 static enum tutti_status find_program(struct tutti_comm *comm, struct tutti_request *request)
@@ -164,7 +170,7 @@ static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
     }
     remove_running(comm, request);
     board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
-    finish(request, status);
+    comm_finish_request(request, status);
     return true;
 }
 
@@ -181,6 +187,8 @@ bool comm_progress(struct tutti_comm *comm)
         if (run_one(comm, request)) moved = urgent_moved = true;
         i += i < comm->running_count && comm->order[i] == request;
     }
+    if (atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0)
+        moved |= comm_messages_progress(comm);
     return moved;
 }
 
@@ -199,7 +207,7 @@ static void enqueue(struct tutti_comm *comm, struct tutti_request *request)
 }
 
 /* Calls are issued by one thread at a time, so this needs no lock; the queue's must not be held around progress's. */
-static enum tutti_status ensure_progress(struct tutti_comm *comm)
+enum tutti_status comm_ensure_progress(struct tutti_comm *comm)
 {
     if (comm->client_registered) return TUTTI_OK;
     TRY(progress_register(&comm->client));
@@ -230,7 +238,7 @@ static enum tutti_status start_locked(struct tutti_comm *comm, struct tutti_requ
     return TUTTI_OK;
 }
 
-static enum tutti_status start_request(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request)
 {
     if (comm_try_lock(comm)) {
         const enum tutti_status status = start_locked(comm, request);
@@ -250,18 +258,18 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call,
                                struct tutti_request **request)
 {
     if (board_has_failed(comm->board)) return comm_check(comm);
-    if (comm->size > 1) TRY(ensure_progress(comm));
+    if (comm->size > 1) TRY(comm_ensure_progress(comm));
     struct tutti_request *started = take_request(comm);
     if (started == NULL) return error_set(TUTTI_NO_MEMORY, "starting an operation: out of memory");
     call->what.started = true;
     started->call = *call;
     if (comm->size == 1) {
         comm_call_alone(call);
-        finish(started, TUTTI_OK);
+        comm_finish_request(started, TUTTI_OK);
     } else {
-        const enum tutti_status status = start_request(comm, started);
+        const enum tutti_status status = comm_start_request(comm, started);
         if (status != TUTTI_OK) {
-            give_back(comm, started);
+            comm_give_back(&comm->free_requests, started);
             return status;
         }
     }
@@ -284,7 +292,7 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call,
 /* All that can fail later is done now, but for the links of the slots it will run in. */
 static enum tutti_status prepare_program(struct tutti_comm *comm, struct tutti_request *request)
 {
-    TRY(ensure_progress(comm));
+    TRY(comm_ensure_progress(comm));
     TRY(comm_lock(comm, request->call.timeout_ns));
     enum tutti_status status = find_program(comm, request);
     if (status == TUTTI_OK) status = operation_make_room(&request->operation, request->program);
@@ -325,16 +333,18 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
         return error_set(TUTTI_INVALID_REQUEST, "tutti_start: the prepared operation is NULL");
     struct tutti_request *started = &prepared->request;
     struct tutti_comm *comm = started->comm;
-    if (comm_is_foreign(comm)) return comm_foreign_error("tutti_start");
+    TRY(comm_check_handle(comm, "start"));
     if (prepared->runs)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_start: it runs; wait for it first");
     if (board_has_failed(comm->board)) return comm_check(comm);
-    reset(comm, started);
-    if (comm->size == 1) {
+    comm_reset_request(comm, started);
+    if (started->is_message) {
+        TRY(comm_message_begin(comm, started));
+    } else if (comm->size == 1) {
         comm_call_alone(&started->call);
-        finish(started, TUTTI_OK);
+        comm_finish_request(started, TUTTI_OK);
     } else {
-        TRY(start_request(comm, started));
+        TRY(comm_start_request(comm, started));
     }
     prepared->runs = true;
     *request = started;
@@ -364,12 +374,13 @@ static enum tutti_status collect(struct tutti_request **request)
 {
     struct tutti_request *done = *request;
     const enum tutti_status status = done->status;
-    if (status != TUTTI_OK) error_set(status, "%s", done->message);
+    if (status != TUTTI_OK) error_set(status, "%s", done->error);
     *request = NULL;
     if (done->is_prepared)
         ((struct tutti_prepared *)done)->runs = false;
     else
-        give_back(done->comm, done);
+        comm_give_back(done->is_message ? &done->comm->free_messages : &done->comm->free_requests,
+                       done);
     return status;
 }
 
@@ -378,9 +389,11 @@ enum tutti_status tutti_wait(struct tutti_request **request)
     if (request == NULL || *request == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_wait: the request is NULL");
     struct tutti_request *waited = *request;
-    if (comm_is_foreign(waited->comm)) return comm_foreign_error("tutti_wait");
-    if (!atomic_load_explicit(&waited->done, memory_order_acquire))
+    TRY(comm_check_handle(waited->comm, "wait"));
+    if (!atomic_load_explicit(&waited->done, memory_order_acquire)) {
+        waited->is_waited_for = true;
         comm_drive_started(waited->comm, waited);
+    }
     return collect(request);
 }
 
@@ -390,7 +403,7 @@ enum tutti_status tutti_test(struct tutti_request **request)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_test: the request is NULL");
     struct tutti_request *tested = *request;
     struct tutti_comm *comm = tested->comm;
-    if (comm_is_foreign(comm)) return comm_foreign_error("tutti_test");
+    TRY(comm_check_handle(comm, "test"));
     if (!atomic_load_explicit(&tested->done, memory_order_acquire) && comm_try_lock(comm)) {
         comm_progress(comm);
         comm_unlock(comm);

@@ -13,7 +13,7 @@
  *
  * Operations of the user's are called piece by piece through the same interface.
  *
- * Any alignment of any pointer is allowed (slots and mapped memory are 64-byte aligned).
+ * Any alignment of any pointer to whole elements is allowed (slots and mapped memory are 64-byte aligned).
  * destination may be equal to one of the sources; otherwise nothing overlaps.
  */
 #ifndef TUTTI_KERNEL_KERNEL_H

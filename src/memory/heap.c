@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "os/clock.h"
+#include "os/process.h"
 #include "os/shm.h"
 
 /* An allocation; the list is in order of offsets, free space is what lies between. */
@@ -25,6 +26,17 @@ struct heap_window {
     _Atomic(char *) base; /* NULL until first used; release after mapping, acquire in readers */
 };
 
+/* A heap of a process that this one was forked from. */
+struct inherited {
+    struct inherited *next;
+    uint32_t generation; /* of that process */
+    unsigned users;
+    int fd;
+    size_t bytes;
+    char *base;
+    struct block *blocks;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything here but heap.base */
 static struct {
     unsigned users;
@@ -33,8 +45,50 @@ static struct {
     _Atomic(char *) base; /* set and cleared while no one else can use it; relaxed */
     uint64_t process_key;
     struct block *blocks;
+    struct inherited
+        *heir; /* where a child puts all this; there from the start, so that it need not allocate */
 } heap = {.fd = -1};
+static struct inherited *inherited;
 static struct heap_window *windows;
+
+/* -------------------------------------------------------------------------------------------- forks */
+
+static void hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void let_go(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* In the child: the parent's heap is still mapped here, and still the parent's. */
+static void inherit(void)
+{
+    if (heap.users > 0) {
+        *heap.heir =
+            (struct inherited){inherited,  process_generation() - 1,
+                               heap.users, heap.fd,
+                               heap.bytes, atomic_load_explicit(&heap.base, memory_order_relaxed),
+                               heap.blocks};
+        inherited = heap.heir;
+        heap.users = 0;
+        heap.fd = -1;
+        heap.blocks = NULL;
+        heap.heir = NULL;
+        atomic_store_explicit(&heap.base, NULL, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    process_watch_forks(); /* before this module's handler: the generation has changed when that runs */
+    pthread_atfork(hold, let_go, inherit);
+}
+
+/* ---------------------------------------------------------------------------------------- the heap */
 
 /* Room for four times the machine's memory: address space only, memory is reserved as it is allocated. */
 static size_t size_of_heap(void)
@@ -53,22 +107,32 @@ static uint64_t fresh_key(void)
     return key | 1;
 }
 
+static enum tutti_status open_heap(void)
+{
+    void *base = NULL;
+    heap.bytes = size_of_heap();
+    heap.heir = malloc(sizeof *heap.heir);
+    if (heap.heir == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    enum tutti_status status = shm_open_new("tutti-heap", heap.bytes, &heap.fd);
+    if (status == TUTTI_OK) status = shm_map(heap.fd, heap.bytes, &base);
+    if (status != TUTTI_OK) {
+        if (heap.fd >= 0) close(heap.fd);
+        heap.fd = -1;
+        free(heap.heir);
+        heap.heir = NULL;
+        return status;
+    }
+    heap.process_key = fresh_key();
+    atomic_store_explicit(&heap.base, base, memory_order_relaxed);
+    return TUTTI_OK;
+}
+
 enum tutti_status heap_acquire(void)
 {
-    enum tutti_status status = TUTTI_OK;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
-    if (heap.users == 0) {
-        void *base = NULL;
-        heap.bytes = size_of_heap();
-        status = shm_open_new("tutti-heap", heap.bytes, &heap.fd);
-        if (status == TUTTI_OK) status = shm_map(heap.fd, heap.bytes, &base);
-        if (status != TUTTI_OK && heap.fd >= 0) {
-            close(heap.fd);
-            heap.fd = -1;
-        }
-        heap.process_key = fresh_key();
-        atomic_store_explicit(&heap.base, base, memory_order_relaxed);
-    }
+    const enum tutti_status status = heap.users == 0 ? open_heap() : TUTTI_OK;
     if (status == TUTTI_OK) heap.users++;
     pthread_mutex_unlock(&lock);
     return status;
@@ -82,7 +146,34 @@ void heap_release(void)
         atomic_store_explicit(&heap.base, NULL, memory_order_relaxed);
         close(heap.fd);
         heap.fd = -1;
+        free(heap.heir);
+        heap.heir = NULL;
     }
+    pthread_mutex_unlock(&lock);
+}
+
+/* With the lock held. */
+static void release_inherited(struct inherited *old)
+{
+    if (--old->users > 0) return;
+    struct inherited **link = &inherited;
+    while (*link != old) link = &(*link)->next;
+    *link = old->next;
+    shm_unmap(old->base, old->bytes);
+    close(old->fd);
+    free(old);
+}
+
+void heap_release_of(uint32_t generation)
+{
+    if (generation == process_generation()) {
+        heap_release();
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    struct inherited *old = inherited;
+    while (old->generation != generation) old = old->next;
+    release_inherited(old);
     pthread_mutex_unlock(&lock);
 }
 
@@ -162,20 +253,43 @@ enum tutti_status heap_allocate(size_t bytes, void **memory)
     return status;
 }
 
+/* The allocation that begins at that offset, taken out of its list; NULL. */
+static struct block *take_block(struct block **link, size_t offset)
+{
+    while (*link != NULL && (*link)->offset != offset) link = &(*link)->next;
+    struct block *const block = *link;
+    if (block != NULL) *link = block->next;
+    return block;
+}
+
+/* The pages behind it stay: they are the parent's. */
+static bool free_inherited(const void *memory)
+{
+    struct block *block = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct inherited *old = inherited; old != NULL && block == NULL; old = old->next) {
+        const uintptr_t distance = (uintptr_t)memory - (uintptr_t)old->base;
+        if (distance < old->bytes) block = take_block(&old->blocks, distance);
+        if (block == NULL) continue;
+        release_inherited(old);
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    free(block);
+    return block != NULL;
+}
+
 enum tutti_status heap_free(void *memory)
 {
     uint64_t offset;
-    if (!heap_find(memory, 1, &offset))
+    if (!heap_find(memory, 1, &offset)) {
+        if (free_inherited(memory)) return TUTTI_OK;
         return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_free: %p is not from tutti_mem_alloc",
                          memory);
-    pthread_mutex_lock(&lock);
-    struct block **link = &heap.blocks;
-    while (*link != NULL && (*link)->offset != offset) link = &(*link)->next;
-    struct block *const block = *link;
-    if (block != NULL) {
-        *link = block->next;
-        shm_release(heap.fd, block->offset, block->bytes);
     }
+    pthread_mutex_lock(&lock);
+    struct block *const block = take_block(&heap.blocks, offset);
+    if (block != NULL) shm_release(heap.fd, block->offset, block->bytes);
     pthread_mutex_unlock(&lock);
     if (block == NULL)
         return error_set(TUTTI_INVALID_BUFFER,

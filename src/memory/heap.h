@@ -4,6 +4,9 @@
  * allocation, so that its descriptor is handed over once, when a communicator is created, whatever is
  * allocated later. Peers map it as a *window* when they first read from it.
  *
+ * A child of fork() inherits the mapping, not the heap: what its parent allocated stays where it is, shared with
+ * the parent, until the child frees it for itself; what the child allocates comes from a heap of its own.
+ *
  * Does not: pool small objects (an allocation is whole pages), move, or grow.
  */
 #ifndef TUTTI_MEMORY_HEAP_H
@@ -18,6 +21,8 @@
 /* Creates the heap on first use; every acquire needs a release. Any thread. */
 enum tutti_status heap_acquire(void);
 void heap_release(void);
+/* The release of an acquire in that generation of the process (os/process.h), now or before a fork. */
+void heap_release_of(uint32_t generation);
 /* Of an acquired heap. The descriptor stays the heap's. */
 int heap_fd(void);
 size_t heap_size(void);
@@ -30,6 +35,7 @@ bool heap_find(const void *address, size_t bytes, uint64_t *offset);
 const void *heap_at(uint64_t offset, uint64_t bytes);
 
 enum tutti_status heap_allocate(size_t bytes, void **memory);
+/* Of memory that was inherited, only this process's hold on it. */
 enum tutti_status heap_free(void *memory);
 
 /* Another process's heap. */

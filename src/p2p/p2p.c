@@ -75,6 +75,7 @@ struct p2p {
     int turn; /* whose messages are looked at first */
     uint64_t announced_count;
     size_t active_count; /* requests that are not done */
+    void (*finished)(struct p2p_request *request);
     struct matcher matcher;
     struct peer peers[];
 };
@@ -87,6 +88,7 @@ static void finish(struct p2p *p2p, struct p2p_request *request, enum tutti_stat
     p2p->active_count--;
     request->status = status;
     request->done = true;
+    if (p2p->finished != NULL) p2p->finished(request);
 }
 
 /* Writes down which message a receive has got, and tells whether it takes it. */
@@ -603,6 +605,7 @@ enum tutti_status p2p_create(struct transport *transport, int slot,
     created->payload_piece_bytes =
         piece_bytes < PAYLOAD_PIECE_BYTES_MAX ? piece_bytes : PAYLOAD_PIECE_BYTES_MAX;
     created->fault_peer = -1;
+    created->finished = options->finished;
     const enum tutti_status status =
         match_init(&created->matcher, transport->size, options->unexpected_bytes_max,
                    options->unexpected_count_max);
@@ -698,6 +701,13 @@ bool p2p_progress(struct p2p *p2p)
 bool p2p_is_busy(const struct p2p *p2p)
 {
     return p2p->active_count > 0;
+}
+
+bool p2p_is_referenced(const struct p2p *p2p)
+{
+    for (int r = 0; r < p2p->size; r++)
+        if (p2p->peers[r].referenced.first != NULL) return true;
+    return false;
 }
 
 int p2p_fault(const struct p2p *p2p)

@@ -36,11 +36,16 @@
 
 struct p2p; /* opaque: the messages of one communicator */
 
+struct p2p_request;
+
 /* Ranks may have different ones. */
 struct p2p_options {
     size_t eager_bytes_max;
     size_t unexpected_bytes_max; /* of payloads that wait here, of all senders together */
     size_t unexpected_count_max; /* of envelopes */
+    /* Told of every request that becomes done, in p2p_start or p2p_progress, as the last thing that happens to it;
+     * or NULL. May not call this module. */
+    void (*finished)(struct p2p_request *request);
 };
 
 struct p2p_request {
@@ -83,6 +88,8 @@ enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request);
 bool p2p_progress(struct p2p *p2p);
 /* Whether anything is under way: requests that are not done, and so payloads that peers still read. */
 bool p2p_is_busy(const struct p2p *p2p);
+/* Whether peers may be reading buffers of this rank where they lie: of interest when it gives up. */
+bool p2p_is_referenced(const struct p2p *p2p);
 /* The peer whose message made no sense, or -1. Nothing moves any more then. The error message of the thread that
  * found it says what was wrong. */
 int p2p_fault(const struct p2p *p2p);

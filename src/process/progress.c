@@ -73,6 +73,21 @@ static void *thread_main(void *unused)
     return NULL;
 }
 
+/* In a child of fork: the thread is the parent's, and so are the clients. Whoever held the lock is not here. */
+static void begin_anew(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    clients = NULL;
+    thread_runs = false;
+    atomic_store(&asleep, false);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, begin_anew);
+}
+
 static enum tutti_status start_thread(void)
 {
     sigset_t all, before;
@@ -89,6 +104,8 @@ static enum tutti_status start_thread(void)
 
 enum tutti_status progress_register(struct progress_client *client)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     client->next = clients;
     clients = client;

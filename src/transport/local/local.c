@@ -21,7 +21,11 @@
 #include "os/futex.h"
 #include "transport/local/segment.h"
 
-enum { KIND_SHIFT = 56, FETCH_BYTES_MAX = 64 << 10 };
+enum {
+    KIND_SHIFT = 56,
+    FETCH_BYTES_MAX = 64 << 10,
+    LOOKS_APART = 500 /* naps of somebody who waits for the others at the start: 25 ms */
+};
 static const uint64_t BYTES_MASK = (UINT64_C(1) << KIND_SHIFT) - 1;
 
 struct local_tx {
@@ -453,20 +457,29 @@ static const struct transport_ops ops = {local_limits,      local_open_tx,      
                                          local_sleep_begin, local_sleep_cancel, local_sleep,
                                          local_wake,        local_wake_all};
 
+static bool have_all_come(const struct local *local, uint32_t all)
+{
+    return atomic_load_explicit(&local->header->ready_count, memory_order_acquire) >= all;
+}
+
 /* Waits until everybody has come to the same point `times` times. */
-static enum tutti_status wait_for_all(struct local *local, uint32_t times, uint64_t deadline_ns)
+static enum tutti_status wait_for_all(struct local *local, uint32_t times,
+                                      const struct local_options *options)
 {
     const uint32_t all = (uint32_t)local->base.size * times;
     atomic_fetch_add_explicit(&local->header->ready_count, 1, memory_order_acq_rel);
-    for (int i = 0; atomic_load_explicit(&local->header->ready_count, memory_order_acquire) < all;
-         i++) {
+    for (int i = 1; !have_all_come(local, all); i++) {
         if (i < 200)
             sched_yield();
         else
             nanosleep(&(struct timespec){0, 50000}, NULL);
-        if (clock_now_ns() > deadline_ns)
+        if (clock_now_ns() > options->deadline_ns)
             return error_set(TUTTI_INIT_TIMEOUT,
                              "a rank answered at start-up but did not join the segment");
+        if (options->look == NULL || i % LOOKS_APART != 0) continue;
+        const enum tutti_status status = options->look(options->look_context);
+        /* Whoever came last may have gone since: then nobody is missing. */
+        if (status != TUTTI_OK && !have_all_come(local, all)) return status;
     }
     return TUTTI_OK;
 }
@@ -491,7 +504,7 @@ static bool reads_everybody(const struct local *local)
 }
 
 /* Everybody adds its CPUs and itself, tries to read the others' memory, and waits for the rest. */
-static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)
+static enum tutti_status arrive(struct local *local, const struct local_options *options)
 {
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
@@ -501,10 +514,10 @@ static enum tutti_status arrive(struct local *local, uint64_t deadline_ns)
                                          memory_order_relaxed);
     local->probe = (uint64_t)(uintptr_t)&local->probe;
     atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
-    TRY(wait_for_all(local, 1, deadline_ns));
+    TRY(wait_for_all(local, 1, options));
     if (!reads_everybody(local))
         atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
-    TRY(wait_for_all(local, 2, deadline_ns));
+    TRY(wait_for_all(local, 2, options));
     /* Ranks that share a core gain nothing by it: the copy that it saves one of them it costs the other. */
     local->copies_remote =
         atomic_load_explicit(&local->header->unreadable_count, memory_order_relaxed) == 0 &&
@@ -543,7 +556,7 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
     if (local->peers == NULL || local->tx == NULL || local->rx == NULL)
         status = error_set(TUTTI_NO_MEMORY, "out of memory");
     if (status == TUTTI_OK) memcpy(local->peers, options->peers, size * sizeof *local->peers);
-    if (status == TUTTI_OK) status = arrive(local, options->deadline_ns);
+    if (status == TUTTI_OK) status = arrive(local, options);
     if (status != TUTTI_OK) {
         local_close(&local->base);
         return status;
@@ -570,6 +583,37 @@ void local_close(struct transport *transport)
 void *local_board(struct transport *transport)
 {
     return segment_board(((struct local *)transport)->segment);
+}
+
+void local_footprint(const struct transport *transport, struct local_footprint *footprint)
+{
+    const struct local *local = (const struct local *)transport;
+    const struct segment *segment = local->segment;
+    const size_t size = (size_t)transport->size,
+                 channels = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    *footprint = (struct local_footprint){
+        .private_bytes = sizeof *local + size * sizeof *local->peers +
+                         channels * size * (sizeof *local->tx + 2 * sizeof *local->rx),
+        .shared_bytes = segment->regions_offset / size};
+    for (size_t i = 0; i < channels * size; i++) {
+        const struct local_tx *tx = local->tx[i];
+        if (tx == NULL) continue;
+        footprint->link_count++;
+        footprint->private_bytes +=
+            sizeof *tx + size * (sizeof *tx->readers + sizeof(struct tail *));
+        footprint->shared_bytes += segment_link_bytes(segment, tx->data_reserved);
+    }
+    for (size_t channel = 0; channel < channels; channel++) {
+        bool reads = false;
+        for (size_t i = channel * 2 * size; i < (channel + 1) * 2 * size; i++) {
+            const struct local_rx *rx = local->rx[i];
+            if (rx == NULL) continue;
+            reads = true;
+            footprint->link_count++;
+            footprint->private_bytes += sizeof *rx + (rx->fetched != NULL ? FETCH_BYTES_MAX : 0);
+        }
+        if (reads) footprint->shared_bytes += segment->tails_bytes;
+    }
 }
 
 int local_core_count(struct transport *transport)

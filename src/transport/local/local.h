@@ -19,6 +19,17 @@ struct local_options {
     size_t board_bytes;
     const struct local_peer *peers; /* one a rank */
     uint64_t deadline_ns;           /* for everybody to have mapped the segment */
+    /* Asked now and then while somebody has not: whether all can still come. Not OK, with this thread's error set,
+     * ends the waiting. NULL: they can, until the deadline. */
+    enum tutti_status (*look)(void *context);
+    void *look_context;
+};
+
+/* What this rank's end of the segment holds now. */
+struct local_footprint {
+    size_t private_bytes;
+    size_t shared_bytes; /* reserved for what it writes, and its part of what all have in common */
+    size_t link_count;   /* both directions */
 };
 
 /* The descriptor of a segment for that many ranks, made by one of them. */
@@ -28,6 +39,8 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
 void local_close(struct transport *transport);
 /* Shared memory for the communicator's own use, zeroed at first, board_bytes long. */
 void *local_board(struct transport *transport);
+/* Between operations; allocates and waits for nothing. */
+void local_footprint(const struct transport *transport, struct local_footprint *footprint);
 /* Cores that the ranks of this segment may run on, all together. */
 int local_core_count(struct transport *transport);
 

@@ -49,7 +49,7 @@ static struct net open_net(int size, bool same_process)
     for (int r = 0; r < size; r++) peers[r] = (struct local_peer){same_process, 0, NULL};
     for (int r = 0; r < size; r++) {
         joiners[r].options = (struct local_options){
-            r, size, dup(fd), BOARD_BYTES, peers, clock_now_ns() + 10000000000u};
+            r, size, dup(fd), BOARD_BYTES, peers, clock_now_ns() + 10000000000u, NULL, NULL};
         assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
     }
     for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
@@ -404,7 +404,8 @@ static void a_rank_that_does_not_open_is_missed_at_the_deadline(void **state)
     struct local_peer peers[2] = {{0}};
     struct transport *transport;
     assert_int_equal(local_segment_create(2, BOARD_BYTES, &fd), TUTTI_OK);
-    const struct local_options options = {0, 2, fd, BOARD_BYTES, peers, clock_now_ns() + 50000000};
+    const struct local_options options = {
+        0, 2, fd, BOARD_BYTES, peers, clock_now_ns() + 50000000, NULL, NULL};
     assert_int_equal(local_open(&options, &transport), TUTTI_INIT_TIMEOUT);
     assert_null(transport);
     assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken, also on failure */
@@ -417,7 +418,8 @@ static void a_segment_of_the_wrong_size_is_refused(void **state)
     struct local_peer peers[64] = {{0}};
     struct transport *transport;
     assert_int_equal(local_segment_create(2, BOARD_BYTES, &fd), TUTTI_OK);
-    const struct local_options options = {0, 64, fd, BOARD_BYTES, peers, clock_now_ns() + 50000000};
+    const struct local_options options = {
+        0, 64, fd, BOARD_BYTES, peers, clock_now_ns() + 50000000, NULL, NULL};
     assert_int_equal(local_open(&options, &transport), TUTTI_AUTH_FAILED);
     assert_int_equal(fcntl(fd, F_GETFD), -1);
 }

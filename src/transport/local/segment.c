@@ -19,6 +19,22 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct segment *segments; /* of this process; under lock */
 
+/* A child of fork gets a list that is whole, whatever other threads were doing. */
+static void hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void let_go(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(hold, let_go, let_go);
+}
+
 static size_t round_up(size_t bytes, size_t unit)
 {
     return (bytes + unit - 1) / unit * unit;
@@ -89,6 +105,8 @@ static enum tutti_status map_new(int fd, int rank_count, size_t board_bytes,
 enum tutti_status segment_attach(int fd, int rank_count, size_t board_bytes,
                                  struct segment **segment)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     struct stat stat;
     *segment = NULL;
     if (fstat(fd, &stat) != 0) {
@@ -158,13 +176,18 @@ enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int 
     return shm_reserve(segment->fd, offset, segment->tails_bytes);
 }
 
+size_t segment_link_bytes(const struct segment *segment, bool with_data)
+{
+    return segment->link_bytes - (with_data ? 0 : DATA_SLOTS * segment->slot_bytes);
+}
+
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data)
 {
     const size_t index = channel_index(slot, channel) * (size_t)segment->rank_count + (size_t)to;
     const size_t offset =
         region_of(segment, rank) + segment->links_offset + index * segment->link_bytes;
-    const size_t header_bytes = segment->link_bytes - DATA_SLOTS * segment->slot_bytes;
+    const size_t header_bytes = segment_link_bytes(segment, false);
     *headers = (struct message_header *)(void *)(segment->base + offset);
     *data = segment->base + offset + header_bytes;
     return shm_reserve(segment->fd, offset, header_bytes);

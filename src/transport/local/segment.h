@@ -102,6 +102,8 @@ enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int 
 /* Of writer `rank`; `to` is the writer itself for the link to all. Reserves the headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);
+/* What a link has reserved. */
+size_t segment_link_bytes(const struct segment *segment, bool with_data);
 /* Reserves the data slots of a link. */
 enum tutti_status segment_reserve_data(struct segment *segment, const char *data);
 

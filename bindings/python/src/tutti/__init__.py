@@ -1,0 +1,125 @@
+"""Tutti: collective communication for distributed training.
+
+    import numpy as np
+    import tutti
+
+    with tutti.init() as comm:                       # rank and size from the launcher
+        gradients = np.random.rand(1000).astype(np.float32)
+        comm.allreduce(gradients, out=gradients, op="avg")
+
+Start it with `tutti-run -n 4 python3 program.py`. Communicator tells about shapes, the README's docs about all else.
+"""
+
+from ._calls import Group, How, Prepared, Request, group
+from ._communicator import (
+    Communicator,
+    Footprint,
+    Mesh,
+    Message,
+    Options,
+    create_id,
+    init,
+)
+from ._errors import (
+    Aborted,
+    Error,
+    Failure,
+    InvalidArgument,
+    Mismatch,
+    RankFailed,
+    Timeout,
+    Truncated,
+    Unsupported,
+)
+from ._header import ANY_RANK, ANY_TAG, Dtype, Status
+from ._library import library as _library
+from ._memory import empty
+from ._operations import (
+    AVG,
+    BAND,
+    BOR,
+    BXOR,
+    LAND,
+    LOR,
+    LXOR,
+    MAX,
+    MIN,
+    PROD,
+    SUM,
+    Op,
+    op,
+    scaled_sum,
+)
+from ._store import Store
+from ._version import __version__
+
+float16, float32, float64 = Dtype.float16, Dtype.float32, Dtype.float64
+bfloat16, float8_e4m3, float8_e5m2 = Dtype.bfloat16, Dtype.float8_e4m3, Dtype.float8_e5m2
+int8, int16, int32, int64 = Dtype.int8, Dtype.int16, Dtype.int32, Dtype.int64
+uint8, uint16, uint32, uint64 = Dtype.uint8, Dtype.uint16, Dtype.uint32, Dtype.uint64
+
+
+def library_path() -> str:
+    """The libtutti.so that is used."""
+    return _library.path
+
+
+__all__ = [
+    "ANY_RANK",
+    "ANY_TAG",
+    "AVG",
+    "Aborted",
+    "BAND",
+    "BOR",
+    "BXOR",
+    "Communicator",
+    "Dtype",
+    "Error",
+    "Failure",
+    "Footprint",
+    "Group",
+    "How",
+    "InvalidArgument",
+    "LAND",
+    "LOR",
+    "LXOR",
+    "MAX",
+    "MIN",
+    "Mesh",
+    "Message",
+    "Mismatch",
+    "Op",
+    "Options",
+    "PROD",
+    "Prepared",
+    "RankFailed",
+    "Request",
+    "SUM",
+    "Status",
+    "Store",
+    "Timeout",
+    "Truncated",
+    "Unsupported",
+    "__version__",
+    "bfloat16",
+    "create_id",
+    "empty",
+    "float16",
+    "float32",
+    "float64",
+    "float8_e4m3",
+    "float8_e5m2",
+    "group",
+    "init",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "library_path",
+    "op",
+    "scaled_sum",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+]

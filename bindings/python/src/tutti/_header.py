@@ -1,0 +1,251 @@
+"""tutti.h in ctypes: its structs, its constants, and what its functions take.
+
+A test compares all of this with the header. Nothing here needs the library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+
+Pointer = ctypes.c_void_p
+Size = ctypes.c_size_t
+Int = ctypes.c_int
+
+ANY_RANK = -1
+ANY_TAG = -1
+NO_COLOR = -1
+ID_BYTES = 128
+
+
+class Status(IntEnum):
+    """What a call of the library returned; errors carry one."""
+
+    OK = 0
+    IN_PROGRESS = 1
+    INVALID_COMM = 2
+    INVALID_BUFFER = 3
+    INVALID_COUNT = 4
+    INVALID_DTYPE = 5
+    INVALID_OP = 6
+    INVALID_ROOT = 7
+    INVALID_RANK = 8
+    INVALID_OPTIONS = 9
+    INVALID_REQUEST = 10
+    INVALID_ALGORITHM = 11
+    TIMEOUT = 12
+    INIT_TIMEOUT = 13
+    PROC_FAILED = 14
+    MISMATCH = 15
+    DESYNC = 16
+    ABORTED = 17
+    AUTH_FAILED = 18
+    VERSION = 19
+    NO_MEMORY = 20
+    NO_SPACE = 21
+    NO_DESCRIPTORS = 22
+    SYSTEM = 23
+    UNSUPPORTED = 24
+    INTERNAL = 25
+    INVALID_TAG = 26
+    TRUNCATED = 27
+    UNEXPECTED_FULL = 28
+
+
+class Dtype(IntEnum):
+    """What elements are; also what `dtype=` takes."""
+
+    float32 = 0
+    float64 = 1
+    bfloat16 = 2
+    int32 = 3
+    int64 = 4
+    float16 = 5
+    float8_e4m3 = 6
+    float8_e5m2 = 7
+    int8 = 8
+    int16 = 9
+    uint8 = 10
+    uint16 = 11
+    uint32 = 12
+    uint64 = 13
+
+
+# The constants among the operations, by name.
+OPERATIONS = {
+    "sum": 1,
+    "prod": 2,
+    "min": 3,
+    "max": 4,
+    "avg": 5,
+    "land": 6,
+    "lor": 7,
+    "lxor": 8,
+    "band": 9,
+    "bor": 10,
+    "bxor": 11,
+}
+
+Combine = ctypes.CFUNCTYPE(None, Pointer, Pointer, Pointer, Size, Int, Pointer)
+StoreSet = ctypes.CFUNCTYPE(Int, Pointer, ctypes.c_char_p, Pointer, Size)
+StoreGet = ctypes.CFUNCTYPE(Int, Pointer, ctypes.c_char_p, Pointer, Size, ctypes.c_uint64)
+
+
+class OpOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("name", ctypes.c_char_p),
+        ("combine", Combine),
+        ("context", Pointer),
+        ("commutative", Int),
+        ("factor", ctypes.c_double),
+    ]
+
+
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * ID_BYTES)]
+
+
+class Store(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("set", StoreSet),
+        ("get", StoreGet),
+        ("context", Pointer),
+    ]
+
+
+class CommOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("rank", Int),
+        ("size", Int),
+        ("id", Pointer),
+        ("store", Pointer),
+        ("timeout_ns", ctypes.c_uint64),
+        ("init_timeout_ns", ctypes.c_uint64),
+        ("deterministic", Int),
+        ("algorithms", ctypes.c_char_p),
+    ]
+
+
+class Axis(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("size", Int), ("options", Pointer)]
+
+
+class Footprint(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("private_bytes", Size),
+        ("shared_bytes", Size),
+        ("program_count", Size),
+        ("link_count", Size),
+        ("descriptor_count", Size),
+    ]
+
+
+class Failure(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("status", Int),
+        ("culprit", Int),
+        ("reporter", Int),
+        ("pid", Int),
+        ("sequence", ctypes.c_uint64),
+        ("message", ctypes.c_char * 256),
+    ]
+
+
+class CallOptions(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("timeout_ns", ctypes.c_uint64),
+        ("algorithm", ctypes.c_char_p),
+        ("deterministic", Int),
+        ("priority", Int),
+    ]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", Pointer), ("count", Size)]
+
+
+class TensorList(ctypes.Structure):
+    _fields_ = [("tensors", ctypes.POINTER(Tensor)), ("tensor_count", Size)]
+
+
+class Message(ctypes.Structure):
+    _fields_ = [("size_bytes", Size), ("source", Int), ("tag", Int), ("count", Size)]
+
+
+# What operations take before their options, communicator and result; each has the forms tutti_X,
+# tutti_X_with, tutti_X_start and tutti_X_prepare.
+OPERATION_ARGUMENTS = {
+    "allreduce": (Pointer, Pointer, Size, Int, Pointer),
+    "reduce": (Pointer, Pointer, Size, Int, Pointer, Int),
+    "broadcast": (Pointer, Pointer, Size, Int, Int),
+    "gather": (Pointer, Pointer, Size, Int, Int),
+    "scatter": (Pointer, Pointer, Size, Int, Int),
+    "allgather": (Pointer, Pointer, Size, Int),
+    "reduce_scatter": (Pointer, Pointer, Size, Int, Pointer),
+    "alltoall": (Pointer, Pointer, Size, Int),
+    "barrier": (),
+    "gatherv": (Pointer, Size, Pointer, Pointer, Pointer, Int, Int),
+    "scatterv": (Pointer, Pointer, Pointer, Pointer, Size, Int, Int),
+    "allgatherv": (Pointer, Pointer, Pointer, Pointer, Int),
+    "reduce_scatterv": (Pointer, Pointer, Pointer, Int, Pointer),
+    "alltoallv": (Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Int),
+    "allreduce_list": (Pointer, Pointer, Int, Pointer),
+    "reduce_list": (Pointer, Pointer, Int, Pointer, Int),
+    "broadcast_list": (Pointer, Pointer, Int, Int),
+    "gather_list": (Pointer, Pointer, Int, Int),
+    "scatter_list": (Pointer, Pointer, Int, Int),
+    "allgather_list": (Pointer, Pointer, Int),
+    "reduce_scatter_list": (Pointer, Pointer, Int, Pointer),
+    "alltoall_list": (Pointer, Pointer, Int),
+    "send": (Pointer, Size, Int, Int, Int),
+    "recv": (Pointer, Size, Int, Int, Int, Pointer),
+}
+FORM_ARGUMENTS = {
+    "": (Pointer,),
+    "_with": (Pointer, Pointer),
+    "_start": (Pointer, Pointer, Pointer),
+    "_prepare": (Pointer, Pointer, Pointer),
+}
+
+# What every other function gives and takes.
+FUNCTIONS = {
+    "status_name": (ctypes.c_char_p, (Int,)),
+    "status_text": (ctypes.c_char_p, (Int,)),
+    "error_message": (ctypes.c_char_p, ()),
+    "op_create": (Int, (Pointer, Pointer)),
+    "op_free": (Int, (Pointer,)),
+    "dtype_size": (Size, (Int,)),
+    "dtype_name": (ctypes.c_char_p, (Int,)),
+    "op_name": (ctypes.c_char_p, (Pointer,)),
+    "id_create": (Int, (Pointer,)),
+    "comm_create": (Int, (Pointer, Pointer)),
+    "comm_free": (Int, (Pointer,)),
+    "comm_abort": (Int, (Pointer, ctypes.c_char_p)),
+    "comm_rank": (Int, (Pointer,)),
+    "comm_size": (Int, (Pointer,)),
+    "comm_split": (Int, (Pointer, Int, Int, Pointer, Pointer)),
+    "comm_dup": (Int, (Pointer, Pointer, Pointer)),
+    "comm_group": (Int, (Pointer, Pointer, Int, Pointer, Pointer)),
+    "mesh_create": (Int, (Pointer, Pointer, Int, Pointer)),
+    "mesh_free": (Int, (Pointer,)),
+    "mesh_axis": (Pointer, (Pointer, ctypes.c_char_p)),
+    "comm_footprint": (Int, (Pointer, Pointer)),
+    "comm_failure": (Int, (Pointer, Pointer)),
+    "wait": (Int, (Pointer,)),
+    "test": (Int, (Pointer,)),
+    "start": (Int, (Pointer, Pointer)),
+    "prepared_free": (Int, (Pointer,)),
+    "group_begin": (Int, ()),
+    "group_end": (Int, ()),
+    "mem_alloc": (Int, (Size, Pointer)),
+    "mem_free": (Int, (Pointer,)),
+}
+for _name, _arguments in OPERATION_ARGUMENTS.items():
+    for _form, _more in FORM_ARGUMENTS.items():
+        FUNCTIONS[_name + _form] = (Int, _arguments + _more)

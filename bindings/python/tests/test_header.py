@@ -1,0 +1,87 @@
+"""What Python believes about tutti.h is what a compiler reads there."""
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tutti import _header
+
+ROOT = Path(__file__).resolve().parents[3]
+HEADER = ROOT / "include" / "tutti" / "tutti.h"
+
+STRUCTS = {
+    "tutti_id": _header.Id,
+    "tutti_store": _header.Store,
+    "tutti_comm_options": _header.CommOptions,
+    "tutti_axis": _header.Axis,
+    "tutti_footprint": _header.Footprint,
+    "tutti_failure": _header.Failure,
+    "tutti_call_options": _header.CallOptions,
+    "tutti_op_options": _header.OpOptions,
+    "tutti_tensor": _header.Tensor,
+    "tutti_list": _header.TensorList,
+    "tutti_message": _header.Message,
+}
+
+
+def expected_values():
+    for status in _header.Status:
+        yield f"TUTTI_{status.name}", int(status)
+    for dtype in _header.Dtype:
+        yield f"TUTTI_{dtype.name.upper()}", int(dtype)
+    for name, value in _header.OPERATIONS.items():
+        yield f"(size_t)TUTTI_{name.upper()}", value
+    for name in ("ANY_RANK", "ANY_TAG", "NO_COLOR"):
+        yield f"TUTTI_{name}", getattr(_header, name)
+    for name, struct in STRUCTS.items():
+        yield f"sizeof(struct {name})", ctypes.sizeof(struct)
+        for field, *_ in struct._fields_:
+            yield f"offsetof(struct {name}, {field})", getattr(struct, field).offset
+            size = getattr(struct, field).size
+            yield f"sizeof(((struct {name} *)0)->{field})", size
+
+
+def test_constants_and_structs_are_those_of_the_header(tmp_path):
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        pytest.skip("there is no C compiler here")
+    wanted = list(expected_values())
+    lines = "".join(f'    printf("%lld\\n", (long long)({text}));\n' for text, _ in wanted)
+    source = tmp_path / "values.c"
+    source.write_text(
+        f'#include <stdio.h>\n#include "tutti/tutti.h"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
+    )
+    program = tmp_path / "values"
+    subprocess.run([compiler, "-I", ROOT / "include", source, "-o", program], check=True)
+    printed = subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout.split()
+    assert [(text, int(value)) for (text, _), value in zip(wanted, printed)] == wanted
+
+
+def test_every_struct_and_constant_of_the_header_is_here():
+    text = HEADER.read_text()
+    structs = set(re.findall(r"^struct (\w+) \{", text, re.M))
+    assert structs == set(STRUCTS)
+    for enum, known in (("tutti_status", _header.Status), ("tutti_dtype", _header.Dtype)):
+        body = re.search(rf"enum {enum} \{{(.*?)\n\}};", text, re.S).group(1)
+        body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+        names = re.findall(r"TUTTI_(\w+)", body)
+        assert [name.lower() for name in names] == [member.name.lower() for member in known]
+
+
+def test_every_function_of_the_header_is_here(tmp_path):
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        pytest.skip("there is no C compiler here")
+    command = [compiler, "-E", "-P", "-I", ROOT / "include", HEADER]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
+    declared = {}
+    for name, arguments in re.findall(r"\btutti_(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*;", text):
+        declared[name] = 0 if arguments.strip() == "void" else arguments.count(",") + 1
+    declared.pop("combine", None)  # a function type
+    known = {name: len(arguments) for name, (_, arguments) in _header.FUNCTIONS.items()}
+    assert declared == known

@@ -1,0 +1,24 @@
+/* create.h - making a communicator whose place among its ranks is known. */
+#ifndef TUTTI_COMM_CREATE_H
+#define TUTTI_COMM_CREATE_H
+
+#include <stdint.h>
+
+#include "bootstrap/key.h"
+#include "tutti/tutti.h"
+
+struct creation {
+    const char *origin; /* what says so, for the log */
+    int rank, size;
+    struct rendezvous_key key;                /* where the ranks meet, if there are several */
+    const struct tutti_comm_options *options; /* complete; of them timeouts, deterministic, algorithms */
+    uint64_t deadline_ns;
+    /* Whether the missing ranks can still come, see bootstrap/rendezvous.h; or NULL. */
+    enum tutti_status (*look)(void *context);
+    void *look_context;
+};
+
+/* Blocks until all ranks have come, `look` objects, or the deadline. On failure *comm is NULL. */
+enum tutti_status comm_create_at(const struct creation *creation, struct tutti_comm **comm);
+
+#endif

@@ -1,0 +1,339 @@
+#include "comm/derive.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/op.h"
+#include "base/status.h"
+#include "comm/create.h"
+#include "comm/options.h"
+#include "os/clock.h"
+
+/* A list of ranks that communicators were made of, and how many. */
+struct derived_list {
+    struct derived_list *next;
+    uint64_t count;
+    int rank_count;
+    int ranks[];
+};
+
+/* A communicator to be: which of the parent's ranks it has, in the order of their new numbers. */
+struct roster {
+    struct tutti_comm *parent;
+    const char *function;
+    const int *ranks;
+    int size, rank; /* rank: the new number of this one */
+};
+
+void derived_lists_free(struct tutti_comm *comm)
+{
+    while (comm->derived_lists != NULL) {
+        struct derived_list *const list = comm->derived_lists;
+        comm->derived_lists = list->next;
+        free(list);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------- the meeting */
+
+static bool is_member(const struct roster *roster, int parent_rank)
+{
+    for (int i = 0; i < roster->size; i++)
+        if (roster->ranks[i] == parent_rank) return true;
+    return false;
+}
+
+static enum tutti_status gone(const struct roster *roster, int rank, const char *how)
+{
+    return error_set(TUTTI_PROC_FAILED, "rank %d (host %s, pid %d) %s", rank, roster->parent->host,
+                     board_pid(roster->parent->board, rank), how);
+}
+
+/* Whether the members of a process that ended are among those who are waited for. Nobody ends normally before all
+ * have met. */
+static enum tutti_status look_for_the_dead(const struct roster *roster)
+{
+    const struct tutti_comm *parent = roster->parent;
+    for (int i = 0; i < parent->pidfd_count; i++) {
+        struct pollfd entry = {parent->pidfds[i], POLLIN, 0};
+        if (poll(&entry, 1, 0) <= 0) continue;
+        const int pid = board_pid(parent->board, parent->pidfd_ranks[i]);
+        for (int r = parent->pidfd_ranks[i]; r < parent->size; r++)
+            if (board_pid(parent->board, r) == pid && is_member(roster, r))
+                return gone(roster, r, "died");
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status look(void *context)
+{
+    const struct roster *roster = context;
+    TRY(comm_check(roster->parent));
+    TRY(look_for_the_dead(roster));
+    for (int i = 0; i < roster->size; i++)
+        if (board_state(roster->parent->board, roster->ranks[i]) == RANK_LEFT)
+            return gone(roster, roster->ranks[i], "left the communicator without joining");
+    return TUTTI_OK;
+}
+
+/* What went wrong at the meeting speaks of the new numbers: says whose they are. */
+static enum tutti_status explain(const struct roster *roster, enum tutti_status status)
+{
+    enum { LISTED = 24 };
+    char why[400], who[160];
+    int used = 0;
+    error_copy(why, sizeof why);
+    for (int i = 0; i < roster->size && i < LISTED; i++)
+        used += snprintf(who + used, sizeof who - (size_t)used, " %d", roster->ranks[i]);
+    return error_set(status, "tutti_%s: %s (the new communicator's ranks are ranks%s%s)",
+                     roster->function, why, who, roster->size > LISTED ? " ..." : "");
+}
+
+/* `what` tells this derivation from every other one of the parent's. */
+static enum tutti_status create(struct roster *roster, const struct tutti_comm_options *user,
+                                const void *what, size_t what_bytes, struct tutti_comm **created)
+{
+    const struct tutti_comm *parent = roster->parent;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    options.timeout_ns = parent->timeout_ns;
+    options.init_timeout_ns = parent->init_timeout_ns;
+    options.deterministic = parent->deterministic;
+    options.algorithms = parent->algorithms;
+    TRY(options_for_derived(user, &options, &options));
+    struct creation creation = {.origin = roster->function,
+                                .rank = roster->rank,
+                                .size = roster->size,
+                                .options = &options,
+                                .deadline_ns = clock_now_ns() + options.init_timeout_ns,
+                                .look = look,
+                                .look_context = roster};
+    rendezvous_key_derive(&parent->identity, what, what_bytes, &creation.key);
+    const enum tutti_status status = comm_create_at(&creation, created);
+    return status == TUTTI_OK || board_has_failed(parent->board) ? status : explain(roster, status);
+}
+
+/* -------------------------------------------------------------------------------------------- split */
+
+/* What each rank tells all others. */
+struct choice {
+    int32_t derivation;
+    int32_t signature;
+    int32_t color, key;
+};
+enum { CHOICE_WORDS = sizeof(struct choice) / sizeof(int32_t) };
+
+struct candidate {
+    int rank, key;
+};
+
+static int by_key_and_rank(const void *a, const void *b)
+{
+    const struct candidate *left = a, *right = b;
+    if (left->key != right->key) return left->key < right->key ? -1 : 1;
+    return left->rank < right->rank ? -1 : 1;
+}
+
+static const char *derivation_name(int32_t derivation)
+{
+    switch (derivation) {
+    case DERIVE_SPLIT: return "tutti_comm_split";
+    case DERIVE_DUP: return "tutti_comm_dup";
+    case DERIVE_MESH: return "tutti_mesh_create";
+    default: return "something else";
+    }
+}
+
+/* All ranks see the same choices, so all find the same culprit. */
+static enum tutti_status check_agreement(struct tutti_comm *comm, const struct choice *choices)
+{
+    for (int r = 1; r < comm->size; r++) {
+        const struct choice *first = &choices[0], *other = &choices[r];
+        if (other->derivation != first->derivation)
+            comm_fail(comm, NULL, TUTTI_DESYNC, r, "rank %d called %s while rank 0 called %s", r,
+                      derivation_name(other->derivation), derivation_name(first->derivation));
+        else if (other->signature != first->signature)
+            comm_fail(comm, NULL, TUTTI_MISMATCH, r, "ranks 0 and %d called %s with different axes",
+                      r, derivation_name(first->derivation));
+    }
+    return comm_check(comm);
+}
+
+/* A collective on the parent; a blocking one also between tutti_group_begin and tutti_group_end. */
+static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_wish *wish,
+                                  uint64_t timeout_ns, struct choice *choices)
+{
+    choices[comm->rank] = (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature,
+                                          wish->color, wish->key};
+    const struct tutti_operation *op = op_resolve(TUTTI_SUM);
+    struct call call = {.what = {.collective = COLLECTIVE_ALLGATHER,
+                                 .dtype = TUTTI_INT32,
+                                 .op = op->kind,
+                                 .count = CHOICE_WORDS},
+                        .op = op,
+                        .send = &choices[comm->rank],
+                        .recv = choices,
+                        .in_place = true,
+                        .timeout_ns = timeout_ns};
+    TRY(comm_call(comm, &call));
+    return check_agreement(comm, choices);
+}
+
+/* Who has this rank's color. */
+static enum tutti_status create_for_color(struct tutti_comm *comm, const char *function,
+                                          const struct derive_wish *wish,
+                                          const struct choice *choices, struct tutti_comm **created)
+{
+    struct roster roster = {.parent = comm, .function = function, .rank = -1};
+    struct candidate *const candidates = calloc((size_t)comm->size, sizeof *candidates);
+    int *const ranks = calloc((size_t)comm->size, sizeof *ranks);
+    enum tutti_status status = TUTTI_OK;
+    if (candidates == NULL || ranks == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", function);
+    for (int r = 0; r < comm->size && status == TUTTI_OK; r++)
+        if (choices[r].color == wish->color)
+            candidates[roster.size++] = (struct candidate){r, choices[r].key};
+    if (status == TUTTI_OK) {
+        qsort(candidates, (size_t)roster.size, sizeof *candidates, by_key_and_rank);
+        for (int i = 0; i < roster.size; i++) {
+            ranks[i] = candidates[i].rank;
+            if (ranks[i] == comm->rank) roster.rank = i;
+        }
+        roster.ranks = ranks;
+        const uint64_t what[2] = {comm->derived_count, (uint64_t)wish->color};
+        status = create(&roster, wish->options, what, sizeof what, created);
+    }
+    free(candidates);
+    free(ranks);
+    return status;
+}
+
+enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
+                               const struct derive_wish *wish, struct tutti_comm **created)
+{
+    uint64_t timeout_ns = comm->init_timeout_ns;
+    if (wish->options != NULL && wish->options->init_timeout_ns != 0)
+        timeout_ns = wish->options->init_timeout_ns;
+    struct choice *const choices = calloc((size_t)comm->size, sizeof *choices);
+    if (choices == NULL) {
+        /* The other ranks wait for this call: it cannot fail here alone. */
+        comm_fail(comm, NULL, TUTTI_NO_MEMORY, comm->rank, "tutti_%s: out of memory", function);
+        return comm_check(comm);
+    }
+    enum tutti_status status = exchange(comm, wish, timeout_ns, choices);
+    if (status == TUTTI_OK) {
+        comm->derived_count++;
+        if (wish->color != TUTTI_NO_COLOR)
+            status = create_for_color(comm, function, wish, choices, created);
+    }
+    free(choices);
+    return status;
+}
+
+/* What is wrong with a call before anything is sent; *created is NULL after it. */
+static enum tutti_status check_call(struct tutti_comm *comm, const char *function,
+                                    const struct tutti_comm_options *options,
+                                    struct tutti_comm **created)
+{
+    if (created != NULL) *created = NULL;
+    TRY(comm_check_handle(comm, function));
+    if (created == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_%s: no place for the communicator", function);
+    return options_check_comm(options);
+}
+
+enum tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key,
+                                   const struct tutti_comm_options *options,
+                                   struct tutti_comm **created)
+{
+    TRY(check_call(comm, "comm_split", options, created));
+    if (color < 0 && color != TUTTI_NO_COLOR)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_comm_split: color %d; 0 or more, or TUTTI_NO_COLOR, is needed",
+                         color);
+    return derive_split(comm, "comm_split",
+                        &(struct derive_wish){DERIVE_SPLIT, 0, color, key, options}, created);
+}
+
+enum tutti_status tutti_comm_dup(struct tutti_comm *comm, const struct tutti_comm_options *options,
+                                 struct tutti_comm **created)
+{
+    TRY(check_call(comm, "comm_dup", options, created));
+    return derive_split(comm, "comm_dup",
+                        &(struct derive_wish){DERIVE_DUP, 0, 0, comm->rank, options}, created);
+}
+
+/* -------------------------------------------------------------------------------------------- group */
+
+static enum tutti_status check_ranks(const struct tutti_comm *comm, const int *ranks,
+                                     int rank_count, int *own)
+{
+    if (ranks == NULL || rank_count < 1 || rank_count > comm->size)
+        return error_set(TUTTI_INVALID_RANK,
+                         "tutti_comm_group: %s of %d ranks, of a communicator of %d",
+                         ranks == NULL ? "no list" : "a list", rank_count, comm->size);
+    *own = -1;
+    for (int i = 0; i < rank_count; i++) {
+        if (ranks[i] < 0 || ranks[i] >= comm->size)
+            return error_set(TUTTI_INVALID_RANK,
+                             "tutti_comm_group: ranks[%d] is %d, of a communicator of %d", i,
+                             ranks[i], comm->size);
+        for (int j = 0; j < i; j++)
+            if (ranks[j] == ranks[i])
+                return error_set(TUTTI_INVALID_RANK,
+                                 "tutti_comm_group: ranks[%d] and ranks[%d] are both %d", j, i,
+                                 ranks[i]);
+        if (ranks[i] == comm->rank) *own = i;
+    }
+    if (*own < 0)
+        return error_set(TUTTI_INVALID_RANK,
+                         "tutti_comm_group: rank %d is not in its own list; only the listed ranks "
+                         "call",
+                         comm->rank);
+    return TUTTI_OK;
+}
+
+/* The entry of a list, made when it is first seen; NULL when there is no memory for it. */
+static struct derived_list *find_list(struct tutti_comm *comm, const int *ranks, int rank_count)
+{
+    const size_t bytes = sizeof *ranks * (size_t)rank_count;
+    struct derived_list *list = comm->derived_lists;
+    while (list != NULL && (list->rank_count != rank_count || memcmp(list->ranks, ranks, bytes) != 0))
+        list = list->next;
+    if (list != NULL) return list;
+    list = malloc(sizeof *list + bytes);
+    if (list == NULL) return NULL;
+    list->count = 0;
+    list->rank_count = rank_count;
+    memcpy(list->ranks, ranks, bytes);
+    list->next = comm->derived_lists;
+    comm->derived_lists = list;
+    return list;
+}
+
+enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, int rank_count,
+                                   const struct tutti_comm_options *options,
+                                   struct tutti_comm **created)
+{
+    TRY(check_call(comm, "comm_group", options, created));
+    struct roster roster = {
+        .parent = comm, .function = "comm_group", .ranks = ranks, .size = rank_count};
+    TRY(check_ranks(comm, ranks, rank_count, &roster.rank));
+    TRY(comm_check(comm));
+    /* The list of ranks, its number, and so many words that no split has. */
+    const size_t words = (size_t)rank_count + 3;
+    struct derived_list *const list = find_list(comm, ranks, rank_count);
+    int32_t *const what = calloc(words, sizeof *what);
+    if (list == NULL || what == NULL) {
+        free(what);
+        return error_set(TUTTI_NO_MEMORY, "tutti_comm_group: out of memory");
+    }
+    memcpy(what, ranks, sizeof *ranks * (size_t)rank_count);
+    memcpy(what + rank_count, &list->count, sizeof list->count);
+    what[words - 1] = 1; /* a split's last word is 0 */
+    const enum tutti_status status = create(&roster, options, what, sizeof *what * words, created);
+    free(what);
+    if (status == TUTTI_OK) list->count++;
+    return status;
+}

@@ -1,0 +1,38 @@
+/* derive.h - communicators from communicators: split, dup, group, and what a mesh needs of them.
+ *
+ *     parent's ranks ── who goes where ──► members, in their new order ──► meeting under a key ──► communicator
+ *
+ * The key follows from the parent's identity, which nobody else has, from what is derived, and from how often that
+ * was done before: so no two meetings have the same one, and all members find it without asking.
+ *
+ * Invariants
+ *   1. Split, dup and mesh first exchange what each rank wants, by a collective on the parent: their order among
+ *      the parent's calls is checked like that of any other call, and all ranks judge the same words.
+ *   2. A group's members ask nobody else. They count by themselves how often that list has succeeded; it succeeds
+ *      for all or for none.
+ *   3. What comes out refers to its parent in no way.
+ */
+#ifndef TUTTI_COMM_DERIVE_H
+#define TUTTI_COMM_DERIVE_H
+
+#include <stdint.h>
+
+#include "comm/comm.h"
+
+/* What a collective derivation is; ranks must agree on it. */
+enum derivation { DERIVE_SPLIT, DERIVE_DUP, DERIVE_MESH };
+
+struct derive_wish {
+    enum derivation derivation;
+    uint32_t signature; /* of whatever else ranks must agree on */
+    int color, key;     /* as in tutti_comm_split */
+    const struct tutti_comm_options *options;
+};
+
+/* Collective over comm. `function` is the public one, without "tutti_". */
+enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
+                               const struct derive_wish *wish, struct tutti_comm **created);
+/* Of a communicator that is about to be freed. */
+void derived_lists_free(struct tutti_comm *comm);
+
+#endif

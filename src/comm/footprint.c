@@ -1,0 +1,70 @@
+/* footprint.c - what a communicator costs this rank, counted from its parts.
+ *
+ * Private memory is what malloc holds for it, including what malloc adds; of a thread that shares a mapping with
+ * another rank, its own part. Shared memory is what this rank reserved to write into, its counters, and its part of
+ * what all have in common: over all ranks they add up to the segment. Descriptors that communicators share (one a
+ * process that has ranks in them, one a heap) count for each that uses them. Not counted: stacks, what the process
+ * has once whatever its communicators are (heap, kernels, progress thread), and page tables.
+ */
+#include <malloc.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+
+static size_t held(const void *memory)
+{
+    return malloc_usable_size((void *)(uintptr_t)memory);
+}
+
+static size_t program_bytes(const struct program *program)
+{
+    size_t bytes = held(program) + held(program->steps) + held(program->lanes) +
+                   held(program->sources) + held(program->afters) + held(program->step_tx) +
+                   held(program->tx_links) + held(program->rx_links);
+    for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
+        bytes += held(program->tx[slot]) + held(program->rx[slot]);
+    return bytes;
+}
+
+static size_t operation_bytes(const struct operation *operation)
+{
+    return held(operation->lanes) + held(operation->sends) + held(operation->completed) +
+           held(operation->views) + held(operation->sources) + held(operation->places) +
+           held(operation->scratch);
+}
+
+enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
+                                       struct tutti_footprint *footprint)
+{
+    TRY(comm_check_handle(comm, "comm_footprint"));
+    if (footprint == NULL || footprint->size_bytes != sizeof *footprint)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_comm_footprint: size_bytes of the result is not set");
+    struct tutti_footprint sum = {.size_bytes = sizeof sum};
+    sum.private_bytes = held(comm) + held(comm->pidfds) + held(comm->pidfd_ranks) +
+                        held(comm->windows) + held(comm->rules) + held(comm->algorithms) +
+                        operation_bytes(&comm->blocking.operation);
+    for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
+        if (comm->cache[i].program == NULL) continue;
+        sum.program_count++;
+        sum.private_bytes += held(comm->cache[i].counts) + program_bytes(comm->cache[i].program);
+    }
+    for (const struct tutti_request *r = comm->requests; r != NULL; r = r->next_made)
+        sum.private_bytes += held(r) + held(r->call.extra) + operation_bytes(&r->operation);
+    sum.descriptor_count = (size_t)comm->pidfd_count;
+    if (comm->transport == NULL) {
+        sum.private_bytes += held(comm->board);
+    } else {
+        struct local_footprint links;
+        local_footprint(comm->transport, &links);
+        sum.private_bytes += links.private_bytes;
+        sum.shared_bytes = links.shared_bytes;
+        sum.link_count = links.link_count;
+        sum.descriptor_count++; /* of the segment */
+        for (uint32_t p = 0; p < comm->window_count; p++)
+            sum.descriptor_count += comm->windows[p] != NULL;
+    }
+    *footprint = sum;
+    return TUTTI_OK;
+}

@@ -1,0 +1,328 @@
+/* message.c - point to point on a communicator: requests for p2p's messages, and why one is stuck.
+ *
+ * Messages are moved with everything else (comm_progress) by whoever holds the domain. Their slot on the board
+ * says when this rank may be reading a peer's memory, so that peers can wait for that when something fails.
+ */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "comm/options.h"
+
+enum {
+    EAGER_BYTES_MAX = 16 << 10, /* below, a copy at the receiver costs less than asking first */
+    UNEXPECTED_COUNT_MAX = 65536,
+    STUCK_NS = 100000000 /* a receive that nothing can reach is given up after this */
+};
+
+/* ---------------------------------------------------------------------------- a communicator of one */
+
+/* Messages to oneself need no links, and the rest of a transport never. */
+static void alone_limits(struct transport *transport, size_t *piece_bytes_max,
+                         unsigned *piece_count_max)
+{
+    (void)transport;
+    *piece_bytes_max = 64 << 10;
+    *piece_count_max = 1;
+}
+
+static enum tutti_status alone_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                       size_t bytes, struct link_tx **link)
+{
+    (void)transport, (void)slot, (void)channel, (void)peer, (void)bytes, (void)link;
+    return error_set(TUTTI_INTERNAL, "a communicator of one has no links");
+}
+
+static enum tutti_status alone_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                       bool from_all, struct link_rx **link)
+{
+    (void)transport, (void)slot, (void)channel, (void)peer, (void)from_all, (void)link;
+    return error_set(TUTTI_INTERNAL, "a communicator of one has no links");
+}
+
+static void alone_sleep_unsupported(struct transport *transport)
+{
+    (void)transport;
+}
+
+static void alone_sleep_for_unsupported(struct transport *transport, uint64_t timeout_ns)
+{
+    (void)transport, (void)timeout_ns;
+}
+
+static const struct transport_ops alone_ops = {
+    .limits = alone_limits,
+    .open_tx = alone_open_tx,
+    .open_rx = alone_open_rx,
+    .sleep_begin = alone_sleep_unsupported,
+    .sleep_cancel = alone_sleep_unsupported,
+    .sleep = alone_sleep_for_unsupported,
+    .wake = alone_sleep_unsupported,
+    .wake_all = alone_sleep_unsupported,
+};
+
+/* ------------------------------------------------------------------------------- lists of requests */
+
+static void add(struct tutti_comm *comm, struct tutti_request *request)
+{
+    request->message_previous = NULL;
+    request->message_next = comm->messages;
+    if (comm->messages != NULL) comm->messages->message_previous = request;
+    comm->messages = request;
+    atomic_store_explicit(&comm->message_count,
+                          atomic_load_explicit(&comm->message_count, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static void take_out(struct tutti_comm *comm, struct tutti_request *request)
+{
+    if (request->message_next != NULL)
+        request->message_next->message_previous = request->message_previous;
+    if (request->message_previous != NULL)
+        request->message_previous->message_next = request->message_next;
+    else
+        comm->messages = request->message_next;
+    atomic_store_explicit(&comm->message_count,
+                          atomic_load_explicit(&comm->message_count, memory_order_relaxed) - 1,
+                          memory_order_relaxed);
+}
+
+static enum tutti_status truncated(const struct tutti_request *request)
+{
+    const struct p2p_request *m = &request->message;
+    char what[96];
+    comm_message_describe(request, what, sizeof what);
+    return error_set(TUTTI_TRUNCATED, "%s: rank %d sent %zu elements of %s with tag %d", what,
+                     m->source, m->sent_bytes / tutti_dtype_size(m->sent_dtype),
+                     tutti_dtype_name(m->sent_dtype), m->message_tag);
+}
+
+/* What p2p tells of a message that is done; the domain is held. */
+static void finished(struct p2p_request *message)
+{
+    struct tutti_request *request =
+        (struct tutti_request *)((char *)message - offsetof(struct tutti_request, message));
+    struct tutti_message *result = request->message_call.result;
+    if (result != NULL && !message->is_send) {
+        result->source = message->source;
+        result->tag = message->message_tag;
+        result->count = message->received_bytes / tutti_dtype_size(message->dtype);
+    }
+    take_out(request->comm, request);
+    comm_finish_request(request,
+                        message->status == TUTTI_TRUNCATED ? truncated(request) : message->status);
+}
+
+/* ------------------------------------------------------------------------------------------ moving */
+
+static enum tutti_status ensure_p2p(struct tutti_comm *comm)
+{
+    if (comm->p2p != NULL) return TUTTI_OK;
+    struct p2p_options options = {.eager_bytes_max = EAGER_BYTES_MAX,
+                                  .unexpected_count_max = UNEXPECTED_COUNT_MAX,
+                                  .finished = finished};
+    TRY(options_unexpected(&options.unexpected_bytes_max));
+    if (comm->size == 1) {
+        comm->alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
+        return p2p_create(&comm->alone, TRANSPORT_SLOT_MESSAGES, &options, &comm->p2p);
+    }
+    return p2p_create(comm->transport, TRANSPORT_SLOT_MESSAGES, &options, &comm->p2p);
+}
+
+/* Nothing of the failed communicator moves any more. Peers may be reading what was posted to them. */
+static void fail_all(struct tutti_comm *comm)
+{
+    const enum tutti_status status = comm_check(comm);
+    struct tutti_request *first = comm->messages;
+    first->slot = TRANSPORT_SLOT_MESSAGES;
+    first->begun = comm->message_pass;
+    first->operation.any_referenced = comm->p2p != NULL && p2p_is_referenced(comm->p2p);
+    if (comm->size > 1) comm_quiesce(comm, first);
+    while (comm->messages != NULL) {
+        struct tutti_request *request = comm->messages;
+        take_out(comm, request);
+        comm_finish_request(request, status);
+    }
+}
+
+static bool move_messages(struct tutti_comm *comm)
+{
+    struct board_call *calls =
+        board_calls(comm->board, comm->size, comm->rank, TRANSPORT_SLOT_MESSAGES);
+    static const struct call_description nothing;
+    board_begin(calls, &nothing, ++comm->message_pass);
+    /* Who fails looks at this after its fence (comm_quiesce), so one of the two sees the other. */
+    atomic_signal_fence(memory_order_seq_cst);
+    const bool moved = !board_has_failed(comm->board) && p2p_progress(comm->p2p);
+    board_end(calls, comm->message_pass);
+    return moved;
+}
+
+bool comm_messages_progress(struct tutti_comm *comm)
+{
+    const bool moved = move_messages(comm);
+    if (p2p_fault(comm->p2p) >= 0 && !board_has_failed(comm->board))
+        comm_fail(comm, comm->messages, TUTTI_INTERNAL, p2p_fault(comm->p2p), "%s",
+                  tutti_error_message());
+    if (p2p_status(comm->p2p) != TUTTI_OK && !board_has_failed(comm->board))
+        comm_fail(comm, comm->messages, p2p_status(comm->p2p), comm->rank, "%s",
+                  tutti_error_message());
+    if (!board_has_failed(comm->board) || comm->messages == NULL) return moved;
+    fail_all(comm);
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------- calling */
+
+static enum tutti_status begin_locked(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const struct message_call *call = &request->message_call;
+    if (board_has_failed(comm->board)) return comm_check(comm);
+    TRY(ensure_p2p(comm));
+    request->message = (struct p2p_request){.is_send = call->is_send,
+                                            .buffer = call->buffer,
+                                            .bytes = call->count * tutti_dtype_size(call->dtype),
+                                            .dtype = call->dtype,
+                                            .peer = call->peer,
+                                            .tag = call->tag};
+    request->is_waited_for = false;
+    add(comm, request);
+    const enum tutti_status status = p2p_start(comm->p2p, &request->message);
+    if (status != TUTTI_OK) take_out(comm, request);
+    return status;
+}
+
+enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request)
+{
+    TRY(comm_lock(comm, request->message_call.timeout_ns));
+    const enum tutti_status status = begin_locked(comm, request);
+    comm_unlock(comm);
+    if (status == TUTTI_OK && !atomic_load_explicit(&request->done, memory_order_acquire))
+        progress_notify();
+    return status;
+}
+
+/* Any number of threads may send and receive at once, so free requests belong to the domain. */
+static enum tutti_status start(struct tutti_comm *comm, const struct message_call *call,
+                               struct tutti_request **request)
+{
+    TRY(comm_lock(comm, call->timeout_ns));
+    struct tutti_request *started = comm_take_free(&comm->free_messages);
+    if (started == NULL) started = comm_make_request(comm);
+    enum tutti_status status = TUTTI_OK;
+    if (started == NULL) {
+        status = error_set(TUTTI_NO_MEMORY, "a message: out of memory");
+    } else {
+        comm_reset_request(comm, started);
+        started->is_message = true;
+        started->message_call = *call;
+        status = begin_locked(comm, started);
+        if (status != TUTTI_OK) comm_give_back(&comm->free_messages, started);
+    }
+    comm_unlock(comm);
+    if (status == TUTTI_OK) *request = started;
+    return status;
+}
+
+enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
+                                     struct tutti_request **request)
+{
+    TRY(comm_ensure_progress(comm));
+    TRY(start(comm, call, request));
+    if (!atomic_load_explicit(&(*request)->done, memory_order_acquire)) progress_notify();
+    return TUTTI_OK;
+}
+
+enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call)
+{
+    struct tutti_request *request;
+    TRY(start(comm, call, &request));
+    return tutti_wait(&request);
+}
+
+enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
+                                       struct tutti_prepared **prepared)
+{
+    TRY(comm_ensure_progress(comm));
+    struct tutti_prepared *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");
+    operation_init(&made->request.operation, comm_patience(comm));
+    made->request.comm = comm;
+    made->request.is_prepared = made->request.is_message = true;
+    made->request.message_call = *call;
+    *prepared = made;
+    return TUTTI_OK;
+}
+
+void comm_messages_free(struct tutti_comm *comm)
+{
+    p2p_free(comm->p2p);
+    comm->p2p = NULL;
+}
+
+/* ----------------------------------------------------------------------------------- why it is stuck */
+
+void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes)
+{
+    const struct message_call *call = &request->message_call;
+    char peer[24] = "any rank", tag[24] = "any tag";
+    if (call->peer != TUTTI_ANY_RANK) snprintf(peer, sizeof peer, "rank %d", call->peer);
+    if (call->tag != TUTTI_ANY_TAG) snprintf(tag, sizeof tag, "tag %d", call->tag);
+    snprintf(text, text_bytes, "%s(count %zu, %s, %s %s, %s)", call->is_send ? "send" : "recv",
+             call->count, tutti_dtype_name(call->dtype), call->is_send ? "to" : "from", peer, tag);
+}
+
+/* A rank that left sends nothing more, and receives nothing; of any rank: when all others have left. */
+static int leaver_waited_for(const struct tutti_comm *comm, int peer)
+{
+    if (peer != TUTTI_ANY_RANK)
+        return peer != comm->rank && board_state(comm->board, peer) == RANK_LEFT ? peer : -1;
+    int leaver = -1;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank) continue;
+        if (board_state(comm->board, r) != RANK_LEFT) return -1;
+        leaver = r;
+    }
+    return leaver;
+}
+
+/* Whether what would be received cannot come, because others fill the room for unexpected messages. */
+static bool is_held_back(struct tutti_comm *comm, struct tutti_request *request)
+{
+    if (request->message.is_send || !request->is_waited_for) return false;
+    const int peer = p2p_held_back(comm->p2p, request->message.peer);
+    if (peer < 0) return false;
+    char first[64];
+    p2p_describe_unexpected(comm->p2p, first, sizeof first);
+    comm_fail(comm, request, TUTTI_UNEXPECTED_FULL, comm->rank,
+              "rank %d has no room for messages of rank %d before others are received, first that "
+              "of %s",
+              comm->rank, peer, first);
+    return true;
+}
+
+void comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+{
+    const uint64_t waited_ns = now_ns - request->started_ns;
+    const int peer = request->message.peer;
+    char who[128] = "any rank";
+    if (peer != TUTTI_ANY_RANK) comm_name_rank(comm, peer, who, sizeof who);
+    if (comm_look_for_deaths(comm, request)) return;
+    const int leaver = leaver_waited_for(comm, peer);
+    /* Everything that a rank ever sent was visible before it left. */
+    if (leaver >= 0 && !move_messages(comm) && !request->message.done) {
+        comm_name_rank(comm, leaver, who, sizeof who);
+        comm_fail(comm, request, TUTTI_PROC_FAILED, leaver,
+                  "%s left the communicator without this message", who);
+        return;
+    }
+    if (request->message.done) return;
+    if (waited_ns >= STUCK_NS && is_held_back(comm, request)) return;
+    if (waited_ns >= request->message_call.timeout_ns)
+        comm_fail(comm, request, TUTTI_TIMEOUT, peer,
+                  "rank %d still waits for %s; deadline of %.3g s", comm->rank, who,
+                  (double)request->message_call.timeout_ns * 1e-9);
+}

@@ -1,0 +1,78 @@
+#include "process/watch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+struct watch {
+    struct watch *next;
+    uint64_t process_key;
+    int fd;
+    unsigned users;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct watch *watches; /* under lock */
+
+/* A child of fork gets a list that is whole, whatever other threads were doing. */
+static void hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void let_go(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(hold, let_go, let_go);
+}
+
+static enum tutti_status add(uint64_t process_key, pid_t pid, struct watch **added)
+{
+    struct watch *const watch = malloc(sizeof *watch);
+    if (watch == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0) {
+        free(watch);
+        return error_system("watching process %d", (int)pid);
+    }
+    *watch = (struct watch){watches, process_key, fd, 0};
+    watches = *added = watch;
+    return TUTTI_OK;
+}
+
+enum tutti_status watch_open(uint64_t process_key, pid_t pid, int *fd)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    struct watch *watch = watches;
+    while (watch != NULL && watch->process_key != process_key) watch = watch->next;
+    const enum tutti_status status = watch != NULL ? TUTTI_OK : add(process_key, pid, &watch);
+    if (status == TUTTI_OK) {
+        watch->users++;
+        *fd = watch->fd;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void watch_close(int fd)
+{
+    pthread_mutex_lock(&lock);
+    struct watch **link = &watches;
+    while ((*link)->fd != fd) link = &(*link)->next;
+    struct watch *const watch = *link;
+    if (--watch->users == 0) {
+        *link = watch->next;
+        close(fd);
+        free(watch);
+    }
+    pthread_mutex_unlock(&lock);
+}

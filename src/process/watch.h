@@ -1,0 +1,15 @@
+/* watch.h - one descriptor for each process whose end matters here, however many communicators have ranks in it. */
+#ifndef TUTTI_PROCESS_WATCH_H
+#define TUTTI_PROCESS_WATCH_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tutti/tutti.h"
+
+/* A pidfd, readable when that process has ended; the same one for the same process. Every open needs a close. The
+ * key tells processes apart (memory/heap.h): a pid alone may be another one's by now. Any thread. */
+enum tutti_status watch_open(uint64_t process_key, pid_t pid, int *fd);
+void watch_close(int fd);
+
+#endif

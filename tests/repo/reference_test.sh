@@ -1,0 +1,57 @@
+#!/bin/bash
+# docs/reference.md and man/tutti.7 are what the public headers say, and the headers say all that they must.
+# ctest: label=nosan
+set -euo pipefail
+cd "${TUTTI_ROOT:?}"
+
+if ! command -v python3 >/dev/null; then
+    echo "python3 is not here"
+    exit 77
+fi
+bad=0
+scripts/reference.py --check || bad=1
+scripts/reference.py --compare || bad=1
+
+# Everything that the library exports is in the reference.
+library=${TUTTI_BUILD:-build}/lib/libtutti.so
+if [[ -e $library ]]; then
+    unknown=$(comm -23 <(nm -D --defined-only "$library" | awk '$2 == "T" { print $3 }' | sed 's/@.*//' | sort) \
+        <(scripts/reference.py --names))
+    if [[ $unknown ]]; then
+        echo "$unknown"
+        echo "above: exported, but not in the headers"
+        bad=1
+    fi
+fi
+
+# The checks can fail: a copy of what is read, with one fault of each sort.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/docs" "$work/man"
+cp -r include src "$work"
+cp docs/*.md "$work/docs"
+cp man/tutti.7 "$work/man"
+expect_fault() { # what to do to the header, what is said then
+    sed "$1" include/tutti/tutti.h >"$work/include/tutti/tutti.h"
+    local said
+    said=$(scripts/reference.py --root "$work" --check || true)
+    if ! grep -qF -- "$2" <<<"$said"; then
+        echo "this test does not work: with $1 there should be '$2', not: $said"
+        bad=1
+    fi
+}
+expect_fault 's|^/\* The number of ranks; -1 for NULL.*\*/$||' 'tutti_comm_size: has no comment'
+expect_fault 's|This rank.s number; -1 for NULL. Any thread; does not block.|The rank.|' \
+    'tutti_comm_rank: does not say whether it blocks'
+expect_fault 's|Fills \*id with a fresh|Makes a fresh|' 'tutti_id_create: says nothing about its pointer id'
+expect_fault 's|return INVALID_\*, TIMEOUT, PROC_FAILED|return NO_TIME|' 'NO_TIME is no status'
+expect_fault 's|^    TUTTI_PROC_FAILED,.*||' 'TUTTI_PROC_FAILED: in one of'
+cp include/tutti/tutti.h "$work/include/tutti"
+echo 'int main(void) { return getenv("TUTTI_SURPRISE") != 0; }' >"$work/src/base/surprise.c"
+expect_fault '' 'TUTTI_SURPRISE: read in src/ but not listed'
+sed 's/unguessable/fresh and new/' include/tutti/tutti.h >"$work/include/tutti/tutti.h"
+if scripts/reference.py --root "$work" --compare >"$work/said"; then
+    echo "this test does not work: another comment changes nothing"
+    bad=1
+fi
+exit $bad
