@@ -1,18 +1,24 @@
 /* kernel_bench - how near the kernels are to memcpy.
  *
- *     kernel_bench [scalar|avx2|avx512]...        levels; without arguments all that this processor has
+ *     kernel_bench [LEVEL|DTYPE|OP]...
+ *
+ * LEVEL is scalar, avx2, avx512 or neon; where none is named, all that this processor has. Naming dtypes or operations
+ * leaves the others out: kernel_bench avx512 float16 sum max.
  *
  * GB/s counts every byte read and written once (memcpy of n bytes: 2n; a sum of two sources: 3n). The ratio is
  * to memcpy of buffers of the same size, measured in turns with the kernel, so that a busy machine disturbs both
  * alike. Each figure is the best of many turns. A non-temporal store spares the read that an ordinary store to
  * memory needs first, so ratios above 1 are no error.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/dtype.h"
+#include "base/op.h"
 #include "kernel/kernel.h"
 
 enum { SOURCES_MAX = 8, BUFFERS = SOURCES_MAX + 2, TURNS = 7 };
@@ -101,21 +107,19 @@ struct variant {
     unsigned divisor;
 };
 
-static void print_variant(enum kernel_level level, const char *dtype, const char *op,
-                          struct variant variant)
+static void print_variant(enum kernel_level level, struct variant variant)
 {
-    static const size_t element_bytes[] = {
-        [TUTTI_FLOAT32] = 4, [TUTTI_FLOAT64] = 8, [TUTTI_BFLOAT16] = 2, [TUTTI_INT32] = 4, [TUTTI_INT64] = 8};
     const struct kernel_set set = kernel_get(level, variant.dtype, variant.op);
     char name[64];
-    snprintf(name, sizeof(name), "%s %s of %u%s%s", dtype, op, variant.source_count,
-             variant.stream ? " stream" : "", variant.also ? " also" : "");
+    snprintf(name, sizeof(name), "%s %s of %u%s%s", tutti_dtype_name(variant.dtype),
+             op_kind_name(variant.op), variant.source_count, variant.stream ? " stream" : "",
+             variant.also ? " also" : "");
     print_job(kernel_level_name(level), name,
               (struct job){.reduce = variant.stream ? set.reduce_stream : set.reduce,
                            .call = {.also = variant.also ? buffers[1] : NULL,
                                     .source_count = variant.source_count,
                                     .divisor = variant.divisor},
-                           .bytes = element_bytes[variant.dtype]});
+                           .bytes = tutti_dtype_size(variant.dtype)});
 }
 
 /* What a call costs before it touches anything worth mentioning. */
@@ -140,26 +144,69 @@ static void print_small(enum kernel_level level)
     printf("\n");
 }
 
-static void print_level(enum kernel_level level)
+/* What the arguments name; where they name none of a kind, all of it. */
+struct choice {
+    bool levels[KERNEL_LEVEL_COUNT], dtypes[DTYPE_COUNT], ops[OP_BUILTIN_COUNT];
+};
+
+static void choose_all_if_none(bool *chosen, int count)
 {
-    print_small(level);
-    static const unsigned source_counts[] = {1, 2, 3, 4, 8};
-    for (size_t i = 0; i < sizeof(source_counts) / sizeof(source_counts[0]); i++)
-        for (int form = 0; form < 4; form++)
-            print_variant(
-                level, "float32", "sum",
-                (struct variant){TUTTI_FLOAT32, OP_SUM, source_counts[i], form >> 1, form & 1, 0});
-    static const char *const dtypes[] = {"float32", "float64", "bfloat16", "int32", "int64"};
-    static const char *const ops[] = {"sum", "prod", "min", "max", "avg"};
-    for (unsigned dtype = 0; dtype < 5; dtype++)
-        for (unsigned op = 0; op < 5; op++)
-            print_variant(
-                level, dtypes[dtype], ops[op],
-                (struct variant){(enum tutti_dtype)dtype, (enum op)op, 2, 0, 0, op == 4 ? 3 : 0});
+    for (int i = 0; i < count; i++)
+        if (chosen[i]) return;
+    for (int i = 0; i < count; i++) chosen[i] = true;
+}
+
+/* Whether every argument names something. */
+static bool choose(struct choice *choice, int count, char **names)
+{
+    for (int i = 0; i < count; i++) {
+        unsigned level = 0;
+        while (level < KERNEL_LEVEL_COUNT &&
+               strcmp(names[i], kernel_level_name((enum kernel_level)level)) != 0)
+            level++;
+        const unsigned dtype = dtype_from_name(names[i]), op = op_from_name(names[i]);
+        if (level < KERNEL_LEVEL_COUNT)
+            choice->levels[level] = true;
+        else if (dtype < DTYPE_COUNT)
+            choice->dtypes[dtype] = true;
+        else if (op < OP_BUILTIN_COUNT)
+            choice->ops[op] = true;
+        else
+            return false;
+    }
+    choose_all_if_none(choice->levels, KERNEL_LEVEL_COUNT);
+    choose_all_if_none(choice->dtypes, DTYPE_COUNT);
+    choose_all_if_none(choice->ops, OP_BUILTIN_COUNT);
+    return true;
+}
+
+/* Sums of float32 in all ways, everything else of two sources. */
+static void print_level(enum kernel_level level, const struct choice *choice)
+{
+    if (choice->dtypes[TUTTI_FLOAT32] && choice->ops[OP_SUM]) {
+        print_small(level);
+        static const unsigned source_counts[] = {1, 2, 3, 4, 8};
+        for (size_t i = 0; i < sizeof(source_counts) / sizeof(source_counts[0]); i++)
+            for (int form = 0; form < 4; form++)
+                print_variant(level, (struct variant){TUTTI_FLOAT32, OP_SUM, source_counts[i],
+                                                      form >> 1, form & 1, 0});
+    }
+    for (unsigned dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (unsigned op = 0; op < OP_BUILTIN_COUNT; op++)
+            if (choice->dtypes[dtype] && choice->ops[op] &&
+                op_supports(op_builtin((enum op)op), (enum tutti_dtype)dtype))
+                print_variant(level, (struct variant){(enum tutti_dtype)dtype, (enum op)op, 2, 0, 0,
+                                                      op == OP_AVG ? 3 : 0});
 }
 
 int main(int argc, char **argv)
 {
+    struct choice choice = {0};
+    if (!choose(&choice, argc - 1, argv + 1)) {
+        fprintf(stderr,
+                "usage: kernel_bench [LEVEL|DTYPE|OP]...   for example: avx512 float16 sum\n");
+        return 2;
+    }
     size_t bytes_max = 0;
     for (int i = 0; i < PLACES; i++)
         if (places[i].bytes > bytes_max) bytes_max = places[i].bytes;
@@ -180,16 +227,8 @@ int main(int argc, char **argv)
               (struct job){.copy = kernel_copy_stream,
                            .call = {.sources = copy_sources, .source_count = 1},
                            .bytes = 1});
-    int done = 0;
-    for (unsigned level = 0; level < KERNEL_LEVEL_COUNT; level++) {
-        int wanted = argc == 1;
-        for (int i = 1; i < argc; i++)
-            if (strcmp(argv[i], kernel_level_name((enum kernel_level)level)) == 0) wanted = 1;
-        if (!wanted || !kernel_level_available((enum kernel_level)level)) continue;
-        print_level((enum kernel_level)level);
-        done++;
-    }
-    if (done == 0)
-        fprintf(stderr, "kernel_bench: no such level here; use scalar, avx2 or avx512\n");
-    return done == 0;
+    for (unsigned level = 0; level < KERNEL_LEVEL_COUNT; level++)
+        if (choice.levels[level] && kernel_level_available((enum kernel_level)level))
+            print_level((enum kernel_level)level, &choice);
+    return 0;
 }

@@ -5,7 +5,7 @@
 # label=long     only `./check --long` runs it
 # label=nosan    it makes no sense with sanitizers, or takes too long with them
 # label=notsan   the same for the thread sanitizer alone (it needs more than one process)
-# timeout=N      seconds, instead of 120 (sanitizers get three times as many)
+# timeout=N      seconds, instead of 120 (sanitizers and emulators get three times as many)
 # serial         nothing may run beside it
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
@@ -38,7 +38,7 @@ function(tutti_describe_test test source)
             message(FATAL_ERROR "${source}: ctest: '${word}' is not known")
         endif()
     endforeach()
-    if(TUTTI_SANITIZE)
+    if(TUTTI_SANITIZE OR CMAKE_CROSSCOMPILING)
         math(EXPR timeout "3 * ${timeout}")
     endif()
     set(environment

@@ -4,6 +4,7 @@
 #     setup_need command ninja ninja-build     the command and the Debian package that brings it
 #     setup_need header cmocka.h libcmocka-dev
 #     setup_need file "/a/glob*" package
+#     setup_need python numpy python3-numpy    a module of the python3 in PATH, or of Debian's
 #     setup_install                            asks, installs, or exits with 3
 #
 # Variables of the caller: setup_answer is "ask", "yes" or "no"; setup_log is a file for apt's talk.
@@ -17,6 +18,7 @@ setup_has() {
     header) printf '#include <%s>\n' "$2" |
         gcc -include stdarg.h -include stddef.h -include setjmp.h -include stdint.h -E - >/dev/null 2>&1 ;;
     file) compgen -G "$2" >/dev/null ;;
+    python) python3 -c "import $2" 2>/dev/null || /usr/bin/python3 -c "import $2" 2>/dev/null ;;
     *) echo "setup_has: $1 is not a kind" >&2; exit 2 ;;
     esac
 }

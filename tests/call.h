@@ -98,6 +98,38 @@ static inline enum tutti_status test_call_start(const struct test_call *c, struc
     }
 }
 
+static inline enum tutti_status test_call_prepare(const struct test_call *c, struct tutti_comm *comm,
+                                                  struct tutti_prepared **prepared)
+{
+    const struct tutti_call_options *o = c->options;
+    switch (c->collective) {
+    case COLLECTIVE_ALLREDUCE:
+        return tutti_allreduce_prepare(c->send, c->recv, c->count, c->dtype, c->op, o, comm,
+                                       prepared);
+    case COLLECTIVE_REDUCE:
+        return tutti_reduce_prepare(c->send, c->recv, c->count, c->dtype, c->op, c->root, o, comm,
+                                    prepared);
+    case COLLECTIVE_BROADCAST:
+        return tutti_broadcast_prepare(c->send, c->recv, c->count, c->dtype, c->root, o, comm,
+                                       prepared);
+    case COLLECTIVE_GATHER:
+        return tutti_gather_prepare(c->send, c->recv, c->count, c->dtype, c->root, o, comm,
+                                    prepared);
+    case COLLECTIVE_SCATTER:
+        return tutti_scatter_prepare(c->send, c->recv, c->count, c->dtype, c->root, o, comm,
+                                     prepared);
+    case COLLECTIVE_ALLGATHER:
+        return tutti_allgather_prepare(c->send, c->recv, c->count, c->dtype, o, comm, prepared);
+    case COLLECTIVE_REDUCE_SCATTER:
+        return tutti_reduce_scatter_prepare(c->send, c->recv, c->count, c->dtype, c->op, o, comm,
+                                            prepared);
+    case COLLECTIVE_ALLTOALL:
+        return tutti_alltoall_prepare(c->send, c->recv, c->count, c->dtype, o, comm, prepared);
+    case COLLECTIVE_BARRIER: return tutti_barrier_prepare(o, comm, prepared);
+    default: return TUTTI_INTERNAL;
+    }
+}
+
 /* Blocks in the buffers of a rank; 0: not looked at. */
 static inline size_t test_send_blocks(enum collective collective, int rank, int size, int root)
 {

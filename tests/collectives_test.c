@@ -1,8 +1,8 @@
 /* Conformance: every collective by every algorithm gives the right elements, and touches nothing else.
  *
- * Inputs are small integers whose results are exact in every dtype, or for collectives that only move data
- * any bytes. They repeat with a prime period in the element's index, so that an expected element costs a
- * look into a table. Every element on every rank is checked; so are inputs, and guards around all buffers.
+ * Inputs are those of elements.h, in every dtype, for every operation that the algorithm may do: one that is not
+ * commutative shows whether operands keep the order of ranks. Every element on every rank is checked; so are
+ * inputs, and guards around all buffers. Buffers begin at any byte.
  *
  * ctest: timeout=240
  */
@@ -16,147 +16,15 @@
 
 #include "algo/algo.h"
 #include "base/dtype.h"
+#include "base/op.h"
 #include "call.h"
+#include "elements.h"
 #include "ranks.h"
 
-enum { PERIOD = 251, GUARD_BYTES = 128, GUARD = 0xa7, POISON = 0x5b };
+enum { GUARD_BYTES = 128, GUARD = 0xa7, POISON = 0x5b };
 
 static const struct tutti_comm_options comm_options = {
     sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 0, 0, NULL};
-
-/* ------------------------------------------------------------------------------------------ values */
-
-static uint64_t mixed(uint64_t a, uint64_t b)
-{
-    uint64_t h = (a + 1) * 0x9e3779b97f4a7c15u ^ (b + 7) * 0xff51afd7ed558ccdu;
-    h ^= h >> 31;
-    h *= 0xc4ceb9fe1a85ec53u;
-    return h ^ h >> 29;
-}
-
-enum { OLD_DTYPES = 5, OLD_OPS = 5 };
-
-/* What a rank contributes to a reduction at an index of its send buffer. */
-static int contribution(tutti_op op, int rank, size_t index)
-{
-    const uint64_t h = mixed((uint64_t)rank * PERIOD, index % PERIOD);
-    if (op != TUTTI_PROD) return (int)(h % 9) - 4;
-    /* Products stay within 2^4 for 16 ranks. */
-    return (h & 1 ? -1 : 1) * (rank % 4 == 0 && (h & 2) ? 2 : 1);
-}
-
-static int64_t reduced(tutti_op op, int size, size_t index)
-{
-    int64_t result = contribution(op, 0, index);
-    for (int rank = 1; rank < size; rank++) {
-        const int64_t v = contribution(op, rank, index);
-        if (op == TUTTI_PROD)
-            result *= v;
-        else if (op == TUTTI_MIN)
-            result = v < result ? v : result;
-        else if (op == TUTTI_MAX)
-            result = v > result ? v : result;
-        else
-            result += v;
-    }
-    return result;
-}
-
-static uint16_t to_bfloat16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* The element value / divisor (0: none) of that dtype. */
-static void put_element(void *place, enum tutti_dtype dtype, int64_t value, int divisor)
-{
-    const int d = divisor == 0 ? 1 : divisor;
-    switch (dtype) {
-    case TUTTI_FLOAT32: memcpy(place, &(float){(float)value / (float)d}, 4); break;
-    case TUTTI_FLOAT64: memcpy(place, &(double){(double)value / d}, 8); break;
-    case TUTTI_BFLOAT16: memcpy(place, &(uint16_t){to_bfloat16((float)value / (float)d)}, 2); break;
-    case TUTTI_INT32: memcpy(place, &(int32_t){(int32_t)(value / d)}, 4); break;
-    case TUTTI_INT64: memcpy(place, &(int64_t){value / d}, 8); break;
-    default: break;
-    }
-}
-
-/* One period of elements, twice, so that any run of up to PERIOD elements is at hand in one piece. */
-struct table {
-    size_t element_bytes;
-    unsigned char bytes[2 * PERIOD * 8];
-};
-
-static void tabulate(struct table *table, enum tutti_dtype dtype)
-{
-    table->element_bytes = tutti_dtype_size(dtype);
-}
-
-static void put_row(struct table *table, size_t index, const void *element)
-{
-    memcpy(table->bytes + index * table->element_bytes, element, table->element_bytes);
-    memcpy(table->bytes + (index + PERIOD) * table->element_bytes, element, table->element_bytes);
-}
-
-static void tabulate_contribution(struct table *table, enum tutti_dtype dtype, tutti_op op, int rank)
-{
-    unsigned char element[8];
-    tabulate(table, dtype);
-    for (size_t i = 0; i < PERIOD; i++) {
-        put_element(element, dtype, contribution(op, rank, i), 0);
-        put_row(table, i, element);
-    }
-}
-
-static void tabulate_result(struct table *table, enum tutti_dtype dtype, tutti_op op, int size)
-{
-    unsigned char element[8];
-    tabulate(table, dtype);
-    for (size_t i = 0; i < PERIOD; i++) {
-        put_element(element, dtype, reduced(op, size, i), op == TUTTI_AVG ? size : 0);
-        put_row(table, i, element);
-    }
-}
-
-/* Any bytes: for what is moved and never computed with. */
-static void tabulate_bytes(struct table *table, enum tutti_dtype dtype, int rank)
-{
-    tabulate(table, dtype);
-    for (size_t i = 0; i < PERIOD; i++) {
-        const uint64_t h = mixed((uint64_t)rank + 1000, i);
-        put_row(table, i, &h);
-    }
-}
-
-static void fill(void *buffer, const struct table *table, size_t first_index, size_t count)
-{
-    for (size_t done = 0; done < count;) {
-        const size_t n = count - done < PERIOD ? count - done : PERIOD;
-        memcpy((char *)buffer + done * table->element_bytes,
-               table->bytes + (first_index + done) % PERIOD * table->element_bytes,
-               n * table->element_bytes);
-        done += n;
-    }
-}
-
-/* The first element that is not as it should be, or count. */
-static size_t first_wrong(const void *buffer, const struct table *table, size_t first_index,
-                          size_t count)
-{
-    const size_t bytes = table->element_bytes;
-    for (size_t done = 0; done < count;) {
-        const size_t n = count - done < PERIOD ? count - done : PERIOD;
-        const char *at = (const char *)buffer + done * bytes;
-        const unsigned char *expected = table->bytes + (first_index + done) % PERIOD * bytes;
-        if (memcmp(at, expected, n * bytes) != 0)
-            for (size_t i = 0;; i++)
-                if (memcmp(at + i * bytes, expected + i * bytes, bytes) != 0) return done + i;
-        done += n;
-    }
-    return count;
-}
 
 /* ----------------------------------------------------------------------------------------- buffers */
 
@@ -197,15 +65,22 @@ static bool guards_hold(const struct buffer *b)
 
 /* ------------------------------------------------------------------------------------------- cases */
 
+enum form { BLOCKING, STARTED, PREPARED, GROUPED };
+static const char *const form_names[] = {"", ", started", ", prepared", ", grouped"};
+
 struct scenario {
     enum collective collective;
     const char *algorithm; /* NULL: the library's choice */
     size_t count;
     enum tutti_dtype dtype;
-    tutti_op op;
+    enum op kind;
     int root;
-    bool in_place, started, deterministic;
+    enum form form;
+    bool in_place, deterministic;
     size_t shift; /* bytes that buffers are off a cache line */
+    /* of this run */
+    tutti_op op;
+    size_t first_index; /* of the inputs: another run, other inputs */
 };
 
 static int complain(const struct scenario *s, int rank, int size, const char *what)
@@ -214,102 +89,170 @@ static int complain(const struct scenario *s, int rank, int size, const char *wh
             "rank %d of %d: %s by %s, count %zu, %s %s, root %d%s%s%s, shifted by %zu: %s (%s)\n",
             rank, size, collective_name(s->collective),
             s->algorithm == NULL ? "choice" : s->algorithm, s->count, tutti_dtype_name(s->dtype),
-            tutti_op_name(s->op), s->root, s->in_place ? ", in place" : "",
-            s->started ? ", started" : "", s->deterministic ? ", deterministic" : "", s->shift,
-            what, tutti_error_message());
+            op_kind_name(s->kind), s->root, s->in_place ? ", in place" : "", form_names[s->form],
+            s->deterministic ? ", deterministic" : "", s->shift, what, tutti_error_message());
     return 1;
 }
 
-static enum tutti_status run_call(const struct scenario *s, const void *send, void *recv,
-                                  struct tutti_comm *comm)
-{
-    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
-    options.algorithm = s->algorithm;
-    options.deterministic = s->deterministic;
-    const struct test_call call = {
-        s->collective, send,  recv,    s->count,
-        s->dtype,      s->op, s->root, s->algorithm == NULL && !s->deterministic ? NULL : &options};
-    if (!s->started) return test_call(&call, comm);
-    struct tutti_request *request;
-    const enum tutti_status status = test_call_start(&call, comm, &request);
-    return status != TUTTI_OK ? status : tutti_wait(&request);
-}
-
-static void tabulate_input(struct table *table, const struct scenario *s, int rank)
+static void tabulate_input(struct elements *table, const struct scenario *s, int rank, int size)
 {
     if (collective_reduces(s->collective))
-        tabulate_contribution(table, s->dtype, s->op, rank);
+        elements_contribution(table, s->dtype, s->kind, rank, size);
     else
-        tabulate_bytes(table, s->dtype, rank);
+        elements_bytes(table, s->dtype, rank);
 }
 
 /* The block `block` of the output, elements from the right index of the right table. */
 static size_t check_block(const struct scenario *s, const void *data, size_t block, int rank,
                           int size)
 {
-    struct table table;
-    size_t first_index = 0;
+    struct elements table;
+    size_t first_index = s->first_index;
     switch (s->collective) {
-    case COLLECTIVE_BROADCAST: tabulate_bytes(&table, s->dtype, s->root); break;
+    case COLLECTIVE_BROADCAST: elements_bytes(&table, s->dtype, s->root); break;
     case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER: tabulate_bytes(&table, s->dtype, (int)block); break;
+    case COLLECTIVE_ALLGATHER: elements_bytes(&table, s->dtype, (int)block); break;
     case COLLECTIVE_SCATTER:
-        tabulate_bytes(&table, s->dtype, s->root);
-        first_index = (size_t)rank * s->count;
+        elements_bytes(&table, s->dtype, s->root);
+        first_index += (size_t)rank * s->count;
         break;
     case COLLECTIVE_ALLTOALL:
-        tabulate_bytes(&table, s->dtype, (int)block);
-        first_index = (size_t)rank * s->count;
+        elements_bytes(&table, s->dtype, (int)block);
+        first_index += (size_t)rank * s->count;
         break;
     case COLLECTIVE_REDUCE_SCATTER:
-        tabulate_result(&table, s->dtype, s->op, size);
-        first_index = (size_t)rank * s->count;
+        elements_result(&table, s->dtype, s->kind, size);
+        first_index += (size_t)rank * s->count;
         break;
-    default: tabulate_result(&table, s->dtype, s->op, size); break;
+    default: elements_result(&table, s->dtype, s->kind, size); break;
     }
-    return first_wrong(data, &table, first_index, s->count);
+    return elements_first_wrong(data, &table, first_index, s->count);
 }
 
-static int run_scenario(const struct scenario *s, struct arena *arena, struct tutti_comm *comm,
-                        int rank, int size)
+/* The buffers of one rank in one scenario. */
+struct stage {
+    struct buffer send_buffer, recv_buffer;
+    unsigned char *send, *recv;
+    size_t send_blocks, recv_blocks;
+    bool in_place; /* here */
+    struct elements input;
+};
+
+static void set_stage(struct stage *stage, const struct scenario *s, struct arena *arena, int rank,
+                      int size)
 {
     const size_t block_bytes = s->count * tutti_dtype_size(s->dtype);
-    const size_t sends = test_send_blocks(s->collective, rank, size, s->root);
-    const size_t recvs = test_recv_blocks(s->collective, rank, size, s->root);
-    const bool in_place = s->in_place && sends > 0 && recvs > 0;
-    const size_t larger = sends > recvs ? sends : recvs;
-    struct table input;
-    tabulate_input(&input, s, rank);
-
-    struct buffer recv_buffer =
-        take_buffer(arena, 0, (in_place ? larger : recvs) * block_bytes, s->shift);
-    struct buffer send_buffer =
-        take_buffer(arena, 1, in_place ? 0 : sends * block_bytes, in_place ? 0 : s->shift);
-    unsigned char *recv = data_of(&recv_buffer), *send = data_of(&send_buffer);
-    if (in_place) {
+    stage->send_blocks = test_send_blocks(s->collective, rank, size, s->root);
+    stage->recv_blocks = test_recv_blocks(s->collective, rank, size, s->root);
+    stage->in_place = s->in_place && stage->send_blocks > 0 && stage->recv_blocks > 0;
+    const size_t larger =
+        stage->send_blocks > stage->recv_blocks ? stage->send_blocks : stage->recv_blocks;
+    stage->recv_buffer = take_buffer(
+        arena, 0, (stage->in_place ? larger : stage->recv_blocks) * block_bytes, s->shift);
+    stage->send_buffer =
+        take_buffer(arena, 1, stage->in_place ? 0 : stage->send_blocks * block_bytes,
+                    stage->in_place ? 0 : s->shift);
+    stage->recv = data_of(&stage->recv_buffer);
+    stage->send = data_of(&stage->send_buffer);
+    if (stage->in_place) {
         const size_t offset = test_in_place_block(s->collective, rank) * block_bytes;
-        send = recv;
-        if (recvs > sends) send += offset;
-        if (sends > recvs) recv += offset;
+        stage->send = stage->recv;
+        if (stage->recv_blocks > stage->send_blocks) stage->send += offset;
+        if (stage->send_blocks > stage->recv_blocks) stage->recv += offset;
     }
-    fill(send, &input, 0, sends * s->count);
-    /* Where a buffer is not looked at, an address that must not be touched is as good as any other. */
-    const enum tutti_status status =
-        run_call(s, sends > 0 ? send : NULL, recvs > 0 ? recv : NULL, comm);
-    if (status != TUTTI_OK) return complain(s, rank, size, tutti_status_name(status));
+    elements_fill(stage->send, &stage->input, s->first_index, stage->send_blocks * s->count);
+}
 
-    for (size_t block = 0; block < recvs; block++) {
-        const size_t wrong = check_block(s, recv + block * block_bytes, block, rank, size);
+static int check_stage(const struct stage *stage, const struct scenario *s, int rank, int size)
+{
+    const size_t block_bytes = s->count * tutti_dtype_size(s->dtype);
+    const size_t sent = stage->send_blocks * s->count;
+    for (size_t block = 0; block < stage->recv_blocks; block++) {
+        const size_t wrong = check_block(s, stage->recv + block * block_bytes, block, rank, size);
         if (wrong == s->count) continue;
         char what[80];
         snprintf(what, sizeof what, "block %zu, element %zu is wrong", block, wrong);
         return complain(s, rank, size, what);
     }
-    if (!guards_hold(&recv_buffer)) return complain(s, rank, size, "wrote beside recv");
-    if (!guards_hold(&send_buffer)) return complain(s, rank, size, "wrote beside send");
-    if (!in_place && first_wrong(send, &input, 0, sends * s->count) != sends * s->count)
+    if (!guards_hold(&stage->recv_buffer)) return complain(s, rank, size, "wrote beside recv");
+    if (!guards_hold(&stage->send_buffer)) return complain(s, rank, size, "wrote beside send");
+    if (!stage->in_place &&
+        elements_first_wrong(stage->send, &stage->input, s->first_index, sent) != sent)
         return complain(s, rank, size, "changed its input");
     return 0;
+}
+
+static enum tutti_status call_once(const struct test_call *call, enum form form,
+                                   struct tutti_comm *comm)
+{
+    struct tutti_request *request;
+    if (form == GROUPED) {
+        const enum tutti_status begun = tutti_group_begin();
+        const enum tutti_status called = begun == TUTTI_OK ? test_call(call, comm) : begun;
+        const enum tutti_status ended = tutti_group_end();
+        return called != TUTTI_OK ? called : ended;
+    }
+    if (form != STARTED) return test_call(call, comm);
+    const enum tutti_status status = test_call_start(call, comm, &request);
+    return status != TUTTI_OK ? status : tutti_wait(&request);
+}
+
+/* The same buffers three times, with other contents each time; where a call is not in place, with the same send
+ * buffer that the last one must have left as it was. */
+static int run_prepared(struct scenario *s, struct stage *stage, struct arena *arena,
+                        const struct test_call *call, struct tutti_comm *comm, int rank, int size)
+{
+    struct tutti_prepared *prepared;
+    enum tutti_status status = test_call_prepare(call, comm, &prepared);
+    if (status != TUTTI_OK) return complain(s, rank, size, tutti_status_name(status));
+    int result = 0;
+    for (int run = 0; run < 3 && result == 0; run++) {
+        struct tutti_request *request;
+        if (run > 0) {
+            s->first_index += 17;
+            set_stage(stage, s, arena, rank, size);
+        }
+        status = tutti_start(prepared, &request);
+        if (status == TUTTI_OK) status = tutti_wait(&request);
+        result = status == TUTTI_OK ? check_stage(stage, s, rank, size)
+                                    : complain(s, rank, size, tutti_status_name(status));
+    }
+    if (tutti_prepared_free(prepared) != TUTTI_OK)
+        return complain(s, rank, size, "cannot free what was prepared");
+    return result;
+}
+
+static int run_scenario(const struct scenario *given, struct arena *arena, struct tutti_comm *comm,
+                        int rank, int size)
+{
+    struct scenario s = *given;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    options.algorithm = s.algorithm;
+    options.deterministic = s.deterministic;
+    s.op = elements_op(s.kind);
+    RANKS_EXPECT(s.op != NULL);
+    struct stage stage;
+    tabulate_input(&stage.input, &s, rank, size);
+    set_stage(&stage, &s, arena, rank, size);
+    /* Where a buffer is not looked at, an address that must not be touched is as good as any other. */
+    const struct test_call call = {s.collective,
+                                   stage.send_blocks > 0 ? stage.send : NULL,
+                                   stage.recv_blocks > 0 ? stage.recv : NULL,
+                                   s.count,
+                                   s.dtype,
+                                   s.op,
+                                   s.root,
+                                   s.algorithm == NULL && !s.deterministic ? NULL : &options};
+    int result;
+    if (s.form == PREPARED) {
+        result = run_prepared(&s, &stage, arena, &call, comm, rank, size);
+    } else {
+        const enum tutti_status status = call_once(&call, s.form, comm);
+        result = status == TUTTI_OK ? check_stage(&stage, &s, rank, size)
+                                    : complain(&s, rank, size, tutti_status_name(status));
+    }
+    tutti_op_free(s.op);
+    return result;
 }
 
 /* ------------------------------------------------------------------------------------------ sweeps */
@@ -318,8 +261,8 @@ struct sweep {
     const size_t *counts;
     int count_count;
     size_t block_count_max; /* for collectives of many blocks a rank */
-    bool all_dtypes_and_ops;
-    bool heap; /* buffers from tutti_mem_alloc */
+    bool dtypes_and_ops;    /* all pairs of them with 4 ranks, and some with others */
+    bool heap;              /* buffers from tutti_mem_alloc */
     size_t arena_bytes;
 };
 
@@ -355,6 +298,22 @@ static bool is_blocky(enum collective collective)
            collective != COLLECTIVE_BROADCAST;
 }
 
+/* An operation that the algorithm (NULL: choice) may do on that dtype; the hash decides. */
+static enum op pick_op(const struct algorithm *a, enum tutti_dtype dtype, uint64_t h)
+{
+    for (;; h = elements_mixed(h, 1)) {
+        const enum op kind = (enum op)(h % OP_COUNT);
+        if (elements_supported(kind, dtype) &&
+            (kind != OP_USER || a == NULL || !a->needs_commutative))
+            return kind;
+    }
+}
+
+static enum form pick_form(uint64_t h)
+{
+    return h % 8 < 5 ? BLOCKING : (enum form)(h % 8 - 4);
+}
+
 /* One algorithm at every count, in and out of place; everything else takes turns. */
 static int sweep_counts(const struct algorithm *a, enum collective collective,
                         const struct sweep *sweep, struct arena *arena, uint64_t turn,
@@ -362,39 +321,44 @@ static int sweep_counts(const struct algorithm *a, enum collective collective,
 {
     for (int c = 0; c < sweep->count_count; c++) {
         for (int in_place = 0; in_place < 2; in_place++) {
-            const uint64_t h = mixed(turn, (uint64_t)(c * 2 + in_place));
+            const uint64_t h = elements_mixed(turn, (uint64_t)(c * 2 + in_place));
             struct scenario s = {.collective = collective,
                                  .algorithm = a != NULL ? a->name : NULL,
                                  .count = sweep->counts[c],
-                                 .dtype = (enum tutti_dtype)(h % OLD_DTYPES),
-                                 .op = (tutti_op)(uintptr_t)(1 + h / 8 % OLD_OPS),
+                                 .dtype = (enum tutti_dtype)(h % DTYPE_COUNT),
                                  .root = (int)(h / 64 % (uint64_t)size),
                                  .in_place = in_place == 1,
-                                 .started = (h >> 40 & 3) == 0};
-            if (a == NULL) s.deterministic = (h >> 42 & 1) != 0;
+                                 .form = pick_form(h >> 40)};
+            s.kind = pick_op(a, s.dtype, h >> 20);
+            if (a == NULL) s.deterministic = (h >> 43 & 1) != 0;
             if (is_blocky(collective) && s.count > sweep->block_count_max)
                 s.count = sweep->block_count_max;
-            s.shift = (h >> 44 & 1) * tutti_dtype_size(s.dtype) * (1 + (h >> 45 & 3));
+            s.shift = (h >> 44 & 1) * (h >> 45 & 63);
             if (run_scenario(&s, arena, comm, rank, size) != 0) return 1;
         }
     }
     return 0;
 }
 
-static int sweep_dtypes_and_ops(const struct algorithm *a, struct arena *arena, uint64_t turn,
-                                struct tutti_comm *comm, int rank, int size)
+/* Every dtype with every operation; sparse: about every sixth of these pairs. */
+static int sweep_dtypes_and_ops(const struct algorithm *a, bool sparse, struct arena *arena,
+                                uint64_t turn, struct tutti_comm *comm, int rank, int size)
 {
-    for (int d = 0; d < OLD_DTYPES; d++) {
-        for (int o = 0; o < (collective_reduces(a->collective) ? OLD_OPS : 1); o++) {
-            const uint64_t h = mixed(turn, (uint64_t)(1000 + d * OLD_OPS + o));
+    for (int d = 0; d < DTYPE_COUNT; d++) {
+        for (int o = 0; o < (collective_reduces(a->collective) ? OP_COUNT : 1); o++) {
+            const uint64_t h = elements_mixed(turn, (uint64_t)(1000 + d * OP_COUNT + o));
             const struct scenario s = {.collective = a->collective,
                                        .algorithm = a->name,
-                                       .count = (h & 1) ? 1000 : 17,
+                                       .count = (h & 1) ? 333 : 17,
                                        .dtype = (enum tutti_dtype)d,
-                                       .op = (tutti_op)(uintptr_t)(1 + o),
+                                       .kind = (enum op)o,
                                        .root = (int)(h / 64 % (uint64_t)size),
                                        .in_place = (h & 2) != 0,
-                                       .started = (h & 28) == 0};
+                                       .form = pick_form(h >> 2),
+                                       .shift = h >> 8 & 15};
+            if (!elements_supported(s.kind, s.dtype) || (o == OP_USER && a->needs_commutative))
+                continue;
+            if (sparse && (h >> 32) % 6 != 0) continue;
             if (run_scenario(&s, arena, comm, rank, size) != 0) return 1;
         }
     }
@@ -410,14 +374,14 @@ static int sweep_all(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     for (int i = 0; i < algo_count && result == 0; i++) {
         const struct algorithm *a = &algo_list[i];
         if (!algo_supports(a, size)) continue;
-        const uint64_t turn = mixed(seed, (uint64_t)i);
+        const uint64_t turn = elements_mixed(seed, (uint64_t)i);
         result = sweep_counts(a, a->collective, sweep, &arena, turn, comm, rank, size);
-        if (result == 0 && sweep->all_dtypes_and_ops)
-            result = sweep_dtypes_and_ops(a, &arena, turn, comm, rank, size);
+        if (result == 0 && sweep->dtypes_and_ops)
+            result = sweep_dtypes_and_ops(a, size != 4, &arena, turn, comm, rank, size);
     }
     for (int c = 0; c < COLLECTIVE_COUNT && result == 0; c++)
         result = sweep_counts(NULL, (enum collective)c, sweep, &arena,
-                              mixed(seed, (uint64_t)(500 + c)), comm, rank, size);
+                              elements_mixed(seed, (uint64_t)(500 + c)), comm, rank, size);
     arena_release(&arena, sweep);
     return result;
 }

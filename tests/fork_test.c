@@ -102,6 +102,8 @@ static int be_refused(int rank, void *context)
     RANKS_EXPECT(is_refused(tutti_allreduce(data, data, 1, TUTTI_FLOAT32, TUTTI_SUM, comm)));
     RANKS_EXPECT(is_refused(tutti_allgather(data, data + 4, 1, TUTTI_FLOAT32, comm)));
     RANKS_EXPECT(is_refused(tutti_broadcast_with(data, data, 1, TUTTI_FLOAT32, 0, NULL, comm)));
+    RANKS_EXPECT(is_refused(tutti_send(data, 1, TUTTI_FLOAT32, rank, 0, comm)));
+    RANKS_EXPECT(is_refused(tutti_recv(data, 1, TUTTI_FLOAT32, 0, 0, NULL, comm)));
     RANKS_EXPECT(is_refused(tutti_comm_split(comm, 0, 0, NULL, &made)) && made == NULL);
     RANKS_EXPECT(is_refused(tutti_comm_dup(comm, NULL, &made)));
     RANKS_EXPECT(is_refused(tutti_comm_group(comm, &rank, 1, NULL, &made)));
@@ -196,6 +198,35 @@ static int fork_under_way(struct tutti_comm *comm, int rank, int size, uint64_t 
     }
     free(data);
     return 0;
+}
+
+/* A message that is waited for, and one that waits. */
+static int fork_between_messages(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                 void *context)
+{
+    (void)seed, (void)context;
+    const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+    struct inherited had = {.comm = comm};
+    int32_t number = 0, early = 0;
+    RANKS_EXPECT(tutti_mem_alloc(1, &had.memory) == TUTTI_OK);
+    RANKS_EXPECT(tutti_recv_start(&number, 1, TUTTI_INT32, previous, 1, NULL, NULL, comm,
+                                  &had.request) == TUTTI_OK);
+    RANKS_EXPECT(tutti_send(&(int32_t){rank + 100}, 1, TUTTI_INT32, next, 2, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    RANKS_EXPECT(run_child(be_refused_and_free, rank, &had) == 0);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_send(&(int32_t){rank}, 1, TUTTI_INT32, next, 1, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_wait(&had.request) == TUTTI_OK && number == previous);
+    RANKS_EXPECT(tutti_recv(&early, 1, TUTTI_INT32, previous, 2, NULL, comm) == TUTTI_OK);
+    RANKS_EXPECT(early == previous + 100);
+    RANKS_EXPECT(tutti_mem_free(had.memory) == TUTTI_OK);
+    return 0;
+}
+
+static void messages_survive_a_fork(void **state)
+{
+    (void)state;
+    expect_good(2, RANKS_PROCESSES, fork_between_messages, NULL);
 }
 
 static void a_started_operation_survives_a_fork(void **state)
@@ -368,6 +399,10 @@ static int meet_other_children(int rank, void *context)
         RANKS_EXPECT(tutti_allreduce_start(data, data, COUNT, TUTTI_INT32, TUTTI_SUM, NULL, copy,
                                            &request) == TUTTI_OK);
         RANKS_EXPECT(sum_of(rank, comm) == children->size * (children->size - 1) / 2);
+        const volatile int32_t *const last = &data[COUNT - 1];
+        for (int i = 0; i < 5000 && *last != children->size * (9 + turn); i++)
+            nanosleep(&(struct timespec){0, 1000000}, NULL);
+        RANKS_EXPECT(*last == children->size * (9 + turn)); /* nobody waited or tested for it */
         RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
         for (int i = 0; i < COUNT; i++) RANKS_EXPECT(data[i] == children->size * (i % 10 + turn));
     }
@@ -447,6 +482,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_is_refused_and_its_parent_goes_on),
         cmocka_unit_test(a_started_operation_survives_a_fork),
+        cmocka_unit_test(messages_survive_a_fork),
         cmocka_unit_test(a_blocked_call_of_another_thread_survives_a_fork),
         cmocka_unit_test(memory_of_parent_and_child_is_apart),
         cmocka_unit_test(a_fork_beside_allocating_threads_is_safe),

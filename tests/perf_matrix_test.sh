@@ -1,12 +1,13 @@
 #!/bin/bash
-# perf_matrix_test.sh - every pair of {operation, ranks, start, memory, form, dtype, reduction, root, choice}
-# occurs in some run of tutti-perf, and no run finds a wrong element.
+# perf_matrix_test.sh - every operation in all its forms, and no run of tutti-perf finds a wrong element.
 #
 #     TUTTI_BIN=build/bin tests/perf_matrix_test.sh
-#     SEED=7 ...           the same runs again
-#     TUTTI_LONG=1 ...     besides, 400 runs drawn at random, and 64 MiB of float32 up to 8 ranks
+#     SEED=7 ...           other runs
+#     TUTTI_LONG=1 ...     besides, many runs drawn at random, and 64 MiB of float32 up to 8 ranks
 #
-# A run covers many lengths, in and out of place, and (choice "named") every algorithm of its operation.
+# Four families of operations have factors of their own (below); within a family, every pair of values of two factors
+# occurs in some run. A run covers several counts, dtypes and reductions, in and out of place, and (choice "named")
+# every algorithm of its operation.
 # ctest: label=notsan timeout=900
 set -uo pipefail
 
@@ -35,10 +36,32 @@ for op in allreduce reduce broadcast gather scatter allgather reduce_scatter all
     fi
 done
 
-# One run a line, a word per factor. Greedy: a random pair that no run has yet, filled up 30 times at random;
-# the filling with the most new pairs is taken. With random_count, so many runs at random follow.
-matrix() { # random_count
-    awk -v seed="$seed" -v random_count="$1" '
+# A factor is its name and its values; a value that stands there twice is drawn more often.
+ranks="ranks 1 2 3 4 5 6 7 8"
+start="start processes threads both"
+memory="memory private mapped"
+form="form blocking started prepared grouped"
+dtypes="dtypes float32,int8,uint16 float64,int16,float8_e4m3 bfloat16,uint64,int32 float16,uint8,int64"
+dtypes+=" float8_e5m2,uint32,float32"
+reductions="reductions sum,band prod,lor min,bxor max,land,scaled avg,bor,lxor user,user-any"
+root="root first middle last"
+choice="choice chosen chosen named deterministic"
+misalign="misalign 0 0 1 3 8"
+tensors="tensors none none 1 6 mixed"
+skew="skew none linear random zero-some one"
+displs="displs null packed gaps reversed"
+priority="priority 0 -100 9"
+families=(
+    "op allreduce reduce reduce_scatter;$ranks;$start;$memory;$form;$dtypes;$reductions;$root;$choice;$misalign;$tensors;$priority"
+    "op broadcast gather scatter allgather alltoall;$ranks;$start;$memory;$form;$dtypes;$root;$choice;$misalign;$tensors"
+    "op gatherv scatterv allgatherv reduce_scatterv alltoallv;$ranks;$start;$memory;$form;$dtypes;$reductions;$root;$choice;$misalign;$skew;$displs"
+    "op sendrecv pingpong barrier;$ranks;$start;$memory;$form;$dtypes;$misalign;$priority"
+)
+
+# One run a line, "factor=value" for every factor. Greedy: a random pair that no run has yet, filled up 30 times
+# at random; the filling with the most new pairs is taken. With random_count, so many runs at random follow.
+matrix() { # family, random_count
+    awk -v seed="$seed" -v family="$1" -v random_count="$2" '
         function pick(f) { return 1 + int(rand() * value_count[f]) }
         function pairs(take,    i, j, fresh) {
             fresh = 0
@@ -51,18 +74,16 @@ matrix() { # random_count
             return fresh
         }
         function emit(    f, line) {
-            for (f = 1; f <= factor_count; f++) line = line value[f, row[f]] (f < factor_count ? " " : "")
+            for (f = 1; f <= factor_count; f++) line = line name[f] "=" value[f, row[f]] (f < factor_count ? " " : "")
             print line
         }
         BEGIN {
             srand(seed)
-            factor_count = split("allreduce reduce broadcast gather scatter allgather reduce_scatter alltoall barrier;" \
-                "1 2 3 4 5 6 7 8 9 16;processes threads both;private mapped;blocking started;" \
-                "float32 float64 bfloat16 int32 int64;sum prod min max avg;first middle last;" \
-                "chosen named deterministic", factors, ";")
+            factor_count = split(family, factors, ";")
             for (f = 1; f <= factor_count; f++) {
-                value_count[f] = split(factors[f], values, " ")
-                for (v = 1; v <= value_count[f]; v++) value[f, v] = values[v]
+                value_count[f] = split(factors[f], values, " ") - 1
+                name[f] = values[1]
+                for (v = 1; v <= value_count[f]; v++) value[f, v] = values[v + 1]
             }
             for (i = 1; i < factor_count; i++)
                 for (j = i + 1; j <= factor_count; j++)
@@ -114,40 +135,52 @@ attempt() { # arguments of tutti-perf
 }
 
 run_row() { # a line of the matrix
-    local op ranks start memory form dtype reduction root choice arguments
-    read -r op ranks start memory form dtype reduction root choice <<<"$1"
-    arguments=("$op" -c 2 -n 2 -w 1 --timeout 20 -d "$dtype" -o "$reduction"
-        --counts "0,1,2,3,7,64,257,1001,4099" --sizes "64K,333333,1M")
-    case $start in
+    local -A with=()
+    local factor
+    for factor in $1; do with[${factor%%=*}]=${factor#*=}; done
+    local op=${with[op]} ranks=${with[ranks]} arguments
+    if [[ $op == pingpong && $ranks == 1 ]]; then return; fi # nobody to play with
+    local names=${algorithms[${op%v}]-}
+    if [[ ${with[choice]-} != named ]]; then names=; fi
+    arguments=("$op" -c 1 -n 1 -w 0 --timeout 20 --form "${with[form]}" --misalign "${with[misalign]}")
+    if [[ $names ]]; then # so many algorithms do not need so many counts and dtypes
+        arguments+=(--algo "$names" -d "${with[dtypes]%%,*}" --counts 1,257,40009)
+    else
+        arguments+=(-d "${with[dtypes]}" --counts 0,1,3,64,1001,8209 --sizes 333333)
+    fi
+    if [[ ${with[form]} == prepared ]]; then arguments+=(-c 3); fi # the same buffers with other contents
+    case ${with[start]} in
     threads) arguments+=(-t "$ranks") ;;
     both) arguments+=(--ranks "$ranks" -t $((ranks % 2 ? 1 : 2))) ;;
     *) arguments+=(--ranks "$ranks") ;;
     esac
-    if [[ $memory == mapped ]]; then arguments+=(--mapped); fi
-    if [[ $form == started ]]; then arguments+=(--started); fi
-    case $root in
+    if [[ ${with[memory]} == mapped ]]; then arguments+=(--mapped); fi
+    case ${with[root]-} in
     first) arguments+=(-r 0) ;;
     middle) arguments+=(-r $((ranks / 2))) ;;
     last) arguments+=(-r $((ranks - 1))) ;;
     esac
-    case $choice in
-    named) if [[ ${algorithms[$op]} ]]; then arguments+=(--algo "${algorithms[$op]}"); fi ;;
-    deterministic) arguments+=(--deterministic) ;;
-    esac
+    if [[ ${with[reductions]-} ]]; then arguments+=(-o "${with[reductions]}"); fi
+    if [[ ${with[choice]-} == deterministic ]]; then arguments+=(--deterministic); fi
+    if [[ ${with[priority]-} ]]; then arguments+=(--priority "${with[priority]}"); fi
+    if [[ ${with[tensors]-none} != none ]]; then arguments+=(--tensors "${with[tensors]}"); fi
+    if [[ ${with[skew]-} ]]; then arguments+=(--skew "${with[skew]}" --displs "${with[displs]}"); fi
     attempt "${arguments[@]}"
 }
 
 random_count=0
-if [[ ${TUTTI_LONG:-} == 1 ]]; then random_count=400; fi
-while read -r row; do run_row "$row"; done < <(matrix "$random_count")
+if [[ ${TUTTI_LONG:-} == 1 ]]; then random_count=150; fi
+for family in "${families[@]}"; do
+    while read -r row; do run_row "$row"; done < <(matrix "$family" "$random_count")
+done
 
 if [[ ${TUTTI_LONG:-} == 1 ]]; then
     limit=300
-    for op in "${!algorithms[@]}"; do
-        if [[ $op == barrier ]]; then continue; fi
-        for ranks in 1 2 3 4 5 6 7 8; do
-            for memory in "" --mapped; do
-                attempt "$op" --ranks "$ranks" --sizes 64M -c 1 -n 1 -w 0 --timeout 120 $memory
+    for op in allreduce reduce broadcast gather scatter allgather reduce_scatter alltoall \
+        gatherv scatterv allgatherv reduce_scatterv alltoallv sendrecv; do
+        for count in 1 2 3 4 5 6 7 8; do
+            for kind in "" --mapped; do
+                attempt "$op" --ranks "$count" --sizes 64M -c 1 -n 1 -w 0 --timeout 120 $kind
             done
         done
     done

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "api/forms.h"
 #include "base/collective.h"
 #include "tutti/tutti.h"
 
@@ -36,32 +37,9 @@ enum tutti_status api_prepare(const struct arguments *arguments,
                               const struct tutti_call_options *options, struct tutti_comm *comm,
                               struct tutti_prepared **prepared);
 
-/* Defines the four forms of one operation; what follows the parameters initialises its struct arguments. */
+/* The four forms of one collective; what follows the parameters initialises its struct arguments. */
+#define API_DEFINE(name, parameters, ...) \
+    FORMS_DEFINE(api, struct arguments, name, API_PARAMETERS(parameters), __VA_ARGS__)
 #define API_PARAMETERS(...) __VA_ARGS__
-#define API_DEFINE(name, parameters, ...)                                                           \
-    enum tutti_status tutti_##name(parameters, struct tutti_comm *comm)                             \
-    {                                                                                               \
-        const struct arguments arguments = {__VA_ARGS__};                                           \
-        return api_call(&arguments, NULL, comm);                                                    \
-    }                                                                                               \
-    enum tutti_status tutti_##name##_with(parameters, const struct tutti_call_options *options,     \
-                                          struct tutti_comm *comm)                                  \
-    {                                                                                               \
-        const struct arguments arguments = {__VA_ARGS__};                                           \
-        return api_call(&arguments, options, comm);                                                 \
-    }                                                                                               \
-    enum tutti_status tutti_##name##_start(parameters, const struct tutti_call_options *options,    \
-                                           struct tutti_comm *comm, struct tutti_request **request) \
-    {                                                                                               \
-        const struct arguments arguments = {__VA_ARGS__};                                           \
-        return api_start(&arguments, options, comm, request);                                       \
-    }                                                                                               \
-    enum tutti_status tutti_##name##_prepare(parameters, const struct tutti_call_options *options,  \
-                                             struct tutti_comm *comm,                               \
-                                             struct tutti_prepared **prepared)                      \
-    {                                                                                               \
-        const struct arguments arguments = {__VA_ARGS__};                                           \
-        return api_prepare(&arguments, options, comm, prepared);                                    \
-    }
 
 #endif

@@ -1,4 +1,5 @@
 /* message.c - send and recv: argument checks and nothing else. */
+#include "api/forms.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "comm/comm.h"
@@ -36,8 +37,9 @@ static enum tutti_status check(const struct message_call *given,
     return TUTTI_OK;
 }
 
-static enum tutti_status call(const struct message_call *given,
-                              const struct tutti_call_options *options, struct tutti_comm *comm)
+static enum tutti_status message_call(const struct message_call *given,
+                                      const struct tutti_call_options *options,
+                                      struct tutti_comm *comm)
 {
     struct message_call checked;
     TRY(check(given, options, comm, &checked));
@@ -47,9 +49,9 @@ static enum tutti_status call(const struct message_call *given,
     return comm_group_add(request);
 }
 
-static enum tutti_status start(const struct message_call *given,
-                               const struct tutti_call_options *options, struct tutti_comm *comm,
-                               struct tutti_request **request)
+static enum tutti_status message_start(const struct message_call *given,
+                                       const struct tutti_call_options *options,
+                                       struct tutti_comm *comm, struct tutti_request **request)
 {
     struct message_call checked;
     if (request == NULL)
@@ -60,9 +62,9 @@ static enum tutti_status start(const struct message_call *given,
     return comm_message_start(comm, &checked, request);
 }
 
-static enum tutti_status prepare(const struct message_call *given,
-                                 const struct tutti_call_options *options, struct tutti_comm *comm,
-                                 struct tutti_prepared **prepared)
+static enum tutti_status message_prepare(const struct message_call *given,
+                                         const struct tutti_call_options *options,
+                                         struct tutti_comm *comm, struct tutti_prepared **prepared)
 {
     struct message_call checked;
     if (prepared == NULL)
@@ -74,37 +76,13 @@ static enum tutti_status prepare(const struct message_call *given,
 }
 
 #define PARAMETERS(...) __VA_ARGS__
-/* The four forms of one direction. */
-#define DEFINE(name, parameters, ...)                                                               \
-    enum tutti_status tutti_##name(parameters, struct tutti_comm *comm)                             \
-    {                                                                                               \
-        const struct message_call given = {__VA_ARGS__};                                            \
-        return call(&given, NULL, comm);                                                            \
-    }                                                                                               \
-    enum tutti_status tutti_##name##_with(parameters, const struct tutti_call_options *options,     \
-                                          struct tutti_comm *comm)                                  \
-    {                                                                                               \
-        const struct message_call given = {__VA_ARGS__};                                            \
-        return call(&given, options, comm);                                                         \
-    }                                                                                               \
-    enum tutti_status tutti_##name##_start(parameters, const struct tutti_call_options *options,    \
-                                           struct tutti_comm *comm, struct tutti_request **request) \
-    {                                                                                               \
-        const struct message_call given = {__VA_ARGS__};                                            \
-        return start(&given, options, comm, request);                                               \
-    }                                                                                               \
-    enum tutti_status tutti_##name##_prepare(parameters, const struct tutti_call_options *options,  \
-                                             struct tutti_comm *comm,                               \
-                                             struct tutti_prepared **prepared)                      \
-    {                                                                                               \
-        const struct message_call given = {__VA_ARGS__};                                            \
-        return prepare(&given, options, comm, prepared);                                            \
-    }
 
-DEFINE(send, PARAMETERS(const void *send, size_t count, enum tutti_dtype dtype, int peer, int tag),
-       .is_send = true, .buffer = (void *)(uintptr_t)send, .count = count, .dtype = dtype,
-       .peer = peer, .tag = tag)
-DEFINE(recv,
-       PARAMETERS(void *recv, size_t count, enum tutti_dtype dtype, int peer, int tag,
-                  struct tutti_message *message),
-       .buffer = recv, .count = count, .dtype = dtype, .peer = peer, .tag = tag, .result = message)
+FORMS_DEFINE(message, struct message_call, send,
+             PARAMETERS(const void *send, size_t count, enum tutti_dtype dtype, int peer, int tag),
+             .is_send = true, .buffer = (void *)(uintptr_t)send, .count = count, .dtype = dtype,
+             .peer = peer, .tag = tag)
+FORMS_DEFINE(message, struct message_call, recv,
+             PARAMETERS(void *recv, size_t count, enum tutti_dtype dtype, int peer, int tag,
+                        struct tutti_message *message),
+             .buffer = recv, .count = count, .dtype = dtype, .peer = peer, .tag = tag,
+             .result = message)

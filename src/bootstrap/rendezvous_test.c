@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "bootstrap/rendezvous.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
@@ -98,11 +99,18 @@ static int descriptors(void)
     return count;
 }
 
+static bool is_same(const struct rendezvous_key *a, const struct rendezvous_key *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
 static void expect_result(const struct guest *guests, int rank, int size)
 {
     const struct rendezvous_result *result = &guests[rank].result;
     if (guests[rank].status != TUTTI_OK) fail_msg("rank %d: %s", rank, guests[rank].message);
     assert_int_equal(result->process_count, (size + 1) / 2);
+    assert_true(is_same(&result->identity, &guests[0].result.identity));
+    assert_false(is_same(&result->identity, &guests[0].options.key));
     for (int r = 0; r < size; r++) {
         const uint32_t p = result->members[r].process;
         assert_true(p < result->process_count);
@@ -218,6 +226,57 @@ static void two_ranks_0_cannot_meet_in_one_place(void **state)
 
 /* A descriptor that came with a message of the wrong size is closed and forgotten: closing it once more would hit
  * whoever has its number then. */
+/* What came out of a meeting has a name that does not follow from the key. */
+static void each_meeting_has_an_identity_of_its_own(void **state)
+{
+    (void)state;
+    struct guest guests[2];
+    struct rendezvous_key first;
+    prepare(guests, 2, 2, 5000000000u);
+    for (int turn = 0; turn < 2; turn++) {
+        run(guests, 2);
+        for (int r = 0; r < 2; r++) expect_result(guests, r, 2);
+        if (turn == 0) {
+            first = guests[0].result.identity;
+            for (int r = 0; r < 2; r++) rendezvous_result_release(&guests[r].result);
+        }
+    }
+    assert_false(is_same(&first, &guests[0].result.identity));
+    release(guests, 2);
+}
+
+static enum tutti_status nobody_comes(void *looks)
+{
+    if (++*(int *)looks < 3) return TUTTI_OK;
+    return error_set(TUTTI_ABORTED, "nobody comes");
+}
+
+/* With rank 2 missing: rank 0 is told, and tells rank 1. With rank 0 missing: the guest is told. */
+static void a_look_ends_a_meeting_early(void **state)
+{
+    (void)state;
+    const int before = descriptors();
+    for (int without_host = 0; without_host < 2; without_host++) {
+        struct guest guests[2];
+        int looks = 0;
+        prepare(guests, 2, 3, 20000000000u);
+        struct guest *const asks = &guests[without_host];
+        asks->options.look = nobody_comes;
+        asks->options.look_context = &looks;
+        const uint64_t begin_ns = clock_now_ns();
+        run(guests + without_host, 2 - without_host);
+        assert_true(clock_now_ns() - begin_ns < 10000000000u);
+        assert_int_equal(looks, 3);
+        for (int r = without_host; r < 2; r++) {
+            assert_int_equal(guests[r].status, TUTTI_ABORTED);
+            assert_string_equal(guests[r].message, "nobody comes");
+        }
+        if (without_host) guests[0].status = TUTTI_ABORTED;
+        release(guests, 2);
+    }
+    assert_int_equal(descriptors(), before);
+}
+
 static void a_refused_message_leaves_no_descriptor(void **state)
 {
     (void)state;
@@ -244,6 +303,8 @@ int main(void)
         cmocka_unit_test(who_thinks_of_another_size_is_refused),
         cmocka_unit_test(who_has_another_key_does_not_disturb),
         cmocka_unit_test(two_ranks_0_cannot_meet_in_one_place),
+        cmocka_unit_test(each_meeting_has_an_identity_of_its_own),
+        cmocka_unit_test(a_look_ends_a_meeting_early),
         cmocka_unit_test(a_refused_message_leaves_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,7 @@ struct board_rank {
 
 struct board {
     _Alignas(64) _Atomic uint32_t failure_state;
+    _Atomic uint32_t has_messages; /* somebody has sent or received: everybody listens from then on */
     int32_t failure_status, failure_culprit, failure_reporter, failure_pid;
     uint64_t failure_sequence;
     char failure_message[256];
@@ -103,6 +104,11 @@ void board_describe(const struct call_description *description, char *text, size
 static inline bool board_has_failed(const struct board *board)
 {
     return __builtin_expect(atomic_load_explicit(&board->failure_state, memory_order_relaxed) != 0,
+                            0);
+}
+static inline bool board_has_messages(const struct board *board)
+{
+    return __builtin_expect(atomic_load_explicit(&board->has_messages, memory_order_relaxed) != 0,
                             0);
 }
 /* Publishes a failure if it is the first; returns whether it was. */

@@ -88,7 +88,7 @@ struct tutti_request {
     enum tutti_status status;
     /* a message: */
     bool is_message;
-    bool is_waited_for; /* somebody does nothing else */
+    _Atomic bool is_waited_for; /* somebody does nothing else */
     struct message_call message_call;
     struct p2p_request message;
     struct tutti_request *message_next, *message_previous; /* among those that are not done */

@@ -231,9 +231,9 @@ static void release(struct tutti_comm *comm)
 {
     if (!comm_is_foreign(comm) || !was_busy(comm)) {
         release_calls(comm);
+        comm_messages_free(comm);
         pthread_mutex_destroy(&comm->queue_lock);
     }
-    comm_messages_free(comm);
     if (comm->size == 1) free(comm->board);
     local_close(comm->transport);
     for (uint32_t p = 0; p < comm->window_count; p++) heap_window_release(comm->windows[p]);

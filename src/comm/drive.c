@@ -16,7 +16,8 @@ enum {
     AWAKE_NS = 200000, /* yield this long before sleeping: waking an idle core costs a fifth of it */
     SLEEP_NS = 20000000, /* then look around */
     LOOK_NS = 20000000,
-    PASSES_A_LOOK = 4096
+    PASSES_A_LOOK = 4096,
+    PASSES_A_LISTEN = 16
 };
 
 bool comm_try_lock(struct tutti_comm *comm)
@@ -119,6 +120,12 @@ static bool is_most_urgent(const struct tutti_comm *comm, const struct tutti_req
     return comm->running_count == 0 || comm->order[0]->call.priority < request->call.priority;
 }
 
+/* Whether it is time to take in messages that nobody here waits for. */
+static bool listens(const struct tutti_comm *comm, unsigned passes)
+{
+    return passes % PASSES_A_LISTEN == 0 && board_has_messages(comm->board);
+}
+
 enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct operation *operation = &request->operation;
@@ -127,7 +134,8 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     for (unsigned passes = 1;; passes++) {
         const enum run_result result = operation_run(operation);
         bool moved = result != RUN_BLOCKED;
-        if (comm_is_busy(comm) && (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
+        if ((comm_is_busy(comm) || listens(comm, passes)) &&
+            (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
             moved = true;
         if (about_to_sleep && (moved || board_has_failed(comm->board))) {
             comm->transport->ops->sleep_cancel(comm->transport);

@@ -3,8 +3,9 @@
  * Private memory is what malloc holds for it, including what malloc adds; of a thread that shares a mapping with
  * another rank, its own part. Shared memory is what this rank reserved to write into, its counters, and its part of
  * what all have in common: over all ranks they add up to the segment. Descriptors that communicators share (one a
- * process that has ranks in them, one a heap) count for each that uses them. Not counted: stacks, what the process
- * has once whatever its communicators are (heap, kernels, progress thread), and page tables.
+ * process that has ranks in them, one a heap) count for each that uses them. Not counted: messages that nobody has
+ * received yet (they have a bound of their own, TUTTI_UNEXPECTED), prepared calls, stacks, what the process has once
+ * whatever its communicators are (heap, kernels, progress thread), and page tables.
  */
 #include <malloc.h>
 #include <string.h>
@@ -44,7 +45,7 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
     sum.private_bytes = held(comm) + held(comm->pidfds) + held(comm->pidfd_ranks) +
                         held(comm->windows) + held(comm->rules) + held(comm->algorithms) +
-                        operation_bytes(&comm->blocking.operation);
+                        held(comm->p2p) + operation_bytes(&comm->blocking.operation);
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
         if (comm->cache[i].program == NULL) continue;
         sum.program_count++;

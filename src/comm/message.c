@@ -1,6 +1,7 @@
 /* message.c - point to point on a communicator: requests for p2p's messages, and why one is stuck.
  *
- * Messages are moved with everything else (comm_progress) by whoever holds the domain. Their slot on the board
+ * Messages are moved with everything else (comm_progress) by whoever holds the domain; once somebody has sent or
+ * received, also by ranks that only wait in a collective, so that small messages leave their senders. Their slot on the board
  * says when this rank may be reading a peer's memory, so that peers can wait for that when something fails.
  */
 #include <stddef.h>
@@ -121,15 +122,18 @@ static void finished(struct p2p_request *message)
 static enum tutti_status ensure_p2p(struct tutti_comm *comm)
 {
     if (comm->p2p != NULL) return TUTTI_OK;
+    atomic_store_explicit(&comm->board->has_messages, 1, memory_order_relaxed);
     struct p2p_options options = {.eager_bytes_max = EAGER_BYTES_MAX,
                                   .unexpected_count_max = UNEXPECTED_COUNT_MAX,
                                   .finished = finished};
     TRY(options_unexpected(&options.unexpected_bytes_max));
+    struct transport *transport = comm->transport;
     if (comm->size == 1) {
         comm->alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
-        return p2p_create(&comm->alone, TRANSPORT_SLOT_MESSAGES, &options, &comm->p2p);
+        transport = &comm->alone;
     }
-    return p2p_create(comm->transport, TRANSPORT_SLOT_MESSAGES, &options, &comm->p2p);
+    TRY(p2p_create(transport, TRANSPORT_SLOT_MESSAGES, &options, &comm->p2p));
+    return p2p_listen(comm->p2p);
 }
 
 /* Nothing of the failed communicator moves any more. Peers may be reading what was posted to them. */
@@ -139,7 +143,7 @@ static void fail_all(struct tutti_comm *comm)
     struct tutti_request *first = comm->messages;
     first->slot = TRANSPORT_SLOT_MESSAGES;
     first->begun = comm->message_pass;
-    first->operation.any_referenced = true;
+    first->operation.any_referenced = comm->p2p != NULL && p2p_is_referenced(comm->p2p);
     if (comm->size > 1) comm_quiesce(comm, first);
     while (comm->messages != NULL) {
         struct tutti_request *request = comm->messages;
@@ -163,6 +167,13 @@ static bool move_messages(struct tutti_comm *comm)
 
 bool comm_messages_progress(struct tutti_comm *comm)
 {
+    if (comm->p2p == NULL) { /* a peer has begun to send */
+        const enum tutti_status status = ensure_p2p(comm);
+        if (status != TUTTI_OK) {
+            comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
+            return true;
+        }
+    }
     const bool moved = move_messages(comm);
     if (p2p_fault(comm->p2p) >= 0 && !board_has_failed(comm->board))
         comm_fail(comm, comm->messages, TUTTI_INTERNAL, p2p_fault(comm->p2p), "%s",
@@ -188,7 +199,7 @@ static enum tutti_status begin_locked(struct tutti_comm *comm, struct tutti_requ
                                             .dtype = call->dtype,
                                             .peer = call->peer,
                                             .tag = call->tag};
-    request->is_waited_for = false;
+    atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     add(comm, request);
     const enum tutti_status status = p2p_start(comm->p2p, &request->message);
     if (status != TUTTI_OK) take_out(comm, request);
@@ -292,7 +303,9 @@ static int leaver_waited_for(const struct tutti_comm *comm, int peer)
 /* Whether what would be received cannot come, because others fill the room for unexpected messages. */
 static bool is_held_back(struct tutti_comm *comm, struct tutti_request *request)
 {
-    if (request->message.is_send || !request->is_waited_for) return false;
+    if (request->message.is_send ||
+        !atomic_load_explicit(&request->is_waited_for, memory_order_relaxed))
+        return false;
     const int peer = p2p_held_back(comm->p2p, request->message.peer);
     if (peer < 0) return false;
     char first[64];

@@ -187,8 +187,7 @@ bool comm_progress(struct tutti_comm *comm)
         if (run_one(comm, request)) moved = urgent_moved = true;
         i += i < comm->running_count && comm->order[i] == request;
     }
-    if (atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0)
-        moved |= comm_messages_progress(comm);
+    if (board_has_messages(comm->board)) moved |= comm_messages_progress(comm);
     return moved;
 }
 
@@ -391,7 +390,7 @@ enum tutti_status tutti_wait(struct tutti_request **request)
     struct tutti_request *waited = *request;
     TRY(comm_check_handle(waited->comm, "wait"));
     if (!atomic_load_explicit(&waited->done, memory_order_acquire)) {
-        waited->is_waited_for = true;
+        atomic_store_explicit(&waited->is_waited_for, true, memory_order_relaxed);
         comm_drive_started(waited->comm, waited);
     }
     return collect(request);

@@ -471,7 +471,7 @@ static bool supports(enum op op, enum tutti_dtype dtype)
 static void experiments(enum tutti_dtype dtype, enum op op)
 {
     static const size_t special[] = {127, 128, 129, 255, 256, 257, 511, 1023, 1025, 2047, 4099};
-    enum { SPECIAL = sizeof(special) / sizeof(special[0]), SMALL = 36, RANDOM = 30 };
+    enum { SPECIAL = sizeof(special) / sizeof(special[0]), SMALL = 36, RANDOM = 12 };
     for (unsigned n = 1; n <= SOURCES_MAX; n++)
         for (unsigned i = 0; i < SMALL + RANDOM + SPECIAL; i++) {
             const size_t count = i < SMALL            ? i

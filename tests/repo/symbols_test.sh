@@ -35,7 +35,7 @@ fi
 declared=$(
     for header in "${TUTTI_ROOT:?}"/include/tutti/*.h; do
         "${CC:-cc}" -E -P -I"$TUTTI_ROOT/include" "$header"
-    done | tr '\n' ' ' | grep -oE '\<tutti_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u
+    done | tr '\n' ' ' | sed 's,typedef [^;]*;,,g' | grep -oE '\<tutti_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u
 )
 missing=$(comm -23 <(printf '%s\n' "$declared") <(printf '%s\n' "$shared_names"))
 if [[ $missing ]]; then

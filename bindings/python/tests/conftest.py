@@ -8,10 +8,6 @@ Marker arguments: how many ranks (several numbers: one test each); threads=True:
 dies=RANK: that one is to die by a signal; deadline=SECONDS until all are killed (default 20).
 The test takes `comm`, and other fixtures if it likes. It is forked from pytest, which itself never joins a
 communicator. When it fails, the output of every rank is shown.
-
-    @needs("tutti_gatherv")
-
-skips a test while the library has no such function, but not where TUTTI_TEST_ALL=1.
 """
 
 from __future__ import annotations
@@ -31,19 +27,12 @@ from typing import Any, Callable, Dict, List, Optional
 import pytest
 
 import tutti
-from tutti._library import library
 
 DEADLINE_S = 20.0
 # A rank that hangs tells so by itself before it is killed.
 OPERATION_TIMEOUT = "10s"
 # How long the others may go on after the first failure.
 GRACE_S = 3.0
-
-
-def needs(*names: str) -> Any:
-    missing = [name for name in names if not library.has(name)]
-    skips = bool(missing) and os.environ.get("TUTTI_TEST_ALL") != "1"
-    return pytest.mark.skipif(skips, reason=f"this libtutti has no {', '.join(missing)}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import needs
 from numpy.testing import assert_array_equal
 
 import tutti
@@ -320,7 +319,6 @@ print("out")
 
 
 @pytest.mark.ranks(1, 4)
-@needs("tutti_comm_split", "tutti_comm_dup")
 def test_split_joins_ranks_of_one_color(comm):
     with comm.split(comm.rank % 2, key=-comm.rank, timeout=5) as half:
         members = [rank for rank in reversed(range(comm.size)) if rank % 2 == comm.rank % 2]
@@ -335,7 +333,6 @@ def test_split_joins_ranks_of_one_color(comm):
 
 
 @pytest.mark.ranks(3)
-@needs("tutti_comm_group")
 def test_a_group_of_ranks_is_made_by_them_alone(comm):
     if comm.rank == 1:
         return
@@ -344,7 +341,6 @@ def test_a_group_of_ranks_is_made_by_them_alone(comm):
 
 
 @pytest.mark.ranks(4)
-@needs("tutti_mesh_create", "tutti_mesh_axis", "tutti_mesh_free")
 def test_a_mesh_has_a_communicator_along_each_axis(comm):
     with comm.mesh(dp=2, tp=2) as mesh:
         assert mesh.shape == {"dp": 2, "tp": 2}
@@ -368,7 +364,6 @@ def test_a_mesh_has_a_communicator_along_each_axis(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_comm_footprint")
 def test_the_footprint_is_told(comm):
     comm.allreduce(np.ones(1000))
     footprint = comm.footprint

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import needs
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "python.md"
@@ -34,21 +33,8 @@ def test_the_page_has_programs():
     assert len(BLOCKS) >= 10
 
 
-# What programs on the page need that an older library may lack, by a word in them.
-NEEDS = {
-    "tutti.group()": needs("tutti_group_end"),
-    "comm.send(": needs("tutti_send_with"),
-    ".mesh(": needs("tutti_mesh_create"),
-}
-
-
-def marked(number, block):
-    marks = [mark for word, mark in NEEDS.items() if word in block]
-    return pytest.param(block, id=f"program {number}", marks=marks)
-
-
 @pytest.mark.parametrize(
-    "block", [marked(i, block) for i, (is_run, block) in enumerate(BLOCKS) if is_run]
+    "block", [pytest.param(block, id=f"program {i}") for i, (is_run, block) in enumerate(BLOCKS) if is_run]
 )
 def test_programs_on_the_page_run(block, tmp_path):
     program = tmp_path / "program.py"

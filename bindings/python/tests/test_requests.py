@@ -7,7 +7,6 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import needs
 from numpy.testing import assert_array_equal
 
 import tutti
@@ -122,7 +121,6 @@ def test_buffers_are_let_go_when_an_operation_is_done(comm):
 
 
 @pytest.mark.ranks(1, 3)
-@needs("tutti_allreduce_prepare", "tutti_start", "tutti_prepared_free")
 def test_a_prepared_call_uses_what_is_in_its_buffers(comm):
     send, out = np.zeros(5), np.zeros(5)
     with comm.allreduce_prepare(send, out) as prepared:
@@ -133,7 +131,6 @@ def test_a_prepared_call_uses_what_is_in_its_buffers(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_allreduce_prepare", "tutti_start", "tutti_prepared_free")
 def test_a_prepared_call_runs_once_at_a_time(comm):
     prepared = comm.allreduce_prepare(np.ones(4))
     if comm.rank == 0:
@@ -151,7 +148,6 @@ def test_a_prepared_call_runs_once_at_a_time(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_allreduce_prepare", "tutti_start", "tutti_prepared_free")
 def test_a_prepared_call_may_be_dropped_while_it_runs(comm):
     request = comm.allreduce_prepare(np.ones(4)).start()
     gc.collect()
@@ -164,7 +160,6 @@ def test_a_prepared_call_may_be_dropped_while_it_runs(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_barrier_prepare", "tutti_alltoallv_prepare", "tutti_start")
 def test_every_form_can_be_prepared(comm):
     with comm.barrier_prepare() as prepared:
         assert prepared.start().wait() is None
@@ -177,7 +172,6 @@ def test_every_form_can_be_prepared(comm):
 
 
 @pytest.mark.ranks(1, 3)
-@needs("tutti_group_begin", "tutti_group_end")
 def test_calls_in_a_group_are_done_at_its_end(comm):
     with tutti.group():
         total = comm.allreduce(np.full(1000, float(comm.rank)))
@@ -191,7 +185,6 @@ def test_calls_in_a_group_are_done_at_its_end(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_group_begin", "tutti_group_end")
 def test_a_group_holds_its_buffers(comm):
     watches = []
     with tutti.group():
@@ -207,7 +200,6 @@ def test_a_group_holds_its_buffers(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_group_begin", "tutti_group_end")
 def test_an_exception_in_a_group_does_not_leave_peers_waiting(comm):
     if comm.rank == 0:
         with pytest.raises(KeyError):
@@ -225,7 +217,6 @@ def test_an_exception_in_a_group_does_not_leave_peers_waiting(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_group_begin", "tutti_group_end")
 def test_invalid_calls_in_a_group_change_nothing(comm):
     with tutti.group():
         with pytest.raises(tutti.InvalidArgument):
@@ -238,7 +229,6 @@ def test_invalid_calls_in_a_group_change_nothing(comm):
 
 
 @pytest.mark.ranks(3)
-@needs("tutti_send_with", "tutti_recv_with")
 def test_messages_say_who_sent_them(comm):
     if comm.rank == 0:
         out = np.empty(10)
@@ -254,7 +244,6 @@ def test_messages_say_who_sent_them(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_send_with", "tutti_recv_with", "tutti_group_begin")
 def test_two_ranks_exchange_large_messages_in_a_group(comm):
     send, out = np.full(1 << 18, comm.rank), np.empty(1 << 18, int)
     with tutti.group():
@@ -265,7 +254,6 @@ def test_two_ranks_exchange_large_messages_in_a_group(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_send_start", "tutti_recv_start")
 def test_messages_can_be_started(comm):
     out = np.empty(3)
     receiving = comm.recv_start(out, peer=1 - comm.rank, tag=comm.rank)
@@ -275,7 +263,6 @@ def test_messages_can_be_started(comm):
 
 
 @pytest.mark.ranks(2)
-@needs("tutti_send_with", "tutti_recv_with")
 def test_a_message_that_is_too_long_is_lost_and_nothing_else(comm):
     if comm.rank == 0:
         comm.send(np.zeros(10), 1)

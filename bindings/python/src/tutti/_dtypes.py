@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Optional, Tuple
 
 import numpy as np
@@ -77,7 +78,7 @@ def native_dtype(dtype: Dtype) -> Tuple[np.dtype[Any], bool]:
     if dtype not in _SIZES:
         return np.dtype(dtype.name), True
     try:
-        import ml_dtypes
+        ml_dtypes = import_module("ml_dtypes")
     except ImportError:
         return np.dtype(f"uint{8 * _SIZES[dtype]}"), False
     for name, known in _BY_NAME.items():

@@ -35,10 +35,6 @@ class Library:
     def path(self) -> str:
         return self.load()._name
 
-    def has(self, name: str) -> bool:
-        """Whether the library has that function ("tutti_gatherv")."""
-        return hasattr(self.load(), name)
-
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not here yet.
         if name not in _header.FUNCTIONS:

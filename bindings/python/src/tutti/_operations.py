@@ -82,7 +82,8 @@ def op(function: Combine, name: Optional[str] = None, commutative: bool = False)
     It costs the GIL: every piece (some ten kilobytes) needs a call into Python, about 10 microseconds, one at
     a time in a process, whatever else that is doing.
     """
-    name = (function.__name__ if name is None else name) or "user"
+    if name is None:
+        name = getattr(function, "__name__", "user")[:31]
     made = Op(0, name)
     made.is_user = True
     made._combine = _header.Combine(_adapted(function, weakref.ref(made)))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def _read() -> str:
-    header = Path(__file__).resolve().parents[4] / "include" / "tutti" / "tutti.h"
-    if header.exists():
-        numbers = re.findall(r"#define TUTTI_VERSION_\w+ (\d+)", header.read_text())
-        return ".".join(numbers)
-    return metadata.version("tutti")
+    folder = Path(__file__).resolve().parent
+    if folder.parts[-4:] != ("bindings", "python", "src", "tutti"):
+        return metadata.version("tutti")
+    header = folder.parents[3] / "include" / "tutti" / "tutti.h"
+    return ".".join(re.findall(r"#define TUTTI_VERSION_\w+ (\d+)", header.read_text()))
 
 
 __version__ = _read()
