@@ -28,6 +28,12 @@ else()
     message(STATUS "python3 is not here: no manual pages of the functions")
 endif()
 
+# bash looks for a file with the program's name.
+foreach(program tutti-run tutti-perf tutti-plan)
+    install(FILES tools/completion/tutti.bash RENAME ${program}
+        DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
+endforeach()
+
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH pkgconfig_to_prefix
     ${CMAKE_INSTALL_PREFIX}/${pkgconfig_dir} ${CMAKE_INSTALL_PREFIX})

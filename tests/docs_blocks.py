@@ -10,6 +10,7 @@ Marks are comments, which readers of the page do not see, on the line above a bl
     <!-- compile: ... -->  a C block that is compiled in the same way and not run
     <!-- above -->         a C block that stands above main() of the next one
     <!-- frame -->         a C block with a main(), in which "/* example */" stands for the C blocks of the page that follow
+    <!-- quote FILE -->    the block stands in that file of the source tree, word for word
     <!-- file NAME -->     the block is a file of that name for the blocks that follow
 A block of text right behind a C or shell block is its output, without what goes to stderr.  Lines of ranks may come in
 any order; "..." in a line stands for anything.  A C block that calls a function of the header that the library does not have is skipped, and
@@ -43,7 +44,7 @@ def read_blocks(page):
     while i < len(lines):
         line = lines[i]
         fence = re.match(r"```(\w*)$", line)
-        comment = re.match(r"<!-- (run|compile|above|frame|file)\b(.*?) -->$", line)
+        comment = re.match(r"<!-- (run|compile|above|frame|quote|file)\b(.*?) -->$", line)
         if fence:
             end = lines.index("```", i + 1)
             text = "\n".join(lines[i + 1:end]) + "\n"
@@ -116,6 +117,12 @@ class Runner:
             self.frame = block.text
         elif kind == "above":
             self.above += block.text + "\n"
+        elif kind == "quote":
+            with open(os.path.join(ROOT, rest.strip()), encoding="utf-8") as file:
+                if block.text in file.read():
+                    self.passed += 1
+                else:
+                    self.fail(block, "does not stand in" + rest)
         elif kind == "file":
             with open(os.path.join(self.folder, rest.strip()), "w", encoding="utf-8") as file:
                 file.write(block.text)

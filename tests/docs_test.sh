@@ -10,7 +10,7 @@ if ! command -v python3 >/dev/null; then
 fi
 pages=()
 for page in README.md docs/*.md docs/algorithms/*.md; do
-    if [[ $page != docs/python.md ]] && grep -qE '^<!-- (run|compile)' "$page"; then pages+=("$page"); fi
+    if [[ $page != docs/python.md ]] && grep -qE '^<!-- (run|compile|quote)' "$page"; then pages+=("$page"); fi
 done
 
 # It can fail, and tells where: a page with one mistake of each sort.
@@ -54,10 +54,14 @@ return x;
 ```c
 this is not marked;
 ```
+<!-- quote README.md -->
+```c
+int nowhere;
+```
 END
 said=$(python3 tests/docs_blocks.py "$work/page.md" || true)
 for words in 'page.md:2: says' 'page.md:9: does not compile' 'page.md:13: exit status 1' 'page.md:17: says' \
-    'page.md:32: exit status 3' '1 passed, 5 failed, 0 skipped'; do
+    'page.md:32: exit status 3' 'page.md:39: does not stand in README.md' '1 passed, 6 failed, 0 skipped'; do
     if ! grep -qF "$words" <<<"$said"; then
         echo "this test does not work: '$words' is not in:"
         echo "$said"

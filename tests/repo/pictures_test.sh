@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every algorithm has its picture, its entry in the gallery and a page that shows it, and all are what they would be
-# if they were made now.
+# Every algorithm has its line in docs/algorithms.md, its picture, its entry in the gallery and a page that shows it, and
+# all are what they would be if they were made now.
 # ctest: label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -26,6 +26,10 @@ while read -r line; do
     esac
 done < <("$plan" list --markdown)
 [[ $collective ]] || { echo "tutti-plan list --markdown says nothing"; bad=1; }
+
+# The tables of docs/algorithms.md are the list.
+diff <(sed -n '/^## The list/,$p' docs/algorithms.md | grep -E '^(\||###)') \
+    <("$plan" list --markdown | grep -E '^(\||###)') || { echo "above: docs/algorithms.md (<) is not the list (>)"; bad=1; }
 
 too_large=$(find docs/pictures -name '*.svg' -size +40960c)
 if [[ $too_large ]]; then

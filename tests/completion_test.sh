@@ -1,0 +1,90 @@
+#!/bin/bash
+# Words of tutti-run, tutti-perf and tutti-plan are completed in bash.
+# ctest: label=nosan
+set -uo pipefail
+cd "${TUTTI_ROOT:?}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+PATH=${TUTTI_BIN:?}:$PATH
+bad=0
+# shellcheck source=../tools/completion/tutti.bash
+source tools/completion/tutti.bash || exit 1
+
+# complete_line WORDS...: the last one is being typed.  Words come to $reply, one a line.
+complete_line() {
+    local function
+    function=$(complete -p "${1##*/}" | sed 's/.*-F \([a-z_]*\).*/\1/')
+    # shellcheck disable=SC2034
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    COMPREPLY=()
+    "$function" "$1" "${!#}" "${COMP_WORDS[$# - 2]}"
+    reply=$(printf '%s\n' "${COMPREPLY[@]}" | sort)
+}
+
+gives() { # expected words, --, the line
+    local expected=()
+    while [[ $1 != -- ]]; do
+        expected+=("$1")
+        shift
+    done
+    shift
+    complete_line "$@"
+    if [[ $reply != "$(printf '%s\n' "${expected[@]-}" | sort)" ]]; then
+        echo "'$*' is completed to: ${reply//$'\n'/ }"
+        echo "       instead of: ${expected[*]-}"
+        bad=1
+    fi
+}
+
+includes() { # a word, the line
+    local word=$1
+    shift
+    complete_line "$@"
+    if ! grep -qxF -- "$word" <<<"$reply"; then
+        echo "'$*' is not completed to $word, but to: ${reply//$'\n'/ }"
+        bad=1
+    fi
+}
+
+gives list show verify draw -- tutti-plan ''
+gives show -- tutti-plan s
+gives reduce reduce_scatter -- tutti-plan show red
+gives oneshot -- tutti-plan draw allreduce one
+gives -- tutti-plan draw allreduce oneshot o
+gives --ranks --radix --root -- tutti-plan verify --r
+gives allgather allreduce alltoall -- tutti-plan list --collective all
+gives torus two_way_ring -- tutti-plan show allgather t
+gives tree -- tutti-plan show --ranks 4 broadcast tre
+includes --in-place tutti-plan show allreduce ring -
+touch "$work/mine.plan"
+gives "$work/mine.plan" -- tutti-plan show "$work/mi"
+gives "$work/mine.plan" -- tutti-plan draw allreduce ring -o "$work/mi"
+
+gives --timeout -- tutti-run --t
+gives --no-prefix -- tutti-run --n
+includes bash tutti-run -n 4 bas
+gives "$work/mine.plan" -- tutti-run -n 4 cat "$work/mi"
+gives "$work/mine.plan" -- tutti-run -n 4 "$work/mi"
+mkdir "$work/logs"
+gives "$work/logs" -- tutti-run --output "$work/"
+
+gives gather gatherv -- tutti-perf gat
+includes sendrecv tutti-perf s
+gives bfloat16 -- tutti-perf allreduce -d bf
+gives chain circulant -- tutti-perf allreduce --algo c
+gives dissemination -- tutti-perf barrier --algo di
+gives --started --stepbytes --stepfactor -- tutti-perf allreduce --st
+gives prepared -- tutti-perf allreduce --form p
+gives two_way_ring -- "$TUTTI_BIN/tutti-perf" allgather --algo two
+
+# The words that are listed in the script are those of --help.
+COMP_WORDS=(tutti-perf) COMP_CWORD=0
+help=$(_tutti_help)
+for option in --datatype --op --place --form --skew --displs --rotate --format; do
+    described=$(sed -n "/ $option /,/^ *\(-[a-z], \)\?--/p" <<<"$help" | tr -c 'a-z0-9_-' '\n')
+    for word in $(_tutti_values "$option"); do
+        grep -qxF -- "$word" <<<"$described" || { echo "tutti-perf --help does not know $option $word"; bad=1; }
+    done
+done
+exit $bad
