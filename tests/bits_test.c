@@ -21,6 +21,7 @@
 #include "algo/algo.h"
 #include "base/dtype.h"
 #include "call.h"
+#include "elements.h"
 #include "kernel/kernel.h"
 #include "ranks.h"
 
@@ -63,24 +64,28 @@ static uint64_t hash_of(const void *data, size_t bytes)
     return hash;
 }
 
-/* Values of many magnitudes, so that the order of additions shows. Products stay finite and above zero. */
+/* Values of many magnitudes, so that the order of additions shows; products of a few stay finite and above zero.
+ * Any mantissa, and one of a few exponents around that of 1. */
 static void randomise(void *buffer, enum tutti_dtype dtype, size_t count, uint64_t seed)
 {
+    static const struct {
+        enum tutti_dtype dtype;
+        int mantissa_bits, bias;
+        uint64_t exponents;
+    } formats[] = {{TUTTI_FLOAT32, 23, 127, 8},  {TUTTI_FLOAT64, 52, 1023, 8},
+                   {TUTTI_BFLOAT16, 7, 127, 8},  {TUTTI_FLOAT16, 10, 15, 6},
+                   {TUTTI_FLOAT8_E4M3, 3, 7, 3}, {TUTTI_FLOAT8_E5M2, 2, 15, 6}};
+    const size_t bytes = tutti_dtype_size(dtype);
+    int f = 0;
+    while (formats[f].dtype != dtype) f++;
+    const int mantissa_bits = formats[f].mantissa_bits;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t r = next(&seed);
-        const double mantissa = 1 + (double)(r >> 12) * 0x1p-52;
-        const double value = (r & 1 ? -mantissa : mantissa) * (double)(1u << (r >> 1 & 7)) / 16;
-        if (dtype == TUTTI_FLOAT64) {
-            ((double *)buffer)[i] = value;
-        } else {
-            const float narrow = (float)value;
-            uint32_t bits;
-            memcpy(&bits, &narrow, sizeof bits);
-            if (dtype == TUTTI_FLOAT32)
-                ((float *)buffer)[i] = narrow;
-            else
-                ((uint16_t *)buffer)[i] = (uint16_t)(bits >> 16);
-        }
+        const uint64_t r = next(&seed), s = next(&seed);
+        const uint64_t exponent = (uint64_t)formats[f].bias - 4 + s % formats[f].exponents +
+                                  (8 - formats[f].exponents) / 2;
+        const uint64_t code = (r & ((UINT64_C(1) << mantissa_bits) - 1)) |
+                              exponent << mantissa_bits | s >> 63 << (8 * bytes - 1);
+        memcpy((char *)buffer + i * bytes, &code, bytes);
     }
 }
 
@@ -126,7 +131,11 @@ static int ranks_of_processes(int size, ranks_function *function, void *context)
 
 /* ----------------------------------------------------------------------------------- across the ranks */
 
-static const enum tutti_dtype floating[] = {TUTTI_FLOAT32, TUTTI_FLOAT64, TUTTI_BFLOAT16};
+static const enum tutti_dtype floating[] = {TUTTI_FLOAT32, TUTTI_FLOAT64,     TUTTI_BFLOAT16,
+                                            TUTTI_FLOAT16, TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2};
+enum { FLOATING = sizeof floating / sizeof *floating };
+static const enum op reductions[] = {OP_SUM, OP_PROD, OP_MIN, OP_MAX, OP_AVG, OP_SCALED_SUM};
+enum { REDUCTIONS = sizeof reductions / sizeof *reductions };
 static const size_t counts[] = {1, 5, 1000, 20011, 70001};
 
 static int all_results(struct tutti_comm *unused, int rank, int size, uint64_t seed, void *context)
@@ -144,15 +153,17 @@ static int all_results(struct tutti_comm *unused, int rank, int size, uint64_t s
             !algo_supports(a, size))
             continue;
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-            for (int op = 0; op < (a->collective == COLLECTIVE_ALLREDUCE ? OP_AVG + 1 : 1); op++) {
-                const enum tutti_dtype dtype = floating[(c + (size_t)op + (size_t)i) % 3];
+            for (int r = 0; r < (a->collective == COLLECTIVE_ALLREDUCE ? REDUCTIONS : 1); r++) {
+                const enum tutti_dtype dtype = floating[(c + (size_t)r + (size_t)i) % FLOATING];
+                const tutti_op op = elements_op(reductions[r]);
+                RANKS_EXPECT(op != NULL);
                 randomise(send, dtype, counts[c], seed + (uint64_t)(rank * 1000 + i));
                 struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
                 options.algorithm = a->name;
-                const struct test_call call = {
-                    a->collective, send,    recv, counts[c], dtype, (tutti_op)(uintptr_t)(1 + op),
-                    (int)c % size, &options};
+                const struct test_call call = {a->collective, send, recv,          counts[c],
+                                               dtype,         op,   (int)c % size, &options};
                 RANKS_EXPECT(test_call(&call, comm) == TUTTI_OK);
+                tutti_op_free(op);
                 note(rank, recv,
                      counts[c] * tutti_dtype_size(dtype) *
                          test_recv_blocks(a->collective, rank, size, 0));
@@ -254,10 +265,10 @@ static int cut_differently(struct tutti_comm *comm, int rank, int size, uint64_t
     const struct cut *cut = context;
     struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
     options.deterministic = cut->by_call;
-    for (int d = 0; d < 3; d++) {
+    for (int d = 0; d < FLOATING; d++) {
         const enum tutti_dtype dtype = floating[d];
         const size_t bytes = tutti_dtype_size(dtype), total = cut->count * bytes;
-        const tutti_op op = d == 1 ? TUTTI_AVG : TUTTI_SUM;
+        const tutti_op op = d % 3 == 1 ? TUTTI_AVG : TUTTI_SUM;
         const int root = d % size;
         char *const send = malloc(total), *const whole = calloc(1, total),
                     *const parts = calloc(1, total);

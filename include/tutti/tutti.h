@@ -149,7 +149,7 @@ struct tutti_op_options {
     tutti_combine *combine; /* associative; or NULL: the sum times `factor` */
     void *context;          /* handed to combine; must live as long as the operation */
     int commutative; /* not 0: operands may come in any order; 0: always in the order of ranks */
-    double factor;   /* without combine: result = factor * sum, rounded once; floats only */
+    double factor;   /* without combine: result = factor * sum, rounded once; not 0; floats only */
 };
 #define TUTTI_OP_OPTIONS_INIT                                     \
     {                                                             \

@@ -90,8 +90,8 @@ enum tutti_status tutti_op_create(const struct tutti_op_options *options, tutti_
     *op = NULL;
     if (options == NULL || options->size_bytes != sizeof *options)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_op_create: size_bytes is not set");
-    if (options->combine == NULL && !isfinite(options->factor))
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_op_create: factor is not a finite number");
+    if (options->combine == NULL && (!isfinite(options->factor) || options->factor == 0))
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_op_create: factor is 0 or not finite");
     const char *name = options->name;
     if (name == NULL) name = options->combine != NULL ? "user" : "scaled_sum";
     if (strlen(name) >= sizeof((struct tutti_operation *)NULL)->name)
