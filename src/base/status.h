@@ -46,6 +46,10 @@
     X(UNEXPECTED_FULL,                                                                            \
       "too many messages came that nobody receives; receive them, or raise TUTTI_UNEXPECTED")
 
+#define STATUS_ONE(name, text) +1
+enum { STATUS_COUNT = 0 STATUS_LIST(STATUS_ONE) };
+#undef STATUS_ONE
+
 /* Formats this thread's error message and returns status. */
 enum tutti_status error_set(enum tutti_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/dtype.h"
+#include "base/status.h"
 
 enum failure_state { FAILURE_NONE, FAILURE_CLAIMED, FAILURE_PUBLISHED };
 
@@ -138,9 +139,8 @@ enum tutti_status board_failure(struct board *board, struct tutti_failure *failu
         return failure->status;
     }
     const int32_t status = board->failure_status;
-    failure->status = status > TUTTI_IN_PROGRESS && status <= TUTTI_INTERNAL
-                          ? (enum tutti_status)status
-                          : TUTTI_INTERNAL;
+    failure->status = status > TUTTI_IN_PROGRESS && status < STATUS_COUNT ? (enum tutti_status)status
+                                                                          : TUTTI_INTERNAL;
     failure->culprit = board->failure_culprit;
     failure->reporter = board->failure_reporter;
     failure->pid = board->failure_pid;

@@ -13,9 +13,10 @@
  *     failure.c  why something is stuck    create.c   life cycle
  *
  * Threads. `domain` is the one-word lock of everything that moves: links, operations, programs, messages. Whoever
- * holds it moves all operations of the communicator; who needs it and has to wait says so in `wanted`, and the
- * holder lets go after the piece at hand. `queue_lock` covers only the queue of calls that could not be started at
- * once because somebody else held the domain, or the slot was busy.
+ * holds it moves all operations of the communicator; who needs it and has to wait says so in `wanted`, and who only
+ * waits for started ones lets go after the piece at hand. A thread in a blocking call keeps it, so what other threads
+ * start must not need it: calls and messages that find it taken, or their slot busy, line up (`queue_lock` covers
+ * only that), and whoever has the domain begins them.
  */
 #ifndef TUTTI_COMM_COMM_H
 #define TUTTI_COMM_COMM_H
@@ -96,8 +97,15 @@ struct tutti_request {
     char error[256];   /* of a failure */
     _Atomic bool done; /* released last */
     struct tutti_request *_Atomic next_free;
-    struct tutti_request *next;      /* in the queue */
-    struct tutti_request *next_made; /* all of the communicator's, waited for or not */
+    struct tutti_request *_Atomic *home; /* the free ones that it is one of */
+    struct tutti_request *next;          /* in the queue */
+    struct tutti_request *next_made;     /* all of the communicator's, waited for or not */
+};
+
+/* Requests that wait for somebody to begin them, under queue_lock. */
+struct request_line {
+    struct tutti_request *first, *last;
+    _Atomic uint32_t count; /* not begun yet */
 };
 
 struct tutti_prepared {
@@ -144,23 +152,24 @@ struct tutti_comm {
     struct cached_program cache[PROGRAM_CACHE_SIZE];
 
     pthread_mutex_t queue_lock;
-    struct tutti_request *queue_first, *queue_last;
+    struct request_line queue;
     struct tutti_request *_Atomic free_requests; /* taken by the issuing thread only */
     struct tutti_request *requests;              /* all that were made */
     uint64_t begun_started;                      /* of them, how many have got their slot */
-    _Atomic uint32_t queued;                     /* started, but not begun */
     _Atomic uint32_t outstanding; /* begun and not done; written with the domain held */
-    /* message.c; all but the count belong to who holds the domain */
+    /* message.c; all but the count and the queue belong to who holds the domain */
     struct p2p *p2p;                             /* from the first message on */
     struct transport alone;                      /* of a communicator of one */
     struct tutti_request *messages;              /* that are not done */
     struct tutti_request *_Atomic free_messages; /* taken with the domain held */
-    _Atomic uint32_t message_count;              /* not done; written with the domain held */
-    uint64_t message_pass;                       /* how often they were moved */
+    struct request_line message_queue;
+    struct tutti_request *_Atomic free_queued_messages; /* taken with the queue_lock held */
+    _Atomic uint32_t message_count;                     /* not done; written with the domain held */
+    uint64_t message_pass;                              /* how often they were moved */
     uint64_t looked_ns; /* when started calls and messages were last looked at */
 
     struct progress_client client;
-    bool client_registered;
+    _Atomic bool client_registered;
 
     /* create.c, derive.c */
     uint32_t generation;            /* of the process, when it was created */
@@ -214,19 +223,25 @@ bool comm_progress(struct tutti_comm *comm);
 static inline bool comm_is_busy(struct tutti_comm *comm)
 {
     return atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->queued, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0;
+           atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0;
 }
-/* Makes sure that the progress thread knows this communicator. */
+/* Makes sure that the progress thread knows this communicator; any thread. */
 enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
 /* Starts a prepared request of either kind. */
 enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request);
-/* Puts a request on a list of free ones; any thread. */
-void comm_give_back(struct tutti_request *_Atomic *free_requests, struct tutti_request *request);
+/* Puts a request back where it came from; any thread. */
+void comm_give_back(struct tutti_request *request);
 /* Takes one, or NULL; one thread at a time. */
 struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests);
-/* A new request among all of the communicator's; NULL when out of memory. */
-struct tutti_request *comm_make_request(struct tutti_comm *comm);
+/* A new request among all of the communicator's, to be given back to those; NULL when out of memory. */
+struct tutti_request *comm_make_request(struct tutti_comm *comm,
+                                        struct tutti_request *_Atomic *home);
+/* The end of a line, any thread; and its beginning, or NULL, with the domain held: it counts until the caller, who
+ * has begun it, takes it off the count. */
+void comm_line_up(struct tutti_comm *comm, struct request_line *line, struct tutti_request *request);
+struct tutti_request *comm_line_first(struct tutti_comm *comm, struct request_line *line);
 /* Makes it ready for another run. */
 void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request);
 /* Says how it ended, for its waiter. */
@@ -238,14 +253,15 @@ enum tutti_status comm_message_start(struct tutti_comm *comm, const struct messa
                                      struct tutti_request **request);
 enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
                                        struct tutti_prepared **prepared);
-/* Starts a request whose message_call is set; takes the domain. */
+/* Starts a request whose message_call is set; any thread. What fails later is the request's status. */
 enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request);
 /* Moves messages; domain held. True when something moved. */
 bool comm_messages_progress(struct tutti_comm *comm);
 /* "recv(count 3, float32, from rank 2, tag 7)" */
 void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes);
-/* Looks for reasons why a message does not move; domain held. */
-void comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
+/* Looks for reasons, but for deaths, why a message does not move; domain held. True when that changed the list of
+ * messages. */
+bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
 void comm_messages_free(struct tutti_comm *comm);
 
 /* group.c */

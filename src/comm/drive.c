@@ -16,6 +16,7 @@ enum {
     AWAKE_NS = 200000, /* yield this long before sleeping: waking an idle core costs a fifth of it */
     SLEEP_NS = 20000000, /* then look around */
     LOOK_NS = 20000000,
+    NAP_NS = 20000, /* where there is no bell to sleep on */
     PASSES_A_LOOK = 4096,
     PASSES_A_LISTEN = 16
 };
@@ -44,7 +45,7 @@ static enum tutti_status lock_slowly(struct tutti_comm *comm, uint64_t timeout_n
         if (looks < 1000)
             sched_yield();
         else
-            nanosleep(&(struct timespec){0, 20000}, NULL);
+            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
     return TUTTI_OK;
 }
@@ -85,32 +86,40 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
     return now - patience->since_ns < AWAKE_NS;
 }
 
-static uint64_t timeout_of(const struct tutti_request *request)
-{
-    return request->is_message ? request->message_call.timeout_ns : request->call.timeout_ns;
-}
-
-/* Time-driven checks of one request; cheap when it is too early for them. */
-static void look_sometimes(struct tutti_comm *comm, struct tutti_request *request, uint64_t now)
+static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, uint64_t now)
 {
     if (request->started_ns == 0) {
         request->started_ns = request->looked_ns = now;
-    } else if (now - request->looked_ns >= LOOK_NS ||
-               now - request->started_ns >= timeout_of(request)) {
-        request->looked_ns = now;
-        if (request->is_message)
-            comm_message_look(comm, request, now);
-        else
-            comm_look(comm, request, now);
+        return false;
+    }
+    if (now - request->looked_ns < LOOK_NS && now - request->started_ns < timeout_ns) return false;
+    request->looked_ns = now;
+    return true;
+}
+
+/* Time-driven checks of one call; cheap when it is too early for them. */
+static void look_sometimes(struct tutti_comm *comm, struct tutti_request *request, uint64_t now)
+{
+    if (is_time_to_look(request, request->call.timeout_ns, now)) comm_look(comm, request, now);
+}
+
+/* There may be thousands: what takes a system call is done once for all. */
+static void look_at_messages(struct tutti_comm *comm, uint64_t now)
+{
+    bool looked_for_deaths = false;
+    for (struct tutti_request *r = comm->messages; r != NULL; r = r->message_next) {
+        if (!is_time_to_look(r, r->message_call.timeout_ns, now)) continue;
+        if (!looked_for_deaths && comm_look_for_deaths(comm, r)) return;
+        looked_for_deaths = true;
+        if (comm_message_look(comm, r, now) || board_has_failed(comm->board)) return;
     }
 }
 
 static void look_at_started(struct tutti_comm *comm, uint64_t now)
 {
-    if (now - comm->looked_ns < LOOK_NS / 8) return; /* there may be thousands of messages */
+    if (now - comm->looked_ns < LOOK_NS / 8) return;
     comm->looked_ns = now;
-    for (struct tutti_request *r = comm->messages; r != NULL; r = r->message_next)
-        look_sometimes(comm, r, now);
+    look_at_messages(comm, now);
     for (int i = 0; i < comm->running_count; i++) look_sometimes(comm, comm->order[i], now);
 }
 
@@ -120,10 +129,10 @@ static bool is_most_urgent(const struct tutti_comm *comm, const struct tutti_req
     return comm->running_count == 0 || comm->order[0]->call.priority < request->call.priority;
 }
 
-/* Whether it is time to take in messages that nobody here waits for. */
-static bool listens(const struct tutti_comm *comm, unsigned passes)
+/* Whether it is time to take in messages that nobody here waits for; the last time is before it sleeps. */
+static bool listens(const struct tutti_comm *comm, unsigned passes, bool about_to_sleep)
 {
-    return passes % PASSES_A_LISTEN == 0 && board_has_messages(comm->board);
+    return (passes % PASSES_A_LISTEN == 0 || about_to_sleep) && board_has_messages(comm->board);
 }
 
 enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request)
@@ -134,7 +143,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     for (unsigned passes = 1;; passes++) {
         const enum run_result result = operation_run(operation);
         bool moved = result != RUN_BLOCKED;
-        if ((comm_is_busy(comm) || listens(comm, passes)) &&
+        if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
             (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
             moved = true;
         if (about_to_sleep && (moved || board_has_failed(comm->board))) {
@@ -187,20 +196,30 @@ static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *req
     return true;
 }
 
+/* With a last look in between, until something happens or it is time to look around. */
+static void sleep_until_something(struct tutti_comm *comm)
+{
+    if (comm->transport == NULL) { /* a communicator of one: only another thread can do something */
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        return;
+    }
+    comm->transport->ops->sleep_begin(comm->transport);
+    if (comm_progress(comm) || board_has_failed(comm->board) || is_wanted(comm))
+        comm->transport->ops->sleep_cancel(comm->transport);
+    else
+        comm->transport->ops->sleep(comm->transport, SLEEP_NS);
+}
+
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct patience patience = {0};
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
         if (is_wanted(comm) || !comm_try_lock(comm)) { /* whoever has it moves this, too */
-            if (!pause_awake(comm, &patience)) nanosleep(&(struct timespec){0, 20000}, NULL);
+            if (!pause_awake(comm, &patience)) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
             continue;
         }
         if (!drive_awake(comm, request, &patience)) {
-            comm->transport->ops->sleep_begin(comm->transport);
-            if (comm_progress(comm) || board_has_failed(comm->board) || is_wanted(comm))
-                comm->transport->ops->sleep_cancel(comm->transport);
-            else
-                comm->transport->ops->sleep(comm->transport, SLEEP_NS);
+            sleep_until_something(comm);
             look_at_started(comm, clock_now_ns());
         }
         comm_unlock(comm);

@@ -1,8 +1,10 @@
 /* message.c - point to point on a communicator: requests for p2p's messages, and why one is stuck.
  *
  * Messages are moved with everything else (comm_progress) by whoever holds the domain; once somebody has sent or
- * received, also by ranks that only wait in a collective, so that small messages leave their senders. Their slot on the board
- * says when this rank may be reading a peer's memory, so that peers can wait for that when something fails.
+ * received, also by ranks that only wait in a collective, so that small messages leave their senders. Messages of
+ * threads that find the domain taken line up for whoever has it: who has it may be waiting for just these. Their slot
+ * on the board says when this rank may be reading a peer's memory, so that peers can wait for that when something
+ * fails.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -119,9 +121,8 @@ static void finished(struct p2p_request *message)
 
 /* ------------------------------------------------------------------------------------------ moving */
 
-static enum tutti_status ensure_p2p(struct tutti_comm *comm)
+static enum tutti_status open_p2p(struct tutti_comm *comm)
 {
-    if (comm->p2p != NULL) return TUTTI_OK;
     atomic_store_explicit(&comm->board->has_messages, 1, memory_order_relaxed);
     struct p2p_options options = {.eager_bytes_max = EAGER_BYTES_MAX,
                                   .unexpected_count_max = UNEXPECTED_COUNT_MAX,
@@ -132,8 +133,19 @@ static enum tutti_status ensure_p2p(struct tutti_comm *comm)
         comm->alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
         transport = &comm->alone;
     }
-    TRY(p2p_create(transport, TRANSPORT_SLOT_MESSAGES, &options, &comm->p2p));
-    return p2p_listen(comm->p2p);
+    struct p2p *created;
+    TRY(p2p_create(transport, TRANSPORT_SLOT_MESSAGES, &options, &created));
+    const enum tutti_status status = p2p_listen(created);
+    if (status == TUTTI_OK)
+        comm->p2p = created;
+    else
+        p2p_free(created);
+    return status;
+}
+
+static inline enum tutti_status ensure_p2p(struct tutti_comm *comm)
+{
+    return __builtin_expect(comm->p2p != NULL, 1) ? TUTTI_OK : open_p2p(comm);
 }
 
 /* Nothing of the failed communicator moves any more. Peers may be reading what was posted to them. */
@@ -165,8 +177,40 @@ static bool move_messages(struct tutti_comm *comm)
     return moved;
 }
 
+static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const struct message_call *call = &request->message_call;
+    if (board_has_failed(comm->board)) return comm_check(comm);
+    TRY(ensure_p2p(comm));
+    request->message = (struct p2p_request){.is_send = call->is_send,
+                                            .buffer = call->buffer,
+                                            .bytes = call->count * tutti_dtype_size(call->dtype),
+                                            .dtype = call->dtype,
+                                            .peer = call->peer,
+                                            .tag = call->tag};
+    add(comm, request);
+    const enum tutti_status status = p2p_start(comm->p2p, &request->message);
+    if (status != TUTTI_OK) take_out(comm, request);
+    return status;
+}
+
+/* What threads wanted while somebody else had the domain, in their order. */
+static bool begin_queued(struct tutti_comm *comm)
+{
+    struct tutti_request *request;
+    bool any = false;
+    while ((request = comm_line_first(comm, &comm->message_queue)) != NULL) {
+        const enum tutti_status status = begin(comm, request);
+        if (status != TUTTI_OK) comm_finish_request(request, status);
+        atomic_fetch_sub_explicit(&comm->message_queue.count, 1, memory_order_release);
+        any = true;
+    }
+    return any;
+}
+
 bool comm_messages_progress(struct tutti_comm *comm)
 {
+    bool moved = begin_queued(comm);
     if (comm->p2p == NULL) { /* a peer has begun to send */
         const enum tutti_status status = ensure_p2p(comm);
         if (status != TUTTI_OK) {
@@ -174,7 +218,7 @@ bool comm_messages_progress(struct tutti_comm *comm)
             return true;
         }
     }
-    const bool moved = move_messages(comm);
+    moved |= move_messages(comm);
     if (p2p_fault(comm->p2p) >= 0 && !board_has_failed(comm->board))
         comm_fail(comm, comm->messages, TUTTI_INTERNAL, p2p_fault(comm->p2p), "%s",
                   tutti_error_message());
@@ -188,52 +232,75 @@ bool comm_messages_progress(struct tutti_comm *comm)
 
 /* ----------------------------------------------------------------------------------------- calling */
 
-static enum tutti_status begin_locked(struct tutti_comm *comm, struct tutti_request *request)
+/* With the domain held: behind those that lined up before. */
+static enum tutti_status begin_in_order(struct tutti_comm *comm, struct tutti_request *request)
 {
-    const struct message_call *call = &request->message_call;
-    if (board_has_failed(comm->board)) return comm_check(comm);
-    TRY(ensure_p2p(comm));
-    request->message = (struct p2p_request){.is_send = call->is_send,
-                                            .buffer = call->buffer,
-                                            .bytes = call->count * tutti_dtype_size(call->dtype),
-                                            .dtype = call->dtype,
-                                            .peer = call->peer,
-                                            .tag = call->tag};
-    atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
-    add(comm, request);
-    const enum tutti_status status = p2p_start(comm->p2p, &request->message);
-    if (status != TUTTI_OK) take_out(comm, request);
-    return status;
+    begin_queued(comm);
+    return begin(comm, request);
+}
+
+/* Without it. */
+static void line_up(struct tutti_comm *comm, struct tutti_request *request)
+{
+    comm_line_up(comm, &comm->message_queue, request);
+    if (comm->transport != NULL) comm->transport->ops->wake(comm->transport);
+    if (!comm_try_lock(comm)) return; /* whoever has it begins it */
+    begin_queued(comm);
+    comm_unlock(comm);
 }
 
 enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request)
 {
-    TRY(comm_lock(comm, request->message_call.timeout_ns));
-    const enum tutti_status status = begin_locked(comm, request);
-    comm_unlock(comm);
-    if (status == TUTTI_OK && !atomic_load_explicit(&request->done, memory_order_acquire))
-        progress_notify();
-    return status;
+    if (comm_try_lock(comm)) {
+        const enum tutti_status status = begin_in_order(comm, request);
+        comm_unlock(comm);
+        TRY(status);
+    } else {
+        line_up(comm, request);
+    }
+    if (!atomic_load_explicit(&request->done, memory_order_acquire)) progress_notify();
+    return TUTTI_OK;
 }
 
-/* Any number of threads may send and receive at once, so free requests belong to the domain. */
+/* Any number of threads may send and receive at once: free requests belong to the domain, and others to the line
+ * before it. */
+static struct tutti_request *take_request(struct tutti_comm *comm, bool has_domain)
+{
+    struct tutti_request *request;
+    if (has_domain) {
+        request = comm_take_free(&comm->free_messages);
+    } else {
+        pthread_mutex_lock(&comm->queue_lock);
+        request = comm_take_free(&comm->free_queued_messages);
+        pthread_mutex_unlock(&comm->queue_lock);
+    }
+    if (request == NULL)
+        request =
+            comm_make_request(comm, has_domain ? &comm->free_messages : &comm->free_queued_messages);
+    if (request == NULL) return NULL;
+    comm_reset_request(comm, request);
+    request->is_message = true;
+    return request;
+}
+
 static enum tutti_status start(struct tutti_comm *comm, const struct message_call *call,
                                struct tutti_request **request)
 {
-    TRY(comm_lock(comm, call->timeout_ns));
-    struct tutti_request *started = comm_take_free(&comm->free_messages);
-    if (started == NULL) started = comm_make_request(comm);
+    if (board_has_failed(comm->board)) return comm_check(comm);
+    const bool has_domain = comm_try_lock(comm);
+    struct tutti_request *started = take_request(comm, has_domain);
     enum tutti_status status = TUTTI_OK;
     if (started == NULL) {
         status = error_set(TUTTI_NO_MEMORY, "a message: out of memory");
     } else {
-        comm_reset_request(comm, started);
-        started->is_message = true;
         started->message_call = *call;
-        status = begin_locked(comm, started);
-        if (status != TUTTI_OK) comm_give_back(&comm->free_messages, started);
+        if (has_domain)
+            status = begin_in_order(comm, started);
+        else
+            line_up(comm, started);
+        if (status != TUTTI_OK) comm_give_back(started);
     }
-    comm_unlock(comm);
+    if (has_domain) comm_unlock(comm);
     if (status == TUTTI_OK) *request = started;
     return status;
 }
@@ -300,14 +367,26 @@ static int leaver_waited_for(const struct tutti_comm *comm, int peer)
     return leaver;
 }
 
-/* Whether what would be received cannot come, because others fill the room for unexpected messages. */
-static bool is_held_back(struct tutti_comm *comm, struct tutti_request *request)
+/* A rank whose messages have no room here, if no other one can send what is waited for either; -1. */
+static int held_back(const struct tutti_comm *comm, int peer)
 {
-    if (request->message.is_send ||
+    if (peer != TUTTI_ANY_RANK) return p2p_held_back(comm->p2p, peer);
+    int held = -1;
+    for (int r = 0; r < comm->size; r++) {
+        if (p2p_held_back(comm->p2p, r) >= 0)
+            held = r;
+        else if (r != comm->rank && board_state(comm->board, r) != RANK_LEFT)
+            return -1;
+    }
+    return held;
+}
+
+/* Whether what would be received cannot come, because others fill the room for unexpected messages. */
+static bool fail_held_back(struct tutti_comm *comm, const struct tutti_request *request, int peer)
+{
+    if (peer < 0 || request->message.is_send ||
         !atomic_load_explicit(&request->is_waited_for, memory_order_relaxed))
         return false;
-    const int peer = p2p_held_back(comm->p2p, request->message.peer);
-    if (peer < 0) return false;
     char first[64];
     p2p_describe_unexpected(comm->p2p, first, sizeof first);
     comm_fail(comm, request, TUTTI_UNEXPECTED_FULL, comm->rank,
@@ -317,25 +396,37 @@ static bool is_held_back(struct tutti_comm *comm, struct tutti_request *request)
     return true;
 }
 
-void comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+/* Everything that a rank ever sent was visible before it left. */
+static void fail_left(struct tutti_comm *comm, const struct tutti_request *request, int leaver)
 {
-    const uint64_t waited_ns = now_ns - request->started_ns;
+    char who[128];
+    comm_name_rank(comm, leaver, who, sizeof who);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, leaver,
+              "%s left the communicator without this message", who);
+}
+
+static void fail_late(struct tutti_comm *comm, const struct tutti_request *request)
+{
     const int peer = request->message.peer;
     char who[128] = "any rank";
     if (peer != TUTTI_ANY_RANK) comm_name_rank(comm, peer, who, sizeof who);
-    if (comm_look_for_deaths(comm, request)) return;
+    comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s",
+              comm->rank, who, (double)request->message_call.timeout_ns * 1e-9);
+}
+
+bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+{
+    const uint64_t waited_ns = now_ns - request->started_ns;
+    const int peer = request->message.peer;
     const int leaver = leaver_waited_for(comm, peer);
-    /* Everything that a rank ever sent was visible before it left. */
-    if (leaver >= 0 && !move_messages(comm) && !request->message.done) {
-        comm_name_rank(comm, leaver, who, sizeof who);
-        comm_fail(comm, request, TUTTI_PROC_FAILED, leaver,
-                  "%s left the communicator without this message", who);
-        return;
+    /* What it sent may lie here still, and have no room. */
+    if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->p2p, peer) < 0)) {
+        if (move_messages(comm)) return true;
+        fail_left(comm, request, leaver);
+        return false;
     }
-    if (request->message.done) return;
-    if (waited_ns >= STUCK_NS && is_held_back(comm, request)) return;
-    if (waited_ns >= request->message_call.timeout_ns)
-        comm_fail(comm, request, TUTTI_TIMEOUT, peer,
-                  "rank %d still waits for %s; deadline of %.3g s", comm->rank, who,
-                  (double)request->message_call.timeout_ns * 1e-9);
+    if (waited_ns >= STUCK_NS && fail_held_back(comm, request, held_back(comm, peer))) return false;
+    if (waited_ns < request->message_call.timeout_ns) return false;
+    if (!fail_held_back(comm, request, p2p_held_back(comm->p2p, peer))) fail_late(comm, request);
+    return false;
 }

@@ -13,10 +13,11 @@
 
 /* ------------------------------------------------------------------------------------ free requests */
 
-struct tutti_request *comm_make_request(struct tutti_comm *comm)
+struct tutti_request *comm_make_request(struct tutti_comm *comm, struct tutti_request *_Atomic *home)
 {
     struct tutti_request *request = calloc(1, sizeof *request);
     if (request == NULL) return NULL;
+    request->home = home;
     operation_init(&request->operation, comm_patience(comm));
     pthread_mutex_lock(&comm->queue_lock);
     request->next_made = comm->requests;
@@ -30,6 +31,7 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
     request->comm = comm;
     request->status = TUTTI_OK;
     request->started_ns = 0;
+    atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     request->next = NULL;
     request->error[0] = '\0';
     atomic_store_explicit(&request->done, false, memory_order_relaxed);
@@ -48,21 +50,46 @@ struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_request
     return request;
 }
 
-void comm_give_back(struct tutti_request *_Atomic *free_requests, struct tutti_request *request)
+void comm_give_back(struct tutti_request *request)
 {
-    struct tutti_request *first = atomic_load_explicit(free_requests, memory_order_relaxed);
+    struct tutti_request *first = atomic_load_explicit(request->home, memory_order_relaxed);
     do atomic_store_explicit(&request->next_free, first, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(free_requests, &first, request,
+    while (!atomic_compare_exchange_weak_explicit(request->home, &first, request,
                                                   memory_order_release, memory_order_relaxed));
 }
 
 static struct tutti_request *take_request(struct tutti_comm *comm)
 {
     struct tutti_request *request = comm_take_free(&comm->free_requests);
-    if (request == NULL) request = comm_make_request(comm);
+    if (request == NULL) request = comm_make_request(comm, &comm->free_requests);
     if (request == NULL) return NULL;
     request->program = NULL;
     comm_reset_request(comm, request);
+    return request;
+}
+
+/* ------------------------------------------------------------------------------------------- in line */
+
+void comm_line_up(struct tutti_comm *comm, struct request_line *line, struct tutti_request *request)
+{
+    pthread_mutex_lock(&comm->queue_lock);
+    if (line->last != NULL)
+        line->last->next = request;
+    else
+        line->first = request;
+    line->last = request;
+    atomic_fetch_add_explicit(&line->count, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&comm->queue_lock);
+}
+
+struct tutti_request *comm_line_first(struct tutti_comm *comm, struct request_line *line)
+{
+    if (atomic_load_explicit(&line->count, memory_order_relaxed) == 0) return NULL;
+    pthread_mutex_lock(&comm->queue_lock);
+    struct tutti_request *request = line->first;
+    if (request != NULL) line->first = request->next;
+    if (line->first == NULL) line->last = NULL;
+    pthread_mutex_unlock(&comm->queue_lock);
     return request;
 }
 
@@ -139,19 +166,13 @@ static enum tutti_status find_program(struct tutti_comm *comm, struct tutti_requ
 /* Gives the next queued call its slot if that is free; false when there is nothing to do. */
 static bool begin_next(struct tutti_comm *comm)
 {
-    if (atomic_load_explicit(&comm->queued, memory_order_relaxed) == 0 ||
-        comm->running[next_slot(comm)] != NULL)
-        return false;
-    pthread_mutex_lock(&comm->queue_lock);
-    struct tutti_request *request = comm->queue_first;
-    if (request != NULL) comm->queue_first = request->next;
-    if (comm->queue_first == NULL) comm->queue_last = NULL;
-    pthread_mutex_unlock(&comm->queue_lock);
+    if (comm->running[next_slot(comm)] != NULL) return false;
+    struct tutti_request *request = comm_line_first(comm, &comm->queue);
     if (request == NULL) return false;
     enum tutti_status status = board_has_failed(comm->board) ? comm_check(comm) : TUTTI_OK;
     if (status == TUTTI_OK) status = find_program(comm, request);
     begin_started(comm, request, status);
-    atomic_fetch_sub_explicit(&comm->queued, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&comm->queue.count, 1, memory_order_release);
     return true;
 }
 
@@ -187,30 +208,20 @@ bool comm_progress(struct tutti_comm *comm)
         if (run_one(comm, request)) moved = urgent_moved = true;
         i += i < comm->running_count && comm->order[i] == request;
     }
-    if (board_has_messages(comm->board)) moved |= comm_messages_progress(comm);
+    if (board_has_messages(comm->board) ||
+        atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0)
+        moved |= comm_messages_progress(comm);
     return moved;
 }
 
 /* ------------------------------------------------------------------------------------------- starting */
 
-static void enqueue(struct tutti_comm *comm, struct tutti_request *request)
-{
-    pthread_mutex_lock(&comm->queue_lock);
-    if (comm->queue_last != NULL)
-        comm->queue_last->next = request;
-    else
-        comm->queue_first = request;
-    comm->queue_last = request;
-    atomic_fetch_add_explicit(&comm->queued, 1, memory_order_relaxed);
-    pthread_mutex_unlock(&comm->queue_lock);
-}
-
-/* Calls are issued by one thread at a time, so this needs no lock; the queue's must not be held around progress's. */
+/* Several threads may come here at once: who is registered already is not registered again. */
 enum tutti_status comm_ensure_progress(struct tutti_comm *comm)
 {
-    if (comm->client_registered) return TUTTI_OK;
+    if (atomic_load_explicit(&comm->client_registered, memory_order_relaxed)) return TUTTI_OK;
     TRY(progress_register(&comm->client));
-    comm->client_registered = true;
+    atomic_store_explicit(&comm->client_registered, true, memory_order_relaxed);
     return TUTTI_OK;
 }
 
@@ -221,9 +232,9 @@ static enum tutti_status start_locked(struct tutti_comm *comm, struct tutti_requ
     const enum tutti_status status = find_program(comm, request);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status;
     request->sequence = comm_next_sequence(comm);
-    if (atomic_load_explicit(&comm->queued, memory_order_relaxed) > 0 ||
+    if (atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
         comm->running[next_slot(comm)] != NULL) {
-        enqueue(comm, request);
+        comm_line_up(comm, &comm->queue, request);
         comm_progress(comm);
         return TUTTI_OK;
     }
@@ -246,7 +257,7 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_reque
     } else {
         if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
         request->sequence = comm_next_sequence(comm);
-        enqueue(comm, request);
+        comm_line_up(comm, &comm->queue, request);
         comm->transport->ops->wake(comm->transport); /* whoever has the domain begins it */
     }
     if (!atomic_load_explicit(&request->done, memory_order_acquire)) progress_notify();
@@ -268,7 +279,7 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call,
     } else {
         const enum tutti_status status = comm_start_request(comm, started);
         if (status != TUTTI_OK) {
-            comm_give_back(&comm->free_requests, started);
+            comm_give_back(started);
             return status;
         }
     }
@@ -378,8 +389,7 @@ static enum tutti_status collect(struct tutti_request **request)
     if (done->is_prepared)
         ((struct tutti_prepared *)done)->runs = false;
     else
-        comm_give_back(done->is_message ? &done->comm->free_messages : &done->comm->free_requests,
-                       done);
+        comm_give_back(done);
     return status;
 }
 

@@ -22,7 +22,8 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static struct progress_client *clients;
 static pthread_t thread;
 static bool thread_runs;
-static _Atomic bool asleep; /* seq_cst: against a client's "something to do" */
+/* Exchanged on both sides: whoever comes second sees this, or what the first one had written before. */
+static _Atomic unsigned asleep;
 
 /* One pass over all clients: the busiest result. */
 static enum progress_result pass(void)
@@ -38,9 +39,9 @@ static enum progress_result pass(void)
 /* Sleeps until notified, with a last look after saying so. */
 static void sleep_deeply(void)
 {
-    atomic_store(&asleep, true);
+    atomic_exchange(&asleep, 1);
     if (pass() == PROGRESS_NOTHING_TO_DO && clients != NULL) pthread_cond_wait(&wake, &lock);
-    atomic_store(&asleep, false);
+    atomic_store(&asleep, 0);
 }
 
 static void *thread_main(void *unused)
@@ -80,7 +81,7 @@ static void begin_anew(void)
     wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     clients = NULL;
     thread_runs = false;
-    atomic_store(&asleep, false);
+    atomic_store(&asleep, 0);
 }
 
 static void watch_forks(void)
@@ -102,15 +103,25 @@ static enum tutti_status start_thread(void)
     return TUTTI_OK;
 }
 
+static bool is_registered(const struct progress_client *client)
+{
+    for (const struct progress_client *c = clients; c != NULL; c = c->next)
+        if (c == client) return true;
+    return false;
+}
+
 enum tutti_status progress_register(struct progress_client *client)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
-    client->next = clients;
-    clients = client;
-    const enum tutti_status status = thread_runs ? TUTTI_OK : start_thread();
-    if (status != TUTTI_OK) clients = client->next;
+    enum tutti_status status = TUTTI_OK;
+    if (!is_registered(client)) {
+        client->next = clients;
+        clients = client;
+        if (!thread_runs) status = start_thread();
+        if (status != TUTTI_OK) clients = client->next;
+    }
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -133,7 +144,7 @@ void progress_unregister(struct progress_client *client)
 
 void progress_notify(void)
 {
-    if (!atomic_load(&asleep)) return;
+    if (atomic_fetch_add(&asleep, 0) == 0) return;
     pthread_mutex_lock(&lock);
     pthread_cond_signal(&wake);
     pthread_mutex_unlock(&lock);

@@ -18,7 +18,7 @@ struct progress_client {
     struct progress_client *next;
 };
 
-/* Adds a client and makes sure that the thread runs. */
+/* Adds a client, if it is not there yet, and makes sure that the thread runs. */
 enum tutti_status progress_register(struct progress_client *client);
 /* Removes it; when this returns the thread does not touch the client any more. The thread ends with its last one. */
 void progress_unregister(struct progress_client *client);
