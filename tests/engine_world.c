@@ -1,0 +1,693 @@
+#include "engine_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "call.h"
+
+enum {
+    DEPTH_MAX = 8,
+    PATIENCE = 8,
+    LOOKS_MAX = 4000000,
+    NEAR_BYTES_MAX = 5000 * 4 /* that one fetch brings */
+};
+
+static const int32_t UNTOUCHED = -1;
+
+/* ------------------------------------------------------------------------------------------- links */
+
+struct message {
+    char *copy; /* of what was committed, in memory that a sanitizer can watch; NULL: posted */
+    const char *data;
+    size_t bytes;
+    unsigned readers_left;
+};
+
+/* One link with all its readers; a writer's and a reader's ends point to it. */
+struct wire {
+    struct link_tx tx;
+    struct engine_net *net;
+    struct message messages[DEPTH_MAX];
+    uint64_t sent, read[ENGINE_RANKS_MAX];
+    int writer, reader_count;
+    void *reserved;
+    size_t reserved_bytes;
+};
+
+struct reader {
+    struct link_rx rx;
+    struct wire *wire;
+    int rank;
+    size_t done; /* bytes of the message */
+    bool seen;
+    char *near; /* what was fetched of a message that lies elsewhere */
+    size_t near_bytes, near_done;
+};
+
+struct endpoint {
+    struct transport base;
+    struct engine_net *net;
+};
+
+struct engine_net {
+    struct engine_mood mood;
+    int size;
+    uint64_t random;
+    /* last: to all */
+    struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
+    struct reader *readers[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX][2];
+    struct endpoint endpoints[ENGINE_RANKS_MAX];
+};
+
+static uint64_t next_random(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return *random >> 33;
+}
+
+uint64_t engine_net_draw(struct engine_net *net)
+{
+    return next_random(&net->random);
+}
+
+static bool is_moody(struct engine_net *net)
+{
+    return engine_net_draw(net) % net->mood.delay != 0;
+}
+
+static uint64_t least_read(const struct wire *wire)
+{
+    uint64_t least = wire->sent;
+    for (int r = 0; r < wire->net->size; r++)
+        if (wire->read[r] < least) least = wire->read[r];
+    return least;
+}
+
+static bool is_full(struct wire *wire)
+{
+    return wire->sent - least_read(wire) >= wire->net->mood.pieces || is_moody(wire->net);
+}
+
+static void *net_reserve(struct link_tx *link, size_t bytes)
+{
+    struct wire *wire = (struct wire *)link;
+    assert_true(bytes <= wire->net->mood.piece_bytes);
+    if (wire->reserved != NULL && wire->reserved_bytes == bytes) return wire->reserved;
+    if (wire->reserved == NULL && is_full(wire)) return NULL;
+    free(wire->reserved);
+    wire->reserved = malloc(bytes + 1);
+    wire->reserved_bytes = bytes;
+    assert_non_null(wire->reserved);
+    return wire->reserved;
+}
+
+static void send_message(struct wire *wire, char *copy, const void *data, size_t bytes)
+{
+    wire->messages[wire->sent % DEPTH_MAX] =
+        (struct message){copy, data, bytes, (unsigned)wire->reader_count};
+    wire->sent++;
+}
+
+static void net_commit(struct link_tx *link, size_t bytes)
+{
+    struct wire *wire = (struct wire *)link;
+    assert_non_null(wire->reserved);
+    assert_int_equal(wire->reserved_bytes, bytes);
+    char *copy = wire->reserved;
+    wire->reserved = NULL;
+    send_message(wire, copy, copy, bytes);
+}
+
+static enum link_reach net_reach(struct link_tx *link, const void *address, size_t bytes)
+{
+    (void)address, (void)bytes;
+    return ((struct wire *)link)->net->mood.reach;
+}
+
+static bool net_post(struct link_tx *link, const void *address, size_t bytes)
+{
+    struct wire *wire = (struct wire *)link;
+    assert_true(wire->net->mood.reach != REACH_NONE);
+    assert_null(wire->reserved);
+    if (is_full(wire)) return false;
+    send_message(wire, NULL, address, bytes);
+    return true;
+}
+
+static bool net_consumed(struct link_tx *link)
+{
+    struct wire *wire = (struct wire *)link;
+    return least_read(wire) == wire->sent;
+}
+
+static struct message *message_of(const struct reader *reader)
+{
+    return &reader->wire->messages[reader->wire->read[reader->rank] % DEPTH_MAX];
+}
+
+static enum link_state net_peek(struct link_rx *link, struct link_view *view)
+{
+    struct reader *reader = (struct reader *)link;
+    struct wire *wire = reader->wire;
+    if (wire->read[reader->rank] == wire->sent) return LINK_EMPTY;
+    if (!reader->seen && is_moody(wire->net)) return LINK_EMPTY;
+    reader->seen = true;
+    const struct message *message = message_of(reader);
+    if (reader->near != NULL)
+        *view = (struct link_view){reader->near + reader->near_done,
+                                   reader->near_bytes - reader->near_done};
+    else if (message->copy == NULL && wire->net->mood.reach == REACH_COPY)
+        *view = (struct link_view){NULL, message->bytes - reader->done};
+    else
+        *view = (struct link_view){message->data + reader->done, message->bytes - reader->done};
+    return LINK_READY;
+}
+
+static void net_consume(struct link_rx *link, size_t bytes)
+{
+    struct reader *reader = (struct reader *)link;
+    struct wire *wire = reader->wire;
+    struct message *message = message_of(reader);
+    assert_true(reader->seen && bytes <= message->bytes - reader->done);
+    reader->done += bytes;
+    if (reader->near != NULL) {
+        reader->near_done += bytes;
+        assert_true(reader->near_done <= reader->near_bytes);
+        if (reader->near_done == reader->near_bytes) {
+            free(reader->near);
+            reader->near = NULL;
+        }
+    }
+    if (reader->done < message->bytes) return;
+    assert_null(reader->near);
+    reader->done = 0;
+    reader->seen = false;
+    wire->read[reader->rank]++;
+    if (--message->readers_left > 0) return;
+    free(message->copy); /* who still reads it is found out */
+    *message = (struct message){0};
+}
+
+/* Of a message that lies elsewhere. */
+static const char *elsewhere(const struct reader *reader, size_t bytes)
+{
+    const struct message *message = message_of(reader);
+    assert_true(reader->seen && reader->near == NULL && message->copy == NULL);
+    assert_true(bytes <= message->bytes - reader->done);
+    return message->data + reader->done;
+}
+
+static bool net_take(struct link_rx *link, void *destination, size_t bytes)
+{
+    const struct reader *reader = (const struct reader *)link;
+    memcpy(destination, elsewhere(reader, bytes), bytes);
+    return true;
+}
+
+static bool net_fetch(struct link_rx *link)
+{
+    struct reader *reader = (struct reader *)link;
+    size_t bytes = message_of(reader)->bytes - reader->done;
+    if (bytes > NEAR_BYTES_MAX) bytes = NEAR_BYTES_MAX;
+    const char *data = elsewhere(reader, bytes);
+    reader->near = malloc(bytes);
+    assert_non_null(reader->near);
+    memcpy(reader->near, data, bytes);
+    reader->near_bytes = bytes;
+    reader->near_done = 0;
+    return true;
+}
+
+static const struct link_tx_ops tx_ops = {net_reserve, net_commit, net_reach, net_post,
+                                          net_consumed};
+static const struct link_rx_ops rx_ops = {net_peek, net_take, net_fetch, net_consume};
+
+static struct wire *wire_of(struct engine_net *net, int channel, int writer, int reader)
+{
+    struct wire **place =
+        &net->wires[writer][channel][reader == TRANSPORT_ALL ? ENGINE_RANKS_MAX : reader];
+    if (*place != NULL) return *place;
+    struct wire *wire = *place = calloc(1, sizeof *wire);
+    assert_non_null(wire);
+    wire->tx = (struct link_tx){&tx_ops, reader};
+    wire->net = net;
+    wire->writer = writer;
+    wire->reader_count = reader == TRANSPORT_ALL ? net->size - 1 : 1;
+    for (int r = 0; r < net->size; r++)
+        if (r == writer || (reader != TRANSPORT_ALL && r != reader))
+            wire->read[r] = UINT64_MAX; /* holds up nobody */
+    return wire;
+}
+
+static void net_limits(struct transport *transport, size_t *piece_bytes_max,
+                       unsigned *piece_count_max)
+{
+    const struct engine_mood *mood = &((struct endpoint *)transport)->net->mood;
+    *piece_bytes_max = mood->piece_bytes;
+    *piece_count_max = mood->pieces;
+}
+
+static enum tutti_status net_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                     size_t bytes, struct link_tx **link)
+{
+    (void)bytes;
+    assert_int_equal(slot, 0);
+    *link = &wire_of(((struct endpoint *)transport)->net, channel, transport->rank, peer)->tx;
+    return TUTTI_OK;
+}
+
+static enum tutti_status net_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                     bool from_all, struct link_rx **link)
+{
+    struct engine_net *net = ((struct endpoint *)transport)->net;
+    assert_int_equal(slot, 0);
+    struct reader **place = &net->readers[transport->rank][channel][peer][from_all];
+    if (*place == NULL) {
+        *place = calloc(1, sizeof **place);
+        assert_non_null(*place);
+        **place = (struct reader){
+            .rx = {&rx_ops, peer},
+            .wire = wire_of(net, channel, peer, from_all ? TRANSPORT_ALL : transport->rank),
+            .rank = transport->rank};
+    }
+    *link = &(*place)->rx;
+    return TUTTI_OK;
+}
+
+static void never_sleeps(struct transport *transport)
+{
+    fail_msg("rank %d sleeps while it runs", transport->rank);
+}
+
+static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
+{
+    (void)timeout_ns;
+    never_sleeps(transport);
+}
+
+static const struct transport_ops net_ops = {net_limits,   net_open_tx,  net_open_rx,
+                                             never_sleeps, never_sleeps, never_sleeps_long,
+                                             never_sleeps, never_sleeps};
+
+struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed)
+{
+    struct engine_net *net = calloc(1, sizeof *net);
+    assert_non_null(net);
+    assert_true(mood.pieces <= DEPTH_MAX);
+    net->mood = mood;
+    net->size = size;
+    net->random = seed;
+    for (int r = 0; r < size; r++)
+        net->endpoints[r] = (struct endpoint){{.ops = &net_ops, .rank = r, .size = size}, net};
+    return net;
+}
+
+struct transport *engine_net_transport(struct engine_net *net, int rank)
+{
+    return &net->endpoints[rank].base;
+}
+
+void engine_net_free(struct engine_net *net)
+{
+    struct wire **wires = &net->wires[0][0][0];
+    for (size_t i = 0; i < sizeof net->wires / sizeof(struct wire *); i++) {
+        for (int m = 0; wires[i] != NULL && m < DEPTH_MAX; m++) free(wires[i]->messages[m].copy);
+        if (wires[i] != NULL) free(wires[i]->reserved);
+        free(wires[i]);
+    }
+    struct reader **readers = &net->readers[0][0][0][0];
+    for (size_t i = 0; i < sizeof net->readers / sizeof(struct reader *); i++) {
+        if (readers[i] != NULL) free(readers[i]->near);
+        free(readers[i]);
+    }
+    free(net);
+}
+
+void engine_net_put(struct engine_net *net, int rank, const void *data, size_t bytes)
+{
+    struct wire *only = NULL;
+    for (int c = 0; c < TRANSPORT_CHANNEL_COUNT; c++) {
+        for (int to = 0; to <= ENGINE_RANKS_MAX; to++) {
+            if (net->wires[rank][c][to] == NULL) continue;
+            assert_null(only);
+            only = net->wires[rank][c][to];
+        }
+    }
+    assert_non_null(only);
+    char *copy = malloc(bytes + 1);
+    assert_non_null(copy);
+    memcpy(copy, data, bytes);
+    send_message(only, copy, copy, bytes);
+}
+
+void engine_net_expect_empty(struct engine_net *net)
+{
+    struct wire **wires = &net->wires[0][0][0];
+    for (size_t i = 0; i < sizeof net->wires / sizeof(struct wire *); i++)
+        if (wires[i] != NULL && least_read(wires[i]) != wires[i]->sent)
+            fail_msg("rank %d sent to %d what nobody read", wires[i]->writer, wires[i]->tx.peer);
+}
+
+/* ------------------------------------------------------------------------------------ counts, values */
+
+void engine_job_vary(struct engine_job *job, size_t count_max, uint64_t seed)
+{
+    uint64_t random = seed;
+    next_random(&random);
+    job->varies = true;
+    for (int s = 0; s < job->size; s++) {
+        for (int d = 0; d < job->size; d++) {
+            const uint64_t kind = next_random(&random) % 5;
+            const size_t many = next_random(&random) % (count_max + 1);
+            job->counts[s][d] = kind < 2 ? kind : kind == 2 ? many % 9 : many;
+        }
+    }
+    /* In place, what goes to a rank leaves the room for what comes from it. */
+    for (int s = 0; s < job->size && job->in_place != 0; s++)
+        for (int d = 0; d < s; d++) job->counts[s][d] = job->counts[d][s];
+}
+
+static size_t input_count(const struct engine_job *job, int rank, size_t block)
+{
+    if (!job->varies) return job->count;
+    switch (job->algorithm->collective) {
+    case COLLECTIVE_ALLTOALL: return job->counts[rank][block];
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER: return job->counts[0][block];
+    default: return job->counts[0][rank];
+    }
+}
+
+static size_t output_count(const struct engine_job *job, int rank, size_t block)
+{
+    if (!job->varies) return job->count;
+    switch (job->algorithm->collective) {
+    case COLLECTIVE_ALLTOALL: return job->counts[block][rank];
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER: return job->counts[0][rank];
+    default: return job->counts[0][block];
+    }
+}
+
+static int32_t value_of(int rank, size_t block, size_t i)
+{
+    return (int32_t)(1 + (unsigned)rank * 1000003 + (unsigned)block * 50021 + (unsigned)i * 7);
+}
+
+static int32_t sum_of(int size, size_t block, size_t i)
+{
+    uint32_t sum = 0;
+    for (int r = 0; r < size; r++) sum += (uint32_t)value_of(r, block, i);
+    return (int32_t)sum;
+}
+
+static int32_t expected(const struct engine_job *job, int rank, size_t block, size_t i)
+{
+    switch (job->algorithm->collective) {
+    case COLLECTIVE_BROADCAST: return value_of(job->root, 0, i);
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_ALLGATHER: return value_of((int)block, 0, i);
+    case COLLECTIVE_SCATTER: return value_of(job->root, (size_t)rank, i);
+    case COLLECTIVE_ALLTOALL: return value_of((int)block, (size_t)rank, i);
+    case COLLECTIVE_REDUCE_SCATTER: return sum_of(job->size, (size_t)rank, i);
+    default: return sum_of(job->size, 0, i);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ buffers */
+
+static int32_t *element(const struct engine_buffer *buffer, size_t i)
+{
+    return buffer->elements != NULL ? buffer->elements[i] : (int32_t *)buffer->buffer.base + i;
+}
+
+static void make_whole(struct engine_buffer *buffer, size_t count)
+{
+    buffer->memory_count = count;
+    buffer->memory = aligned_alloc(64, (count * sizeof(int32_t) + 64) / 64 * 64);
+    assert_non_null(buffer->memory);
+    buffer->buffer = (struct buffer){.base = (char *)buffer->memory};
+}
+
+/* Segments from what is said where every element lies. */
+static void find_segments(struct engine_buffer *buffer)
+{
+    buffer->segments = calloc(buffer->count + 1, sizeof *buffer->segments);
+    assert_non_null(buffer->segments);
+    struct buffer *found = &buffer->buffer;
+    *found = (struct buffer){.segments = buffer->segments};
+    for (size_t i = 0; i < buffer->count; i++) {
+        if (i == 0 || buffer->elements[i] != buffer->elements[i - 1] + 1) {
+            buffer->segments[found->segment_count].begin = i * sizeof(int32_t);
+            buffer->segments[found->segment_count++].address = (char *)buffer->elements[i];
+        }
+        buffer->segments[found->segment_count - 1].end = (i + 1) * sizeof(int32_t);
+    }
+}
+
+/* Cut anywhere, with gaps, in any order; many segments are of one element. */
+static void make_cut(struct engine_buffer *buffer, size_t count, struct engine_net *net)
+{
+    enum { CUTS_MAX = 24, GAP = 3 };
+    size_t cuts[CUTS_MAX + 2] = {0}, cut_count = 1;
+    while (cut_count <= CUTS_MAX && cuts[cut_count - 1] < count) {
+        static const size_t lengths[] = {1, 2, 40, 3000, 40000};
+        const size_t most = lengths[engine_net_draw(net) % 5];
+        cuts[cut_count] = cuts[cut_count - 1] + 1 + engine_net_draw(net) % most;
+        if (cuts[cut_count] > count || cut_count == CUTS_MAX) cuts[cut_count] = count;
+        cut_count++;
+    }
+    const size_t pieces = cut_count - 1;
+    size_t order[CUTS_MAX + 1];
+    for (size_t p = 0; p < pieces; p++) {
+        const size_t at = engine_net_draw(net) % (p + 1);
+        order[p] = order[at];
+        order[at] = p;
+    }
+    buffer->memory_count = count + (pieces + 1) * GAP;
+    buffer->memory = malloc(buffer->memory_count * sizeof(int32_t));
+    buffer->elements = malloc((count + 1) * sizeof(int32_t *));
+    assert_true(buffer->memory != NULL && buffer->elements != NULL);
+    size_t place = GAP;
+    for (size_t p = 0; p < pieces; p++) {
+        for (size_t i = cuts[order[p]]; i < cuts[order[p] + 1]; i++)
+            buffer->elements[i] = &buffer->memory[place++];
+        place += engine_net_draw(net) % (GAP + 1);
+    }
+    find_segments(buffer);
+}
+
+static void make_buffer(const struct engine_job *job, struct engine_net *net, size_t count,
+                        struct engine_buffer *buffer)
+{
+    buffer->count = count;
+    if (job->is_cut)
+        make_cut(buffer, count, net);
+    else
+        make_whole(buffer, count);
+    for (size_t i = 0; i < buffer->memory_count; i++) buffer->memory[i] = UNTOUCHED;
+}
+
+/* In place: the smaller buffer is a part of the larger one. */
+static void make_part(const struct engine_buffer *whole, size_t first, size_t count,
+                      struct engine_buffer *part)
+{
+    part->count = count;
+    if (whole->elements == NULL) {
+        part->buffer = (struct buffer){.base = whole->buffer.base + first * sizeof(int32_t)};
+        return;
+    }
+    part->elements = malloc((count + 1) * sizeof(int32_t *));
+    assert_non_null(part->elements);
+    memcpy(part->elements, whole->elements + first, count * sizeof(int32_t *));
+    find_segments(part);
+}
+
+static void free_buffer(struct engine_buffer *buffer)
+{
+    free(buffer->memory);
+    free(buffer->elements);
+    free(buffer->segments);
+    *buffer = (struct engine_buffer){0};
+}
+
+/* --------------------------------------------------------------------------------------------- jobs */
+
+static size_t block_counts(const struct engine_job *job, int rank, bool is_input, size_t *counts)
+{
+    const enum collective collective = job->algorithm->collective;
+    const size_t blocks = is_input ? test_send_blocks(collective, rank, job->size, job->root)
+                                   : test_recv_blocks(collective, rank, job->size, job->root);
+    size_t sum = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        const size_t count = is_input ? input_count(job, rank, b) : output_count(job, rank, b);
+        if (counts != NULL) counts[b] = count;
+        sum += count;
+    }
+    return sum;
+}
+
+static void make_buffers(const struct engine_job *job, struct engine_net *net, int rank,
+                         struct engine_rank *own)
+{
+    const enum collective collective = job->algorithm->collective;
+    size_t counts[ENGINE_RANKS_MAX];
+    const size_t sends = block_counts(job, rank, true, counts);
+    const size_t send_blocks = test_send_blocks(collective, rank, job->size, job->root);
+    const size_t recvs = block_counts(job, rank, false, NULL);
+    const size_t recv_blocks = test_recv_blocks(collective, rank, job->size, job->root);
+    own->input = own->output = (struct engine_buffer){0};
+    if ((job->in_place >> rank & 1) == 0 || send_blocks == 0 || recv_blocks == 0) {
+        make_buffer(job, net, sends, &own->input);
+        make_buffer(job, net, recvs, &own->output);
+    } else {
+        size_t begin = 0; /* of the smaller buffer in the larger one */
+        for (size_t b = 0; b < test_in_place_block(collective, rank); b++)
+            begin +=
+                send_blocks > recv_blocks ? input_count(job, rank, b) : output_count(job, rank, b);
+        if (send_blocks > recv_blocks) {
+            make_buffer(job, net, sends, &own->input);
+            make_part(&own->input, begin, recvs, &own->output);
+        } else {
+            make_buffer(job, net, recvs, &own->output);
+            make_part(&own->output, begin, sends, &own->input);
+        }
+    }
+    for (size_t b = 0, at = 0; b < send_blocks; b++)
+        for (size_t i = 0; i < counts[b]; i++) *element(&own->input, at++) = value_of(rank, b, i);
+}
+
+static void bind(const struct engine_job *job, struct engine_net *net, int rank,
+                 struct engine_rank *own)
+{
+    const enum collective collective = job->algorithm->collective;
+    const struct algo_params params = {.collective = collective,
+                                       .rank_count = job->size,
+                                       .root = job->root,
+                                       .in_place = (job->in_place >> rank & 1) != 0};
+    struct rank_plan *plan;
+    const char *message = "";
+    if (algo_rank_plan(job->algorithm, &params, rank, &plan, &message) != TUTTI_OK)
+        fail_msg("%s", message);
+    size_t input_counts[ENGINE_RANKS_MAX], output_counts[ENGINE_RANKS_MAX];
+    const size_t sends = block_counts(job, rank, true, input_counts),
+                 recvs = block_counts(job, rank, false, output_counts);
+    struct bind_options options = {
+        .count = job->count, .dtype = TUTTI_INT32, .op = op_builtin(OP_SUM), .level = KERNEL_SCALAR};
+    if (job->varies) { /* as a v form is called */
+        const bool has_inputs = test_send_blocks(collective, rank, job->size, job->root) > 1,
+                   has_outputs = test_recv_blocks(collective, rank, job->size, job->root) > 1;
+        options.input_counts = has_inputs ? input_counts : NULL;
+        options.output_counts = has_outputs ? output_counts : NULL;
+        options.count = collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_REDUCE_SCATTER
+                            ? recvs
+                            : sends;
+    }
+    struct transport *transport = engine_net_transport(net, rank);
+    transport->ops->limits(transport, &options.piece_bytes_max, &options.piece_count_max);
+    if (bind_program(plan, &options, &own->program) != TUTTI_OK)
+        fail_msg("%s by %s: %s", collective_name(collective), job->algorithm->name,
+                 tutti_error_message());
+    plan_rank_free(plan);
+    assert_int_equal(program_open_links(own->program, transport, 0), TUTTI_OK);
+}
+
+void engine_rank_prepare_again(struct engine_net *net, int rank, struct engine_rank *own)
+{
+    own->done = false;
+    assert_int_equal(operation_prepare(&own->operation, own->program,
+                                       engine_net_transport(net, rank), 0, own->program->signature,
+                                       &own->input.buffer, &own->output.buffer),
+                     TUTTI_OK);
+}
+
+void engine_rank_prepare(const struct engine_job *job, struct engine_net *net, int rank,
+                         struct engine_rank *own)
+{
+    operation_init(&own->operation, PATIENCE);
+    bind(job, net, rank, own);
+    make_buffers(job, net, rank, own);
+    engine_rank_prepare_again(net, rank, own);
+}
+
+static _Noreturn void fail_job(const struct engine_job *job, const char *what)
+{
+    fail_msg("%s%s by %s on %d ranks, count %zu, root %d, in place %x%s: %s",
+             collective_name(job->algorithm->collective), job->varies ? "v" : "",
+             job->algorithm->name, job->size, job->count, job->root, job->in_place,
+             job->is_cut ? ", cut" : "", what);
+    abort();
+}
+
+void engine_run(const struct engine_job *job, struct engine_net *net, struct engine_rank *ranks)
+{
+    int left = job->size;
+    for (int looks = 0; left > 0; looks++) {
+        if (looks == LOOKS_MAX) fail_job(job, "stuck");
+        struct engine_rank *own = &ranks[engine_net_draw(net) % (uint64_t)job->size];
+        if (own->done) continue;
+        const enum run_result result = operation_run(&own->operation);
+        if (result == RUN_FAULT) fail_job(job, "a message made no sense");
+        if (result != RUN_DONE) continue;
+        own->done = true;
+        left--;
+    }
+}
+
+/* Gaps between segments are as they were. */
+static void expect_gaps_untouched(const struct engine_job *job, const struct engine_buffer *buffer)
+{
+    if (buffer->memory == NULL || buffer->elements == NULL) return;
+    bool *used = calloc(buffer->memory_count, sizeof *used);
+    assert_non_null(used);
+    for (size_t i = 0; i < buffer->count; i++) used[buffer->elements[i] - buffer->memory] = true;
+    for (size_t i = 0; i < buffer->memory_count; i++)
+        if (!used[i] && buffer->memory[i] != UNTOUCHED) fail_job(job, "written between segments");
+    free(used);
+}
+
+void engine_expect_right(const struct engine_job *job, int rank, const struct engine_rank *own)
+{
+    const enum collective collective = job->algorithm->collective;
+    const size_t blocks = test_recv_blocks(collective, rank, job->size, job->root);
+    for (size_t b = 0, at = 0; b < blocks; b++) {
+        for (size_t i = 0; i < output_count(job, rank, b); i++, at++) {
+            const int32_t right = expected(job, rank, b, i), is = *element(&own->output, at);
+            if (is == right) continue;
+            char text[96];
+            snprintf(text, sizeof text, "rank %d, block %zu, element %zu is %d and not %d", rank, b,
+                     i, is, right);
+            fail_job(job, text);
+        }
+    }
+    expect_gaps_untouched(job, &own->input);
+    expect_gaps_untouched(job, &own->output);
+}
+
+void engine_rank_release(struct engine_rank *own)
+{
+    operation_release(&own->operation);
+    program_free(own->program);
+    free_buffer(&own->input);
+    free_buffer(&own->output);
+}
+
+void engine_run_job(const struct engine_job *job, struct engine_mood mood, uint64_t seed)
+{
+    struct engine_net *net = engine_net_create(job->size, mood, seed);
+    struct engine_rank ranks[ENGINE_RANKS_MAX];
+    for (int r = 0; r < job->size; r++) engine_rank_prepare(job, net, r, &ranks[r]);
+    engine_run(job, net, ranks);
+    engine_net_expect_empty(net);
+    for (int r = 0; r < job->size; r++) {
+        engine_expect_right(job, r, &ranks[r]);
+        engine_rank_release(&ranks[r]);
+    }
+    engine_net_free(net);
+}

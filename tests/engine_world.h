@@ -1,0 +1,83 @@
+/* engine_world.h - collectives run by the engine in one thread, for its tests: every rank's program over links that are
+ * slow, short of room and moody, on buffers that lie in one piece or in many, with blocks of one count or of counts of
+ * their own; and whether the results are right. Assertions are cmocka's.
+ */
+#ifndef TUTTI_TESTS_ENGINE_WORLD_H
+#define TUTTI_TESTS_ENGINE_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "algo/algo.h"
+#include "engine/run.h"
+#include "transport/transport.h"
+
+enum { ENGINE_RANKS_MAX = 8 };
+
+/* ------------------------------------------------------------------------------------------- links */
+
+struct engine_mood {
+    size_t piece_bytes;
+    unsigned pieces; /* under way on a link */
+    unsigned delay;  /* of so many looks one finds something new; 1: each */
+    enum link_reach reach;
+};
+
+struct engine_net; /* opaque: the links of all ranks */
+
+struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed);
+void engine_net_free(struct engine_net *net);
+struct transport *engine_net_transport(struct engine_net *net, int rank);
+uint64_t engine_net_draw(struct engine_net *net);
+/* Sends what the programs did not, on the one link that this rank writes. */
+void engine_net_put(struct engine_net *net, int rank, const void *data, size_t bytes);
+/* Whatever was sent was read: the next operation finds its links empty. */
+void engine_net_expect_empty(struct engine_net *net);
+
+/* -------------------------------------------------------------------------------------------- jobs */
+
+struct engine_job {
+    const struct algorithm *algorithm;
+    int size, root;
+    size_t count;      /* elements (int32) in a block */
+    unsigned in_place; /* a bit a rank */
+    bool is_cut;       /* buffers lie in segments, cut differently on each rank */
+    bool varies;       /* blocks have counts of their own: */
+    size_t counts[ENGINE_RANKS_MAX][ENGINE_RANKS_MAX]; /* [source][destination]; [0] where one will do */
+};
+
+/* Counts up to count_max for its blocks: none, one, few and many elements. */
+void engine_job_vary(struct engine_job *job, size_t count_max, uint64_t seed);
+
+struct engine_buffer {
+    struct buffer buffer;
+    size_t count;
+    int32_t *memory; /* its own; NULL: part of the other one */
+    size_t memory_count;
+    int32_t **elements; /* where they are; NULL: in one piece */
+    struct segment_of_buffer *segments;
+};
+
+struct engine_rank {
+    struct program *program;
+    struct operation operation;
+    struct engine_buffer input, output;
+    bool done;
+};
+
+/* Plans, binds and makes ready to run; inputs have their values. The operation is initialised before. */
+void engine_rank_prepare(const struct engine_job *job, struct engine_net *net, int rank,
+                         struct engine_rank *own);
+/* Makes it ready once more. */
+void engine_rank_prepare_again(struct engine_net *net, int rank, struct engine_rank *own);
+/* All ranks in any order, until all are done. */
+void engine_run(const struct engine_job *job, struct engine_net *net, struct engine_rank *ranks);
+/* Every element of the output is right, and nothing beside it was written. */
+void engine_expect_right(const struct engine_job *job, int rank, const struct engine_rank *own);
+void engine_rank_release(struct engine_rank *own);
+
+/* All of it. */
+void engine_run_job(const struct engine_job *job, struct engine_mood mood, uint64_t seed);
+
+#endif
