@@ -639,7 +639,8 @@ static int derive_often(struct tutti_comm *comm, int rank, int size, uint64_t se
     }
     RANKS_EXPECT(open_descriptors() == descriptors);
     RANKS_EXPECT(mappings() == maps);
-    RANKS_EXPECT(mallinfo2().uordblks <= bytes + 4096);
+    /* What malloc keeps at hand counts as used, so this finds only what grows with every turn. */
+    RANKS_EXPECT(mallinfo2().uordblks <= bytes + 50000);
     return 0;
 }
 

@@ -2,7 +2,7 @@
 # Words of tutti-run, tutti-perf and tutti-plan are completed in bash.
 # ctest: label=nosan
 set -uo pipefail
-cd "${TUTTI_ROOT:?}"
+cd "${TUTTI_ROOT:?}" || exit 1
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

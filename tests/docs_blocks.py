@@ -170,8 +170,9 @@ class Runner:
             file.write(text)
         done = command([os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-O1", "-pthread",
                         "-I" + os.path.join(ROOT, "include"), "block.c",
-                        *(["-Wno-unused-result", "-c"] if only_compile else ["-o", "block"]),
-                        "-L" + os.path.join(BUILD, "lib"), "-ltutti", "-lm"], self.folder, subprocess.STDOUT)
+                        *(["-Wno-unused-result", "-c"] if only_compile else
+                          ["-o", "block", "-L" + os.path.join(BUILD, "lib"), "-ltutti", "-lm"])],
+                       self.folder, subprocess.STDOUT)
         if done.returncode != 0:
             self.fail(block, "does not compile\n" + done.stdout)
             return

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -162,6 +163,38 @@ static void a_group_may_call_communicators_in_any_order(void **state)
     for (int size = 2; size <= 4; size++) on_ranks(size, group_over_two, NULL);
 }
 
+/* One rank is late with one of four calls, each on a communicator of its own; whichever it is, the others' groups
+ * end only with it. */
+static int group_with_a_latecomer(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                  void *context)
+{
+    (void)seed, (void)context;
+    enum { COMMS = 4 };
+    struct tutti_comm *comms[COMMS];
+    for (int c = 0; c < COMMS; c++) RANKS_EXPECT(tutti_comm_dup(comm, NULL, &comms[c]) == TUTTI_OK);
+    for (int late = 0; late < COMMS; late++) {
+        int64_t sums[COMMS];
+        for (int c = 0; c < COMMS; c++) sums[c] = value(rank, late, (size_t)c);
+        RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+        for (int i = 0; i < COMMS; i++) {
+            const int c = rank == 0 ? (late + 1 + i) % COMMS : i;
+            if (rank == 0 && c == late) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+            RANKS_EXPECT(tutti_allreduce(&sums[c], &sums[c], 1, TUTTI_INT64, TUTTI_SUM, comms[c]) ==
+                         TUTTI_OK);
+        }
+        RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
+        RANKS_EXPECT(is_sum(sums, size, late, COMMS));
+    }
+    for (int c = 0; c < COMMS; c++) RANKS_EXPECT(tutti_comm_free(comms[c]) == TUTTI_OK);
+    return 0;
+}
+
+static void a_group_waits_for_its_last_call_whichever_that_is(void **state)
+{
+    (void)state;
+    on_ranks(3, group_with_a_latecomer, NULL);
+}
+
 static int group_with_a_mistake(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                 void *context)
 {
@@ -306,6 +339,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_group_waits_for_everything_in_it),
+        cmocka_unit_test(a_group_waits_for_its_last_call_whichever_that_is),
         cmocka_unit_test(a_group_may_call_communicators_in_any_order),
         cmocka_unit_test(a_mistake_in_a_group_is_only_its_own),
         cmocka_unit_test(prepared_calls_run_again_and_again),

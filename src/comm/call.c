@@ -122,6 +122,6 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
             comm_unlock(comm);
         }
     }
-    free(call->extra);
+    if (call->extra != NULL) free(call->extra);
     return status;
 }

@@ -187,9 +187,15 @@ static inline bool comm_is_foreign(const struct tutti_comm *comm)
 }
 
 /* create.c */
+enum tutti_status comm_handle_error(const struct tutti_comm *comm, const char *function);
 /* OK, or INVALID_COMM for NULL and for one of the process that this one was forked from; `function` is the
  * public one, without "tutti_". */
-enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *function);
+static inline enum tutti_status comm_check_handle(const struct tutti_comm *comm,
+                                                  const char *function)
+{
+    if (__builtin_expect(comm != NULL && !comm_is_foreign(comm), 1)) return TUTTI_OK;
+    return comm_handle_error(comm, function);
+}
 
 /* program.c */
 /* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds
@@ -265,8 +271,13 @@ bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, u
 void comm_messages_free(struct tutti_comm *comm);
 
 /* group.c */
+/* How many groups of this thread are open: a word that every call reads, so it has a place of its own. */
+extern _Thread_local unsigned comm_group_depth __attribute__((tls_model("initial-exec")));
 /* Whether this thread's calls are to be started, and one that was. */
-bool comm_group_is_open(void);
+static inline bool comm_group_is_open(void)
+{
+    return __builtin_expect(comm_group_depth > 0, 0);
+}
 enum tutti_status comm_group_add(struct tutti_request *request);
 
 /* How many looks a full link is worth: a look is a spin, or a turn of everybody else on this core. */

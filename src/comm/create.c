@@ -338,11 +338,10 @@ enum tutti_status tutti_comm_free(struct tutti_comm *comm)
     return TUTTI_OK;
 }
 
-enum tutti_status comm_check_handle(const struct tutti_comm *comm, const char *function)
+enum tutti_status comm_handle_error(const struct tutti_comm *comm, const char *function)
 {
     if (comm == NULL)
         return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", function);
-    if (!comm_is_foreign(comm)) return TUTTI_OK;
     return error_set(
         TUTTI_INVALID_COMM,
         "tutti_%s: the communicator was created before fork() and belongs to the parent", function);

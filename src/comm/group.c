@@ -4,18 +4,14 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
+_Thread_local unsigned comm_group_depth;
+
 struct group {
-    unsigned depth;
     size_t count, capacity;
     struct tutti_request **requests;
 };
 
 static _Thread_local struct group group;
-
-bool comm_group_is_open(void)
-{
-    return __builtin_expect(group.depth > 0, 0);
-}
 
 enum tutti_status comm_group_add(struct tutti_request *request)
 {
@@ -36,15 +32,15 @@ enum tutti_status comm_group_add(struct tutti_request *request)
 
 enum tutti_status tutti_group_begin(void)
 {
-    group.depth++;
+    comm_group_depth++;
     return TUTTI_OK;
 }
 
 enum tutti_status tutti_group_end(void)
 {
-    if (group.depth == 0)
+    if (comm_group_depth == 0)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_group_end: there was no tutti_group_begin");
-    if (--group.depth > 0) return TUTTI_OK;
+    if (--comm_group_depth > 0) return TUTTI_OK;
     enum tutti_status first = TUTTI_OK;
     char message[512];
     for (size_t i = 0; i < group.count; i++) {

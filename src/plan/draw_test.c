@@ -135,6 +135,65 @@ static void every_collective_can_be_drawn(void **state)
     }
 }
 
+static void a_row_is_the_one_above_and_what_has_changed(void **state)
+{
+    (void)state;
+    char *picture;
+    const char *message;
+    assert_int_equal(draw("plan broadcast ranks 2 root 0 parts 8\nrank 0\nlane 0\n"
+                          "in[0..7] -> out[0..7]\nout[0..3] -> to 1\nout[4..7] -> to 1\n"
+                          "rank 1\nlane 0\nfrom 0 -> out[0..3]\nfrom 0 -> out[4..7]",
+                          NULL, &picture, &message),
+                     TUTTI_OK);
+    assert_well_formed(picture);
+    assert_int_equal(count(picture, ">2 rounds, 2 messages</text>"), 1);
+    assert_int_equal(count(picture, "<use href=\"#r0\""), 1);
+    assert_int_equal(count(picture, "<use href=\"#r1\""), 1);
+    for (int chunk = 0; chunk < 8; chunk++) {
+        char label[32];
+        snprintf(label, sizeof label, ">%d</text>", chunk);
+        assert_int_equal(count(picture, label), 2); /* once a rank, not once a row */
+    }
+    assert_int_equal(count(picture, "prefers-color-scheme:dark"), 1);
+    free(picture);
+
+    /* An all-to-all begins anew: what was there are inputs. */
+    assert_int_equal(draw("plan alltoall ranks 2 parts 1\nrank 0\nlane 0\nin[0] -> out[0]\n"
+                          "in[1] -> to 1\nfrom 1 -> out[1]\n"
+                          "rank 1\nlane 0\nin[1] -> out[1]\nin[0] -> to 0\nfrom 0 -> out[0]",
+                          NULL, &picture, &message),
+                     TUTTI_OK);
+    assert_int_equal(count(picture, "<use href=\"#r"), 0);
+    free(picture);
+}
+
+static void rows_do_not_stand_on_one_another_without_end(void **state)
+{
+    (void)state;
+    enum { RANKS = 15 };
+    char text[4096] = "plan broadcast ranks 15 root 0 parts 1\n";
+    for (int rank = 0; rank < RANKS; rank++) {
+        char line[120];
+        snprintf(line, sizeof line, "rank %d\nlane 0\n", rank);
+        strcat(text, line);
+        if (rank == 0)
+            strcat(text, "in[0] -> out[0], to 1\n");
+        else if (rank < RANKS - 1)
+            snprintf(text + strlen(text), sizeof line, "from %d -> out[0], to %d\n", rank - 1,
+                     rank + 1);
+        else
+            strcat(text, "from 13 -> out[0]\n");
+    }
+    char *picture;
+    const char *message;
+    assert_int_equal(draw(text, NULL, &picture, &message), TUTTI_OK);
+    assert_well_formed(picture);
+    assert_int_equal(count(picture, "<g id=\"r"), RANKS);
+    assert_int_equal(count(picture, "<use href=\"#r"), RANKS - 2);
+    assert_int_equal(count(picture, "<use href=\"#r11\""), 0);
+    free(picture);
+}
+
 static void nothing_is_written_when_it_cannot_be_drawn(void **state)
 {
     (void)state;
@@ -161,6 +220,8 @@ int main(void)
         cmocka_unit_test(contributions_are_named_without_numbers),
         cmocka_unit_test(a_title_cannot_break_the_picture),
         cmocka_unit_test(every_collective_can_be_drawn),
+        cmocka_unit_test(a_row_is_the_one_above_and_what_has_changed),
+        cmocka_unit_test(rows_do_not_stand_on_one_another_without_end),
         cmocka_unit_test(nothing_is_written_when_it_cannot_be_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,8 @@ if ! command -v python3 >/dev/null; then
     echo "python3 is not here"
     exit 77
 fi
-cat >"${TMPDIR:-/tmp}/links.$$.py" <<'END'
+check_links() {
+    python3 - "$1" <<'END'
 import glob, os, re, sys
 
 os.chdir(sys.argv[1])
@@ -42,17 +43,19 @@ for page in pages:
 print("\n".join(faults + ["%d pages, %d faults" % (len(pages), len(faults))]))
 sys.exit(bool(faults))
 END
-trap 'rm -rf "${TMPDIR:-/tmp}/links.$$.py" "${work:-}"' EXIT
+}
 bad=0
-python3 "${TMPDIR:-/tmp}/links.$$.py" . || bad=1
+check_links . || bad=1
 
 # It can fail.
 work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 mkdir "$work/docs"
+# shellcheck disable=SC2016 # backquotes are Markdown's
 printf '# Here\n[a](docs/a.md) [b](docs/a.md#there) [c](nowhere.md) [d](#here) `[e](no.md)`\n' >"$work/README.md"
 printf '# A\n' >"$work/docs/a.md"
 printf '# B\n' >"$work/docs/b.md"
-said=$(python3 "${TMPDIR:-/tmp}/links.$$.py" "$work" || true)
+said=$(check_links "$work" || true)
 for words in 'docs/a.md#there has no such heading' 'nowhere.md is not there' 'docs/b.md: no page' '3 faults'; do
     grep -qF "$words" <<<"$said" || { echo "this test does not work: '$words' is not in: $said"; bad=1; }
 done
