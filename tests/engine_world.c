@@ -15,6 +15,7 @@ enum {
     DEPTH_MAX = 8,
     PATIENCE = 8,
     LOOKS_MAX = 4000000,
+    CUTS_MAX = 200,           /* segments of a buffer */
     NEAR_BYTES_MAX = 5000 * 4 /* that one fetch brings */
 };
 
@@ -451,20 +452,30 @@ static void find_segments(struct engine_buffer *buffer)
     }
 }
 
-/* Cut anywhere, with gaps, in any order; many segments are of one element. */
-static void make_cut(struct engine_buffer *buffer, size_t count, struct engine_net *net)
+/* Where segments end, the first at 0: anywhere, and many are of one element; or as it is said. */
+static size_t cut(size_t count, const size_t *segments, struct engine_net *net, size_t *cuts)
 {
-    enum { CUTS_MAX = 24, GAP = 3 };
-    size_t cuts[CUTS_MAX + 2] = {0}, cut_count = 1;
-    while (cut_count <= CUTS_MAX && cuts[cut_count - 1] < count) {
-        static const size_t lengths[] = {1, 2, 40, 3000, 40000};
+    static const size_t lengths[] = {1, 2, 40, 3000, 40000};
+    size_t pieces = 0;
+    cuts[0] = 0;
+    while (cuts[pieces] < count) {
         const size_t most = lengths[engine_net_draw(net) % 5];
-        cuts[cut_count] = cuts[cut_count - 1] + 1 + engine_net_draw(net) % most;
-        if (cuts[cut_count] > count || cut_count == CUTS_MAX) cuts[cut_count] = count;
-        cut_count++;
+        const size_t length =
+            segments != NULL ? segments[pieces % 4] : 1 + engine_net_draw(net) % most;
+        const bool is_last = length >= count - cuts[pieces] || pieces + 1 == CUTS_MAX;
+        cuts[pieces + 1] = is_last ? count : cuts[pieces] + length;
+        pieces++;
     }
-    const size_t pieces = cut_count - 1;
-    size_t order[CUTS_MAX + 1];
+    return pieces;
+}
+
+/* With gaps, in any order. */
+static void make_cut(struct engine_buffer *buffer, size_t count, const size_t *segments,
+                     struct engine_net *net)
+{
+    enum { GAP = 3 };
+    size_t cuts[CUTS_MAX + 1], order[CUTS_MAX];
+    const size_t pieces = cut(count, segments, net, cuts);
     for (size_t p = 0; p < pieces; p++) {
         const size_t at = engine_net_draw(net) % (p + 1);
         order[p] = order[at];
@@ -488,7 +499,7 @@ static void make_buffer(const struct engine_job *job, struct engine_net *net, si
 {
     buffer->count = count;
     if (job->is_cut)
-        make_cut(buffer, count, net);
+        make_cut(buffer, count, job->segments, net);
     else
         make_whole(buffer, count);
     for (size_t i = 0; i < buffer->memory_count; i++) buffer->memory[i] = UNTOUCHED;

@@ -40,10 +40,11 @@ void engine_net_expect_empty(struct engine_net *net);
 struct engine_job {
     const struct algorithm *algorithm;
     int size, root;
-    size_t count;      /* elements (int32) in a block */
-    unsigned in_place; /* a bit a rank */
-    bool is_cut;       /* buffers lie in segments, cut differently on each rank */
-    bool varies;       /* blocks have counts of their own: */
+    size_t count;           /* elements (int32) in a block */
+    unsigned in_place;      /* a bit a rank */
+    bool is_cut;            /* buffers lie in segments, cut differently on each rank */
+    const size_t *segments; /* elements of them, four counts in turn; NULL: any */
+    bool varies;            /* blocks have counts of their own: */
     size_t counts[ENGINE_RANKS_MAX][ENGINE_RANKS_MAX]; /* [source][destination]; [0] where one will do */
 };
 

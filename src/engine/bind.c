@@ -203,12 +203,14 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
            program->step_tx && program->tx_links && program->rx_links;
 }
 
-static size_t choose_piece(const struct program *program, size_t piece_bytes_max)
+/* So that the largest chunk that has to find room in a link as a whole does (goes_to_all). */
+static size_t choose_piece(const struct program *program, size_t piece_bytes_max,
+                           unsigned piece_count_max)
 {
     size_t largest = 0;
     for (uint32_t i = 0; i < program->step_count; i++)
         if (program->steps[i].bytes > largest) largest = program->steps[i].bytes;
-    size_t piece = (largest / 4 + 4095) / 4096 * 4096;
+    size_t piece = (largest / piece_count_max + 4095) / 4096 * 4096;
     if (piece < PIECE_BYTES_MIN) piece = PIECE_BYTES_MIN;
     if (piece > PIECE_BYTES_MAX) piece = PIECE_BYTES_MAX;
     return piece > piece_bytes_max ? piece_bytes_max : piece;
@@ -232,7 +234,8 @@ static enum tutti_status bind_all(struct binder *binder)
     for (uint32_t i = 0; i < plan->step_count; i++)
         TRY(bind_step(binder, &plan->steps[i], &program->steps[i]));
     program->copies_only = !collective_reduces(plan->shape.collective);
-    program->piece_bytes = choose_piece(program, binder->options->piece_bytes_max);
+    program->piece_bytes =
+        choose_piece(program, binder->options->piece_bytes_max, binder->options->piece_count_max);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];
         /* Room for this message beside an earlier one that nobody has read yet. */

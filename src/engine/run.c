@@ -1,5 +1,6 @@
 #include "engine/run.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,12 +127,15 @@ static bool send_push(struct operation *operation, uint32_t t)
     const struct buffer *buffer = &operation->buffers[send->buffer];
     size_t bytes = send->ready - send->done;
     if (bytes == 0 && send->total > 0) return false;
+    const size_t piece = operation->program->piece_bytes;
+    if (send->ready < send->total &&
+        (bytes < piece || (send->by_reference && bytes < send->total / REFERENCE_COUNT_MAX)))
+        return false;
     if (send->by_reference) {
-        if (send->ready < send->total && bytes < send->total / REFERENCE_COUNT_MAX) return false;
         const char *source = buffer_at(buffer, send->offset + send->done, &bytes);
         if (!link->ops->post(link, source, bytes)) return false;
     } else {
-        if (bytes > operation->program->piece_bytes) bytes = operation->program->piece_bytes;
+        if (bytes > piece) bytes = piece;
         void *place = link->ops->reserve(link, bytes);
         if (place == NULL) return false;
         copy_from(buffer, send->offset + send->done, place, bytes);
@@ -145,10 +149,12 @@ static bool send_push(struct operation *operation, uint32_t t)
     return true;
 }
 
-/* Whether receivers can read all segments of a range, and these are worth a message each. */
+/* Whether receivers can read all segments of a range, and these are worth a message each. Not on a link to all: its
+ * places are free again when its slowest reader is done, so there must be one for every message of a chunk. */
 static bool segments_in_reach(const struct buffer *buffer, struct link_tx *link, size_t offset,
                               size_t bytes)
 {
+    if (link->peer == TRANSPORT_ALL) return false;
     const struct segment_of_buffer *first = buffer_segment(buffer, offset),
                                    *last = buffer_segment(buffer, offset + bytes - 1);
     if (bytes / (size_t)(last - first + 1) < REFERENCE_BYTES_MIN) return false;
@@ -263,6 +269,14 @@ static enum run_result look_at_sources(struct operation *operation, const struct
     return RUN_MOVED;
 }
 
+/* The piece of a step's result that is being sent: what of it has come yet lies in the slots. */
+static size_t whole_piece(const struct program *program, const struct run_lane *lane,
+                          const struct program_step *step)
+{
+    const size_t left = step->bytes - (lane->done - lane->filled);
+    return left < program->piece_bytes ? left : program->piece_bytes;
+}
+
 /* Places in the slots of all links of the step; false when one has no room. */
 static bool reserve_places(struct operation *operation, const struct program_step *step,
                            size_t bytes)
@@ -341,6 +355,7 @@ static bool find_places(struct operation *operation, struct run_lane *lane,
             return true;
         }
         if (!follows && (!stores || ++lane->stalled < operation->patience)) return false;
+        assert(lane->filled == 0); /* what was reserved stays so */
         lane->lagging = true;
         lane->passed = lane->done;
     }
@@ -414,11 +429,13 @@ static bool take_run(struct operation *operation, const struct run_lane *lane,
     return link->ops->take(link, destination, *bytes);
 }
 
-/* What is done with a piece after it was computed: sent on, and given back to those it came from. */
-static void pass_on(struct operation *operation, const struct run_lane *lane,
+/* What is done with a piece, or a part of it, after it was computed: sent on, and given back to those it came from. */
+static void pass_on(struct operation *operation, struct run_lane *lane,
                     const struct program_step *step, size_t bytes)
 {
     const struct program *program = operation->program;
+    const size_t whole = whole_piece(program, lane, step), filled = lane->filled;
+    const bool is_full = filled + bytes == whole;
     for (uint32_t i = 0; i < step->tx_count; i++) {
         const int t = program->step_tx[step->first_tx + i];
         if (lane->lagging) {
@@ -426,10 +443,13 @@ static void pass_on(struct operation *operation, const struct run_lane *lane,
             operation->sends[t].ready += bytes;
             send_push(operation, (uint32_t)t);
         } else {
-            if (i > 0) memcpy(operation->places[i], operation->places[0], bytes);
-            operation->tx[t]->ops->commit(operation->tx[t], bytes);
+            if (i > 0)
+                memcpy((char *)operation->places[i] + filled,
+                       (const char *)operation->places[0] + filled, bytes);
+            if (is_full) operation->tx[t]->ops->commit(operation->tx[t], whole);
         }
     }
+    if (step->tx_count > 0 && !lane->lagging) lane->filled = is_full ? 0 : filled + bytes;
     for (uint32_t i = 0; i < step->source_count; i++) {
         const int rx = program->sources[step->first_source + i].rx;
         if (rx != PROGRAM_NONE) operation->rx[rx]->ops->consume(operation->rx[rx], bytes);
@@ -447,13 +467,14 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
 
     if (lane->lagging && lane->done == step->bytes) /* all is stored, not all announced */
         return open_lagging(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
-    size_t bytes = step->bytes - lane->done;
-    if (bytes > program->piece_bytes) bytes = program->piece_bytes;
+    const size_t whole = whole_piece(program, lane, step);
+    size_t bytes = whole - lane->filled;
     const enum run_result look = look_at_sources(operation, lane, step, &bytes);
     if (look != RUN_MOVED) return look;
-    if (step->tx_count > 0 && !find_places(operation, lane, step, bytes)) return RUN_BLOCKED;
+    if (step->tx_count > 0 && !find_places(operation, lane, step, whole)) return RUN_BLOCKED;
 
-    void *const place = step->tx_count > 0 && !lane->lagging ? operation->places[0] : NULL;
+    char *const place =
+        step->tx_count > 0 && !lane->lagging ? (char *)operation->places[0] + lane->filled : NULL;
     const bool stores = step->destination_buffer != PROGRAM_NONE && (!step->spills || lane->lagging);
     const bool lies_elsewhere =
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;

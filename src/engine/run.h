@@ -7,6 +7,9 @@
  * A step takes pieces: views of its links and ranges of memory in, one kernel call, slots and memory out. A send
  * completes for its lane when it is posted; the rest of it is handed over here as the link has room.
  *
+ * How a chunk comes cut (by the sender's segments, say) is not how it goes on: what is sent through slots goes in full
+ * pieces but for the last. Binding counts on that where a chunk has to find room in a link as a whole.
+ *
  * Running locks nothing, allocates nothing and does not call the kernel; only a transport's take and fetch,
  * which copy what no mapping reaches, may.
  */
@@ -29,6 +32,7 @@ struct run_lane {
     bool opened;      /* lagging: its messages are announced */
     size_t done;      /* bytes of the step */
     size_t passed;    /* lagging: bytes that went to the links directly before */
+    size_t filled; /* bytes of the next piece that lie in the links' slots and are not sent yet */
 };
 
 /* A message that is posted but not handed over to its link in full. */

@@ -126,6 +126,31 @@ static void buffers_in_segments_may_go_by_reference(void **state)
         (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .reach = REACH_READ});
 }
 
+/* Chunks that fit the places of a link by their bytes, but come in more messages than it has places: in segments, or cut
+ * by them. */
+static void chunks_of_more_segments_than_a_link_has_places_do_not_stick(void **state)
+{
+    (void)state;
+    static const size_t equal[] = {2050, 2050, 2050, 2050}, unequal[] = {4097, 1365, 1365, 1365};
+    for (int i = 0; i < algo_count; i++) {
+        for (int way = 0; way < 8; way++) {
+            const int size = way % 2 == 0 ? 3 : 6;
+            if (!algo_supports(&algo_list[i], size)) continue;
+            const struct engine_mood mood = {
+                .piece_bytes = 16384, .pieces = way < 4 ? 3 : 4, .delay = 1, .reach = REACH_READ};
+            const size_t part = way < 4 ? 3 * 4096 - 90 : 2 * 4096;
+            const struct engine_job job = {
+                .algorithm = &algo_list[i],
+                .size = size,
+                .root = root_of(algo_list[i].collective, i, size),
+                .count = way / 2 % 2 == 0 ? part : part * (size_t)size, /* of a block, or of a part */
+                .is_cut = true,
+                .segments = way < 4 ? equal : unequal};
+            engine_run_job(&job, mood, (uint64_t)(i * 8 + way));
+        }
+    }
+}
+
 static void buffers_in_segments_may_be_copied_by_receivers(void **state)
 {
     (void)state;
@@ -276,6 +301,7 @@ int main(void)
         cmocka_unit_test(every_program_is_right_where_receivers_copy),
         cmocka_unit_test(buffers_may_lie_in_segments),
         cmocka_unit_test(buffers_in_segments_may_go_by_reference),
+        cmocka_unit_test(chunks_of_more_segments_than_a_link_has_places_do_not_stick),
         cmocka_unit_test(buffers_in_segments_may_be_copied_by_receivers),
         cmocka_unit_test(blocks_may_have_counts_of_their_own),
         cmocka_unit_test(blocks_of_other_counts_may_go_by_reference),
