@@ -374,6 +374,54 @@ static void lists_that_do_not_fit_are_refused(void **state)
     assert_int_equal(ranks_run(3, &options, wrong_lists, NULL), 0);
 }
 
+/* Tensors of 8 KiB and some more: large enough to be read where they lie, and many in what a link takes as one. */
+static int many_tensors(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    enum { TENSORS = 30, RANKS = 6, STRIDE = 4200 };
+    static const size_t counts[] = {4097, 1365, 1365, 1365};
+    int32_t *const in = malloc(sizeof *in * TENSORS * STRIDE), *const out =
+                                                                   malloc(sizeof *out * TENSORS *
+                                                                          STRIDE * RANKS);
+    struct tutti_tensor sent[TENSORS], received[TENSORS * RANKS];
+    RANKS_EXPECT(in != NULL && out != NULL && size <= RANKS);
+    for (int round = 0; round < 12; round++) {
+        const bool gathers = round % 2 == 0;
+        const size_t blocks = gathers ? (size_t)size : 1;
+        for (size_t t = 0; t < TENSORS; t++) {
+            sent[t] = (struct tutti_tensor){in + t * STRIDE, gathers ? 2050 : counts[t % 4]};
+            for (size_t i = 0; i < sent[t].count; i++) in[t * STRIDE + i] = rank + (int)(t + i);
+        }
+        for (size_t t = 0; t < TENSORS * blocks; t++)
+            received[t] = (struct tutti_tensor){out + t * STRIDE, sent[t % TENSORS].count};
+        const struct tutti_list send = {sent, gathers ? TENSORS : 4 * (size_t)size},
+                                recv = {received, gathers ? TENSORS * blocks : 4 * (size_t)size};
+        struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+        options.algorithm = gathers ? "direct" : "twoshot";
+        RANKS_EXPECT((gathers ? tutti_allgather_list_with(&send, &recv, TUTTI_INT32, &options, comm)
+                              : tutti_allreduce_list_with(&send, &recv, TUTTI_INT32, TUTTI_SUM,
+                                                          &options, comm)) == TUTTI_OK);
+        for (size_t t = 0; t < recv.tensor_count; t++)
+            for (size_t i = 0; i < received[t].count; i++) {
+                const int32_t here = (int32_t)(t % TENSORS + i), got = out[t * STRIDE + i];
+                RANKS_EXPECT(got == (gathers ? (int32_t)(t / TENSORS) + here
+                                             : size * here + size * (size - 1) / 2));
+            }
+    }
+    free(in);
+    free(out);
+    return 0;
+}
+
+static void many_tensors_that_are_read_where_they_lie_do_not_stick(void **state)
+{
+    (void)state;
+    static const struct ranks_options options = {
+        .kind = RANKS_THREADS, .deadline_ms = 60000, .comm_options = &comm_options};
+    for (int size = 3; size <= 6; size++)
+        assert_int_equal(ranks_run(size, &options, many_tensors, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +429,8 @@ int main(void)
         cmocka_unit_test(lists_are_their_tensors_among_processes),
         cmocka_unit_test(every_algorithm_takes_lists),
         cmocka_unit_test(lists_that_do_not_fit_are_refused),
+        cmocka_unit_test(many_tensors_that_are_read_where_they_lie_do_not_stick),
     };
+    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
