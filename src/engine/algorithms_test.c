@@ -1,0 +1,267 @@
+/* What binding and links demand of the algorithms in the list: direct ones need no counts but a rank's own, and none
+ * uses more channels or lanes than there are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "algo/algo.h"
+#include "base/status.h"
+#include "call.h"
+#include "engine/bind.h"
+
+enum { RANKS_MAX = 9 };
+
+static struct rank_plan *planned(const struct algorithm *algorithm,
+                                 const struct algo_params *params, int rank)
+{
+    struct rank_plan *plan;
+    const char *message = "";
+    if (algo_rank_plan(algorithm, params, rank, &plan, &message) != TUTTI_OK)
+        fail_msg("%s by %s, %d ranks, radix %u: %s", collective_name(algorithm->collective),
+                 algorithm->name, params->rank_count, params->radix, message);
+    return plan;
+}
+
+static int root_count(enum collective collective, int size)
+{
+    return collective_is_rooted(collective) ? size : 1;
+}
+
+/* Those whose v forms tell a rank only what it sends and receives itself. */
+static bool has_local_counts(enum collective collective)
+{
+    return collective == COLLECTIVE_GATHER || collective == COLLECTIVE_SCATTER ||
+           collective == COLLECTIVE_ALLTOALL;
+}
+
+typedef void rank_check(const struct algorithm *algorithm, const struct algo_params *params,
+                        int rank, void *context);
+
+/* Every rank of every shape from 2 to RANKS_MAX ranks. */
+static void for_all_ranks(const struct algorithm *algorithm, rank_check *check, void *context)
+{
+    for (int size = 2; size <= RANKS_MAX; size++) {
+        if (!algo_supports(algorithm, size)) continue;
+        const int roots = root_count(algorithm->collective, size);
+        for (int way = 0; way < 2 * roots; way++) {
+            const struct algo_params params = {.collective = algorithm->collective,
+                                               .rank_count = size,
+                                               .root = way / 2,
+                                               .in_place = way % 2 == 1};
+            for (int rank = 0; rank < size; rank++) check(algorithm, &params, rank, context);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- direct */
+
+/* Elements from one rank to another one; some send nothing. */
+static size_t count_between(int source, int destination)
+{
+    return (size_t)((source * 5 + destination * 3) % 7 * 11);
+}
+
+/* Binds as a v form is called: counts of what this rank sends and receives, and nothing else. */
+static enum tutti_status bind_with_own_counts(const struct algorithm *algorithm,
+                                              const struct algo_params *params, int rank)
+{
+    const enum collective collective = algorithm->collective;
+    const int size = params->rank_count, root = params->root;
+    size_t sends[RANKS_MAX], receives[RANKS_MAX];
+    for (int r = 0; r < size; r++) {
+        sends[r] = count_between(rank, r);
+        receives[r] = count_between(r, rank);
+    }
+    const bool has_sends = test_send_blocks(collective, rank, size, root) > 1,
+               has_receives = test_recv_blocks(collective, rank, size, root) > 1;
+    const struct bind_options options = {.count = collective == COLLECTIVE_SCATTER ? receives[root]
+                                                                                   : sends[root],
+                                         .input_counts = has_sends ? sends : NULL,
+                                         .output_counts = has_receives ? receives : NULL,
+                                         .dtype = TUTTI_FLOAT64,
+                                         .op = op_builtin(OP_SUM),
+                                         .level = KERNEL_SCALAR,
+                                         .piece_bytes_max = 64 << 10,
+                                         .piece_count_max = 4};
+    struct rank_plan *plan = planned(algorithm, params, rank);
+    struct program *program;
+    const enum tutti_status status = bind_program(plan, &options, &program);
+    plan_rank_free(plan);
+    if (status == TUTTI_OK) program_free(program);
+    return status;
+}
+
+static void expect_bound(const struct algorithm *algorithm, const struct algo_params *params,
+                         int rank, void *context)
+{
+    (void)context;
+    if (bind_with_own_counts(algorithm, params, rank) != TUTTI_OK)
+        fail_msg("%s by %s, rank %d of %d, root %d: %s", collective_name(algorithm->collective),
+                 algorithm->name, rank, params->rank_count, params->root, tutti_error_message());
+}
+
+static void direct_algorithms_bind_with_counts_that_only_the_rank_knows(void **state)
+{
+    (void)state;
+    int direct = 0;
+    for (int i = 0; i < algo_count; i++) {
+        if (!algo_list[i].is_direct) continue;
+        direct++;
+        assert_true(has_local_counts(algo_list[i].collective));
+        for_all_ranks(&algo_list[i], expect_bound, NULL);
+    }
+    assert_true(direct >= 3);
+}
+
+static void count_refusals(const struct algorithm *algorithm, const struct algo_params *params,
+                           int rank, void *context)
+{
+    const enum tutti_status status = bind_with_own_counts(algorithm, params, rank);
+    assert_true(status == TUTTI_OK || status == TUTTI_UNSUPPORTED);
+    *(int *)context += status == TUTTI_UNSUPPORTED;
+}
+
+static void an_alltoall_that_is_not_direct_does_not_bind_with_them(void **state)
+{
+    (void)state;
+    int seen = 0;
+    for (int i = 0; i < algo_count; i++) {
+        if (algo_list[i].collective != COLLECTIVE_ALLTOALL || algo_list[i].is_direct) continue;
+        int refusals = 0;
+        for_all_ranks(&algo_list[i], count_refusals, &refusals);
+        assert_true(refusals > 0);
+        seen++;
+    }
+    assert_true(seen > 0);
+}
+
+/* Whether a chunk that goes from one rank to another one is of the block that the first has for the second. */
+static bool is_between(const struct plan_shape *shape, uint32_t class, int from, int to)
+{
+    const int block = (int)(class / shape->parts), size = shape->rank_count;
+    switch (shape->collective) {
+    case COLLECTIVE_GATHER: return block == from && to == shape->root;
+    case COLLECTIVE_SCATTER: return from == shape->root && block == to;
+    default: return block / size == from && block % size == to;
+    }
+}
+
+/* Where the chunks of a step lie in memory, which tells their classes. */
+static bool find_place(const struct rank_plan *plan, const struct plan_step *step,
+                       struct plan_place *place)
+{
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const struct plan_source *source = &plan->sources[step->first_source + i];
+        if (source->is_link) continue;
+        *place = source->place;
+        return true;
+    }
+    *place = step->destination;
+    return step->has_destination;
+}
+
+static bool step_is_direct(const struct rank_plan *plan, const struct plan_step *step)
+{
+    if (step->target_group != PLAN_NO_GROUP) return false; /* a block has one destination */
+    struct plan_place place;
+    if (step->target_count > 0 && !find_place(plan, step, &place)) return false;
+    for (uint32_t t = 0; t < step->target_count; t++)
+        for (uint32_t c = 0; c < step->chunk_count; c++)
+            if (!is_between(&plan->shape, plan_place_class(plan, place.buffer, place.first + c),
+                            plan->rank, plan->targets[step->first_target + t]))
+                return false;
+    return true;
+}
+
+static void look_for_third_ranks(const struct algorithm *algorithm,
+                                 const struct algo_params *params, int rank, void *context)
+{
+    struct rank_plan *plan = planned(algorithm, params, rank);
+    for (uint32_t s = 0; s < plan->step_count; s++)
+        if (!step_is_direct(plan, &plan->steps[s])) *(bool *)context = false;
+    plan_rank_free(plan);
+}
+
+static void exactly_those_are_direct_whose_blocks_pass_through_nobody(void **state)
+{
+    (void)state;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        if (!has_local_counts(algorithm->collective)) continue;
+        bool is_direct = true;
+        for_all_ranks(algorithm, look_for_third_ranks, &is_direct);
+        if (is_direct != algorithm->is_direct)
+            fail_msg("%s by %s is%s direct, and says that it is%s",
+                     collective_name(algorithm->collective), algorithm->name,
+                     is_direct ? "" : " not", algorithm->is_direct ? "" : " not");
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- limits */
+
+struct most {
+    int channel;
+    uint32_t lanes;
+};
+
+static void look_at(const struct algorithm *algorithm, int size, unsigned radix, int rank,
+                    struct most *most)
+{
+    if (!algo_supports(algorithm, size)) return;
+    const struct algo_params params = {
+        .collective = algorithm->collective,
+        .rank_count = size,
+        .root = collective_is_rooted(algorithm->collective) ? (size - 1) / 2 : 0,
+        .in_place = size % 2 == 0,
+        .radix = radix};
+    struct rank_plan *plan = planned(algorithm, &params, rank);
+    if (plan->lane_count > most->lanes) most->lanes = plan->lane_count;
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+        const struct plan_step *step = &plan->steps[s];
+        const bool sends = step->target_count > 0 || step->target_group != PLAN_NO_GROUP;
+        if (sends && step->target_channel > most->channel) most->channel = step->target_channel;
+    }
+    for (uint32_t s = 0; s < plan->source_count; s++)
+        if (plan->sources[s].is_link && plan->sources[s].channel > most->channel)
+            most->channel = plan->sources[s].channel;
+    plan_rank_free(plan);
+}
+
+static void no_algorithm_needs_more_channels_or_lanes_than_there_are(void **state)
+{
+    (void)state;
+    static const unsigned radixes[] = {0, 2, 3, 5, 8, 16, ALGO_RADIX_MAX};
+    struct most of_all = {0, 0};
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        const int ways = algorithm->has_radix ? sizeof radixes / sizeof *radixes : 1;
+        struct most most = {0, 0};
+        for (int size = 1; size <= 33; size++)
+            for (int way = 0; way < ways; way++)
+                for (int rank = 0; rank < size; rank++)
+                    look_at(algorithm, size, radixes[way], rank, &most);
+        for (int size = 64; size <= 1024; size *= 2) look_at(algorithm, size, 0, size / 3, &most);
+        if (most.channel >= TRANSPORT_CHANNEL_COUNT || most.lanes > PLAN_LANES_MAX)
+            fail_msg("%s by %s uses channel %d of %d, and %u lanes of %d",
+                     collective_name(algorithm->collective), algorithm->name, most.channel,
+                     TRANSPORT_CHANNEL_COUNT, most.lanes, PLAN_LANES_MAX);
+        if (most.channel > of_all.channel) of_all.channel = most.channel;
+        if (most.lanes > of_all.lanes) of_all.lanes = most.lanes;
+    }
+    print_message("at most %d channels and %u lanes\n", of_all.channel + 1, of_all.lanes);
+    assert_true(of_all.channel > 0 && of_all.lanes > 1); /* some use several */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(direct_algorithms_bind_with_counts_that_only_the_rank_knows),
+        cmocka_unit_test(an_alltoall_that_is_not_direct_does_not_bind_with_them),
+        cmocka_unit_test(exactly_those_are_direct_whose_blocks_pass_through_nobody),
+        cmocka_unit_test(no_algorithm_needs_more_channels_or_lanes_than_there_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
