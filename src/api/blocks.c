@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/status.h"
 
 /* One of the two buffers while it is looked at. */
@@ -250,7 +251,7 @@ enum tutti_status blocks_check_varying(const struct arguments *a, const struct t
                                        struct call *call)
 {
     const char *name = collective_name(a->collective);
-    const size_t element_bytes = tutti_dtype_size(a->dtype);
+    const size_t element_bytes = dtype_size(a->dtype);
     struct side send, recv;
     TRY(look_at_sides(a, comm, &send, &recv));
     TRY(count_all(name, &send, element_bytes));
@@ -336,7 +337,7 @@ enum tutti_status blocks_check_lists(const struct arguments *a, const struct tut
                                      struct call *call)
 {
     const char *name = collective_name(a->collective);
-    const size_t element_bytes = tutti_dtype_size(a->dtype);
+    const size_t element_bytes = dtype_size(a->dtype);
     const struct tutti_list *const lists[2] = {a->send, a->recv};
     static const char *const names[2] = {"send", "recv"};
     const size_t blocks[2] = {blocks_sent(a, comm), blocks_received(a, comm)};

@@ -41,7 +41,7 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
                                     struct call *call)
 {
     const char *name = name_of(a);
-    const size_t element_bytes = tutti_dtype_size(a->dtype);
+    const size_t element_bytes = dtype_size(a->dtype);
     if (a->count > SIZE_MAX / 2 / element_bytes / (size_t)comm->size)
         return error_set(TUTTI_INVALID_COUNT, "tutti_%s: %zu elements of %zu bytes for %d ranks",
                          name, a->count, element_bytes, comm->size);

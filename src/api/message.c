@@ -14,7 +14,7 @@ static enum tutti_status check(const struct message_call *given,
     if (!dtype_is_valid(given->dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_%s: %d is not a dtype", name,
                          (int)given->dtype);
-    if (given->count > SIZE_MAX / 2 / tutti_dtype_size(given->dtype))
+    if (given->count > SIZE_MAX / 2 / dtype_size(given->dtype))
         return error_set(TUTTI_INVALID_COUNT, "tutti_%s: %zu elements", name, given->count);
     if (given->count > 0 && given->buffer == NULL)
         return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: the buffer is NULL", name);

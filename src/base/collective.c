@@ -4,9 +4,9 @@
 
 static const struct {
     const char *name;
-    bool reduces, rooted;
+    bool rooted;
 } collectives[COLLECTIVE_COUNT] = {
-#define X(enumerator, name, reduces, rooted) [enumerator] = {name, reduces, rooted},
+#define X(enumerator, name, reduces, rooted) [enumerator] = {name, rooted},
     COLLECTIVE_LIST(X)
 #undef X
 };
@@ -14,11 +14,6 @@ static const struct {
 const char *collective_name(enum collective collective)
 {
     return collectives[collective].name;
-}
-
-bool collective_reduces(enum collective collective)
-{
-    return collectives[collective].reduces;
 }
 
 bool collective_is_rooted(enum collective collective)

@@ -24,7 +24,13 @@ enum collective {
 };
 
 const char *collective_name(enum collective collective);
-bool collective_reduces(enum collective collective);
+static inline bool collective_reduces(enum collective collective)
+{
+#define X(enumerator, name, reduces, rooted) [enumerator] = reduces,
+    static const bool they_reduce[COLLECTIVE_COUNT] = {COLLECTIVE_LIST(X)};
+#undef X
+    return they_reduce[collective];
+}
 bool collective_is_rooted(enum collective collective);
 /* COLLECTIVE_COUNT when there is none of that name. */
 enum collective collective_from_name(const char *name);

@@ -12,11 +12,6 @@ static const struct {
 #undef X
 };
 
-bool dtype_is_valid(enum tutti_dtype dtype)
-{
-    return (unsigned)dtype < DTYPE_COUNT;
-}
-
 enum dtype_kind dtype_kind(enum tutti_dtype dtype)
 {
     return dtypes[dtype].kind;

@@ -3,6 +3,7 @@
 #define TUTTI_BASE_DTYPE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "tutti/tutti.h"
 
@@ -32,7 +33,20 @@ enum {
         DTYPE_COUNT
 };
 
-bool dtype_is_valid(enum tutti_dtype dtype);
+static inline bool dtype_is_valid(enum tutti_dtype dtype)
+{
+    return (unsigned)dtype < DTYPE_COUNT;
+}
+
+/* tutti_dtype_size of what is one, for the path of a call. */
+static inline size_t dtype_size(enum tutti_dtype dtype)
+{
+#define X(enumerator, name, bytes, kind) [enumerator] = bytes,
+    static const unsigned char sizes[DTYPE_COUNT] = {DTYPE_LIST(X)};
+#undef X
+    return sizes[dtype];
+}
+
 enum dtype_kind dtype_kind(enum tutti_dtype dtype);
 /* DTYPE_COUNT when there is none of that name. */
 enum tutti_dtype dtype_from_name(const char *name);

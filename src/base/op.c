@@ -8,26 +8,16 @@
 #include "base/dtype.h"
 #include "base/status.h"
 
-/* Handles below are constants; no object lies there. */
-enum { HANDLE_CONSTANTS = 4096 };
-
-static const struct tutti_operation builtins[OP_BUILTIN_COUNT] = {
+const struct tutti_operation op_builtins[OP_BUILTIN_COUNT] = {
 #define X(enumerator, text) \
     [enumerator] = {.kind = enumerator, .commutative = true, .name = text, .identity = enumerator},
     OP_LIST(X)
 #undef X
 };
 
-const struct tutti_operation *op_resolve(tutti_op op)
-{
-    const uintptr_t number = (uintptr_t)op;
-    if (number >= HANDLE_CONSTANTS) return op;
-    return number >= 1 && number <= OP_BUILTIN_COUNT ? &builtins[number - 1] : NULL;
-}
-
 const struct tutti_operation *op_builtin(enum op kind)
 {
-    return &builtins[kind];
+    return &op_builtins[kind];
 }
 
 tutti_op op_handle(const struct tutti_operation *operation)
@@ -53,14 +43,14 @@ bool op_supports(const struct tutti_operation *operation, enum tutti_dtype dtype
 
 const char *op_kind_name(enum op kind)
 {
-    if (kind < OP_BUILTIN_COUNT) return builtins[kind].name;
+    if (kind < OP_BUILTIN_COUNT) return op_builtins[kind].name;
     return kind == OP_SCALED_SUM ? "scaled_sum" : kind == OP_USER ? "user" : "unknown";
 }
 
 enum op op_from_name(const char *name)
 {
     unsigned i = 0;
-    while (i < OP_BUILTIN_COUNT && strcmp(builtins[i].name, name) != 0) i++;
+    while (i < OP_BUILTIN_COUNT && strcmp(op_builtins[i].name, name) != 0) i++;
     return (enum op)i;
 }
 
@@ -113,6 +103,6 @@ enum tutti_status tutti_op_create(const struct tutti_op_options *options, tutti_
 
 enum tutti_status tutti_op_free(tutti_op op)
 {
-    if ((uintptr_t)op >= HANDLE_CONSTANTS) free((void *)(uintptr_t)op);
+    if ((uintptr_t)op >= OP_HANDLE_CONSTANTS) free((void *)(uintptr_t)op);
     return TUTTI_OK;
 }

@@ -46,8 +46,17 @@ struct tutti_operation {
     uint64_t identity; /* of all that ranks must agree on */
 };
 
+/* What the constants stand for, by kind. */
+extern const struct tutti_operation op_builtins[OP_BUILTIN_COUNT];
+/* Handles below are constants; no object lies there. */
+enum { OP_HANDLE_CONSTANTS = 4096 };
 /* What a handle stands for; NULL when it is no handle. */
-const struct tutti_operation *op_resolve(tutti_op op);
+static inline const struct tutti_operation *op_resolve(tutti_op op)
+{
+    const uintptr_t number = (uintptr_t)op;
+    if (number >= OP_HANDLE_CONSTANTS) return op;
+    return number >= 1 && number <= OP_BUILTIN_COUNT ? &op_builtins[number - 1] : NULL;
+}
 /* A constant of that kind. */
 const struct tutti_operation *op_builtin(enum op kind);
 /* The public handle. */

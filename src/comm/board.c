@@ -36,12 +36,6 @@ int board_pid(const struct board *board, int rank)
     return atomic_load_explicit(&board->ranks[rank].pid, memory_order_relaxed);
 }
 
-struct board_call *board_calls(struct board *board, int size, int rank, int slot)
-{
-    struct board_call *calls = (struct board_call *)(void *)(board->ranks + size);
-    return calls + ((size_t)rank * TRANSPORT_SLOT_COUNT + (size_t)slot) * BOARD_CALLS;
-}
-
 bool board_read_call(struct board_call *calls, uint64_t number, struct call_description *description)
 {
     struct board_call *call = &calls[number % BOARD_CALLS];

@@ -66,7 +66,11 @@ void board_leave(struct board *board, int rank);
 enum rank_state board_state(const struct board *board, int rank);
 int board_pid(const struct board *board, int rank);
 /* The latest calls of a rank in a slot: BOARD_CALLS of them, call k at k % BOARD_CALLS. */
-struct board_call *board_calls(struct board *board, int size, int rank, int slot);
+static inline struct board_call *board_calls(struct board *board, int size, int rank, int slot)
+{
+    struct board_call *calls = (struct board_call *)(void *)(board->ranks + size);
+    return calls + ((size_t)rank * TRANSPORT_SLOT_COUNT + (size_t)slot) * BOARD_CALLS;
+}
 
 /* This rank's own lines. A reader that sees one number before and after the rest has read one call. */
 static inline void board_begin(struct board_call *calls, const struct call_description *description,

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "comm/board.h"
 
 enum { SIZE = 3, CALLS = 200000 };
@@ -242,8 +243,8 @@ static void a_status_that_is_none_becomes_internal(void **state)
     struct board *board = *state;
     struct tutti_failure failure;
     assert_true(board_fail(board, TUTTI_TIMEOUT, 0, 0, 1, ""));
-    for (int status = -3; status <= TUTTI_INTERNAL + 3; status++) {
-        if (status > TUTTI_IN_PROGRESS && status <= TUTTI_INTERNAL) continue;
+    for (int status = -3; status <= STATUS_COUNT + 3; status++) {
+        if (status > TUTTI_IN_PROGRESS && status < STATUS_COUNT) continue;
         board->failure_status = status;
         assert_int_equal(board_failure(board, &failure), TUTTI_INTERNAL);
     }

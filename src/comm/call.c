@@ -25,7 +25,7 @@ void comm_call_alone(const struct call *call)
     if (call->what.collective == COLLECTIVE_BARRIER) return;
     const struct buffer input = buffer_of(call, 0), output = buffer_of(call, 1);
     const bool scales = collective_reduces(call->what.collective) && call->op->kind == OP_SCALED_SUM;
-    const size_t element_bytes = tutti_dtype_size(call->what.dtype);
+    const size_t element_bytes = dtype_size(call->what.dtype);
     size_t count = call->what.count;
     if (call->what.varies)
         count = call->extra->input_counts != NULL ? call->extra->input_counts[0]

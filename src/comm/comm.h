@@ -205,8 +205,14 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
 /* Whether there can be one, without the domain. */
 enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call);
 /* Who runs or keeps a program holds it; the last one to let go of one that left the cache frees it. */
-void comm_program_hold(struct program *program);
-void comm_program_release(struct program *program);
+static inline void comm_program_hold(struct program *program)
+{
+    program->users++;
+}
+static inline void comm_program_release(struct program *program)
+{
+    if (--program->users == 0 && program->is_orphan) program_free(program);
+}
 void comm_programs_free(struct tutti_comm *comm);
 
 /* call.c */
@@ -287,8 +293,15 @@ static inline uint32_t comm_patience(const struct tutti_comm *comm)
 }
 
 /* drive.c */
-bool comm_try_lock(struct tutti_comm *comm);
-void comm_unlock(struct tutti_comm *comm);
+static inline bool comm_try_lock(struct tutti_comm *comm)
+{
+    return atomic_load_explicit(&comm->domain, memory_order_relaxed) == 0 &&
+           atomic_exchange_explicit(&comm->domain, 1, memory_order_acquire) == 0;
+}
+static inline void comm_unlock(struct tutti_comm *comm)
+{
+    atomic_store_explicit(&comm->domain, 0, memory_order_release); /* pairs with comm_try_lock */
+}
 /* Until it is this thread's, at most until the deadline of a call. */
 enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns);
 /* Waits, with the domain held, until the request of slot 0 is done; returns its status. */

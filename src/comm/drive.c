@@ -21,17 +21,6 @@ enum {
     PASSES_A_LISTEN = 16
 };
 
-bool comm_try_lock(struct tutti_comm *comm)
-{
-    return atomic_load_explicit(&comm->domain, memory_order_relaxed) == 0 &&
-           atomic_exchange_explicit(&comm->domain, 1, memory_order_acquire) == 0;
-}
-
-void comm_unlock(struct tutti_comm *comm)
-{
-    atomic_store_explicit(&comm->domain, 0, memory_order_release);
-}
-
 static enum tutti_status lock_slowly(struct tutti_comm *comm, uint64_t timeout_ns)
 {
     const uint64_t begin_ns = clock_now_ns();

@@ -99,7 +99,7 @@ static enum tutti_status truncated(const struct tutti_request *request)
     char what[96];
     comm_message_describe(request, what, sizeof what);
     return error_set(TUTTI_TRUNCATED, "%s: rank %d sent %zu elements of %s with tag %d", what,
-                     m->source, m->sent_bytes / tutti_dtype_size(m->sent_dtype),
+                     m->source, m->sent_bytes / dtype_size(m->sent_dtype),
                      tutti_dtype_name(m->sent_dtype), m->message_tag);
 }
 
@@ -112,7 +112,7 @@ static void finished(struct p2p_request *message)
     if (result != NULL && !message->is_send) {
         result->source = message->source;
         result->tag = message->message_tag;
-        result->count = message->received_bytes / tutti_dtype_size(message->dtype);
+        result->count = message->received_bytes / dtype_size(message->dtype);
     }
     take_out(request->comm, request);
     comm_finish_request(request,
@@ -184,7 +184,7 @@ static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *re
     TRY(ensure_p2p(comm));
     request->message = (struct p2p_request){.is_send = call->is_send,
                                             .buffer = call->buffer,
-                                            .bytes = call->count * tutti_dtype_size(call->dtype),
+                                            .bytes = call->count * dtype_size(call->dtype),
                                             .dtype = call->dtype,
                                             .peer = call->peer,
                                             .tag = call->tag};

@@ -61,7 +61,7 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
         for (int r = 0; knows_all_counts(call) && r < comm->size; r++) count += counts_of(call)[r];
         count /= (size_t)comm->size;
     }
-    return count * tutti_dtype_size(what->dtype);
+    return count * dtype_size(what->dtype);
 }
 
 static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
@@ -196,16 +196,6 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
                                      .count_bytes = count_bytes,
                                      .program = *program};
     return TUTTI_OK;
-}
-
-void comm_program_hold(struct program *program)
-{
-    program->users++;
-}
-
-void comm_program_release(struct program *program)
-{
-    if (--program->users == 0 && program->is_orphan) program_free(program);
 }
 
 void comm_programs_free(struct tutti_comm *comm)

@@ -256,7 +256,7 @@ static bool lay_out(struct binder *binder)
     struct layout *layout = &binder->layout;
     const size_t ranks = (size_t)shape->rank_count;
     *layout = (struct layout){.count = options->count,
-                              .element_bytes = tutti_dtype_size(options->dtype),
+                              .element_bytes = dtype_size(options->dtype),
                               .parts = shape->parts,
                               .collective = shape->collective,
                               .rank = binder->plan->rank,
@@ -288,7 +288,7 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
         !allocate(binder.program, plan))
         status = error_set(TUTTI_NO_MEMORY, "binding a plan: out of memory");
     if (status == TUTTI_OK) {
-        binder.program->element_bytes = tutti_dtype_size(options->dtype);
+        binder.program->element_bytes = dtype_size(options->dtype);
         binder.program->op = options->op;
         binder.program->dtype = options->dtype;
         binder.program->step_count = plan->step_count;
