@@ -23,11 +23,18 @@ static int root_of(enum collective collective, int number, int size)
     return collective_is_rooted(collective) ? number % size : 0;
 }
 
+/* What is reduced on the way is never copied out of its sender's memory. */
+static bool says_nothing_new(const struct algorithm *algorithm, const struct engine_mood *mood)
+{
+    return mood->reach == REACH_COPY && collective_reduces(algorithm->collective);
+}
+
 /* ------------------------------------------------------------------------------------- in one piece */
 
 static void run_every_algorithm(const size_t *counts, int count_count, struct engine_mood mood)
 {
     for (int i = 0; i < algo_count; i++) {
+        if (says_nothing_new(&algo_list[i], &mood)) continue;
         for (int s = 0; s < SIZE_COUNT; s++) {
             if (!algo_supports(&algo_list[i], sizes[s])) continue;
             for (int c = 0; c < 2 * count_count; c++) {
@@ -91,7 +98,8 @@ static void every_program_is_right_where_receivers_copy(void **state)
 static void run_every_algorithm_cut(const size_t *counts, int count_count, struct engine_mood mood)
 {
     for (int i = 0; i < algo_count; i++) {
-        if (algo_list[i].collective == COLLECTIVE_BARRIER) continue;
+        if (algo_list[i].collective == COLLECTIVE_BARRIER || says_nothing_new(&algo_list[i], &mood))
+            continue;
         for (int s = 0; s < SIZE_COUNT; s++) {
             if (!algo_supports(&algo_list[i], sizes[s])) continue;
             for (int c = 0; c < 2 * count_count; c++) {
@@ -154,7 +162,7 @@ static void chunks_of_more_segments_than_a_link_has_places_do_not_stick(void **s
 static void buffers_in_segments_may_be_copied_by_receivers(void **state)
 {
     (void)state;
-    static const size_t counts[] = {40009};
+    static const size_t counts[] = {36009};
     run_every_algorithm_cut(
         counts, 1,
         (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .reach = REACH_COPY});
