@@ -16,7 +16,7 @@
 #include "engine_world.h"
 
 static const int sizes[] = {2, 3, 4, 5, 8};
-enum { SIZE_COUNT = sizeof sizes / sizeof *sizes, IN_PLACE = 0xffff };
+enum { SIZE_COUNT = sizeof sizes / sizeof *sizes, IN_PLACE = 0xffff, ELEMENTS_MAX = 150000 };
 
 static int root_of(enum collective collective, int number, int size)
 {
@@ -103,6 +103,7 @@ static void run_every_algorithm_cut(const size_t *counts, int count_count, struc
         for (int s = 0; s < SIZE_COUNT; s++) {
             if (!algo_supports(&algo_list[i], sizes[s])) continue;
             for (int c = 0; c < 2 * count_count; c++) {
+                if (counts[c / 2] * (size_t)sizes[s] > ELEMENTS_MAX) continue;
                 const uint64_t seed = (uint64_t)(i * 1009 + s * 101 + c);
                 const struct engine_job job = {
                     .algorithm = &algo_list[i],
