@@ -9,8 +9,6 @@
 #include "comm/comm.h"
 #include "comm/options.h"
 
-enum { PRIORITY_MAX = 100 };
-
 static const char *name_of(const struct arguments *a)
 {
     return collective_name(a->collective);
@@ -68,9 +66,6 @@ static enum tutti_status check_options(const struct arguments *a,
 {
     if (options == NULL) return TUTTI_OK;
     TRY(options_check_call(options));
-    if (options->priority < -PRIORITY_MAX || options->priority > PRIORITY_MAX)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_%s: priority %d is not in -%d to %d",
-                         name_of(a), options->priority, PRIORITY_MAX, PRIORITY_MAX);
     call->priority = options->priority;
     if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
     if (options->deterministic != 0) call->deterministic = true;

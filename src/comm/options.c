@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 
+enum { PRIORITY_MAX = 100 };
 static const uint64_t TIMEOUT_NS = 1800000000000u, INIT_TIMEOUT_NS = 300000000000u;
 
 /* "90", "90s", "500ms", "10m", "2h": seconds where no unit is said. */
@@ -109,5 +110,8 @@ enum tutti_status options_check_call(const struct tutti_call_options *user)
     if (user != NULL && user->size_bytes != sizeof *user)
         return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
                          user->size_bytes, sizeof *user);
+    if (user != NULL && (user->priority < -PRIORITY_MAX || user->priority > PRIORITY_MAX))
+        return error_set(TUTTI_INVALID_OPTIONS, "priority %d is not in -%d to %d", user->priority,
+                         PRIORITY_MAX, PRIORITY_MAX);
     return TUTTI_OK;
 }
