@@ -20,26 +20,10 @@
 
 #include "comm/comm.h"
 #include "os/clock.h"
+#include "patient.h"
 #include "ranks.h"
 
 static const uint64_t SECOND_NS = 1000000000u;
-
-static const struct tutti_comm_options patient = {
-    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 20000000000u, 0, NULL};
-
-static void expect_good(int size, enum ranks_kind kind, ranks_function *function, void *context)
-{
-    const struct ranks_options options = {
-        .kind = kind, .deadline_ms = 50000, .comm_options = &patient};
-    assert_int_equal(ranks_run(size, &options, function, context), 0);
-}
-
-/* Default kind of ranks, then threads. */
-static void expect_good_both(int size, ranks_function *function, void *context)
-{
-    expect_good(size, RANKS_DEFAULT, function, context);
-    expect_good(size, RANKS_THREADS, function, context);
-}
 
 /* The sum of the numbers that its ranks give; -1 on failure. */
 static int64_t sum_of(int64_t number, struct tutti_comm *comm)

@@ -12,24 +12,8 @@
 
 #include <cmocka.h>
 
+#include "patient.h"
 #include "ranks.h"
-
-static const struct tutti_comm_options patient = {
-    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 20000000000u, 0, NULL};
-
-static void expect_good(int size, enum ranks_kind kind, ranks_function *function, void *context)
-{
-    const struct ranks_options options = {
-        .kind = kind, .deadline_ms = 50000, .comm_options = &patient};
-    assert_int_equal(ranks_run(size, &options, function, context), 0);
-}
-
-/* Default kind of ranks, then threads. */
-static void expect_good_both(int size, ranks_function *function, void *context)
-{
-    expect_good(size, RANKS_DEFAULT, function, context);
-    expect_good(size, RANKS_THREADS, function, context);
-}
 
 /* An allreduce whose result tells which one it was. */
 struct job {

@@ -24,6 +24,7 @@
 
 #include "base/dtype.h"
 #include "call.h"
+#include "os/clock.h"
 #include "ranks.h"
 
 static const uint64_t SECOND = 1000000000u;
@@ -43,18 +44,6 @@ static int map_shared(void **state)
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared == MAP_FAILED ? -1 : 0;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void nap_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
 static int run(int size, enum ranks_kind kind, uint64_t timeout_ns, ranks_function *function,
@@ -80,13 +69,13 @@ static int expect_all_calls_fail(struct tutti_comm *comm, int rank, enum tutti_s
 {
     float x = 0;
     struct tutti_request *request = NULL;
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     RANKS_EXPECT(tutti_allreduce(&x, &x, 1, TUTTI_FLOAT32, TUTTI_SUM, comm) == status);
     RANKS_EXPECT(tutti_barrier(comm) == status);
     RANKS_EXPECT(tutti_error_message()[0] != '\0');
     RANKS_EXPECT(tutti_broadcast_start(&x, &x, 1, TUTTI_FLOAT32, 0, NULL, comm, &request) == status);
     RANKS_EXPECT(request == NULL);
-    RANKS_EXPECT(now_ns() - begin < SECOND / 10);
+    RANKS_EXPECT(clock_now_ns() - begin < SECOND / 10);
     return 0;
 }
 
@@ -101,8 +90,8 @@ struct death {
 static void *kill_soon(void *unused)
 {
     (void)unused;
-    nap_ms(100);
-    atomic_store(&shared->killed_ns, now_ns());
+    ranks_nap_ms(100);
+    atomic_store(&shared->killed_ns, clock_now_ns());
     kill(getpid(), SIGKILL);
     return NULL;
 }
@@ -114,8 +103,8 @@ static int die(struct tutti_comm *comm, const struct death *death, float *data, 
         for (;;)
             if (tutti_allreduce(data, data, count, TUTTI_FLOAT32, TUTTI_SUM, comm) != TUTTI_OK)
                 pause();
-    nap_ms(100);
-    atomic_store(&shared->killed_ns, now_ns());
+    ranks_nap_ms(100);
+    atomic_store(&shared->killed_ns, clock_now_ns());
     kill(getpid(), SIGKILL);
     return 1;
 }
@@ -152,7 +141,7 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(data != NULL && tutti_barrier(comm) == TUTTI_OK);
     if (rank == death->victim) return die(comm, death, data, COUNT);
     const enum tutti_status status = reduce_until_it_fails(comm, death, data, COUNT);
-    const uint64_t took = now_ns() - atomic_load(&shared->killed_ns);
+    const uint64_t took = clock_now_ns() - atomic_load(&shared->killed_ns);
     free(data);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED);
     uint64_t slowest = atomic_load(&shared->slowest_ns);
@@ -235,9 +224,9 @@ static int first_leaves_second_dies(struct tutti_comm *unused, int rank, int siz
         kill(getpid(), SIGKILL);
     }
     RANKS_EXPECT(own.comm != NULL);
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     RANKS_EXPECT(tutti_barrier(own.comm) == TUTTI_PROC_FAILED);
-    RANKS_EXPECT(now_ns() - begin < 2 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 2 * SECOND);
     RANKS_EXPECT(failure_of(own.comm).culprit == 1 || failure_of(own.comm).culprit == 2);
     RANKS_EXPECT(tutti_comm_free(own.comm) == TUTTI_OK);
     return 0;
@@ -261,9 +250,9 @@ static int one_never_calls(struct tutti_comm *comm, int rank, int size, uint64_t
     const int culprit = size - 1;
     const bool started = context != NULL;
     double x = 1;
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     if (rank == culprit) {
-        nap_ms(1500);
+        ranks_nap_ms(1500);
     } else {
         struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
         options.timeout_ns = SECOND * 4 / 10;
@@ -276,7 +265,7 @@ static int one_never_calls(struct tutti_comm *comm, int rank, int size, uint64_t
         } else {
             status = tutti_allreduce_with(&x, &x, 1, TUTTI_FLOAT64, TUTTI_SUM, &options, comm);
         }
-        const uint64_t took = now_ns() - begin;
+        const uint64_t took = clock_now_ns() - begin;
         RANKS_EXPECT(status == TUTTI_TIMEOUT);
         RANKS_EXPECT(took >= options.timeout_ns * 9 / 10 && took < options.timeout_ns + SECOND);
     }
@@ -316,7 +305,7 @@ static int disagree(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(send != NULL && recv != NULL);
     call.send = send;
     call.recv = recv;
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     enum tutti_status status;
     if (d->started) {
         struct tutti_request *request = NULL;
@@ -341,7 +330,7 @@ static int disagree(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT((failure.culprit == size - 1) != (failure.reporter == size - 1));
     RANKS_EXPECT(strstr(failure.message, d->mine) != NULL &&
                  strstr(failure.message, d->theirs) != NULL);
-    RANKS_EXPECT(now_ns() - begin < 3 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 3 * SECOND);
     return expect_all_calls_fail(comm, rank, d->status);
 }
 
@@ -426,7 +415,7 @@ struct aborter {
 
 static void *abort_soon(void *argument)
 {
-    nap_ms(100);
+    ranks_nap_ms(100);
     tutti_comm_abort(((struct aborter *)argument)->comm, "enough of it");
     return NULL;
 }
@@ -441,7 +430,7 @@ static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint
     int32_t x = 1;
     /* Rank 1 never comes; rank 0, itself blocked, is aborted by its other thread. */
     if (rank == 0) RANKS_EXPECT(pthread_create(&thread, NULL, abort_soon, &aborter) == 0);
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     if (rank != 1) {
         enum tutti_status status;
         if (waiting) {
@@ -454,9 +443,9 @@ static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint
         }
         RANKS_EXPECT(status == TUTTI_ABORTED);
     } else {
-        nap_ms(500);
+        ranks_nap_ms(500);
     }
-    RANKS_EXPECT(now_ns() - begin < 2 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 2 * SECOND);
     if (rank == 0) pthread_join(thread, NULL);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.status == TUTTI_ABORTED && failure.reporter == 0 && size > 1);
@@ -518,7 +507,7 @@ static int one_leaves(struct tutti_comm *unused, int rank, int size, uint64_t se
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     if (rank == size - 1) {
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
-        nap_ms(300); /* alive, but not here */
+        ranks_nap_ms(300); /* alive, but not here */
         return 0;
     }
     struct test_call call = departure->call;
@@ -535,12 +524,12 @@ static int one_leaves(struct tutti_comm *unused, int rank, int size, uint64_t se
     }
     call.send = send;
     call.recv = recv;
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     enum tutti_status status = test_call(&call, comm);
     /* Who does not need the leaver may get through; the next barrier needs everybody. */
     if (status == TUTTI_OK) status = tutti_barrier(comm);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED);
-    RANKS_EXPECT(now_ns() - begin < 3 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 3 * SECOND);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.culprit == size - 1 && strstr(failure.message, "left") != NULL);
     if (expect_all_calls_fail(comm, rank, TUTTI_PROC_FAILED) != 0) return 1;
@@ -598,10 +587,10 @@ static int some_are_missing(struct tutti_comm *unused, int rank, int size, uint6
     (void)unused, (void)seed;
     const int first = *(const int *)context; /* who comes: first, first + 1, ... of size + 2 */
     struct tutti_comm *comm = (struct tutti_comm *)&shared;
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     RANKS_EXPECT(join_as(first + rank, size + 2, SECOND / 2, &comm) == TUTTI_INIT_TIMEOUT);
     RANKS_EXPECT(comm == NULL);
-    RANKS_EXPECT(now_ns() - begin < 4 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 4 * SECOND);
     const char *const message = tutti_error_message();
     if (first == 0) {
         RANKS_EXPECT(strstr(message, "2 of 4 ranks are missing: 2 3") != NULL);
@@ -648,7 +637,7 @@ static int connect_and_say(const void *words, size_t bytes, int descriptors)
             close(fd);
             return -1;
         }
-        nap_ms(1);
+        ranks_nap_ms(1);
     }
     union {
         struct cmsghdr header;
@@ -690,7 +679,7 @@ static int strangers_come_first(struct tutti_comm *unused, int rank, int size, u
             }
         }
     } else if (rank == 2) {
-        nap_ms(200);
+        ranks_nap_ms(200);
     }
     struct tutti_comm *comm;
     RANKS_EXPECT(join_as(rank, size, 15 * SECOND, &comm) == TUTTI_OK);
@@ -744,7 +733,7 @@ static int two_say_they_are_rank_1(struct tutti_comm *unused, int rank, int size
 {
     (void)unused, (void)size, (void)seed, (void)context;
     struct tutti_comm *comm;
-    if (rank == 3) nap_ms(300); /* it completes the meeting */
+    if (rank == 3) ranks_nap_ms(300); /* it completes the meeting */
     const enum tutti_status status = join_as(rank == 3   ? 2
                                              : rank == 2 ? 1
                                                          : rank,
@@ -985,7 +974,7 @@ static void expect_nothing_left(struct leftovers before)
 {
     struct leftovers now = look_around();
     for (int i = 0; i < 200 && now.threads > before.threads; i++) {
-        nap_ms(5);
+        ranks_nap_ms(5);
         now = look_around();
     }
     assert_int_equal(now.descriptors, before.descriptors);
@@ -1019,7 +1008,7 @@ static int look_around_in_a_process(struct tutti_comm *unused, int rank, int siz
         struct tutti_comm *comm;
         now = look_around();
         for (int i = 0; i < 200 && round > 0 && now.threads > before.threads; i++) {
-            nap_ms(5);
+            ranks_nap_ms(5);
             now = look_around();
         }
         RANKS_EXPECT(round == 0 || memcmp(&before, &now, sizeof now) == 0);
@@ -1029,7 +1018,7 @@ static int look_around_in_a_process(struct tutti_comm *unused, int rank, int siz
         /* An abort also ends what the other one is not through with. */
         atomic_fetch_add(&shared->ready, 1);
         for (int i = 0; i < 5000 && atomic_load(&shared->ready) < (round + 1) * size; i++)
-            nap_ms(1);
+            ranks_nap_ms(1);
         if (round == 1) tutti_comm_abort(comm, "it must clean up all the same");
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     }

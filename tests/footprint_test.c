@@ -19,18 +19,12 @@
 #include <cmocka.h>
 
 #include "call.h"
+#include "os/clock.h"
 #include "ranks.h"
 
 enum { MANY = 64, STACK_BYTES_A_THREAD = 64 << 10 };
 
 static const size_t MIB = 1 << 20;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static size_t private_bytes(void)
 {
@@ -131,10 +125,10 @@ static int create_and_use(struct tutti_comm *unused, int rank, int size, uint64_
     pthread_barrier_wait(&meeting->barrier);
     if (rank == 0) meeting->before = own_bytes();
     pthread_barrier_wait(&meeting->barrier);
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     struct tutti_comm *comm;
     if (join(&meeting->id, rank, size, &comm) != 0) return 1;
-    const uint64_t took = now_ns() - begin;
+    const uint64_t took = clock_now_ns() - begin;
     uint64_t slowest = atomic_load(&meeting->slowest_ns);
     while (took > slowest && !atomic_compare_exchange_weak(&meeting->slowest_ns, &slowest, took))
         continue;
@@ -199,9 +193,9 @@ static int create_timed(struct tutti_comm *unused, int rank, int size, uint64_t 
     while (atomic_load(&timing->arrived) < size) nanosleep(&(struct timespec){0, 100000}, NULL);
     for (int i = 0; i < 3; i++) {
         struct tutti_comm *comm;
-        const uint64_t begin = now_ns();
+        const uint64_t begin = clock_now_ns();
         if (join(&timing->id[i], rank, size, &comm) != 0) return 1;
-        const uint64_t took = now_ns() - begin;
+        const uint64_t took = clock_now_ns() - begin;
         uint64_t slowest = atomic_load(&timing->slowest_ns[i]);
         while (took > slowest &&
                !atomic_compare_exchange_weak(&timing->slowest_ns[i], &slowest, took))

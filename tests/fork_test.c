@@ -20,17 +20,8 @@
 
 #include <cmocka.h>
 
+#include "patient.h"
 #include "ranks.h"
-
-static const struct tutti_comm_options patient = {
-    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 20000000000u, 0, NULL};
-
-static void expect_good(int size, enum ranks_kind kind, ranks_function *function, void *context)
-{
-    const struct ranks_options options = {
-        .kind = kind, .deadline_ms = 40000, .comm_options = &patient};
-    assert_int_equal(ranks_run(size, &options, function, context), 0);
-}
 
 /* Runs a function in a child of this process; what it returned, or -1. A child that hangs is ended. */
 typedef int child_function(int rank, void *context);

@@ -18,12 +18,11 @@
 #include "base/dtype.h"
 #include "call.h"
 #include "elements.h"
+#include "form.h"
 #include "ranks.h"
 #include "spread.h"
 
 enum { PIECES_MAX = 4000 };
-enum form { BLOCKING, STARTED, PREPARED, GROUPED, FORM_COUNT };
-static const char *const form_names[] = {"blocking", "started", "prepared", "grouped"};
 
 struct scenario {
     enum collective collective;
@@ -173,10 +172,7 @@ struct call {
     struct tutti_comm *comm;
 };
 
-#define ISSUE(name, ...)                                                                        \
-    (s->form == STARTED    ? tutti_##name##_start(__VA_ARGS__, c->options, c->comm, request)    \
-     : s->form == PREPARED ? tutti_##name##_prepare(__VA_ARGS__, c->options, c->comm, prepared) \
-                           : tutti_##name##_with(__VA_ARGS__, c->options, c->comm))
+#define ISSUE(name, ...) FORM_ISSUE(s->form, name, __VA_ARGS__)
 
 static enum tutti_status issue(const struct scenario *s, const struct call *c,
                                struct tutti_request **request, struct tutti_prepared **prepared)
@@ -195,28 +191,12 @@ static enum tutti_status issue(const struct scenario *s, const struct call *c,
     }
 }
 
-static enum tutti_status run(const struct scenario *s, const struct call *c,
-                             struct tutti_prepared **prepared)
-{
-    struct tutti_request *request = NULL;
-    enum tutti_status status = TUTTI_OK;
-    if (s->form == GROUPED) status = tutti_group_begin();
-    if (status == TUTTI_OK && (s->form != PREPARED || *prepared == NULL))
-        status = issue(s, c, &request, prepared);
-    if (s->form == GROUPED) {
-        const enum tutti_status ended = tutti_group_end();
-        return status != TUTTI_OK ? status : ended;
-    }
-    if (status == TUTTI_OK && s->form == PREPARED) status = tutti_start(*prepared, &request);
-    return status == TUTTI_OK && request != NULL ? tutti_wait(&request) : status;
-}
-
 static int complain(const struct scenario *s, int rank, const char *what)
 {
     fprintf(stderr, "rank %d of %d: %s_list by %s, count %zu, %s %s, root %d, %s%s: %s (%s)\n", rank,
             s->size, collective_name(s->collective), s->algorithm == NULL ? "choice" : s->algorithm,
             s->count, tutti_dtype_name(s->dtype), op_kind_name(s->kind), s->root,
-            form_names[s->form], s->in_place ? ", in place" : "", what, tutti_error_message());
+            form_name(s->form), s->in_place ? ", in place" : "", what, tutti_error_message());
     return 1;
 }
 
@@ -248,7 +228,7 @@ static int run_scenario(const struct scenario *s, struct tutti_comm *comm, int r
     for (size_t turn = 0; turn < (s->form == PREPARED ? 3 : 1) && result == 0; turn++) {
         fill(s, &b, rank, turn * 19);
         expect(s, &b, rank, turn * 19);
-        const enum tutti_status status = run(s, &c, &prepared);
+        const enum tutti_status status = form_run(s->form, issue, s, &c, &prepared);
         result =
             status == TUTTI_OK ? check(s, &b, rank) : complain(s, rank, tutti_status_name(status));
         /* the lists were copied when the call was made: what becomes of ours does not matter */

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "os/clock.h"
 #include "ranks.h"
 
 static const uint64_t SECOND = 1000000000u;
@@ -37,18 +38,6 @@ static int map_shared(void **state)
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared == MAP_FAILED ? -1 : 0;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void nap_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
 static int run(int size, enum ranks_kind kind, ranks_function *function, void *context,
@@ -73,7 +62,7 @@ static void expect_good_both(int size, ranks_function *function, void *context)
 static void meet(int count)
 {
     atomic_fetch_add(&shared->arrived, 1);
-    for (int i = 0; i < 10000 && atomic_load(&shared->arrived) < count; i++) nap_ms(1);
+    for (int i = 0; i < 10000 && atomic_load(&shared->arrived) < count; i++) ranks_nap_ms(1);
 }
 
 static struct tutti_failure failure_of(const struct tutti_comm *comm)
@@ -89,7 +78,7 @@ static int expect_all_calls_fail(struct tutti_comm *comm, int rank, enum tutti_s
     float x = 0;
     struct tutti_request *request = NULL;
     struct tutti_prepared *prepared = NULL;
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     RANKS_EXPECT(tutti_send(&x, 1, TUTTI_FLOAT32, 0, 1, comm) == status);
     RANKS_EXPECT(tutti_recv(&x, 1, TUTTI_FLOAT32, TUTTI_ANY_RANK, 1, NULL, comm) == status);
     RANKS_EXPECT(tutti_error_message()[0] != '\0');
@@ -100,7 +89,7 @@ static int expect_all_calls_fail(struct tutti_comm *comm, int rank, enum tutti_s
         RANKS_EXPECT(tutti_prepared_free(prepared) == TUTTI_OK);
     }
     RANKS_EXPECT(tutti_barrier(comm) == status);
-    RANKS_EXPECT(now_ns() - begin < SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < SECOND);
     return 0;
 }
 
@@ -129,7 +118,7 @@ static int too_long(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
             RANKS_EXPECT(tutti_send_start(out, count, TUTTI_FLOAT32, 0, way, NULL, comm, &send) ==
                          TUTTI_OK);
         if (rank == 0) {
-            if (!is_early && size > 1) nap_ms(2);
+            if (!is_early && size > 1) ranks_nap_ms(2);
             const enum tutti_status status =
                 is_early
                     ? tutti_wait(&recv)
@@ -373,10 +362,10 @@ static int late(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     (void)seed;
     const enum stuck how = *(const enum stuck *)context;
     const int peer = size - 1;
-    const uint64_t timeout_ns = SECOND / 5, begin = now_ns();
+    const uint64_t timeout_ns = SECOND / 5, begin = clock_now_ns();
     if (rank == 0) {
         RANKS_EXPECT(be_stuck(how, peer, timeout_ns, comm) == TUTTI_TIMEOUT);
-        RANKS_EXPECT(now_ns() - begin >= timeout_ns * 9 / 10);
+        RANKS_EXPECT(clock_now_ns() - begin >= timeout_ns * 9 / 10);
         char name[32];
         snprintf(name, sizeof name, is_any(how) ? "any rank" : "rank %d (", peer);
         RANKS_EXPECT(strstr(tutti_error_message(), name) != NULL);
@@ -386,7 +375,7 @@ static int late(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     } else if (rank != peer) { /* waits for something else, and learns of it */
         RANKS_EXPECT(be_stuck(how, 0, 8 * SECOND, comm) == TUTTI_TIMEOUT);
     }
-    RANKS_EXPECT(now_ns() - begin < timeout_ns + SECOND * 3 / 2);
+    RANKS_EXPECT(clock_now_ns() - begin < timeout_ns + SECOND * 3 / 2);
     meet(size);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.status == TUTTI_TIMEOUT && failure.reporter == 0);
@@ -416,16 +405,16 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     if (rank == victim) {
         /* What comes before the end still comes. */
         RANKS_EXPECT(tutti_send(&data, 1, TUTTI_INT8, 0, 1, comm) == TUTTI_OK);
-        nap_ms(50);
+        ranks_nap_ms(50);
         kill(getpid(), SIGKILL);
     }
     if (rank == 0)
         RANKS_EXPECT(tutti_recv(&data, 1, TUTTI_INT8, victim, 1, NULL, comm) == TUTTI_OK);
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     const int peer = rank == 0 ? victim : 0; /* the last rank waits for one that lives */
     const enum tutti_status status = be_stuck(how, peer, 0, comm);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED && size == 3);
-    RANKS_EXPECT(now_ns() - begin < 3 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 3 * SECOND);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.culprit == victim && failure.pid > 0 && failure.pid != getpid());
     RANKS_EXPECT(strstr(failure.message, "rank 1 (") != NULL &&
@@ -447,7 +436,7 @@ static void a_death_is_noticed_by_all_who_wait_for_messages(void **state)
 static void *kill_soon(void *unused)
 {
     (void)unused;
-    nap_ms(60);
+    ranks_nap_ms(60);
     kill(getpid(), SIGKILL);
     return NULL;
 }
@@ -504,7 +493,7 @@ static int one_leaves(struct tutti_comm *comm, int rank, int size, uint64_t seed
     }
     struct tutti_message message = {.size_bytes = sizeof message};
     if (rank == 0) { /* what was sent before comes also afterwards */
-        nap_ms(50);
+        ranks_nap_ms(50);
         for (int i = 9; i >= 0; i--)
             RANKS_EXPECT(tutti_recv(data, 9, TUTTI_INT8, is_any(how) ? TUTTI_ANY_RANK : leaver, i,
                                     &message, comm) == TUTTI_OK &&
@@ -512,9 +501,9 @@ static int one_leaves(struct tutti_comm *comm, int rank, int size, uint64_t seed
     }
     meet(2);                                /* before that nobody fails */
     if (rank == 1 && is_any(how)) return 0; /* then all others have left */
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     RANKS_EXPECT(be_stuck(how, leaver, 0, comm) == TUTTI_PROC_FAILED);
-    RANKS_EXPECT(now_ns() - begin < 3 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 3 * SECOND);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(is_any(how) ? failure.culprit > 0 : failure.culprit == leaver);
     RANKS_EXPECT(strstr(failure.message, "left") != NULL);
@@ -540,7 +529,7 @@ static int many_wait_for_a_leaver(struct tutti_comm *comm, int rank, int size, u
         return 0;
     }
     struct tutti_request *requests[COUNT];
-    nap_ms(30);
+    ranks_nap_ms(30);
     for (int i = COUNT - 1; i >= 0; i--)
         RANKS_EXPECT(tutti_recv_start(&data[i], 1, TUTTI_INT8, 1, i, NULL, NULL, comm,
                                       &requests[i]) == TUTTI_OK);
@@ -559,7 +548,7 @@ static void what_a_leaver_sent_comes_and_the_rest_fails(void **state)
 
 static void *abort_soon(void *argument)
 {
-    nap_ms(60);
+    ranks_nap_ms(60);
     tutti_comm_abort(argument, "enough of it");
     return NULL;
 }
@@ -571,9 +560,9 @@ static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint
     const enum stuck how = *(const enum stuck *)context;
     pthread_t thread;
     if (rank == 0) RANKS_EXPECT(pthread_create(&thread, NULL, abort_soon, comm) == 0);
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     RANKS_EXPECT(be_stuck(how, (rank + 1) % size, 0, comm) == TUTTI_ABORTED);
-    RANKS_EXPECT(now_ns() - begin < 2 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 2 * SECOND);
     if (rank == 0) RANKS_EXPECT(pthread_join(thread, NULL) == 0);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.reporter == 0 && strstr(failure.message, "enough of it") != NULL);
@@ -638,7 +627,7 @@ static void *recv_from_outside(void *argument)
 {
     struct outsider *outsider = argument;
     char data[4];
-    nap_ms(20);
+    ranks_nap_ms(20);
     outsider->status =
         tutti_recv(data, 4, TUTTI_INT8, TUTTI_ANY_RANK, TUTTI_ANY_TAG, NULL, outsider->comm);
     return NULL;
@@ -677,7 +666,7 @@ static int overflow(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     (void)seed;
     const bool any = context != NULL;
     static _Thread_local char data[SMALL];
-    const uint64_t begin = now_ns();
+    const uint64_t begin = clock_now_ns();
     if (rank == 0) {
         RANKS_EXPECT(tutti_recv(data, SMALL, TUTTI_INT8, any ? TUTTI_ANY_RANK : 1, 2, NULL, comm) ==
                      TUTTI_UNEXPECTED_FULL);
@@ -691,7 +680,7 @@ static int overflow(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
             break;
         }
     }
-    RANKS_EXPECT(now_ns() - begin < 3 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < 3 * SECOND);
     meet(size);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.status == TUTTI_UNEXPECTED_FULL && failure.culprit == 0);
@@ -715,7 +704,7 @@ static int overflow_beside(struct tutti_comm *comm, int rank, int size, uint64_t
         for (int i = 0; i < 100; i++)
             RANKS_EXPECT(tutti_send(data, SMALL, TUTTI_INT8, 0, 1, comm) == TUTTI_OK);
     } else {
-        nap_ms(400);
+        ranks_nap_ms(400);
         RANKS_EXPECT(tutti_send(data, SMALL, TUTTI_INT8, 0, 2, comm) == TUTTI_OK);
     }
     return 0;
@@ -733,7 +722,7 @@ static int overflow_and_leave(struct tutti_comm *comm, int rank, int size, uint6
             RANKS_EXPECT(tutti_send(data, BYTES, TUTTI_INT8, 0, 1, comm) == TUTTI_OK);
         return 0;
     }
-    nap_ms(50);
+    ranks_nap_ms(50);
     RANKS_EXPECT(tutti_recv(data, BYTES, TUTTI_INT8, 1, 2, NULL, comm) == TUTTI_UNEXPECTED_FULL);
     return expect_all_calls_fail(comm, rank, TUTTI_UNEXPECTED_FULL);
 }
@@ -813,7 +802,7 @@ static void nothing_is_left_behind(void **state)
     assert_int_equal(run(2, RANKS_THREADS, overflow, &any, NULL), 0);
     unsetenv("TUTTI_UNEXPECTED");
     assert_int_equal(run(2, RANKS_THREADS, too_long, NULL, NULL), 0);
-    for (int i = 0; i < 400 && count_entries("/proc/self/task") > threads; i++) nap_ms(5);
+    for (int i = 0; i < 400 && count_entries("/proc/self/task") > threads; i++) ranks_nap_ms(5);
     assert_int_equal(count_entries("/proc/self/task"), threads);
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
     assert_int_equal(count_mappings(), mappings);

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "tutti/tutti.h"
 
@@ -70,6 +71,12 @@ typedef int ranks_function(struct tutti_comm *comm, int rank, int size, uint64_t
 /* Runs function on n ranks (n > 0) and waits for them.  Call from the test's one thread.  options may be
  * NULL.  Returns the number of ranks that were not RANKS_GOOD. */
 int ranks_run(int n, const struct ranks_options *options, ranks_function *function, void *context);
+
+/* Lets time pass in a rank or its test. */
+static inline void ranks_nap_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
 
 /* Whether RANKS_DEFAULT means threads here. */
 bool ranks_are_threads(void);

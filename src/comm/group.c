@@ -19,10 +19,7 @@ enum tutti_status comm_group_add(struct tutti_request *request)
         const size_t capacity = group.capacity == 0 ? 16 : 2 * group.capacity;
         struct tutti_request **requests =
             realloc(group.requests, capacity * sizeof(struct tutti_request *));
-        if (requests == NULL) { /* it runs already: wait for it at once */
-            error_set(TUTTI_NO_MEMORY, "a group: out of memory");
-            return tutti_wait(&request);
-        }
+        if (requests == NULL) return tutti_wait(&request); /* no room: it ends before the others */
         group.requests = requests;
         group.capacity = capacity;
     }

@@ -1,0 +1,31 @@
+/* patient.h - a function that is to be good on all its ranks, with deadlines that only a hang reaches. */
+#ifndef TUTTI_TESTS_PATIENT_H
+#define TUTTI_TESTS_PATIENT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "ranks.h"
+
+static const struct tutti_comm_options patient = {
+    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 20000000000u, 0, NULL};
+
+static inline void expect_good(int size, enum ranks_kind kind, ranks_function *function,
+                               void *context)
+{
+    const struct ranks_options options = {
+        .kind = kind, .deadline_ms = 50000, .comm_options = &patient};
+    assert_int_equal(ranks_run(size, &options, function, context), 0);
+}
+
+/* Default kind of ranks, then threads. */
+static inline void expect_good_both(int size, ranks_function *function, void *context)
+{
+    expect_good(size, RANKS_DEFAULT, function, context);
+    expect_good(size, RANKS_THREADS, function, context);
+}
+
+#endif
