@@ -20,6 +20,9 @@ struct algo_params {
     int root;
     bool in_place;  /* input aliases output; links and messages must not depend on it */
     unsigned radix; /* of what has one: 2 or more; 0: the algorithm's default */
+    /* The ranks in the order in which they are near each other: what shares a core or a cache side by side. The same
+     * on all ranks; NULL: as they are numbered. */
+    const int *order;
 };
 
 typedef void algo_generate(const struct algo_params *params, int rank, struct plan_builder *builder);

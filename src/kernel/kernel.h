@@ -30,6 +30,8 @@ enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_NEON, KERN
 struct kernel_call {
     void *destination;
     void *also; /* a second place for the same result, always with ordinary stores; or NULL */
+    void *const *others; /* further places, stored to in the same way as destination; or NULL */
+    unsigned other_count;
     const void *const *sources;
     unsigned source_count;                   /* at least 1: a copy, with a divisor a scaling */
     unsigned divisor;                        /* sums only; 0: none */

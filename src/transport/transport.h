@@ -10,6 +10,20 @@
  *   post(address, n) ─ by reference: the
  *       receiver reads them where they lie
  *
+ * Two ways save a copy where memory is shared.  A *lent* place is sent on any number of links as one copy of
+ * the bytes, and who receives it may change it and hand it on instead of copying it; it comes back to its owner
+ * when the last reader has consumed it:
+ *
+ *   lend ─ place, or NULL               peek ─ view with a place ─ hand_on(targets)
+ *   share(links)                        ...                       peek, consume
+ *
+ * And a receiver may say where it *expects* a message, so that the sender stores it there itself:
+ *
+ *   expected_at ─ address, or NULL      expect(destination, n)
+ *   placed(n)                           peek ─ view of n bytes at the destination
+ *
+ * Both are offers: whoever does not take them up sends by another way.
+ *
  * What the sender committed or posted in one call is one message; a chunk may be cut into any messages, the
  * receiver takes it as a stream of views. A message of 0 bytes carries order only.
  *
@@ -55,11 +69,19 @@ struct link_tx_ops {
     bool (*post)(struct link_tx *link, const void *address, size_t bytes);
     /* Whether all receivers have consumed everything sent so far. */
     bool (*consumed)(struct link_tx *link);
+    /* Whether one more message can be sent whose bytes need no place in the link: shared, handed on, or placed. */
+    bool (*has_room)(struct link_tx *link);
+    /* Where the receiver expects the next message, if that has so many bytes and this rank can write there; else
+     * NULL. Not on links to all. */
+    void *(*expected_at)(struct link_tx *link, size_t bytes);
+    /* Sends what was stored there, all of it; the link has room. */
+    void (*placed)(struct link_tx *link, size_t bytes);
 };
 
 struct link_view {
     const void *data; /* NULL: it lies elsewhere and must be copied out, see `take` and `fetch` */
     size_t bytes;
+    void *place; /* the same memory, where it is a whole message that may be changed and handed on; or NULL */
 };
 
 enum link_state { LINK_EMPTY, LINK_READY, LINK_FAULT };
@@ -80,6 +102,11 @@ struct link_rx_ops {
     bool (*fetch)(struct link_rx *link);
     /* Gives that many bytes back to the sender; a message is over when all of it was consumed. */
     void (*consume)(struct link_rx *link, size_t bytes);
+    /* Sends the message in view, which has a place, on links to single ranks that all have room; that consumes it. */
+    void (*hand_on)(struct link_rx *link, struct link_tx *const *targets, unsigned count);
+    /* The next message may be stored there by its sender if it has so many bytes; until it has come nobody
+     * else touches that memory. For nothing where the sender cannot write. */
+    void (*expect)(struct link_rx *link, void *destination, size_t bytes);
 };
 
 struct transport {
@@ -99,6 +126,14 @@ struct transport_ops {
     /* from_all: what the peer sends to all, else what it sends to this rank. */
     enum tutti_status (*open_rx)(struct transport *transport, int slot, int channel, int peer,
                                  bool from_all, struct link_rx **link);
+    /* Prepares the places that can be lent in a slot. May allocate and call the kernel. */
+    enum tutti_status (*open_lending)(struct transport *transport, int slot);
+    /* A place for so many bytes (at most what `limits` says) that can be shared and handed on; NULL while there is
+     * none: a few go around. The same again until it is shared. */
+    void *(*lend)(struct transport *transport, int slot, size_t bytes);
+    /* Sends the place lent last on links of the slot to single ranks that all have room. */
+    void (*share)(struct transport *transport, int slot, struct link_tx *const *links,
+                  unsigned count, size_t bytes);
     /* Announces that this rank is about to sleep; everything published before returns is seen by a look after
      * it. Then either cancel, or sleep until a peer publishes something (or wakes), at most timeout_ns. */
     void (*sleep_begin)(struct transport *transport);
