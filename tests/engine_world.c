@@ -161,12 +161,13 @@ static enum link_state net_peek(struct link_rx *link, struct link_view *view)
     reader->seen = true;
     const struct message *message = message_of(reader);
     if (reader->near != NULL)
-        *view = (struct link_view){reader->near + reader->near_done,
-                                   reader->near_bytes - reader->near_done};
+        *view = (struct link_view){.data = reader->near + reader->near_done,
+                                   .bytes = reader->near_bytes - reader->near_done};
     else if (message->copy == NULL && wire->net->mood.reach == REACH_COPY)
-        *view = (struct link_view){NULL, message->bytes - reader->done};
+        *view = (struct link_view){.data = NULL, .bytes = message->bytes - reader->done};
     else
-        *view = (struct link_view){message->data + reader->done, message->bytes - reader->done};
+        *view = (struct link_view){.data = message->data + reader->done,
+                                   .bytes = message->bytes - reader->done};
     return LINK_READY;
 }
 
@@ -225,9 +226,13 @@ static bool net_fetch(struct link_rx *link)
     return true;
 }
 
-static const struct link_tx_ops tx_ops = {net_reserve, net_commit, net_reach, net_post,
-                                          net_consumed};
-static const struct link_rx_ops rx_ops = {net_peek, net_take, net_fetch, net_consume};
+static const struct link_tx_ops tx_ops = {.reserve = net_reserve,
+                                          .commit = net_commit,
+                                          .reach = net_reach,
+                                          .post = net_post,
+                                          .consumed = net_consumed};
+static const struct link_rx_ops rx_ops = {
+    .peek = net_peek, .take = net_take, .fetch = net_fetch, .consume = net_consume};
 
 static struct wire *wire_of(struct engine_net *net, int channel, int writer, int reader)
 {
@@ -292,9 +297,14 @@ static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
     never_sleeps(transport);
 }
 
-static const struct transport_ops net_ops = {net_limits,   net_open_tx,  net_open_rx,
-                                             never_sleeps, never_sleeps, never_sleeps_long,
-                                             never_sleeps, never_sleeps};
+static const struct transport_ops net_ops = {.limits = net_limits,
+                                             .open_tx = net_open_tx,
+                                             .open_rx = net_open_rx,
+                                             .sleep_begin = never_sleeps,
+                                             .sleep_cancel = never_sleeps,
+                                             .sleep = never_sleeps_long,
+                                             .wake = never_sleeps,
+                                             .wake_all = never_sleeps};
 
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed)
 {

@@ -91,10 +91,10 @@ static enum link_state wire_peek(struct link_rx *link, struct link_view *view)
     wire->seen = true;
     const struct message *message = &wire->messages[wire->read % DEPTH_MAX];
     if (wire->near != NULL)
-        *view = (struct link_view){wire->near, wire->fetched};
+        *view = (struct link_view){.data = wire->near, .bytes = wire->fetched};
     else
-        *view = (struct link_view){message->remote ? NULL : message->data + wire->done,
-                                   message->bytes - wire->done};
+        *view = (struct link_view){.data = message->remote ? NULL : message->data + wire->done,
+                                   .bytes = message->bytes - wire->done};
     return LINK_READY;
 }
 
@@ -138,9 +138,13 @@ static bool wire_fetch(struct link_rx *link)
     return wire->near != NULL;
 }
 
-static const struct link_tx_ops tx_ops = {wire_reserve, wire_commit, wire_reach, wire_post,
-                                          wire_consumed};
-static const struct link_rx_ops rx_ops = {wire_peek, wire_take, wire_fetch, wire_consume};
+static const struct link_tx_ops tx_ops = {.reserve = wire_reserve,
+                                          .commit = wire_commit,
+                                          .reach = wire_reach,
+                                          .post = wire_post,
+                                          .consumed = wire_consumed};
+static const struct link_rx_ops rx_ops = {
+    .peek = wire_peek, .take = wire_take, .fetch = wire_fetch, .consume = wire_consume};
 
 struct wire *wire_of(struct net *net, int writer, int reader, int channel)
 {
@@ -205,9 +209,14 @@ static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
     never_sleeps(transport);
 }
 
-static const struct transport_ops net_ops = {net_limits,   net_open_tx,  net_open_rx,
-                                             never_sleeps, never_sleeps, never_sleeps_long,
-                                             never_sleeps, never_sleeps};
+static const struct transport_ops net_ops = {.limits = net_limits,
+                                             .open_tx = net_open_tx,
+                                             .open_rx = net_open_rx,
+                                             .sleep_begin = never_sleeps,
+                                             .sleep_cancel = never_sleeps,
+                                             .sleep = never_sleeps_long,
+                                             .wake = never_sleeps,
+                                             .wake_all = never_sleeps};
 
 struct net *net_create(int size, struct mood mood, uint64_t seed)
 {

@@ -93,8 +93,8 @@ static enum link_state fuzz_peek(struct link_rx *link, struct link_view *view)
     const struct fuzz_rx *rx = (const struct fuzz_rx *)link;
     if (rx->first == NULL) return LINK_EMPTY;
     const struct piece *piece = rx->first;
-    *view = (struct link_view){piece->is_remote ? NULL : piece->data + rx->done,
-                               piece->bytes - rx->done};
+    *view = (struct link_view){.data = piece->is_remote ? NULL : piece->data + rx->done,
+                               .bytes = piece->bytes - rx->done};
     return LINK_READY;
 }
 
@@ -125,9 +125,13 @@ static bool fuzz_fetch(struct link_rx *link)
     return true;
 }
 
-static const struct link_tx_ops tx_ops = {fuzz_reserve, fuzz_commit, fuzz_reach, fuzz_post,
-                                          fuzz_consumed};
-static const struct link_rx_ops rx_ops = {fuzz_peek, fuzz_take, fuzz_fetch, fuzz_consume};
+static const struct link_tx_ops tx_ops = {.reserve = fuzz_reserve,
+                                          .commit = fuzz_commit,
+                                          .reach = fuzz_reach,
+                                          .post = fuzz_post,
+                                          .consumed = fuzz_consumed};
+static const struct link_rx_ops rx_ops = {
+    .peek = fuzz_peek, .take = fuzz_take, .fetch = fuzz_fetch, .consume = fuzz_consume};
 
 static void fuzz_limits(struct transport *transport, size_t *piece_bytes_max,
                         unsigned *piece_count_max)
@@ -165,8 +169,14 @@ static void nothing_long(struct transport *transport, uint64_t timeout_ns)
     nothing(transport);
 }
 
-static const struct transport_ops ops = {fuzz_limits, fuzz_open_tx, fuzz_open_rx, nothing,
-                                         nothing,     nothing_long, nothing,      nothing};
+static const struct transport_ops ops = {.limits = fuzz_limits,
+                                         .open_tx = fuzz_open_tx,
+                                         .open_rx = fuzz_open_rx,
+                                         .sleep_begin = nothing,
+                                         .sleep_cancel = nothing,
+                                         .sleep = nothing_long,
+                                         .wake = nothing,
+                                         .wake_all = nothing};
 
 /* ---------------------------------------------------------------------------------------------- script */
 

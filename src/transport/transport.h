@@ -22,7 +22,8 @@
  *   expected_at ─ address, or NULL      expect(destination, n)
  *   placed(n)                           peek ─ view of n bytes at the destination
  *
- * Both are offers: whoever does not take them up sends by another way.
+ * Both are offers: whoever does not take them up sends by another way. A transport that cannot do one leaves its
+ * functions NULL: lend, share, hand_on, open_lending; expected_at, placed, expect.
  *
  * What the sender committed or posted in one call is one message; a chunk may be cut into any messages, the
  * receiver takes it as a stream of views. A message of 0 bytes carries order only.

@@ -232,8 +232,11 @@ static bool local_consumed(struct link_tx *link)
     return tx->consumed == tx->sequence;
 }
 
-static const struct link_tx_ops tx_ops = {local_reserve, local_commit, local_reach, local_post,
-                                          local_consumed};
+static const struct link_tx_ops tx_ops = {.reserve = local_reserve,
+                                          .commit = local_commit,
+                                          .reach = local_reach,
+                                          .post = local_post,
+                                          .consumed = local_consumed};
 
 /* ------------------------------------------------------------------------------------------ receiving */
 
@@ -266,13 +269,13 @@ static bool view_of(struct local_rx *rx, const struct message_header *header)
         if (peer->same_process) {
             data = (const void *)(uintptr_t)where;
         } else {
-            rx->view = (struct link_view){NULL, bytes};
+            rx->view = (struct link_view){.bytes = bytes};
             rx->remote = (const char *)(uintptr_t)where;
             return local->copies_remote;
         }
         break;
     }
-    rx->view = (struct link_view){data, bytes};
+    rx->view = (struct link_view){.data = data, .bytes = bytes};
     return data != NULL;
 }
 
@@ -301,7 +304,7 @@ static void local_consume(struct link_rx *link, size_t bytes)
         return;
     }
     if (rx->rest_bytes > 0) {
-        rx->view = (struct link_view){NULL, rx->rest_bytes};
+        rx->view = (struct link_view){.bytes = rx->rest_bytes};
         rx->rest_bytes = 0;
         return;
     }
@@ -334,11 +337,12 @@ static bool local_fetch(struct link_rx *link)
     if (!local_take(link, rx->fetched, bytes)) return false;
     rx->remote += bytes;
     rx->rest_bytes = rx->view.bytes - bytes;
-    rx->view = (struct link_view){rx->fetched, bytes};
+    rx->view = (struct link_view){.data = rx->fetched, .bytes = bytes};
     return true;
 }
 
-static const struct link_rx_ops rx_ops = {local_peek, local_take, local_fetch, local_consume};
+static const struct link_rx_ops rx_ops = {
+    .peek = local_peek, .take = local_take, .fetch = local_fetch, .consume = local_consume};
 
 /* -------------------------------------------------------------------------------------------- opening */
 
@@ -453,9 +457,14 @@ static void local_limits(struct transport *transport, size_t *piece_bytes_max,
     *piece_count_max = DATA_SLOTS;
 }
 
-static const struct transport_ops ops = {local_limits,      local_open_tx,      local_open_rx,
-                                         local_sleep_begin, local_sleep_cancel, local_sleep,
-                                         local_wake,        local_wake_all};
+static const struct transport_ops ops = {.limits = local_limits,
+                                         .open_tx = local_open_tx,
+                                         .open_rx = local_open_rx,
+                                         .sleep_begin = local_sleep_begin,
+                                         .sleep_cancel = local_sleep_cancel,
+                                         .sleep = local_sleep,
+                                         .wake = local_wake,
+                                         .wake_all = local_wake_all};
 
 static bool have_all_come(const struct local *local, uint32_t all)
 {
