@@ -12,7 +12,9 @@
 #include "os/clock.h"
 
 enum {
-    SPINS = 1024,      /* pauses of a CPU before it is given away */
+    EAGER_LOOKS =
+        64, /* without a pause, which takes as long as half a message (140 cycles and more on some CPUs) */
+    SPINS = 1024,      /* looks before a CPU is given away */
     AWAKE_NS = 200000, /* yield this long before sleeping: waking an idle core costs a fifth of it */
     SLEEP_NS = 20000000, /* then look around */
     LOOK_NS = 20000000,
@@ -66,7 +68,7 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
 {
     patience->looks++;
     if (!comm->oversubscribed && patience->looks < SPINS) {
-        cpu_relax();
+        if (patience->looks > EAGER_LOOKS) cpu_relax();
         return true;
     }
     sched_yield();
