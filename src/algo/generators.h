@@ -13,7 +13,7 @@ algo_generate mesh_oneshot, mesh_twoshot, mesh_broadcast, mesh_reduce, mesh_gath
 /* ring.c */
 algo_generate ring_allreduce, ring_reduce_scatter, ring_allgather, ring_allgather_two_ways;
 /* chain.c */
-algo_generate chain_broadcast, chain_reduce, chain_allreduce;
+algo_generate chain_broadcast, chain_reduce, chain_allreduce, relay_allreduce;
 /* doubling.c */
 algo_generate doubling_allreduce, doubling_allgather, doubling_barrier;
 /* halving.c */

@@ -9,7 +9,8 @@
 enum {
     PIECE_BYTES_MIN = 16 << 10,
     PIECE_BYTES_MAX = 64 << 10, /* a piece and its slots stay in the second-level cache */
-    STREAM_BYTES_MIN = 2 << 20  /* from here on a result does not stay in the cache anyway */
+    STREAM_BYTES_MIN = 2 << 20, /* from here on a result does not stay in the cache anyway */
+    LEND_BYTES_MIN = 4 << 10    /* below, counting readers costs more than another copy */
 };
 
 struct binder {
@@ -18,7 +19,8 @@ struct binder {
     struct program *program;
     struct layout layout;
     size_t *begins; /* of the blocks in input and output, where they have counts of their own */
-    size_t *scratch_offsets; /* one more than there are scratch chunks */
+    size_t *scratch_offsets;            /* one more than there are scratch chunks */
+    bool lends_partial, lends_to_group; /* see look_at_flow */
 };
 
 static size_t place_offset(const struct binder *binder, enum plan_buffer buffer, uint32_t first)
@@ -144,6 +146,46 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
         program->source_count_max = step->source_count;
 }
 
+/* Lent places are few, so they help where they keep moving: what waits in them must not wait for something else that
+ * waits for a place. So it is where nobody needs several messages at once to go on, and where at most two ranks send
+ * to groups, whose messages all take in as they come. (Where it is not, each link soon goes its own way, and
+ * all are right but slow.) */
+static void look_at_flow(struct binder *binder)
+{
+    const struct rank_plan *plan = binder->plan;
+    int senders[2] = {-1, -1}, sender_count = 0;
+    binder->lends_partial = plan->shape.collective == COLLECTIVE_ALLREDUCE;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        int links = 0, sender = step->target_group != PLAN_NO_GROUP ? plan->rank : -1;
+        for (uint32_t s = 0; s < step->source_count; s++) {
+            const struct plan_source *source = &plan->sources[step->first_source + s];
+            links += source->is_link;
+            if (source->is_link && source->group != PLAN_NO_GROUP) sender = source->peer;
+        }
+        if (links > 1) binder->lends_partial = false;
+        if (sender < 0 || sender == senders[0] || sender == senders[1]) continue;
+        if (sender_count < 2) senders[sender_count] = sender;
+        sender_count++;
+    }
+    binder->lends_to_group = sender_count <= 2;
+}
+
+/* Lent is what several ranks read, each over its own link, and what others reduce and pass on: of an allreduce all that
+ * is not complete. */
+static bool does_lend(const struct binder *binder, const struct plan_step *step,
+                      const struct program_step *bound)
+{
+    if (bound->tx_count == 0 || bound->bytes < LEND_BYTES_MIN) return false;
+    const struct program *program = binder->program;
+    const bool to_all = program->tx_links[program->step_tx[bound->first_tx]].peer == TRANSPORT_ALL;
+    if (bound->tx_count > 1) return binder->lends_to_group;
+    const struct program_source *first = &program->sources[bound->first_source];
+    const bool is_input =
+        bound->source_count == 1 && first->rx == PROGRAM_NONE && first->buffer == PLAN_INPUT;
+    return !to_all && binder->lends_partial && !step->final && (bound->source_count > 1 || is_input);
+}
+
 static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step,
                                    struct program_step *bound)
 {
@@ -180,6 +222,8 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->divisor =
         step->final && options->op->kind == OP_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
     bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
+    bound->lends = does_lend(binder, step, bound);
+    program->lends |= bound->lends;
     bound->streams = bound->destination_buffer == PLAN_OUTPUT &&
                      options->count * program->element_bytes >= STREAM_BYTES_MIN;
     return TUTTI_OK;
@@ -228,6 +272,7 @@ static enum tutti_status bind_all(struct binder *binder)
         binder->scratch_offsets[i + 1] = binder->scratch_offsets[i] + bytes;
     }
     program->scratch_bytes = (binder->scratch_offsets[plan->scratch_count] + 63) / 64 * 64;
+    look_at_flow(binder);
     for (uint32_t l = 0; l < plan->lane_count; l++)
         program->lanes[l] = (struct program_lane){
             plan->lanes[l].first_step, plan->lanes[l].first_step + plan->lanes[l].step_count};
@@ -340,6 +385,8 @@ enum tutti_status program_open_links(struct program *program, struct transport *
         status = transport->ops->open_rx(transport, slot, link->channel, link->peer, link->from_all,
                                          &rx[i]);
     }
+    if (status == TUTTI_OK && program->lends && transport->ops->open_lending != NULL)
+        status = transport->ops->open_lending(transport, slot);
     if (status != TUTTI_OK) {
         free(tx);
         free(rx);

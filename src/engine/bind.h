@@ -32,6 +32,7 @@ struct program_step {
     bool send_only; /* one source in memory, nothing but sending */
     bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
     bool streams; /* store past the caches */
+    bool lends;   /* what it sends goes in lent places, where there are any */
     unsigned divisor;
     double factor;
 };
@@ -58,6 +59,7 @@ struct program {
     uint32_t source_count_max; /* of a step */
     size_t scratch_bytes;
     bool copies_only; /* no step reduces: what arrives is stored as it is */
+    bool lends;       /* a step does */
     size_t element_bytes;
     size_t piece_bytes;
     struct kernel_set kernels;

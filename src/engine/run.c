@@ -15,6 +15,7 @@ enum {
     REMOTE_BYTES_MIN = 128 << 10,
     REMOTE_BYTES_MAX = 1 << 20,
     REFERENCE_COUNT_MAX = 8, /* messages by reference that one chunk is cut into at most */
+    LEND_PATIENCE = 16,      /* times the patience for a place of a link: a lent one saves more */
     REMOTE_PIECES = 8        /* copied out by one system call */
 };
 
@@ -31,6 +32,7 @@ void operation_release(struct operation *operation)
     free(operation->views);
     free(operation->sources);
     free(operation->places);
+    free(operation->targets);
     free(operation->scratch);
     operation_init(operation, operation->patience);
 }
@@ -47,10 +49,13 @@ static bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t elem
 
 static bool make_room(struct operation *operation, const struct program *program)
 {
-    uint32_t place_capacity = operation->send_capacity, view_capacity = operation->source_capacity;
+    uint32_t place_capacity = operation->send_capacity, view_capacity = operation->source_capacity,
+             target_capacity = operation->send_capacity;
     if (!grow((void **)&operation->lanes, &operation->lane_capacity, program->lane_count,
               sizeof(struct run_lane)) ||
         !grow((void **)&operation->places, &place_capacity, program->tx_count, sizeof(void *)) ||
+        !grow((void **)&operation->targets, &target_capacity, program->tx_count,
+              sizeof(struct link_tx *)) ||
         !grow((void **)&operation->sends, &operation->send_capacity, program->tx_count,
               sizeof(struct run_send)) ||
         !grow((void **)&operation->completed, &operation->step_capacity, program->step_count,
@@ -81,6 +86,9 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
 {
     TRY(operation_make_room(operation, program));
     operation->program = program;
+    operation->transport = transport;
+    operation->slot = slot;
+    operation->can_lend = program->lends && transport->ops->lend != NULL;
     operation->tx = program->tx[slot];
     operation->rx = program->rx[slot];
     /* Buffers without elements may be NULL; offsets of 0 and copies of nothing still need an address. */
@@ -118,11 +126,65 @@ static inline void copy_from(const struct buffer *buffer, size_t offset, char *p
     }
 }
 
+/* Collects a step's links in operation->targets; whether all of them have room. */
+static bool links_have_room(struct operation *operation, uint32_t first_tx, uint32_t tx_count)
+{
+    for (uint32_t i = 0; i < tx_count; i++) {
+        struct link_tx *link = operation->tx[operation->program->step_tx[first_tx + i]];
+        if (!link->ops->has_room(link)) return false;
+        operation->targets[i] = link;
+    }
+    return true;
+}
+
+/* A place for all links of a step together, or NULL. */
+static void *lend_place(struct operation *operation, uint32_t first_tx, uint32_t tx_count,
+                        size_t bytes)
+{
+    if (!links_have_room(operation, first_tx, tx_count)) return NULL;
+    return operation->transport->ops->lend(operation->transport, operation->slot, bytes);
+}
+
+/* The message of a step goes on over each of its links by itself. */
+static void send_part_ways(struct operation *operation, const struct run_send *first)
+{
+    for (uint32_t i = 0; i < first->tx_count; i++) {
+        struct run_send *send = &operation->sends[operation->program->step_tx[first->first_tx + i]];
+        send->shared = false;
+        send->done = first->done;
+    }
+}
+
+/* One piece of a message for all links of its step. Who waits for a place in vain may be the one that holds up those
+ * who have them: then each link goes its own way. */
+static bool send_share(struct operation *operation, struct run_send *send)
+{
+    const struct program *program = operation->program;
+    size_t bytes = send->total - send->done;
+    if (bytes > program->piece_bytes) bytes = program->piece_bytes;
+    void *place = lend_place(operation, send->first_tx, send->tx_count, bytes);
+    if (place == NULL) {
+        if (++send->stalled >= LEND_PATIENCE * operation->patience) send_part_ways(operation, send);
+        return false;
+    }
+    copy_from(&operation->buffers[send->buffer], send->offset + send->done, place, bytes);
+    operation->transport->ops->share(operation->transport, operation->slot, operation->targets,
+                                     send->tx_count, bytes);
+    send->stalled = 0;
+    send->done += bytes;
+    if (send->done < send->total) return true;
+    for (uint32_t i = 0; i < send->tx_count; i++)
+        operation->sends[program->step_tx[send->first_tx + i]].active = false;
+    operation->sends_active -= send->tx_count;
+    return true;
+}
+
 /* Hands over one piece of what is ready, if there is room; true when something moved. One at a time, so that
  * lanes and sends take turns and nobody's reader starves. */
 static bool send_push(struct operation *operation, uint32_t t)
 {
     struct run_send *send = &operation->sends[t];
+    if (send->shared) return send->tx_count > 0 && send_share(operation, send);
     struct link_tx *link = operation->tx[t];
     const struct buffer *buffer = &operation->buffers[send->buffer];
     size_t bytes = send->ready - send->done;
@@ -189,6 +251,7 @@ static void send_open(struct operation *operation, uint32_t t, int buffer, size_
     send->ready = ready;
     send->total = total;
     send->active = true;
+    send->shared = false;
     send->by_reference = goes_by_reference(operation, link, buffer, offset, total);
     send->referenced |= send->by_reference;
     operation->any_referenced |= send->by_reference;
@@ -204,11 +267,37 @@ static bool afters_completed(const struct operation *operation, const struct pro
     return true;
 }
 
+/* Announces a step's message to all its links at once, if it should go in lent places and they are ready for it. */
+static bool open_shared(struct operation *operation, const struct program_step *step)
+{
+    const struct program *program = operation->program;
+    const struct program_source *from = &program->sources[step->first_source];
+    if (!step->lends || !operation->can_lend) return false;
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        const int t = program->step_tx[step->first_tx + i];
+        if (operation->sends[t].active ||
+            goes_by_reference(operation, operation->tx[t], from->buffer, from->offset, step->bytes))
+            return false;
+    }
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        const int t = program->step_tx[step->first_tx + i];
+        send_open(operation, (uint32_t)t, from->buffer, from->offset, 0, step->bytes, step->bytes);
+        struct run_send *send = &operation->sends[t];
+        send->shared = true;
+        send->stalled = 0;
+        send->first_tx = step->first_tx;
+        send->tx_count = i == 0 ? step->tx_count : 0;
+    }
+    send_push(operation, (uint32_t)program->step_tx[step->first_tx]);
+    return true;
+}
+
 static enum run_result run_send_only(struct operation *operation, struct run_lane *lane,
                                      const struct program_step *step)
 {
     const struct program *program = operation->program;
     const struct program_source *from = &program->sources[step->first_source];
+    if (lane->target == 0 && open_shared(operation, step)) return RUN_DONE;
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = (uint32_t)program->step_tx[step->first_tx + lane->target];
         if (operation->sends[t].active) return RUN_BLOCKED;
@@ -238,12 +327,24 @@ static bool is_plain_receive(const struct program_step *step)
     return step->source_count == 1 && step->tx_count == 0 && !scales(step);
 }
 
-/* Collects the next piece of every source; *bytes is cut to what all of them have. */
+/* The next piece of a step. */
+struct piece {
+    size_t bytes, whole; /* of what is there, and of what is sent */
+    void *place;         /* in which the result goes to the links, or NULL */
+    enum run_way way;
+    uint32_t traveller; /* WAY_IN_PLACE: the source whose message is handed on */
+    /* of the source that could be */
+    void *traveller_place; /* or NULL: none */
+    size_t traveller_bytes;
+};
+
+/* Collects the next piece of every source; piece->bytes is cut to what all of them have. */
 static enum run_result look_at_sources(struct operation *operation, const struct run_lane *lane,
-                                       const struct program_step *step, size_t *bytes)
+                                       const struct program_step *step, struct piece *piece)
 {
     const struct program *program = operation->program;
     const size_t left = step->bytes - lane->done;
+    size_t *const bytes = &piece->bytes;
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct program_source *source = &program->sources[step->first_source + i];
         operation->views[i] = NULL;
@@ -263,6 +364,11 @@ static enum run_result look_at_sources(struct operation *operation, const struct
             link->ops->peek(link, &view);
         }
         operation->views[i] = view.data;
+        if (view.place != NULL && piece->traveller_place == NULL) {
+            piece->traveller = i;
+            piece->traveller_place = view.place;
+            piece->traveller_bytes = view.bytes;
+        }
         if (view.data == NULL) *bytes = REMOTE_PIECES * program->piece_bytes;
         if (view.bytes < *bytes) *bytes = view.bytes;
     }
@@ -339,18 +445,52 @@ static bool catch_up(struct operation *operation, struct run_lane *lane,
     return true;
 }
 
-/* Room for a piece in the step's links, or a way around them; false when there is neither. A step that can store
- * its result does not wait for its links for long: they follow from memory ("lagging"), or else ranks in a
- * ring, each with a full link before it and one behind it, would wait for each other. */
-static bool find_places(struct operation *operation, struct run_lane *lane,
-                        const struct program_step *step, size_t bytes)
+/* Whether the message of one source can become the result and go on as it is. */
+static bool can_hand_on(struct operation *operation, const struct run_lane *lane,
+                        const struct program_step *step, const struct piece *piece)
+{
+    return piece->traveller_place != NULL && piece->traveller_bytes == piece->bytes &&
+           piece->bytes == piece->whole && lane->filled == 0 &&
+           links_have_room(operation, step->first_tx, step->tx_count);
+}
+
+/* Places in the links, or one that is lent for all of them; false when there is neither (yet). */
+static bool take_places(struct operation *operation, struct run_lane *lane,
+                        const struct program_step *step, struct piece *piece)
+{
+    if (step->lends && operation->can_lend && piece->bytes == piece->whole && lane->filled == 0) {
+        piece->way = WAY_LENT;
+        piece->place = lend_place(operation, step->first_tx, step->tx_count, piece->whole);
+        if (piece->place != NULL) return true;
+        if (lane->stalled < LEND_PATIENCE * operation->patience) {
+            lane->stalled++;
+            return false;
+        }
+    }
+    piece->way = WAY_RESERVED;
+    if (!reserve_places(operation, step, piece->whole)) return false;
+    piece->place = (char *)operation->places[0] + lane->filled;
+    return true;
+}
+
+/* A way for a piece to the step's links; false when there is none. A step that can store its result does not wait for
+ * its links for long: they follow from memory ("lagging"), or else ranks in a ring, each with a full link before it
+ * and one behind it, would wait for each other. */
+static bool find_way(struct operation *operation, struct run_lane *lane,
+                     const struct program_step *step, struct piece *piece)
 {
     const bool stores = step->destination_buffer != PROGRAM_NONE;
     if (!lane->lagging || catch_up(operation, lane, step)) {
         const bool busy = lane->done == 0 && links_are_busy(operation, step);
+        if (!busy && can_hand_on(operation, lane, step, piece)) {
+            piece->way = WAY_IN_PLACE;
+            piece->place = piece->traveller_place;
+            lane->stalled = 0;
+            return true;
+        }
         const bool follows = lane->done == 0 && stores && !step->spills &&
                              step->bytes >= REFERENCE_BYTES_MIN && links_reach(operation, step);
-        if (!busy && !follows && reserve_places(operation, step, bytes)) {
+        if (!busy && !follows && take_places(operation, lane, step, piece)) {
             lane->stalled = 0;
             return true;
         }
@@ -360,6 +500,7 @@ static bool find_places(struct operation *operation, struct run_lane *lane,
         lane->passed = lane->done;
     }
     open_lagging(operation, lane, step);
+    piece->way = WAY_MEMORY;
     return true;
 }
 
@@ -372,7 +513,7 @@ static void compute(struct operation *operation, const struct run_lane *lane,
     if (step->source_count == 1 && !scales(step)) {
         const void *source = operation->sources[0];
         if (place != NULL) {
-            memcpy(place, source, bytes);
+            if (place != source) memcpy(place, source, bytes);
             source = place;
         }
         if (destination == NULL || destination == source) return;
@@ -429,30 +570,54 @@ static bool take_run(struct operation *operation, const struct run_lane *lane,
     return link->ops->take(link, destination, *bytes);
 }
 
+/* What is reserved goes when it is full. */
+static void send_reserved(struct operation *operation, struct run_lane *lane,
+                          const struct program_step *step, const struct piece *piece)
+{
+    const bool is_full = lane->filled + piece->bytes == piece->whole;
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
+        if (i > 0) memcpy((char *)operation->places[i] + lane->filled, piece->place, piece->bytes);
+        if (is_full) link->ops->commit(link, piece->whole);
+    }
+    lane->filled = is_full ? 0 : lane->filled + piece->bytes;
+}
+
+static void send_lagging(struct operation *operation, const struct run_lane *lane,
+                         const struct program_step *step, size_t bytes)
+{
+    for (uint32_t i = 0; lane->opened && i < step->tx_count; i++) {
+        const int t = operation->program->step_tx[step->first_tx + i];
+        operation->sends[t].ready += bytes;
+        send_push(operation, (uint32_t)t);
+    }
+}
+
 /* What is done with a piece, or a part of it, after it was computed: sent on, and given back to those it came from. */
 static void pass_on(struct operation *operation, struct run_lane *lane,
-                    const struct program_step *step, size_t bytes)
+                    const struct program_step *step, const struct piece *piece)
 {
-    const struct program *program = operation->program;
-    const size_t whole = whole_piece(program, lane, step), filled = lane->filled;
-    const bool is_full = filled + bytes == whole;
-    for (uint32_t i = 0; i < step->tx_count; i++) {
-        const int t = program->step_tx[step->first_tx + i];
-        if (lane->lagging) {
-            if (!lane->opened) continue;
-            operation->sends[t].ready += bytes;
-            send_push(operation, (uint32_t)t);
-        } else {
-            if (i > 0)
-                memcpy((char *)operation->places[i] + filled,
-                       (const char *)operation->places[0] + filled, bytes);
-            if (is_full) operation->tx[t]->ops->commit(operation->tx[t], whole);
+    const struct program_source *sources = &operation->program->sources[step->first_source];
+    if (step->tx_count > 0) {
+        switch (piece->way) {
+        case WAY_RESERVED: send_reserved(operation, lane, step, piece); break;
+        case WAY_LENT:
+            operation->transport->ops->share(operation->transport, operation->slot,
+                                             operation->targets, step->tx_count, piece->bytes);
+            break;
+        case WAY_IN_PLACE: {
+            struct link_rx *link = operation->rx[sources[piece->traveller].rx];
+            link->ops->hand_on(link, operation->targets, step->tx_count);
+            break;
+        }
+        case WAY_MEMORY: send_lagging(operation, lane, step, piece->bytes); break;
         }
     }
-    if (step->tx_count > 0 && !lane->lagging) lane->filled = is_full ? 0 : filled + bytes;
+    const bool handed_on = step->tx_count > 0 && piece->way == WAY_IN_PLACE;
     for (uint32_t i = 0; i < step->source_count; i++) {
-        const int rx = program->sources[step->first_source + i].rx;
-        if (rx != PROGRAM_NONE) operation->rx[rx]->ops->consume(operation->rx[rx], bytes);
+        if (sources[i].rx == PROGRAM_NONE || (handed_on && i == piece->traveller)) continue;
+        struct link_rx *link = operation->rx[sources[i].rx];
+        link->ops->consume(link, piece->bytes);
     }
 }
 
@@ -467,24 +632,22 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
 
     if (lane->lagging && lane->done == step->bytes) /* all is stored, not all announced */
         return open_lagging(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
-    const size_t whole = whole_piece(program, lane, step);
-    size_t bytes = whole - lane->filled;
-    const enum run_result look = look_at_sources(operation, lane, step, &bytes);
+    struct piece piece = {.whole = whole_piece(program, lane, step)};
+    piece.bytes = piece.whole - lane->filled;
+    const enum run_result look = look_at_sources(operation, lane, step, &piece);
     if (look != RUN_MOVED) return look;
-    if (step->tx_count > 0 && !find_places(operation, lane, step, whole)) return RUN_BLOCKED;
+    if (step->tx_count > 0 && !find_way(operation, lane, step, &piece)) return RUN_BLOCKED;
 
-    char *const place =
-        step->tx_count > 0 && !lane->lagging ? (char *)operation->places[0] + lane->filled : NULL;
     const bool stores = step->destination_buffer != PROGRAM_NONE && (!step->spills || lane->lagging);
     const bool lies_elsewhere =
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */
-        if (!take_run(operation, lane, step, &bytes)) return RUN_BLOCKED;
+        if (!take_run(operation, lane, step, &piece.bytes)) return RUN_BLOCKED;
     } else {
-        compute_runs(operation, lane, step, stores, place, bytes);
+        compute_runs(operation, lane, step, stores, piece.place, piece.bytes);
     }
-    pass_on(operation, lane, step, bytes);
-    lane->done += bytes;
+    pass_on(operation, lane, step, &piece);
+    lane->done += piece.bytes;
     return lane->done == step->bytes && (!lane->lagging || lane->opened) ? RUN_DONE : RUN_MOVED;
 }
 

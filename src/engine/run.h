@@ -35,6 +35,14 @@ struct run_lane {
     size_t filled; /* bytes of the next piece that lie in the links' slots and are not sent yet */
 };
 
+/* How a piece of a step's result gets to its links. */
+enum run_way {
+    WAY_RESERVED, /* through a place of each link */
+    WAY_LENT,     /* through one lent place */
+    WAY_IN_PLACE, /* handed on where it came */
+    WAY_MEMORY    /* lagging: from the step's destination */
+};
+
 /* A message that is posted but not handed over to its link in full. */
 struct run_send {
     int buffer; /* enum plan_buffer */
@@ -42,11 +50,18 @@ struct run_send {
     size_t done, ready, total;
     bool active;
     bool by_reference;
-    bool referenced; /* something of this operation was posted by reference on this link */
+    bool shared; /* one copy in lent places for all links of its step, sent by the first of them */
+    uint32_t first_tx; /* shared: in program.step_tx */
+    uint32_t tx_count; /* of the first of them; the others have 0 */
+    uint32_t stalled;  /* shared: looks in a row that found nothing to borrow */
+    bool referenced;   /* something of this operation was posted by reference on this link */
 };
 
 struct operation {
     struct program *program;
+    struct transport *transport;
+    int slot;
+    bool can_lend;
     struct link_tx **tx;
     struct link_rx **rx;
     struct buffer buffers[PLAN_BUFFER_COUNT];
@@ -61,6 +76,7 @@ struct operation {
     const void **views;   /* of the links among a step's sources; NULL where a source is memory */
     const void **sources; /* what a kernel reads */
     void **places;
+    struct link_tx **targets; /* of a step */
     char *scratch;
     uint32_t lane_capacity, send_capacity, step_capacity, source_capacity;
     size_t scratch_capacity;

@@ -103,7 +103,7 @@ struct link_rx_ops {
     bool (*fetch)(struct link_rx *link);
     /* Gives that many bytes back to the sender; a message is over when all of it was consumed. */
     void (*consume)(struct link_rx *link, size_t bytes);
-    /* Sends the message in view, which has a place, on links to single ranks that all have room; that consumes it. */
+    /* Sends the message in view, which has a place, on links that all have room; that consumes it. */
     void (*hand_on)(struct link_rx *link, struct link_tx *const *targets, unsigned count);
     /* The next message may be stored there by its sender if it has so many bytes; until it has come nobody
      * else touches that memory. For nothing where the sender cannot write. */
@@ -132,7 +132,7 @@ struct transport_ops {
     /* A place for so many bytes (at most what `limits` says) that can be shared and handed on; NULL while there is
      * none: a few go around. The same again until it is shared. */
     void *(*lend)(struct transport *transport, int slot, size_t bytes);
-    /* Sends the place lent last on links of the slot to single ranks that all have room. */
+    /* Sends the place lent last on links of the slot that all have room. */
     void (*share)(struct transport *transport, int slot, struct link_tx *const *links,
                   unsigned count, size_t bytes);
     /* Announces that this rank is about to sleep; everything published before returns is seen by a look after

@@ -6,7 +6,8 @@
  *   3. What a peer wrote is read once, checked, and only then used.
  *   4. Private memory of another process is copied out by process_vm_readv, where every rank was seen to be
  *      allowed to at start-up; else (and with TUTTI_CMA=0) it goes through slots.
- *   5. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
+ *   5. A lent slot is written only by its owner while nobody reads it, and by its only reader.
+ *   6. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
  *      stores visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
  */
 #include "transport/local/local.h"
@@ -25,6 +26,7 @@
 
 enum {
     KIND_SHIFT = 56,
+    LENT_OWNER_SHIFT = 8, /* of a MESSAGE_LENT's place: the number of the slot below it */
     FETCH_BYTES_MAX = 64 << 10,
     LOOKS_APART = 500 /* naps of somebody who waits for the others at the start: 25 ms */
 };
@@ -53,13 +55,23 @@ struct local_rx {
     struct message_header *headers;
     const char *data;
     struct tail *tail;
+    int slot;
     uint64_t sequence; /* messages consumed */
     struct link_view view;
-    bool loaded; /* view is of message `sequence` */
+    bool loaded;         /* view is of message `sequence` */
+    struct lent *lent;   /* of a MESSAGE_LENT in view; else NULL */
+    uint64_t lent_where; /* as it was read from the header, and checked */
     /* MESSAGE_REMOTE */
     const char *remote; /* where the view without data lies, or what follows the fetched one */
     size_t rest_bytes;  /* behind a fetched view */
     char *fetched;      /* FETCH_BYTES_MAX, allocated when first needed */
+};
+
+/* What this rank lends in a slot. */
+struct lending {
+    struct lent *lent; /* LENT_SLOTS of them; NULL: not opened */
+    char *data;
+    unsigned next; /* the one that was lent last */
 };
 
 struct local {
@@ -77,6 +89,7 @@ struct local {
     struct local_tx **tx;
     /* [slot][channel][from_all][peer] */
     struct local_rx **rx;
+    struct lending lending[TRANSPORT_SLOT_COUNT];
 };
 
 /* --------------------------------------------------------------------------------------------- bells */
@@ -89,7 +102,7 @@ static void ring(struct local *local, int rank)
     futex_wake(&bell->ring);
 }
 
-/* Invariant 5; the common case is one load of a line that is in everybody's cache. */
+/* Invariant 6; the common case is one load of a line that is in everybody's cache. */
 static inline bool somebody_sleeps(struct local *local)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -235,13 +248,89 @@ static bool local_consumed(struct link_tx *link)
     return tx->consumed == tx->sequence;
 }
 
+static bool local_has_room(struct link_tx *link)
+{
+    return header_is_free((struct local_tx *)link);
+}
+
 static const struct link_tx_ops tx_ops = {.reserve = local_reserve,
                                           .commit = local_commit,
                                           .reach = local_reach,
                                           .post = local_post,
-                                          .consumed = local_consumed};
+                                          .consumed = local_consumed,
+                                          .has_room = local_has_room};
+
+/* -------------------------------------------------------------------------------------------- lending */
+
+static enum tutti_status local_open_lending(struct transport *transport, int slot)
+{
+    struct local *local = (struct local *)transport;
+    struct lending *lending = &local->lending[slot];
+    if (lending->lent != NULL) return TUTTI_OK;
+    TRY(segment_reserve_lent(local->segment, transport->rank, slot));
+    segment_lent(local->segment, transport->rank, slot, &lending->lent, &lending->data);
+    return TUTTI_OK;
+}
+
+/* The first that is free, so that few are touched where few are needed. */
+static void *local_lend(struct transport *transport, int slot, size_t bytes)
+{
+    struct local *local = (struct local *)transport;
+    struct lending *lending = &local->lending[slot];
+    if (bytes > local->segment->lent_bytes) return NULL;
+    for (unsigned i = 0; i < LENT_SLOTS; i++) {
+        if (atomic_load_explicit(&lending->lent[i].readers, memory_order_acquire) != 0) continue;
+        lending->next = i;
+        return lending->data + i * local->segment->lent_bytes;
+    }
+    return NULL;
+}
+
+static void send_lent(struct local_tx *tx, uint64_t where, size_t bytes)
+{
+    next_header(tx)->u.where = where;
+    publish(tx, MESSAGE_LENT, bytes);
+}
+
+static uint32_t readers_of(struct link_tx *const *links, unsigned count)
+{
+    uint32_t readers = 0;
+    for (unsigned i = 0; i < count; i++)
+        readers += (uint32_t)((const struct local_tx *)links[i])->reader_count;
+    return readers;
+}
+
+static void local_share(struct transport *transport, int slot, struct link_tx *const *links,
+                        unsigned count, size_t bytes)
+{
+    struct lending *lending = &((struct local *)transport)->lending[slot];
+    const uint64_t where = (uint64_t)transport->rank << LENT_OWNER_SHIFT | lending->next;
+    atomic_store_explicit(&lending->lent[lending->next].readers, readers_of(links, count),
+                          memory_order_relaxed); /* seen by whoever sees a header */
+    for (unsigned i = 0; i < count; i++) send_lent((struct local_tx *)links[i], where, bytes);
+}
 
 /* ------------------------------------------------------------------------------------------ receiving */
+
+static bool view_lent(struct local_rx *rx, uint64_t where, size_t bytes)
+{
+    const struct segment *segment = rx->local->segment;
+    const uint64_t owner = where >> LENT_OWNER_SHIFT,
+                   number = where & ((UINT64_C(1) << LENT_OWNER_SHIFT) - 1);
+    if (owner >= (uint64_t)segment->rank_count || number >= LENT_SLOTS ||
+        bytes > segment->lent_bytes)
+        return false;
+    char *data;
+    segment_lent(segment, (int)owner, rx->slot, &rx->lent, &data);
+    rx->lent += number;
+    data += number * segment->lent_bytes;
+    /* One of several readers leaves it as it is. */
+    const bool is_only_reader = atomic_load_explicit(&rx->lent->readers, memory_order_acquire) == 1;
+    rx->lent_where = where;
+    rx->view =
+        (struct link_view){.data = data, .bytes = bytes, .place = is_only_reader ? data : NULL};
+    return true;
+}
 
 /* Turns a header into a view; false where it makes no sense. */
 static bool view_of(struct local_rx *rx, const struct message_header *header)
@@ -268,6 +357,8 @@ static bool view_of(struct local_rx *rx, const struct message_header *header)
         else if (peer->window != NULL)
             data = heap_window_at(peer->window, where, bytes);
         break;
+    case MESSAGE_LENT: return view_lent(rx, where, bytes);
+    case MESSAGE_KIND_COUNT: break;
     case MESSAGE_REMOTE:
         if (peer->same_process) {
             data = (const void *)(uintptr_t)where;
@@ -297,6 +388,15 @@ static enum link_state local_peek(struct link_rx *link, struct link_view *view)
     return LINK_READY;
 }
 
+static void finish_message(struct local_rx *rx)
+{
+    rx->loaded = false;
+    rx->sequence++;
+    atomic_store_explicit(&rx->tail->consumed, rx->sequence,
+                          memory_order_release); /* pairs with look_at_tails */
+    if (somebody_sleeps(rx->local)) ring(rx->local, rx->base.peer);
+}
+
 static void local_consume(struct link_rx *link, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
@@ -304,6 +404,7 @@ static void local_consume(struct link_rx *link, size_t bytes)
     if (rx->view.data == NULL) rx->remote += bytes;
     if (rx->view.bytes > 0) {
         if (rx->view.data != NULL) rx->view.data = (const char *)rx->view.data + bytes;
+        rx->view.place = NULL;
         return;
     }
     if (rx->rest_bytes > 0) {
@@ -311,11 +412,23 @@ static void local_consume(struct link_rx *link, size_t bytes)
         rx->rest_bytes = 0;
         return;
     }
-    rx->loaded = false;
-    rx->sequence++;
-    atomic_store_explicit(&rx->tail->consumed, rx->sequence,
-                          memory_order_release); /* pairs with look_at_tails */
-    if (somebody_sleeps(rx->local)) ring(rx->local, rx->base.peer);
+    if (rx->lent != NULL) {
+        atomic_fetch_sub_explicit(&rx->lent->readers, 1, memory_order_release); /* local_lend */
+        rx->lent = NULL;
+    }
+    finish_message(rx);
+}
+
+static void local_hand_on(struct link_rx *link, struct link_tx *const *targets, unsigned count)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    const uint32_t readers = readers_of(targets, count);
+    if (readers > 1) /* this rank's turn is one of theirs */
+        atomic_fetch_add_explicit(&rx->lent->readers, readers - 1, memory_order_relaxed);
+    for (unsigned i = 0; i < count; i++)
+        send_lent((struct local_tx *)targets[i], rx->lent_where, rx->view.bytes);
+    rx->lent = NULL;
+    finish_message(rx);
 }
 
 /* Reads the private memory of another process; false when it cannot, now or for ever. */
@@ -344,8 +457,11 @@ static bool local_fetch(struct link_rx *link)
     return true;
 }
 
-static const struct link_rx_ops rx_ops = {
-    .peek = local_peek, .take = local_take, .fetch = local_fetch, .consume = local_consume};
+static const struct link_rx_ops rx_ops = {.peek = local_peek,
+                                          .take = local_take,
+                                          .fetch = local_fetch,
+                                          .consume = local_consume,
+                                          .hand_on = local_hand_on};
 
 /* -------------------------------------------------------------------------------------------- opening */
 
@@ -446,6 +562,7 @@ static enum tutti_status local_open_rx(struct transport *transport, int slot, in
         rx->base = (struct link_rx){&rx_ops, peer};
         rx->local = local;
         rx->signature = &transport->signatures[slot];
+        rx->slot = slot;
         rx->data = data;
         local->rx[index] = rx;
     }
@@ -463,6 +580,9 @@ static void local_limits(struct transport *transport, size_t *piece_bytes_max,
 static const struct transport_ops ops = {.limits = local_limits,
                                          .open_tx = local_open_tx,
                                          .open_rx = local_open_rx,
+                                         .open_lending = local_open_lending,
+                                         .lend = local_lend,
+                                         .share = local_share,
                                          .sleep_begin = local_sleep_begin,
                                          .sleep_cancel = local_sleep_cancel,
                                          .sleep = local_sleep,
@@ -636,6 +756,8 @@ void local_footprint(const struct transport *transport, struct local_footprint *
             sizeof *tx + size * (sizeof *tx->readers + sizeof(struct tail *));
         footprint->shared_bytes += segment_link_bytes(segment, tx->data_reserved);
     }
+    for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
+        if (local->lending[slot].lent != NULL) footprint->shared_bytes += segment->lending_bytes;
     for (size_t channel = 0; channel < channels; channel++) {
         bool reads = false;
         for (size_t i = channel * 2 * size; i < (channel + 1) * 2 * size; i++) {

@@ -295,7 +295,11 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
         {MESSAGE_ADDRESS, 100, 4096},
         {MESSAGE_HEAP, 100, 0},
         {MESSAGE_REMOTE, 100, 4096}, /* not allowed here */
-        {MESSAGE_REMOTE + 1, 100, 0},
+        {MESSAGE_LENT, 100, LENT_SLOTS},
+        {MESSAGE_LENT, 100, 2 << 8},
+        {MESSAGE_LENT, 100, UINT64_MAX},
+        {MESSAGE_LENT, 1 << 30, 0},
+        {MESSAGE_KIND_COUNT, 100, 0},
         {17, 100, 0},
         {255, 0, 0},
     };
@@ -313,6 +317,110 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
         if (rx->ops->peek(rx, &view) != LINK_FAULT) fail_msg("header %zu is believed", i);
         close_net(&net);
     }
+}
+
+static void lending_opens(struct net *net, int rank)
+{
+    assert_int_equal(net->ranks[rank]->ops->open_lending(net->ranks[rank], SLOT), TUTTI_OK);
+}
+
+static void *lent_place(struct net *net, int rank, size_t bytes)
+{
+    return net->ranks[rank]->ops->lend(net->ranks[rank], SLOT, bytes);
+}
+
+static void share(struct net *net, int rank, struct link_tx *const *links, unsigned count,
+                  size_t bytes)
+{
+    net->ranks[rank]->ops->share(net->ranks[rank], SLOT, links, count, bytes);
+}
+
+static void a_shared_place_is_free_after_its_last_reader(void **state)
+{
+    (void)state;
+    struct net net = open_net(3, false);
+    struct link_tx *const links[] = {tx_of(&net, 0, 1), tx_of(&net, 0, 2)};
+    struct link_rx *one = rx_of(&net, 1, 0, false), *two = rx_of(&net, 2, 0, false);
+    struct link_view view;
+    lending_opens(&net, 0);
+    for (int i = 0; i < LENT_SLOTS; i++) {
+        void *place = lent_place(&net, 0, 5000);
+        assert_non_null(place);
+        assert_ptr_equal(lent_place(&net, 0, 5000), place); /* until it is shared */
+        memset(place, i, 5000);
+        share(&net, 0, links, 2, 5000);
+    }
+    assert_null(lent_place(&net, 0, 5000));
+    for (int i = 0; i < LENT_SLOTS; i++) {
+        assert_int_equal(one->ops->peek(one, &view), LINK_READY);
+        assert_null(view.place); /* another one reads it, too */
+        expect_filled(one, (unsigned char)i, 5000);
+        assert_null(lent_place(&net, 0, 5000));
+    }
+    for (int i = 0; i < LENT_SLOTS; i++) {
+        assert_int_equal(two->ops->peek(two, &view), LINK_READY);
+        assert_ptr_equal(view.place, view.data);
+        two->ops->consume(two, 1000);
+        assert_int_equal(two->ops->peek(two, &view), LINK_READY);
+        assert_null(view.place); /* no whole message any more */
+        expect_filled(two, (unsigned char)i, 4000);
+        assert_non_null(lent_place(&net, 0, 5000));
+    }
+    assert_true(links[0]->ops->consumed(links[0]) && links[1]->ops->consumed(links[1]));
+    close_net(&net);
+}
+
+/* 0 lends to 1, which changes it and hands it on to 0 and 2. */
+static void a_place_travels_and_comes_back(void **state)
+{
+    (void)state;
+    struct net net = open_net(3, false);
+    struct link_tx *const there = tx_of(&net, 0, 1);
+    struct link_tx *const onwards[] = {tx_of(&net, 1, 0), tx_of(&net, 1, 2)};
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct link_rx *ends[] = {rx_of(&net, 0, 1, false), rx_of(&net, 2, 1, false)};
+    lending_opens(&net, 0);
+    for (int round = 0; round < 100; round++) {
+        struct link_view view, end;
+        void *place = lent_place(&net, 0, 3000);
+        assert_non_null(place);
+        memset(place, round, 3000);
+        share(&net, 0, &there, 1, 3000);
+        assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+        assert_non_null(view.place);
+        memset(view.place, round + 1, 3000);
+        assert_true(onwards[0]->ops->has_room(onwards[0]) && onwards[1]->ops->has_room(onwards[1]));
+        rx->ops->hand_on(rx, onwards, 2);
+        expect_empty(rx);
+        assert_true(there->ops->consumed(there)); /* its message, not the place */
+        assert_int_equal(ends[0]->ops->peek(ends[0], &end), LINK_READY);
+        assert_ptr_equal(end.data, view.place);
+        for (int k = 0; k < 2; k++) {
+            const void *next = lent_place(&net, 0, 3000);
+            assert_true(next != NULL && next != place);
+            expect_filled(ends[(round + k) % 2], (unsigned char)(round + 1), 3000);
+        }
+        assert_ptr_equal(lent_place(&net, 0, 3000), place);
+    }
+    close_net(&net);
+}
+
+static void what_is_lent_to_all_counts_all(void **state)
+{
+    (void)state;
+    struct net net = open_net(3, false);
+    struct link_tx *const to_all = tx_of(&net, 2, TRANSPORT_ALL);
+    struct link_rx *zero = rx_of(&net, 0, 2, true), *one = rx_of(&net, 1, 2, true);
+    lending_opens(&net, 2);
+    void *const place = lent_place(&net, 2, 100);
+    memset(place, 9, 100);
+    share(&net, 2, &to_all, 1, 100);
+    expect_filled(zero, 9, 100);
+    assert_ptr_not_equal(lent_place(&net, 2, 100), place);
+    expect_filled(one, 9, 100);
+    assert_ptr_equal(lent_place(&net, 2, 100), place);
+    assert_null(lent_place(&net, 2, 1 << 30));
+    close_net(&net);
 }
 
 /* A tail beyond what was sent frees nothing that is not sent yet. */
@@ -437,6 +545,9 @@ int main(void)
         cmocka_unit_test(channels_are_counted),
         cmocka_unit_test(another_signature_is_a_fault),
         cmocka_unit_test(headers_that_make_no_sense_are_a_fault),
+        cmocka_unit_test(a_shared_place_is_free_after_its_last_reader),
+        cmocka_unit_test(a_place_travels_and_comes_back),
+        cmocka_unit_test(what_is_lent_to_all_counts_all),
         cmocka_unit_test(tails_that_make_no_sense_harm_only_their_owner),
         cmocka_unit_test(a_message_wakes_who_sleeps),
         cmocka_unit_test(sleep_ends_by_itself_and_by_waking_all),

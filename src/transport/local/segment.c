@@ -13,7 +13,8 @@ enum {
     PAGE = 4096,
     DATA_BYTES_MIN = 64 << 10,
     DATA_BYTES_MAX = 1 << 20,
-    DATA_BYTES_A_RANK = 4 << 20
+    DATA_BYTES_A_RANK = 4 << 20,
+    LENT_BYTES_MAX = 128 << 10
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -62,7 +63,13 @@ static void lay_out(struct segment *segment, int rank_count, size_t board_bytes)
     segment->links_offset = channels * segment->tails_bytes;
     segment->link_bytes =
         round_up(HEADER_COUNT * sizeof(struct message_header), PAGE) + data_bytes(rank_count);
-    segment->region_bytes = segment->links_offset + channels * ranks * segment->link_bytes;
+    segment->lent_offset = segment->links_offset + channels * ranks * segment->link_bytes;
+    segment->lent_bytes =
+        segment->slot_bytes < LENT_BYTES_MAX ? segment->slot_bytes : LENT_BYTES_MAX;
+    segment->lending_bytes =
+        round_up(LENT_SLOTS * sizeof(struct lent), PAGE) + LENT_SLOTS * segment->lent_bytes;
+    segment->region_bytes =
+        segment->lent_offset + (size_t)TRANSPORT_SLOT_COUNT * segment->lending_bytes;
     segment->size_bytes = segment->regions_offset + ranks * segment->region_bytes;
 }
 
@@ -191,6 +198,24 @@ enum tutti_status segment_link(struct segment *segment, int rank, int slot, int 
     *headers = (struct message_header *)(void *)(segment->base + offset);
     *data = segment->base + offset + header_bytes;
     return shm_reserve(segment->fd, offset, header_bytes);
+}
+
+static size_t lending_of(const struct segment *segment, int owner, int slot)
+{
+    return region_of(segment, owner) + segment->lent_offset + (size_t)slot * segment->lending_bytes;
+}
+
+void segment_lent(const struct segment *segment, int owner, int slot, struct lent **lent,
+                  char **data)
+{
+    char *const begin = segment->base + lending_of(segment, owner, slot);
+    *lent = (struct lent *)(void *)begin;
+    *data = begin + round_up(LENT_SLOTS * sizeof(struct lent), PAGE);
+}
+
+enum tutti_status segment_reserve_lent(struct segment *segment, int owner, int slot)
+{
+    return shm_reserve(segment->fd, lending_of(segment, owner, slot), segment->lending_bytes);
 }
 
 enum tutti_status segment_reserve_data(struct segment *segment, const char *data)

@@ -6,13 +6,19 @@
  *     tails:  for each source, unicast and to-all: how many messages rank r has consumed   (r writes)
  *     links:  to each rank, and (in r's own place) to all:                                 (r writes)
  *             a ring of message headers, and DATA_SLOTS slots for payloads
+ *   region of rank r, per slot:
+ *     lent:   LENT_SLOTS slots for payloads that travel, with a count of readers each       (who has it writes)
  *
  * Slots belong to the writer, so what a rank touches is O(ranks), and only links that are used are reserved.
  * Memory is reserved before it is touched: no access ends in SIGBUS. Ranks of one process share one mapping.
  *
+ * A lent slot belongs to its owner while its count is 0; sent on, to those it was sent to, each of which takes one
+ * off the count when it is done, or (the only reader) writes into it and sends it on.
+ *
  * Memory traffic of a message: payloads up to INLINE_BYTES lie in the header's own cache line (one line
- * crosses cores); larger ones are written once and read once through slots that stay in cache; posted ones
- * are read where they lie, which is the minimum.
+ * crosses cores); larger ones are written once and read once through slots that stay in cache; lent ones are written
+ * once for all readers, and a reduction in place writes the lines that it has just read; posted ones are read
+ * where they lie, which is the minimum.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_SEGMENT_H
 #define TUTTI_TRANSPORT_LOCAL_SEGMENT_H
@@ -29,10 +35,19 @@ enum {
     CACHE_LINE = 64,
     HEADER_COUNT = 16, /* messages under way per link */
     DATA_SLOTS = 4,    /* payloads under way per link */
+    LENT_SLOTS = 4,    /* payloads of a rank that travel, per slot */
     INLINE_BYTES = 40
 };
 
-enum message_kind { MESSAGE_INLINE, MESSAGE_SLOT, MESSAGE_ADDRESS, MESSAGE_HEAP, MESSAGE_REMOTE };
+enum message_kind {
+    MESSAGE_INLINE,
+    MESSAGE_SLOT,
+    MESSAGE_ADDRESS,
+    MESSAGE_HEAP,
+    MESSAGE_REMOTE,
+    MESSAGE_LENT,
+    MESSAGE_KIND_COUNT
+};
 
 /* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1), the reader
  * acquires it; the reader's tail (release) and the writer's look at it (acquire) make it free again. */
@@ -42,14 +57,19 @@ struct message_header {
     uint64_t kind_and_bytes; /* kind in the upper 8 bits */
     union {
         unsigned char data[INLINE_BYTES];
-        uint64_t slot;  /* MESSAGE_SLOT */
-        uint64_t where; /* ADDRESS, REMOTE: address in the writer's process; HEAP: offset */
+        uint64_t slot; /* MESSAGE_SLOT */
+        uint64_t where; /* ADDRESS, REMOTE: address in the writer's process; HEAP: offset; LENT: owner, number */
     } u;
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
 
 struct tail {
     _Alignas(CACHE_LINE) _Atomic uint64_t consumed; /* messages */
+};
+
+/* Of a lent slot: readers that are not done with it. Counted down with release, looked at with acquire. */
+struct lent {
+    _Alignas(CACHE_LINE) _Atomic uint32_t readers;
 };
 
 struct bell {
@@ -76,8 +96,10 @@ struct segment {
     int rank_count;
     size_t board_bytes;
     size_t slot_bytes; /* of a data slot */
+    size_t lent_bytes; /* of a lent slot */
     /* layout */
-    size_t board_offset, regions_offset, region_bytes, links_offset, link_bytes, tails_bytes;
+    size_t board_offset, regions_offset, region_bytes, links_offset, link_bytes, tails_bytes,
+        lent_offset, lending_bytes;
     /* of the process */
     struct segment *next;
     uint64_t device, inode;
@@ -103,6 +125,10 @@ enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int 
 /* Of writer `rank`; `to` is the writer itself for the link to all. Reserves the headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);
+/* The lent slots of an owner for a slot, `lent_bytes` each, and their counts. */
+void segment_lent(const struct segment *segment, int owner, int slot, struct lent **lent,
+                  char **data);
+enum tutti_status segment_reserve_lent(struct segment *segment, int owner, int slot);
 /* What a link has reserved. */
 size_t segment_link_bytes(const struct segment *segment, bool with_data);
 /* Reserves the data slots of a link. */
