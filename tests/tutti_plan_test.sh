@@ -98,8 +98,13 @@ exits 0 show reduce tree --ranks 9
 cmp -s out with_option && fail "the radix changes nothing"
 
 echo "ranks may come in another order"
-exits 0 show allreduce chain --ranks 3 --order 2,0,1
-exits 0 verify allreduce chain --ranks 3 --order 2,0,1
+exits 0 show allreduce relay --ranks 3 --order 2,0,1
+says out "from 2 + in[0] -> to 1" # rank 0
+exits 0 show allreduce relay --ranks 3
+cp out relay
+exits 0 show allreduce relay --ranks 3 --order 0,1,2
+cmp -s out relay || fail "the order of numbers is not the usual one"
+exits 0 verify allreduce relay --ranks 3 --order 2,0,1
 says out "2 plans proven"
 exits 0 verify --all --ranks 5 --order 4,2,0,1,3
 exits 0 draw broadcast chain --ranks 3 --order 2,0,1
