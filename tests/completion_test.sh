@@ -53,6 +53,8 @@ gives reduce reduce_scatter -- tutti-plan show red
 gives oneshot -- tutti-plan draw allreduce one
 gives -- tutti-plan draw allreduce oneshot o
 gives --ranks --radix --root -- tutti-plan verify --r
+gives --order -- tutti-plan verify --or
+gives reduce reduce_scatter -- tutti-plan show --order 0,2,1,3 --ranks 4 red
 gives allgather allreduce alltoall -- tutti-plan list --collective all
 gives torus two_way_ring -- tutti-plan show allgather t
 gives tree -- tutti-plan show --ranks 4 broadcast tre

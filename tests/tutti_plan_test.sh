@@ -46,7 +46,12 @@ for words in "" "sing" "list ring" "show" "show allreduce" "show allreduce ring"
     "verify allreduce ring --ranks 4-2" "verify allreduce ring --ranks 4-" "show reduce tree --ranks 4 --radix 1" \
     "show reduce tree/1 --ranks 4" "show reduce tree/ --ranks 4" "show allreduce ring/2 --ranks 4" \
     "show allreduce ring --ranks 4 --unknown" "show a b c" "show FILE --ranks 3" "show --all" \
-    "draw allreduce ring --ranks 4 --ports x"; do
+    "draw allreduce ring --ranks 4 --ports x" "show allreduce ring --ranks 4 --order 0,1,2" \
+    "show allreduce ring --ranks 4 --order 0,1,2,2" "show allreduce ring --ranks 4 --order 0,1,2,4" \
+    "show allreduce ring --ranks 4 --order 0,1,2,3," "show allreduce ring --ranks 4 --order ,0,1,2" \
+    "show allreduce ring --ranks 4 --order 0,1,2,-3" "show allreduce ring --ranks 4 --order 0123" \
+    "verify allreduce ring --ranks 3-4 --order 0,1,2" "verify --all --order 0,1,2" \
+    "verify --all --ranks 3 --order 0,1,1" "show FILE --order 0,1,2"; do
     # shellcheck disable=SC2086 # words are words
     case $words in
         "show allreduce") exits 1 $words ;; # a file of that name, which is not there
@@ -91,6 +96,18 @@ exits 0 show reduce tree/3 --ranks 9
 cmp -s out with_option || fail "tree/3 is not tree with radix 3"
 exits 0 show reduce tree --ranks 9
 cmp -s out with_option && fail "the radix changes nothing"
+
+echo "ranks may come in another order"
+exits 0 show allreduce relay --ranks 3 --order 2,0,1
+says out "from 2 + in[0] -> to 1" # rank 0
+exits 0 show allreduce relay --ranks 3
+cp out relay
+exits 0 show allreduce relay --ranks 3 --order 0,1,2
+cmp -s out relay || fail "the order of numbers is not the usual one"
+exits 0 verify allreduce relay --ranks 3 --order 2,0,1
+says out "2 plans proven"
+exits 0 verify --all --ranks 5 --order 4,2,0,1,3
+exits 0 draw broadcast chain --ranks 3 --order 2,0,1
 
 echo "values that do not fit are refused"
 for values in "" 1 1,2,3 1,2,3/4,5,6/7,8 1,2,3/4,5,6/7,8,9,10 1,2,3/4,5,6/7,8,nan 1,2,3/4,5,6/7,8,9/ 1/2/3; do

@@ -69,7 +69,8 @@ static struct plan *make_plan(const struct options *options)
                                        .rank_count = options->ranks_min,
                                        .root = options->root == ALL_ROOTS ? 0 : options->root,
                                        .in_place = options->in_place,
-                                       .radix = options->radix};
+                                       .radix = options->radix,
+                                       .order = options->order};
     struct plan *plan;
     const char *message;
     if (algo_plan(options->algorithm, &params, &plan, &message) != TUTTI_OK)
@@ -268,5 +269,6 @@ int main(int argc, char **argv)
         }
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_FINE)
         code = fail("standard output", strerror(errno));
+    options_release(&options);
     return code;
 }

@@ -27,6 +27,8 @@ static const char help[] =
     "          [-o FILE | --output FILE]\n"
     "      a plan as a picture (SVG): rounds in which a lane sends P messages (1; 0: any\n"
     "      number), and sums of each rank's values where given\n"
+    "  show, verify and draw also take [--order 0,2,1,3]\n"
+    "      the ranks in the order in which they are near each other, for algorithms that heed it\n"
     "  tutti-plan -h | --help | -V | --version\n"
     "\n"
     "ALGORITHM is a name, with a radix NAME/RADIX, as tree/3, where the list says that it takes "
@@ -75,6 +77,26 @@ static bool read_ranks(const char *text, struct options *options)
            options->ranks_max >= options->ranks_min;
 }
 
+/* "0,2,1,3" */
+static enum exit_code read_order(const char *text, struct options *options)
+{
+    int count = 1;
+    for (const char *c = text; *c != '\0'; c++) count += *c == ',';
+    free(options->order);
+    options->order_count = 0;
+    options->order = calloc((size_t)count, sizeof *options->order);
+    if (options->order == NULL) return usage_error("--order: out of memory");
+    const char *rest = text;
+    for (int i = 0; i < count; i++) {
+        if (i > 0) rest++; /* the comma */
+        if (!read_number(rest, PLAN_RANKS_MAX - 1, &options->order[i], &rest) ||
+            *rest != (i + 1 < count ? ',' : '\0'))
+            return usage_error("--order %s is no list of ranks with commas", text);
+    }
+    options->order_count = count;
+    return EXIT_FINE;
+}
+
 static enum exit_code read_collective(const char *name, enum collective *collective)
 {
     *collective = collective_from_name(name);
@@ -116,6 +138,7 @@ static enum exit_code read_option(int letter, struct options *options)
             return usage_error("--ports %s is not a number", optarg);
         options->ports = (unsigned)number;
         return EXIT_FINE;
+    case 'O': return read_order(optarg, options);
     case 'i': options->in_place = true; return EXIT_FINE;
     case 'a': options->all = true; return EXIT_FINE;
     case 'm': options->markdown = true; return EXIT_FINE;
@@ -136,6 +159,17 @@ static enum exit_code read_subject(int count, char **words, struct options *opti
     return code != EXIT_FINE ? code : read_algorithm(words[1], options);
 }
 
+static enum exit_code check_order(const struct options *options)
+{
+    const char *why;
+    if (options->order == NULL) return EXIT_FINE;
+    if (options->ranks_min != options->order_count || options->ranks_max != options->order_count)
+        return usage_error("--order is one of %d ranks, and so must be --ranks",
+                           options->order_count);
+    if (algo_check_order(options->order, options->order_count, &why) == TUTTI_OK) return EXIT_FINE;
+    return usage_error("--order: %s", why);
+}
+
 static enum exit_code check_subject(const struct options *options)
 {
     const bool list = strcmp(options->command, "list") == 0;
@@ -146,10 +180,11 @@ static enum exit_code check_subject(const struct options *options)
     if (list || options->all) {
         if (options->file != NULL || options->algorithm != NULL || (options->all && !verify))
             return usage_error("%s takes no further words here", options->command);
-        return EXIT_FINE;
+        return check_order(options);
     }
     if (options->file != NULL) {
-        if (options->ranks_min > 0 || options->root != ALL_ROOTS || options->radix > 0)
+        if (options->ranks_min > 0 || options->root != ALL_ROOTS || options->radix > 0 ||
+            options->order != NULL)
             return usage_error("the ranks of a plan in a file are as they are");
         return EXIT_FINE;
     }
@@ -165,7 +200,7 @@ static enum exit_code check_subject(const struct options *options)
         !algo_supports(options->algorithm, options->ranks_min))
         return usage_error("%s %s cannot do %d ranks", collective_name(options->collective),
                            options->algorithm->name, options->ranks_min);
-    return EXIT_FINE;
+    return check_order(options);
 }
 
 enum exit_code options_parse(int argc, char **argv, struct options *options)
@@ -175,6 +210,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"root", required_argument, NULL, 'r'},
                                                  {"radix", required_argument, NULL, 'k'},
                                                  {"ports", required_argument, NULL, 'p'},
+                                                 {"order", required_argument, NULL, 'O'},
                                                  {"in-place", no_argument, NULL, 'i'},
                                                  {"all", no_argument, NULL, 'a'},
                                                  {"markdown", no_argument, NULL, 'm'},
@@ -202,4 +238,10 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
     options->command = argv[optind++];
     const enum exit_code code = read_subject(argc - optind, argv + optind, options);
     return code != EXIT_FINE ? code : check_subject(options);
+}
+
+void options_release(struct options *options)
+{
+    free(options->order);
+    options->order = NULL;
 }

@@ -19,6 +19,8 @@ struct options {
     int ranks_min, ranks_max;          /* 0 when not said */
     int root;                          /* or ALL_ROOTS when not said */
     unsigned radix, ports;
+    int *order; /* of ranks_min ranks, each once; or NULL */
+    int order_count;
     bool in_place, all, markdown;
     const char *values, *title, *output; /* or NULL */
 };
@@ -26,6 +28,8 @@ struct options {
 /* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and
  * given); EXIT_USAGE: what is wrong has been said on stderr. */
 enum exit_code options_parse(int argc, char **argv, struct options *options);
+/* In any case, also after a failure. */
+void options_release(struct options *options);
 /* Says what is wrong with the command line; returns EXIT_USAGE. */
 enum exit_code usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

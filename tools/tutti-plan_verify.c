@@ -21,6 +21,7 @@ struct work {
     struct task *tasks;
     size_t task_count, task_capacity;
     unsigned radix;
+    const int *order;
     atomic_size_t next; /* relaxed: it only hands out numbers */
 
     pthread_mutex_t lock; /* of what follows, and of the terminal */
@@ -71,7 +72,8 @@ static enum verify_verdict prove(const struct work *work, const struct task *tas
                                        .rank_count = task->rank_count,
                                        .root = task->root,
                                        .in_place = in_place,
-                                       .radix = work->radix};
+                                       .radix = work->radix,
+                                       .order = work->order};
     const struct verify_options how = {.in_place = in_place,
                                        .associative_tree_uniform = algorithm->deterministic};
     struct plan *plan;
@@ -84,7 +86,7 @@ static enum verify_verdict prove(const struct work *work, const struct task *tas
     const enum verify_verdict verdict = plan_verify(plan, &how, report);
     plan_free(plan);
     if (verdict == VERIFY_PROVEN && collective_reduces(algorithm->collective) &&
-        !algorithm->needs_commutative && !report->rank_ordered) {
+        !algorithm->needs_commutative && work->order == NULL && !report->rank_ordered) {
         snprintf(report->message, sizeof report->message,
                  "it promises operands in rank order and does not keep it");
         return VERIFY_WRONG;
@@ -205,6 +207,7 @@ static void run_workers(struct work *work)
 enum exit_code verify_algorithms(const struct options *options)
 {
     struct work work = {.radix = options->radix,
+                        .order = options->order,
                         .lock = PTHREAD_MUTEX_INITIALIZER,
                         .shows_progress = isatty(STDERR_FILENO)};
     const uint64_t begin_ns = now_ns();

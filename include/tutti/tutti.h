@@ -304,7 +304,7 @@ struct tutti_call_options {
     uint64_t timeout_ns; /* deadline from now; 0: the communicator's */
     const char *algorithm; /* name from `tutti-plan list`, "bruck/4" for one with a radix; NULL: chosen.
                               The same on all ranks. Not for send and recv. */
-    int deterministic;     /* as in the communicator's options, for this call */
+    int deterministic; /* as in the communicator's options, for this call; the same on all ranks */
     int priority; /* of operations under way the higher ones move first; -100 to 100, 0 is usual */
 };
 #define TUTTI_CALL_OPTIONS_INIT                          \

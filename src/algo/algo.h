@@ -20,8 +20,8 @@ struct algo_params {
     int root;
     bool in_place;  /* input aliases output; links and messages must not depend on it */
     unsigned radix; /* of what has one: 2 or more; 0: the algorithm's default */
-    /* The ranks in the order in which they are near each other: what shares a core or a cache side by side. The same
-     * on all ranks; NULL: as they are numbered. */
+    /* The ranks in the order in which they are near each other: what shares a core or a cache side by side. Each
+     * once, the same on all ranks; NULL: as they are numbered. */
     const int *order;
 };
 
@@ -52,6 +52,8 @@ enum { ALGO_RADIX_MIN = 2, ALGO_RADIX_MAX = 64 };
  * is set, when there is none of that name, or none with such a radix. */
 bool algo_parse(enum collective collective, const char *text, const struct algorithm **algorithm,
                 unsigned *radix);
+/* Whether every rank is in the order once: INVALID_RANK and *message, where it is not. */
+enum tutti_status algo_check_order(const int *order, int rank_count, const char **message);
 bool algo_supports(const struct algorithm *algorithm, int rank_count);
 /* One rank's plan. *message tells what went wrong. */
 enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,

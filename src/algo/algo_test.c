@@ -296,7 +296,7 @@ static void prove_both_ways(const struct algorithm *algorithm, struct algo_param
                  algorithm->name, params.radix);
         const struct verify_report report = prove(plan, &options, what);
         if (!algorithm->needs_commutative && collective_reduces(algorithm->collective) &&
-            !report.rank_ordered)
+            params.order == NULL && !report.rank_ordered)
             fail_msg("%s, %d ranks, root %d: not in rank order", what, params.rank_count,
                      params.root);
         evidence->rank_ordered &= report.rank_ordered;
@@ -372,6 +372,114 @@ static void logarithmic_algorithms_are_proven_for_a_thousand_ranks(void **state)
             if (strcmp(algo_list[i].name, names[k]) == 0)
                 prove_both_ways(&algo_list[i], params, &evidence);
         }
+}
+
+/* ------------------------------------------------------------------------------- order of ranks */
+
+enum { ORDER_RANKS_MAX = 12 };
+
+static void shuffle(int *order, int count, uint32_t *random)
+{
+    for (int i = 0; i < count; i++) order[i] = i;
+    for (int i = count; i > 1; i--) {
+        *random = *random * 1664525 + 1013904223;
+        const int j = (int)((*random >> 8) % (uint32_t)i), kept = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = kept;
+    }
+}
+
+/* Of those that heed it and of those that do not. */
+static void every_algorithm_is_proven_in_any_order_of_ranks(void **state)
+{
+    (void)state;
+    uint32_t random = 1;
+    struct evidence evidence = {true, true};
+    for (int i = 0; i < algo_count; i++)
+        for (int rank_count = 1; rank_count <= ORDER_RANKS_MAX; rank_count++) {
+            int order[ORDER_RANKS_MAX];
+            shuffle(order, rank_count, &random);
+            const struct algo_params params = {
+                .collective = algo_list[i].collective,
+                .rank_count = rank_count,
+                .root = collective_is_rooted(algo_list[i].collective) ? rank_count / 2 : 0,
+                .order = order};
+            if (algo_supports(&algo_list[i], rank_count))
+                prove_both_ways(&algo_list[i], params, &evidence);
+        }
+}
+
+/* A broadcast along the order, round from its end to its beginning, as far as all have got it. */
+static void broadcast_along_the_order(const struct algo_params *params, int rank,
+                                      struct plan_builder *b)
+{
+    const int count = params->rank_count;
+    int at = 0;
+    while (params->order[at] != rank) at++;
+    const int previous = params->order[(at + count - 1) % count];
+    const int next = params->order[(at + 1) % count];
+    plan_lane(b);
+    plan_begin(b, 1);
+    if (rank == params->root)
+        plan_read(b, PLAN_INPUT, 0);
+    else
+        plan_receive(b, previous);
+    plan_write(b, PLAN_OUTPUT, 0);
+    if (next != params->root) plan_send(b, next);
+    plan_end(b);
+}
+
+static void generators_get_the_order_of_ranks(void **state)
+{
+    (void)state;
+    const struct algorithm along = {.name = "along the order",
+                                    .collective = COLLECTIVE_BROADCAST,
+                                    .generate = broadcast_along_the_order,
+                                    .rank_count_max = ORDER_RANKS_MAX};
+    uint32_t random = 2;
+    for (int count = 2; count <= ORDER_RANKS_MAX; count++) {
+        int order[ORDER_RANKS_MAX];
+        shuffle(order, count, &random);
+        const struct algo_params params = {.collective = COLLECTIVE_BROADCAST,
+                                           .rank_count = count,
+                                           .root = order[0],
+                                           .order = order};
+        struct plan *plan = make(&along, &params);
+        prove(plan, &(struct verify_options){.in_place = false}, along.name);
+        for (int i = 0; i + 1 < count; i++) {
+            assert_int_equal(plan->ranks[order[i]]->target_count, 1);
+            assert_int_equal(plan->ranks[order[i]]->targets[0], order[i + 1]);
+        }
+        assert_int_equal(plan->ranks[order[count - 1]]->target_count, 0);
+        plan_free(plan);
+    }
+}
+
+static void an_order_has_every_rank_once(void **state)
+{
+    (void)state;
+    static const int right[] = {2, 0, 1};
+    static const int wrong[][3] = {{0, 1, 1}, {0, 0, 0}, {0, 1, 3}, {-1, 0, 1}, {1 << 30, 0, 1}};
+    const struct algorithm *ring = find(COLLECTIVE_ALLREDUCE, "ring");
+    struct algo_params params = {.collective = COLLECTIVE_ALLREDUCE, .rank_count = 3};
+    struct rank_plan *rank_plan;
+    struct plan *plan;
+    const char *message;
+    params.order = right;
+    assert_int_equal(algo_check_order(right, 3, &message), TUTTI_OK);
+    assert_int_equal(algo_rank_plan(ring, &params, 1, &rank_plan, &message), TUTTI_OK);
+    plan_rank_free(rank_plan);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        params.order = wrong[i];
+        message = "";
+        assert_int_equal(algo_rank_plan(ring, &params, 1, &rank_plan, &message), TUTTI_INVALID_RANK);
+        assert_null(rank_plan);
+        assert_non_null(strstr(message, "order"));
+        message = "";
+        assert_int_equal(algo_plan(ring, &params, &plan, &message), TUTTI_INVALID_RANK);
+        assert_null(plan);
+        assert_non_null(strstr(message, "order"));
+    }
 }
 
 /* Being in place is each rank's own matter. */
@@ -946,6 +1054,9 @@ int main(void)
         cmocka_unit_test(every_algorithm_is_proven_for_every_rank_count),
         cmocka_unit_test(every_algorithm_is_proven_for_some_large_rank_counts),
         cmocka_unit_test(logarithmic_algorithms_are_proven_for_a_thousand_ranks),
+        cmocka_unit_test(every_algorithm_is_proven_in_any_order_of_ranks),
+        cmocka_unit_test(generators_get_the_order_of_ranks),
+        cmocka_unit_test(an_order_has_every_rank_once),
         cmocka_unit_test(ranks_may_differ_in_being_in_place),
         cmocka_unit_test(one_rank_of_the_most_is_planned),
         cmocka_unit_test(a_single_rank_only_copies),

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "algo/generators.h"
+#include "base/status.h"
 
 static const char OUT_OF_MEMORY[] = "out of memory while a plan was made";
 
@@ -261,6 +262,40 @@ bool algo_supports(const struct algorithm *algorithm, int rank_count)
     return !algorithm->needs_power_of_two || is_power_of_two(rank_count);
 }
 
+enum tutti_status algo_check_order(const int *order, int rank_count, const char **message)
+{
+    *message = OUT_OF_MEMORY;
+    bool *const seen = calloc((size_t)rank_count, sizeof *seen);
+    if (seen == NULL) return TUTTI_NO_MEMORY;
+    *message = NULL;
+    for (int i = 0; i < rank_count && *message == NULL; i++) {
+        if (order[i] < 0 || order[i] >= rank_count)
+            *message = "the order of ranks names one that is not there";
+        else if (seen[order[i]])
+            *message = "the order of ranks names one twice";
+        else
+            seen[order[i]] = true;
+    }
+    free(seen);
+    return *message == NULL ? TUTTI_OK : TUTTI_INVALID_RANK;
+}
+
+/* Whether there can be a plan at all. */
+static enum tutti_status check_params(const struct algorithm *algorithm,
+                                      const struct algo_params *params, const char **message)
+{
+    if (params->collective != algorithm->collective) {
+        *message = "the algorithm is one of another collective";
+        return TUTTI_INVALID_ALGORITHM;
+    }
+    if (!algo_supports(algorithm, params->rank_count)) {
+        *message = "the algorithm cannot do this number of ranks";
+        return TUTTI_INVALID_ALGORITHM;
+    }
+    if (params->order == NULL) return TUTTI_OK;
+    return algo_check_order(params->order, params->rank_count, message);
+}
+
 static void write_steps(const struct algorithm *algorithm, const struct algo_params *params,
                         int rank, struct plan_builder *b)
 {
@@ -273,18 +308,11 @@ static void write_steps(const struct algorithm *algorithm, const struct algo_par
     if (params->collective != COLLECTIVE_BARRIER) plan_copy(b, PLAN_INPUT, 0, PLAN_OUTPUT, 0, 1);
 }
 
-enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,
-                                 int rank, struct rank_plan **rank_plan, const char **message)
+/* With parameters that were checked. */
+static enum tutti_status make_rank_plan(const struct algorithm *algorithm,
+                                        const struct algo_params *params, int rank,
+                                        struct rank_plan **rank_plan, const char **message)
 {
-    *rank_plan = NULL;
-    if (params->collective != algorithm->collective) {
-        *message = "the algorithm is one of another collective";
-        return TUTTI_INVALID_ALGORITHM;
-    }
-    if (!algo_supports(algorithm, params->rank_count)) {
-        *message = "the algorithm cannot do this number of ranks";
-        return TUTTI_INVALID_ALGORITHM;
-    }
     *message = OUT_OF_MEMORY;
     struct plan_builder *builder =
         plan_builder_create(params->collective, params->rank_count, params->root, rank);
@@ -295,14 +323,19 @@ enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct
     return status;
 }
 
+enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,
+                                 int rank, struct rank_plan **rank_plan, const char **message)
+{
+    *rank_plan = NULL;
+    TRY(check_params(algorithm, params, message));
+    return make_rank_plan(algorithm, params, rank, rank_plan, message);
+}
+
 enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo_params *params,
                             struct plan **plan, const char **message)
 {
     *plan = NULL;
-    if (!algo_supports(algorithm, params->rank_count)) {
-        *message = "the algorithm cannot do this number of ranks";
-        return TUTTI_INVALID_ALGORITHM;
-    }
+    TRY(check_params(algorithm, params, message));
     *message = OUT_OF_MEMORY;
     struct plan *whole = calloc(1, sizeof *whole);
     if (whole == NULL) return TUTTI_NO_MEMORY;
@@ -311,7 +344,7 @@ enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo
     whole->ranks = calloc((size_t)params->rank_count, sizeof(struct rank_plan *));
     if (whole->ranks == NULL) goto free_plan;
     for (int rank = 0; rank < params->rank_count; rank++) {
-        status = algo_rank_plan(algorithm, params, rank, &whole->ranks[rank], message);
+        status = make_rank_plan(algorithm, params, rank, &whole->ranks[rank], message);
         if (status != TUTTI_OK) goto free_plan;
     }
     whole->shape = whole->ranks[0]->shape;

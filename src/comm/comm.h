@@ -126,8 +126,9 @@ struct cached_program {
 
 struct tutti_comm {
     int rank, size;
-    bool oversubscribed; /* more ranks than cores: yield at the first miss */
-    bool has_threads;    /* another rank lives in this process */
+    bool oversubscribed;   /* more ranks than cores: yield at the first miss */
+    bool has_threads;      /* another rank lives in this process */
+    const int *rank_order; /* near ranks side by side; the transport's. NULL: as they are numbered */
     uint64_t timeout_ns;
     bool deterministic;
     enum kernel_level level;

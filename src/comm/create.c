@@ -186,6 +186,7 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     if (status != TUTTI_OK) return status;
     comm->board = local_board(comm->transport);
     comm->oversubscribed = comm->size > local_core_count(comm->transport);
+    comm->rank_order = local_order(comm->transport);
     board_enter(comm->board, comm->rank, getpid());
     return TUTTI_OK;
 }

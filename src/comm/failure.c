@@ -131,7 +131,7 @@ static bool compare_with(struct tutti_comm *comm, const struct tutti_request *re
                   comm->rank, who, what,
                   theirs.count == mine->count && theirs.dtype == mine->dtype &&
                           theirs.op == mine->op && theirs.root == mine->root
-                      ? " with another algorithm"
+                      ? " with another algorithm or another `deterministic`"
                       : "");
     return true;
 }

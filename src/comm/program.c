@@ -32,9 +32,10 @@ static uint64_t described(const struct call_description *what)
            (uint64_t)what->started << 24 | (uint64_t)what->varies << 25;
 }
 
-/* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. */
+/* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. Plans in different
+ * orders of ranks do not fit each other. */
 static uint64_t signature_of(const struct tutti_comm *comm, const struct call *call,
-                             const char *algorithm, unsigned radix)
+                             const char *algorithm, const struct algo_params *params)
 {
     const struct call_description *what = &call->what;
     uint64_t hash = mixed(0x7475747469u, described(what));
@@ -45,7 +46,9 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
     hash = mixed(hash, (uint64_t)(uint32_t)what->root);
     if (collective_reduces(what->collective)) hash = mixed(hash, call->op->identity);
     for (const char *c = algorithm; *c != '\0'; c++) hash = mixed(hash, (unsigned char)*c);
-    return mixed(hash, radix);
+    for (int r = 0; params->order != NULL && r < comm->size; r++)
+        hash = mixed(hash, (uint64_t)(uint32_t)params->order[r]);
+    return mixed(hash, params->radix);
 }
 
 /* ------------------------------------------------------------------------------------------- choice */
@@ -74,6 +77,7 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
                                        .deterministic = call->deterministic,
                                        .in_rank_order = collective_reduces(what->collective) &&
                                                         !call->op->commutative,
+                                       .oversubscribed = comm->oversubscribed,
                                        .counts_are_local = what->varies && !knows_all_counts(call),
                                        .algorithm = call->algorithm,
                                        .radix = call->radix,
@@ -87,6 +91,15 @@ enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct
     return choose(comm, call, &choice);
 }
 
+/* Bits must not depend on where ranks run when they are to be the same for good, and operands stay in the order of
+ * ranks where the operation does not commute. */
+static const int *order_for(const struct tutti_comm *comm, const struct call *call)
+{
+    const bool is_bound = collective_reduces(call->what.collective) &&
+                          (call->deterministic || !call->op->commutative);
+    return is_bound ? NULL : comm->rank_order;
+}
+
 static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call,
                                       struct program **program)
 {
@@ -97,7 +110,8 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
                                        .rank_count = comm->size,
                                        .root = what->root,
                                        .in_place = call->in_place,
-                                       .radix = choice.radix};
+                                       .radix = choice.radix,
+                                       .order = order_for(comm, call)};
     struct rank_plan *plan;
     const char *message = "";
     const enum tutti_status built =
@@ -117,7 +131,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
     if (status != TUTTI_OK) return status;
-    (*program)->signature = signature_of(comm, call, choice.algorithm->name, choice.radix);
+    (*program)->signature = signature_of(comm, call, choice.algorithm->name, &params);
     (*program)->algorithm = choice.algorithm->name;
     return TUTTI_OK;
 }

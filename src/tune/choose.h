@@ -14,6 +14,7 @@ struct choose_call {
     int rank_count;
     bool deterministic;    /* one association tree for all elements */
     bool in_rank_order;    /* operands: the operation does not commute */
+    bool oversubscribed;   /* more ranks than cores */
     bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts */
     const struct algorithm *algorithm; /* asked for; or NULL */
     unsigned radix;                    /* of it; 0: its default */

@@ -19,7 +19,9 @@
 
 #include "base/status.h"
 #include "os/clock.h"
+#include "os/cpu.h"
 #include "os/futex.h"
+#include "transport/local/nearness.h"
 #include "transport/local/segment.h"
 
 enum {
@@ -82,6 +84,7 @@ struct local {
     bool has_fence;
     bool copies_remote; /* all ranks can read each other's private memory */
     uint64_t probe;     /* its own address, for peers to try */
+    int *order;         /* of the ranks by nearness; NULL: as numbered */
     /* [slot][channel][peer]; the own rank's place is the link to all */
     struct local_tx **tx;
     /* [slot][channel][from_all][peer] */
@@ -641,6 +644,9 @@ static enum tutti_status arrive(struct local *local, const struct local_options 
             if (CPU_ISSET(cpu, &cpus))
                 atomic_fetch_or_explicit(&local->header->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
                                          memory_order_relaxed);
+    struct cpu_place place;
+    cpu_place_of_thread(&place);
+    atomic_store_explicit(&local->bell->place, nearness_word(&place), memory_order_relaxed);
     local->probe = (uint64_t)(uintptr_t)&local->probe;
     atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
     TRY(wait_for_all(local, 1, options));
@@ -652,6 +658,17 @@ static enum tutti_status arrive(struct local *local, const struct local_options 
         atomic_load_explicit(&local->header->unreadable_count, memory_order_relaxed) == 0 &&
         local_core_count(&local->base) >= local->base.size;
     return TUTTI_OK;
+}
+
+/* After everybody has arrived: what they say of their places is constant then. */
+static void find_order(struct local *local, uint64_t *places)
+{
+    for (int r = 0; r < local->base.size; r++)
+        places[r] =
+            atomic_load_explicit(&segment_bell(local->segment, r)->place, memory_order_relaxed);
+    if (nearness_order(places, local->base.size, local->order)) return;
+    free(local->order);
+    local->order = NULL;
 }
 
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd)
@@ -682,10 +699,15 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
     local->peers = calloc(size, sizeof *local->peers);
     local->tx = calloc(channels * size, sizeof(struct local_tx *));
     local->rx = calloc(channels * size * 2, sizeof(struct local_rx *));
-    if (local->peers == NULL || local->tx == NULL || local->rx == NULL)
+    local->order = calloc(size, sizeof *local->order);
+    uint64_t *const places = calloc(size, sizeof *places);
+    if (local->peers == NULL || local->tx == NULL || local->rx == NULL || local->order == NULL ||
+        places == NULL)
         status = error_set(TUTTI_NO_MEMORY, "out of memory");
     if (status == TUTTI_OK) memcpy(local->peers, options->peers, size * sizeof *local->peers);
     if (status == TUTTI_OK) status = arrive(local, options);
+    if (status == TUTTI_OK) find_order(local, places);
+    free(places);
     if (status != TUTTI_OK) {
         local_close(&local->base);
         return status;
@@ -705,6 +727,7 @@ void local_close(struct transport *transport)
     free(local->tx);
     free(local->rx);
     free(local->peers);
+    free(local->order);
     segment_detach(local->segment);
     free(local);
 }
@@ -722,7 +745,8 @@ void local_footprint(const struct transport *transport, struct local_footprint *
                  channels = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
     *footprint = (struct local_footprint){
         .private_bytes = sizeof *local + size * sizeof *local->peers +
-                         channels * size * (sizeof *local->tx + 2 * sizeof *local->rx),
+                         channels * size * (sizeof *local->tx + 2 * sizeof *local->rx) +
+                         (local->order != NULL ? size * sizeof *local->order : 0),
         .shared_bytes = segment->regions_offset / size};
     for (size_t i = 0; i < channels * size; i++) {
         const struct local_tx *tx = local->tx[i];
@@ -754,4 +778,9 @@ int local_core_count(struct transport *transport)
         count += __builtin_popcountll(atomic_load_explicit(
             &((struct local *)transport)->header->cpus[i], memory_order_relaxed));
     return count > 0 ? count : 1;
+}
+
+const int *local_order(const struct transport *transport)
+{
+    return ((const struct local *)transport)->order;
 }

@@ -43,5 +43,8 @@ void *local_board(struct transport *transport);
 void local_footprint(const struct transport *transport, struct local_footprint *footprint);
 /* Cores that the ranks of this segment may run on, all together. */
 int local_core_count(struct transport *transport);
+/* The ranks, near ones side by side (nearness.h): constant, the same on all ranks, and the transport's. NULL: as they are
+ * numbered. */
+const int *local_order(const struct transport *transport);
 
 #endif

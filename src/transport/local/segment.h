@@ -76,6 +76,7 @@ struct bell {
     _Alignas(CACHE_LINE) _Atomic uint32_t ring; /* futex: changes when it rings */
     _Atomic uint32_t asleep;
     _Atomic uint64_t probe_address; /* of a word in the rank's private memory that holds its own address */
+    _Atomic uint64_t place; /* of the rank on this host, see nearness.h; constant once all have come */
 };
 
 struct segment_header {

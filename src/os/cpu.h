@@ -1,0 +1,26 @@
+/* cpu.h - where the operating system lets a thread run, and what those CPUs share.
+ *
+ * A part of the machine goes by the number of its lowest CPU, so that every thread that asks gets the same name.
+ */
+#ifndef TUTTI_OS_CPU_H
+#define TUTTI_OS_CPU_H
+
+#include <sched.h>
+#include <stdint.h>
+
+enum { CPU_COUNT_MAX = 1024 };
+enum cpu_level { CPU_PACKAGE, CPU_CACHE, CPU_CORE, CPU_ITSELF, CPU_LEVEL_COUNT };
+
+/* What a thread cannot leave, from the largest part (a package) by its last cache and core to one CPU: 1 + the
+ * number of the part's lowest CPU; 0 from where on it may move between several. */
+struct cpu_place {
+    uint16_t parts[CPU_LEVEL_COUNT];
+};
+
+/* Of the calling thread, as it is bound now. Any thread; reads a few small files. */
+void cpu_place_of_thread(struct cpu_place *place);
+/* Of a thread with that mask, on the machine that the folder describes as /sys/devices/system/cpu does. A part that
+ * is not described there is taken to be as large as the next larger one. */
+void cpu_place_within(const cpu_set_t *allowed, const char *folder, struct cpu_place *place);
+
+#endif
