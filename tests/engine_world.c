@@ -599,8 +599,11 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     size_t input_counts[ENGINE_RANKS_MAX], output_counts[ENGINE_RANKS_MAX];
     const size_t sends = block_counts(job, rank, true, input_counts),
                  recvs = block_counts(job, rank, false, output_counts);
-    struct bind_options options = {
-        .count = job->count, .dtype = TUTTI_INT32, .op = op_builtin(OP_SUM), .level = KERNEL_SCALAR};
+    struct bind_options options = {.count = job->count,
+                                   .dtype = TUTTI_INT32,
+                                   .op = op_builtin(OP_SUM),
+                                   .level = KERNEL_SCALAR,
+                                   .in_place = params.in_place};
     if (job->varies) { /* as a v form is called */
         const bool has_inputs = test_send_blocks(collective, rank, job->size, job->root) > 1,
                    has_outputs = test_recv_blocks(collective, rank, job->size, job->root) > 1;
