@@ -21,7 +21,7 @@
 #include "base/op.h"
 #include "kernel/kernel.h"
 
-enum { SOURCES_MAX = 8, BUFFERS = SOURCES_MAX + 2, TURNS = 7 };
+enum { SOURCES_MAX = 8, OTHERS_MAX = 7, BUFFERS = 2 + SOURCES_MAX + OTHERS_MAX, TURNS = 7 };
 
 struct place {
     const char *name;
@@ -82,6 +82,7 @@ static void print_job(const char *level, const char *name, struct job job)
 {
     static const void *sources[SOURCES_MAX];
     for (int i = 0; i < SOURCES_MAX; i++) sources[i] = buffers[2 + i];
+    job.call.others = (void *const *)buffers + 2 + SOURCES_MAX;
     job.call.destination = buffers[0];
     if (job.call.also != NULL) job.call.also = buffers[1];
     job.call.sources = sources;
@@ -91,7 +92,8 @@ static void print_job(const char *level, const char *name, struct job job)
         double speed, memcpy_speed;
         job.bytes = places[i].bytes;
         job.call.count = job.bytes / element;
-        job.traffic = job.bytes * (job.call.source_count + 1 + (job.call.also != NULL));
+        job.traffic = job.bytes *
+                      (job.call.source_count + 1 + job.call.other_count + (job.call.also != NULL));
         measure(&job, places[i].repeats, &speed, &memcpy_speed);
         printf("  %-4s %6.1f GB/s (x%4.2f)", places[i].name, speed, speed / memcpy_speed);
     }
@@ -104,19 +106,22 @@ struct variant {
     enum op op;
     unsigned source_count;
     int stream, also;
-    unsigned divisor;
+    unsigned divisor, other_count;
 };
 
 static void print_variant(enum kernel_level level, struct variant variant)
 {
     const struct kernel_set set = kernel_get(level, variant.dtype, variant.op);
-    char name[64];
-    snprintf(name, sizeof(name), "%s %s of %u%s%s", tutti_dtype_name(variant.dtype),
-             op_kind_name(variant.op), variant.source_count, variant.stream ? " stream" : "",
-             variant.also ? " also" : "");
+    char name[64], others[16] = "";
+    if (variant.other_count != 0)
+        snprintf(others, sizeof(others), " to %u", 1 + variant.other_count);
+    snprintf(name, sizeof(name), "%s %s of %u%s%s%s", tutti_dtype_name(variant.dtype),
+             op_kind_name(variant.op), variant.source_count, others,
+             variant.stream ? " stream" : "", variant.also ? " also" : "");
     print_job(kernel_level_name(level), name,
               (struct job){.reduce = variant.stream ? set.reduce_stream : set.reduce,
                            .call = {.also = variant.also ? buffers[1] : NULL,
+                                    .other_count = variant.other_count,
                                     .source_count = variant.source_count,
                                     .divisor = variant.divisor},
                            .bytes = tutti_dtype_size(variant.dtype)});
@@ -180,7 +185,7 @@ static bool choose(struct choice *choice, int count, char **names)
     return true;
 }
 
-/* Sums of float32 in all ways, everything else of two sources. */
+/* Sums of float32 in all ways, also from as many places to as many, as in an allreduce; everything else of two sources. */
 static void print_level(enum kernel_level level, const struct choice *choice)
 {
     if (choice->dtypes[TUTTI_FLOAT32] && choice->ops[OP_SUM]) {
@@ -189,14 +194,19 @@ static void print_level(enum kernel_level level, const struct choice *choice)
         for (size_t i = 0; i < sizeof(source_counts) / sizeof(source_counts[0]); i++)
             for (int form = 0; form < 4; form++)
                 print_variant(level, (struct variant){TUTTI_FLOAT32, OP_SUM, source_counts[i],
-                                                      form >> 1, form & 1, 0});
+                                                      form >> 1, form & 1, 0, 0});
+        static const unsigned place_counts[] = {2, 8};
+        for (size_t i = 0; i < sizeof(place_counts) / sizeof(place_counts[0]); i++)
+            for (int stream = 0; stream < 2; stream++)
+                print_variant(level, (struct variant){TUTTI_FLOAT32, OP_SUM, place_counts[i],
+                                                      stream, 0, 0, place_counts[i] - 1});
     }
     for (unsigned dtype = 0; dtype < DTYPE_COUNT; dtype++)
         for (unsigned op = 0; op < OP_BUILTIN_COUNT; op++)
             if (choice->dtypes[dtype] && choice->ops[op] &&
                 op_supports(op_builtin((enum op)op), (enum tutti_dtype)dtype))
                 print_variant(level, (struct variant){(enum tutti_dtype)dtype, (enum op)op, 2, 0, 0,
-                                                      op == OP_AVG ? 3 : 0});
+                                                      op == OP_AVG ? 3 : 0, 0});
 }
 
 int main(int argc, char **argv)

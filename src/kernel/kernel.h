@@ -14,7 +14,8 @@
  * Operations of the user's are called piece by piece through the same interface.
  *
  * Any alignment of any pointer to whole elements is allowed (slots and mapped memory are 64-byte aligned).
- * destination may be equal to one of the sources; otherwise nothing overlaps.
+ * destination and each of `others` may be equal to one of the sources, as in an allreduce in place; otherwise nothing
+ * overlaps.
  */
 #ifndef TUTTI_KERNEL_KERNEL_H
 #define TUTTI_KERNEL_KERNEL_H
@@ -30,8 +31,8 @@ enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_NEON, KERN
 struct kernel_call {
     void *destination;
     void *also; /* a second place for the same result, always with ordinary stores; or NULL */
-    void *const *others; /* further places, stored to in the same way as destination; or NULL */
-    unsigned other_count;
+    void *const *others;  /* further places, stored to in the same way as destination; or NULL */
+    unsigned other_count; /* any number; it costs one comparison where it is 0 */
     const void *const *sources;
     unsigned source_count;                   /* at least 1: a copy, with a divisor a scaling */
     unsigned divisor;                        /* sums only; 0: none */
@@ -45,7 +46,7 @@ typedef void kernel_reduce(const struct kernel_call *call);
 
 struct kernel_set {
     kernel_reduce *reduce;        /* ordinary stores */
-    kernel_reduce *reduce_stream; /* destination with non-temporal stores, fenced before it returns */
+    kernel_reduce *reduce_stream; /* destination and others with non-temporal stores, fenced at the end */
 };
 
 /* The kernels of one dtype and op (which must support the dtype) at that level (which must be available). OP_AVG

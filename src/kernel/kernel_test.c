@@ -18,6 +18,8 @@
 
 enum {
     SOURCES_MAX = 9,
+    OTHERS_MAX = 3,
+    PLACES = SOURCES_MAX + 2 + OTHERS_MAX, /* the sources, destination, also and others */
     BYTES_MAX = 40000,
     GUARD = 64,
     ROOM = BYTES_MAX + 2 * GUARD + 256,
@@ -291,23 +293,27 @@ struct experiment {
     bool stream;
     unsigned in_place; /* this source is the destination; source_count: none */
     bool also;
-    unsigned offsets[SOURCES_MAX + 2]; /* of the sources, destination and also from a 64-byte boundary */
+    unsigned other_count;
+    unsigned others_in_place[OTHERS_MAX]; /* the same for each of them; no two are one source */
+    unsigned offsets[PLACES];             /* of all places from a 64-byte boundary */
 };
 
 static _Alignas(64) unsigned char room_source[SOURCES_MAX][ROOM];
 static _Alignas(64) unsigned char room_destination[ROOM], room_also[ROOM], expected[BYTES_MAX];
+static _Alignas(64) unsigned char room_other[OTHERS_MAX][ROOM];
 
 static void experiment_fail(const struct experiment *x, enum kernel_level level, const char *what,
                             size_t at)
 {
-    char offsets[8 * (SOURCES_MAX + 2)] = "";
-    for (int i = 0; i < SOURCES_MAX + 2; i++)
+    char offsets[8 * PLACES] = "";
+    for (int i = 0; i < PLACES; i++)
         snprintf(offsets + strlen(offsets), sizeof(offsets) - strlen(offsets), " %u", x->offsets[i]);
     fail_msg("%s %s %s of %u, divisor %u, factor %a, count %zu, stream %d, also %d, in place %u, "
-             "offsets%s: "
+             "%u others in place %u %u %u, offsets%s: "
              "%s at %zu",
              kernel_level_name(level), dtype_names[x->dtype], op_kind_name(x->op), x->source_count,
-             x->divisor, x->factor, x->count, x->stream, x->also, x->in_place, offsets, what, at);
+             x->divisor, x->factor, x->count, x->stream, x->also, x->in_place, x->other_count,
+             x->others_in_place[0], x->others_in_place[1], x->others_in_place[2], offsets, what, at);
 }
 
 static void guards_check(const struct experiment *x, enum kernel_level level,
@@ -328,34 +334,62 @@ static void bytes_check(const struct experiment *x, enum kernel_level level, con
     experiment_fail(x, level, what, at / element_bytes[x->dtype]);
 }
 
-/* The sources must lie in room_source; the result is compared with `expected`. */
-static void experiment_run(const struct experiment *x, enum kernel_level level)
+/* Where a result goes: guarded, and if it is in place of a source, that source. */
+static void *place_ready(const struct experiment *x, unsigned char *room, unsigned offset,
+                         const void **sources, unsigned in_place)
 {
     const size_t bytes = x->count * element_bytes[x->dtype];
-    unsigned char *const destination = room_destination + GUARD + x->offsets[SOURCES_MAX];
-    unsigned char *const also = room_also + GUARD + x->offsets[SOURCES_MAX + 1];
-    memset(destination - GUARD, GUARD_BYTE, bytes + 2 * GUARD);
-    memset(also - GUARD, GUARD_BYTE, bytes + 2 * GUARD);
+    unsigned char *const place = room + GUARD + offset;
+    memset(place - GUARD, GUARD_BYTE, bytes + 2 * GUARD);
+    if (in_place < x->source_count) {
+        memcpy(place, sources[in_place], bytes);
+        sources[in_place] = place;
+    }
+    return place;
+}
+
+/* The sources must lie in room_source; the result is compared with `expected`. */
+static void experiment_run_with(const struct experiment *x, enum kernel_level level,
+                                const struct tutti_operation *operation)
+{
+    const size_t bytes = x->count * element_bytes[x->dtype];
     const void *sources[SOURCES_MAX];
     for (unsigned s = 0; s < x->source_count; s++)
         sources[s] = room_source[s] + GUARD + x->offsets[s];
-    if (x->in_place < x->source_count) {
-        memcpy(destination, sources[x->in_place], bytes);
-        sources[x->in_place] = destination;
-    }
+    const unsigned *const offsets = x->offsets + SOURCES_MAX, none = x->source_count;
+    void *const destination = place_ready(x, room_destination, offsets[0], sources, x->in_place);
+    void *const also = place_ready(x, room_also, offsets[1], sources, none);
+    void *others[OTHERS_MAX];
+    for (unsigned i = 0; i < OTHERS_MAX; i++)
+        others[i] = place_ready(x, room_other[i], offsets[2 + i], sources,
+                                i < x->other_count ? x->others_in_place[i] : none);
     const struct kernel_call call = {.destination = destination,
                                      .also = x->also ? also : NULL,
+                                     .others = x->other_count != 0 ? others : NULL,
+                                     .other_count = x->other_count,
                                      .sources = sources,
                                      .source_count = x->source_count,
                                      .divisor = x->divisor,
                                      .factor = x->factor,
-                                     .count = x->count};
+                                     .count = x->count,
+                                     .operation = operation,
+                                     .dtype = x->dtype};
     const struct kernel_set set = kernel_get(level, x->dtype, x->op);
     (x->stream ? set.reduce_stream : set.reduce)(&call);
     bytes_check(x, level, "wrong bits", destination, expected, bytes);
     guards_check(x, level, room_destination, destination, bytes);
     if (x->also) bytes_check(x, level, "wrong bits in also", also, expected, bytes);
     guards_check(x, level, room_also, also, x->also ? bytes : 0);
+    for (unsigned i = 0; i < OTHERS_MAX; i++) {
+        const bool stored = i < x->other_count;
+        if (stored) bytes_check(x, level, "wrong bits in another", others[i], expected, bytes);
+        guards_check(x, level, room_other[i], others[i], stored ? bytes : 0);
+    }
+}
+
+static void experiment_run(const struct experiment *x, enum kernel_level level)
+{
+    experiment_run_with(x, level, NULL);
 }
 
 /* The scalar twin's answer, from a plain call, into `expected`. */
@@ -412,6 +446,20 @@ static double factor_random(void)
     return ldexp((double)(random_next() >> 11), -53 - (int)random_below(12)) + 1e-9;
 }
 
+/* None, half of the time: that is the usual call. */
+static void others_random(struct experiment *x)
+{
+    const unsigned none = x->source_count;
+    x->other_count = random_below(2) ? 0 : 1 + random_below(OTHERS_MAX);
+    for (unsigned i = 0; i < OTHERS_MAX; i++) {
+        unsigned source = random_below(2) ? none : random_below(none);
+        if (source == x->in_place) source = none;
+        for (unsigned k = 0; k < i; k++)
+            if (source == x->others_in_place[k]) source = none;
+        x->others_in_place[i] = source;
+    }
+}
+
 static struct experiment experiment_random(enum tutti_dtype dtype, enum op op, unsigned n,
                                            size_t count)
 {
@@ -419,10 +467,11 @@ static struct experiment experiment_random(enum tutti_dtype dtype, enum op op, u
     x.stream = random_below(2);
     x.also = random_below(2);
     x.in_place = random_below(2) ? n : random_below(n);
+    others_random(&x);
     if (op == OP_AVG || (op == OP_SUM && random_below(4) == 0))
         x.divisor = random_below(2) ? n : 1 + (unsigned)(random_next() >> (32 + random_below(32)));
     if (op == OP_SCALED_SUM) x.factor = factor_random();
-    for (int i = 0; i < SOURCES_MAX + 2; i++) x.offsets[i] = random_offset(element_bytes[dtype]);
+    for (int i = 0; i < PLACES; i++) x.offsets[i] = random_offset(element_bytes[dtype]);
     return x;
 }
 
@@ -455,7 +504,9 @@ static void experiment_everywhere(struct experiment *x, bool with_reference)
         experiment_run(x, level);
         x->stream = !x->stream;
         x->also = random_below(2);
-        x->offsets[SOURCES_MAX] = random_offset(element_bytes[x->dtype]);
+        others_random(x);
+        for (int k = SOURCES_MAX; k < PLACES; k++)
+            x->offsets[k] = random_offset(element_bytes[x->dtype]);
         experiment_run(x, level);
     }
 }
@@ -780,6 +831,43 @@ static void logical_results_are_one_or_zero(void **state)
     }
 }
 
+/* ------------------------------------------------------------------------------- many destinations */
+
+/* One rank's part of an allreduce in place: every input is an output. */
+static void many_places_get_the_result_of_all(void **state)
+{
+    (void)state;
+    enum { RANKS = 64, COUNT = 3001 };
+    static const enum tutti_dtype dtypes[] = {TUTTI_FLOAT32, TUTTI_BFLOAT16, TUTTI_INT8};
+    static _Alignas(64) unsigned char rooms[RANKS][4 * (COUNT + 1) + 64];
+    unsigned char *const wanted = expected;
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned round = 0; round < 4 * KERNEL_LEVEL_COUNT; round++) {
+            const enum kernel_level level = (enum kernel_level)(round / 4);
+            if (!kernel_level_available(level)) continue;
+            const size_t size = element_bytes[dtypes[i]];
+            void *places[RANKS];
+            for (unsigned rank = 0; rank < RANKS; rank++) {
+                /* A quarter of them is aligned otherwise, by one element. */
+                unsigned char *const place = rooms[rank] + (rank % 4 == round % 3 ? size : 0);
+                for (size_t k = 0; k < COUNT; k++) random_element(dtypes[i], place + k * size);
+                places[rank] = place;
+            }
+            struct kernel_call call = {.destination = wanted,
+                                       .sources = (const void *const *)places,
+                                       .source_count = RANKS,
+                                       .count = COUNT};
+            kernel_get(KERNEL_SCALAR, dtypes[i], OP_SUM).reduce(&call);
+            call.destination = places[0];
+            call.others = places + 1;
+            call.other_count = RANKS - 1;
+            const struct kernel_set set = kernel_get(level, dtypes[i], OP_SUM);
+            (round & 1 ? set.reduce : set.reduce_stream)(&call);
+            for (unsigned rank = 0; rank < RANKS; rank++)
+                assert_memory_equal(places[rank], wanted, COUNT * size);
+        }
+}
+
 /* ---------------------------------------------------------------------- operations of the user's */
 
 struct user_calls {
@@ -815,39 +903,18 @@ static void user_operations_go_from_left_to_right(void **state)
         const unsigned n = 1 + random_below(SOURCES_MAX);
         const size_t count =
             round < 40 ? round : random_below(BYTES_MAX / (unsigned)size / (1 + round % 10));
-        struct experiment x = experiment_random(dtype, OP_USER, n, count);
+        const struct experiment x = experiment_random(dtype, OP_USER, n, count);
         const size_t bytes = count * size;
-        unsigned char *const destination = room_destination + GUARD + x.offsets[SOURCES_MAX];
-        unsigned char *const also = room_also + GUARD + x.offsets[SOURCES_MAX + 1];
-        const void *sources[SOURCES_MAX];
+        const unsigned char *sources[SOURCES_MAX];
         for (unsigned s = 0; s < n; s++) sources[s] = room_source[s] + GUARD + x.offsets[s];
         memcpy(expected, sources[0], bytes);
         for (unsigned s = 1; s < n; s++)
             for (size_t i = 0; i < bytes; i++)
-                expected[i] =
-                    (unsigned char)(3 * expected[i] + ((const unsigned char *)sources[s])[i]);
-        memset(destination - GUARD, GUARD_BYTE, bytes + 2 * GUARD);
-        memset(also - GUARD, GUARD_BYTE, bytes + 2 * GUARD);
-        if (x.in_place < n) {
-            memcpy(destination, sources[x.in_place], bytes);
-            sources[x.in_place] = destination;
-        }
-        const struct kernel_call call = {.destination = destination,
-                                         .also = x.also ? also : NULL,
-                                         .sources = sources,
-                                         .source_count = n,
-                                         .count = count,
-                                         .operation = &operation,
-                                         .dtype = dtype};
-        const struct kernel_set set = kernel_get(KERNEL_SCALAR, dtype, OP_USER);
+                expected[i] = (unsigned char)(3 * expected[i] + sources[s][i]);
         calls = (struct user_calls){.dtype = dtype};
-        (x.stream ? set.reduce_stream : set.reduce)(&call);
+        experiment_run_with(&x, KERNEL_SCALAR, &operation);
         assert_int_equal(calls.dtype, dtype);
         assert_int_equal(calls.calls == 0, n == 1 || count == 0);
-        bytes_check(&x, KERNEL_SCALAR, "wrong bytes", destination, expected, bytes);
-        guards_check(&x, KERNEL_SCALAR, room_destination, destination, bytes);
-        if (x.also) bytes_check(&x, KERNEL_SCALAR, "wrong bytes in also", also, expected, bytes);
-        guards_check(&x, KERNEL_SCALAR, room_also, also, x.also ? bytes : 0);
     }
 }
 
@@ -881,9 +948,15 @@ static void no_elements_touch_nothing(void **state)
             for (unsigned n = 1; n <= 5; n++) {
                 const struct kernel_set set =
                     kernel_get((enum kernel_level)level, (enum tutti_dtype)dtype, OP_SUM);
-                const struct kernel_call call = {.sources = sources, .source_count = n};
-                set.reduce(&call);
-                set.reduce_stream(&call);
+                void *const others[5] = {NULL};
+                for (unsigned other_count = 0; other_count <= n; other_count += n) {
+                    const struct kernel_call call = {.others = others,
+                                                     .other_count = other_count,
+                                                     .sources = sources,
+                                                     .source_count = n};
+                    set.reduce(&call);
+                    set.reduce_stream(&call);
+                }
             }
     }
     kernel_copy(NULL, NULL, 0);
@@ -1036,6 +1109,7 @@ int main(void)
         cmocka_unit_test(small_floats_round_once),
         cmocka_unit_test(too_large_is_infinity_or_nan),
         cmocka_unit_test(logical_results_are_one_or_zero),
+        cmocka_unit_test(many_places_get_the_result_of_all),
         cmocka_unit_test(user_operations_go_from_left_to_right),
         cmocka_unit_test(user_operations_are_called_in_blocks),
         cmocka_unit_test(no_elements_touch_nothing),

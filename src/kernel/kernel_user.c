@@ -2,10 +2,11 @@
  *
  *     sources[0] ─┐
  *     sources[1] ─┴─ combine ─► partial ─┐
- *     sources[2] ────────────────────────┴─ combine ─► partial ─ ... ─► destination
+ *     sources[2] ────────────────────────┴─ combine ─► partial ─ ... ─► destination ─► also, others
  *
- * The destination may be any of the sources, so nothing is written there before the last source has been read;
- * combine may write to either of its operands. Nothing is divided or multiplied afterwards.
+ * The destination and others may be any of the sources, so nothing is written there before the last source has been
+ * read; combine may write to either of its operands. Nothing is divided or multiplied afterwards, and nothing is stored
+ * past the caches.
  */
 #include <assert.h>
 #include <string.h>
@@ -40,8 +41,9 @@ void kernel_reduce_user(const struct kernel_call *call)
     for (size_t offset = 0; offset < bytes; offset += BLOCK_BYTES) {
         const size_t block = bytes - offset < BLOCK_BYTES ? bytes - offset : BLOCK_BYTES;
         reduce_block(call, offset, block / element_bytes);
-        if (call->also != NULL)
-            memcpy((unsigned char *)call->also + offset,
-                   (const unsigned char *)call->destination + offset, block);
+        const unsigned char *const result = (const unsigned char *)call->destination + offset;
+        if (call->also != NULL) memcpy((unsigned char *)call->also + offset, result, block);
+        for (unsigned i = 0; i < call->other_count; i++)
+            memcpy((unsigned char *)call->others[i] + offset, result, block);
     }
 }

@@ -157,28 +157,33 @@ static __attribute__((noinline, unused)) void part_write(unsigned char *to, cons
 }
 #endif
 
-/* Copies with stores past the caches, whole cache lines at a time. */
+KERNEL_INLINE void copy_block(unsigned char *to, const unsigned char *from, int vectors)
+{
+    vector_int64 a[16];
+#pragma GCC unroll 16
+    for (int k = 0; k < vectors; k++) memcpy(&a[k], from + k * VECTOR_BYTES, VECTOR_BYTES);
+#pragma GCC unroll 16
+    for (int k = 0; k < vectors; k++) STREAM(to + k * VECTOR_BYTES, a[k]);
+}
+
+/* Copies with stores past the caches, whole cache lines at a time; whoever calls fences. */
 static void copy_past_caches(void *destination, const void *source, size_t bytes)
 {
-    enum { BLOCK = 512, VECTORS = BLOCK / VECTOR_BYTES };
+    enum { BLOCK = 512, LINE = 64 };
     unsigned char *to = destination;
     const unsigned char *from = source;
-    const size_t head = -(uintptr_t)to % 64;
+    const size_t head = -(uintptr_t)to % LINE;
     if (bytes < head + BLOCK) {
         memcpy(to, from, bytes);
         return;
     }
     memcpy(to, from, head);
     to += head, from += head, bytes -= head;
-    for (; bytes >= BLOCK; to += BLOCK, from += BLOCK, bytes -= BLOCK) {
-        vector_int64 a[VECTORS];
-#pragma GCC unroll 16
-        for (int k = 0; k < VECTORS; k++) memcpy(&a[k], from + k * VECTOR_BYTES, VECTOR_BYTES);
-#pragma GCC unroll 16
-        for (int k = 0; k < VECTORS; k++) STREAM(to + k * VECTOR_BYTES, a[k]);
-    }
+    for (; bytes >= BLOCK; to += BLOCK, from += BLOCK, bytes -= BLOCK)
+        copy_block(to, from, BLOCK / VECTOR_BYTES);
+    for (; bytes >= LINE; to += LINE, from += LINE, bytes -= LINE)
+        copy_block(to, from, LINE / VECTOR_BYTES);
     memcpy(to, from, bytes);
-    __builtin_ia32_sfence();
 }
 
 #endif
