@@ -155,14 +155,14 @@ static void run_sizes(enum ranks_kind kind, unsigned in_place)
 static void mapped_sums_are_right(void **state)
 {
     (void)state;
-    run_sizes(RANKS_PROCESSES, 0);
+    run_sizes(RANKS_DEFAULT, 0);
     run_sizes(RANKS_THREADS, 0);
 }
 
 static void mapped_sums_in_place_are_right(void **state)
 {
     (void)state;
-    run_sizes(RANKS_PROCESSES, 0xff);
+    run_sizes(RANKS_DEFAULT, 0xff);
     run_sizes(RANKS_THREADS, 0xff);
 }
 
@@ -180,7 +180,7 @@ static void ranks_may_have_memory_of_different_kinds(void **state)
         job.count = (3 << 18) + 5;
         job.algorithm = "twoshot";
         job.rounds = 3;
-        expect_right(3, RANKS_PROCESSES, job);
+        expect_right(3, RANKS_DEFAULT, job);
         if (i >= 3) expect_right(3, RANKS_THREADS, job);
     }
 }
@@ -189,7 +189,7 @@ static void started_sums_in_mapped_memory_are_right(void **state)
 {
     (void)state;
     for (unsigned in_place = 0; in_place < 16; in_place += 15)
-        for (int kind = RANKS_PROCESSES; kind <= RANKS_THREADS; kind++)
+        for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS)
             expect_right(3, (enum ranks_kind)kind,
                          (struct job){.count = (4 << 18) + 1,
                                       .algorithm = "twoshot",
@@ -264,7 +264,7 @@ static int one_gives_up(struct tutti_comm *comm, int rank, int size, uint64_t se
 static void nobody_writes_to_a_rank_that_gave_up(void **state)
 {
     (void)state;
-    for (int kind = RANKS_PROCESSES; kind <= RANKS_THREADS; kind++) {
+    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS) {
         const struct ranks_options options = {.kind = (enum ranks_kind)kind, .deadline_ms = 30000};
         assert_int_equal(ranks_run(3, &options, one_gives_up, NULL), 0);
     }
