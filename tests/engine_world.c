@@ -28,6 +28,14 @@ struct message {
     const char *data;
     size_t bytes;
     unsigned readers_left;
+    bool placed; /* its data is where its reader expected it */
+};
+
+/* Where the reader of a link to one rank expects a message. */
+struct offer {
+    uint64_t number; /* of the message + 1 */
+    char *destination;
+    size_t bytes;
 };
 
 /* One link with all its readers; a writer's and a reader's ends point to it. */
@@ -39,6 +47,7 @@ struct wire {
     int writer, reader_count;
     void *reserved;
     size_t reserved_bytes;
+    struct offer offer;
 };
 
 struct reader {
@@ -59,7 +68,7 @@ struct endpoint {
 struct engine_net {
     struct engine_mood mood;
     int size;
-    uint64_t random;
+    uint64_t random, placed;
     /* last: to all */
     struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
     struct reader *readers[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX][2];
@@ -111,7 +120,7 @@ static void *net_reserve(struct link_tx *link, size_t bytes)
 static void send_message(struct wire *wire, char *copy, const void *data, size_t bytes)
 {
     wire->messages[wire->sent % DEPTH_MAX] =
-        (struct message){copy, data, bytes, (unsigned)wire->reader_count};
+        (struct message){copy, data, bytes, (unsigned)wire->reader_count, false};
     wire->sent++;
 }
 
@@ -147,6 +156,33 @@ static bool net_consumed(struct link_tx *link)
     return least_read(wire) == wire->sent;
 }
 
+/* As long as it does not change, so is what it says. */
+static bool net_has_room(struct link_tx *link)
+{
+    struct wire *wire = (struct wire *)link;
+    return wire->sent - least_read(wire) < wire->net->mood.pieces;
+}
+
+static void *net_expected_at(struct link_tx *link, size_t bytes)
+{
+    struct wire *wire = (struct wire *)link;
+    assert_true(link->peer >= 0);
+    const struct offer *offer = &wire->offer;
+    return offer->number == wire->sent + 1 && offer->bytes == bytes ? offer->destination : NULL;
+}
+
+static void net_placed(struct link_tx *link, size_t bytes)
+{
+    struct wire *wire = (struct wire *)link;
+    assert_null(wire->reserved);
+    assert_true(net_has_room(link));
+    char *const destination = net_expected_at(link, bytes);
+    assert_non_null(destination);
+    send_message(wire, NULL, destination, bytes);
+    wire->messages[(wire->sent - 1) % DEPTH_MAX].placed = true;
+    wire->net->placed++;
+}
+
 static struct message *message_of(const struct reader *reader)
 {
     return &reader->wire->messages[reader->wire->read[reader->rank] % DEPTH_MAX];
@@ -163,7 +199,7 @@ static enum link_state net_peek(struct link_rx *link, struct link_view *view)
     if (reader->near != NULL)
         *view = (struct link_view){.data = reader->near + reader->near_done,
                                    .bytes = reader->near_bytes - reader->near_done};
-    else if (message->copy == NULL && wire->net->mood.reach == REACH_COPY)
+    else if (message->copy == NULL && !message->placed && wire->net->mood.reach == REACH_COPY)
         *view = (struct link_view){.data = NULL, .bytes = message->bytes - reader->done};
     else
         *view = (struct link_view){.data = message->data + reader->done,
@@ -226,13 +262,29 @@ static bool net_fetch(struct link_rx *link)
     return true;
 }
 
+/* Not all memory can be written by others. */
+static void net_expect(struct link_rx *link, void *destination, size_t bytes)
+{
+    struct wire *wire = ((struct reader *)link)->wire;
+    assert_true(wire->tx.peer >= 0 && bytes > 0);
+    if (!wire->net->mood.expects || engine_net_draw(wire->net) % 8 == 0) return;
+    const int reader = wire->tx.peer;
+    wire->offer = (struct offer){wire->read[reader] + 1, destination, bytes};
+}
+
 static const struct link_tx_ops tx_ops = {.reserve = net_reserve,
                                           .commit = net_commit,
                                           .reach = net_reach,
                                           .post = net_post,
-                                          .consumed = net_consumed};
-static const struct link_rx_ops rx_ops = {
-    .peek = net_peek, .take = net_take, .fetch = net_fetch, .consume = net_consume};
+                                          .consumed = net_consumed,
+                                          .has_room = net_has_room,
+                                          .expected_at = net_expected_at,
+                                          .placed = net_placed};
+static const struct link_rx_ops rx_ops = {.peek = net_peek,
+                                          .take = net_take,
+                                          .fetch = net_fetch,
+                                          .consume = net_consume,
+                                          .expect = net_expect};
 
 static struct wire *wire_of(struct engine_net *net, int channel, int writer, int reader)
 {
@@ -355,6 +407,11 @@ void engine_net_put(struct engine_net *net, int rank, const void *data, size_t b
     assert_non_null(copy);
     memcpy(copy, data, bytes);
     send_message(only, copy, copy, bytes);
+}
+
+uint64_t engine_net_placed(const struct engine_net *net)
+{
+    return net->placed;
 }
 
 void engine_net_expect_empty(struct engine_net *net)
@@ -599,8 +656,11 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     size_t input_counts[ENGINE_RANKS_MAX], output_counts[ENGINE_RANKS_MAX];
     const size_t sends = block_counts(job, rank, true, input_counts),
                  recvs = block_counts(job, rank, false, output_counts);
-    struct bind_options options = {
-        .count = job->count, .dtype = TUTTI_INT32, .op = op_builtin(OP_SUM), .level = KERNEL_SCALAR};
+    struct bind_options options = {.count = job->count,
+                                   .dtype = TUTTI_INT32,
+                                   .op = op_builtin(OP_SUM),
+                                   .level = KERNEL_SCALAR,
+                                   .in_place = params.in_place};
     if (job->varies) { /* as a v form is called */
         const bool has_inputs = test_send_blocks(collective, rank, job->size, job->root) > 1,
                    has_outputs = test_recv_blocks(collective, rank, job->size, job->root) > 1;

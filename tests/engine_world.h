@@ -22,6 +22,7 @@ struct engine_mood {
     unsigned pieces; /* under way on a link */
     unsigned delay;  /* of so many looks one finds something new; 1: each */
     enum link_reach reach;
+    bool expects; /* what is expected may be stored where it is, and now and then is not */
 };
 
 struct engine_net; /* opaque: the links of all ranks */
@@ -32,6 +33,8 @@ struct transport *engine_net_transport(struct engine_net *net, int rank);
 uint64_t engine_net_draw(struct engine_net *net);
 /* Sends what the programs did not, on the one link that this rank writes. */
 void engine_net_put(struct engine_net *net, int rank, const void *data, size_t bytes);
+/* Messages so far that were stored where they were expected. */
+uint64_t engine_net_placed(const struct engine_net *net);
 /* Whatever was sent was read: the next operation finds its links empty. */
 void engine_net_expect_empty(struct engine_net *net);
 

@@ -81,7 +81,7 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *requ
     /* Who fails looks at this after its fence (comm_quiesce), so one of the two sees the other. */
     atomic_signal_fence(memory_order_seq_cst);
     if (!board_has_failed(comm->board)) return TUTTI_OK;
-    board_end(calls, request->begun);
+    comm_quiesce(comm, request); /* others may have seen already where it expects messages */
     return comm_check(comm);
 }
 

@@ -327,7 +327,8 @@ bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *r
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
 /* A message of that peer made no sense for this request. */
 void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer);
-/* After a failure: until no peer can still be reading this rank's memory. */
+/* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
+ * reasonably take. */
 void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request);
 
 #endif

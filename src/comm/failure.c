@@ -11,9 +11,11 @@
 #include "os/futex.h"
 
 enum {
-    COMPARE_NS = 200000000,           /* without progress this long: compare calls */
-    QUIESCE_NS = 300000000,           /* other processes: their reading harms only themselves */
-    QUIESCE_THREADS_NS = 2000000000u, /* threads: our memory may be freed under them */
+    COMPARE_NS = 200000000, /* without progress this long: compare calls */
+    QUIESCE_NS = 300000000, /* other processes: their reading harms only themselves */
+    /* Threads: our memory may be freed under them. Whoever was told where a result is expected: it writes there. Nobody
+     * needs that long for a piece and a look at the board who is not stopped. */
+    QUIESCE_HARM_NS = 2000000000u,
 };
 
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
@@ -197,7 +199,19 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
 
 /* --------------------------------------------------------------------------------------- the end of it */
 
-/* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it. */
+/* Whether a rank's process is gone, with all its threads. */
+static bool is_gone(const struct tutti_comm *comm, int rank)
+{
+    for (int i = 0; i < comm->pidfd_count; i++) {
+        struct pollfd entry = {comm->pidfds[i], POLLIN, 0};
+        if (board_pid(comm->board, comm->pidfd_ranks[i]) == board_pid(comm->board, rank))
+            return poll(&entry, 1, 0) > 0;
+    }
+    return false;
+}
+
+/* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it, and write
+ * to memory where it is expected to. */
 static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
 {
     return board_state(comm->board, rank) == RANK_PRESENT &&
@@ -207,15 +221,18 @@ static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
 void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
 {
     board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
-    if (!request->operation.any_referenced) return;
+    const struct operation *operation = &request->operation;
+    if (!operation->any_referenced && !operation->any_expected) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;
     const bool died = board_failure(comm->board, &failure) == TUTTI_PROC_FAILED &&
                       failure.culprit >= 0 && board_state(comm->board, failure.culprit) != RANK_LEFT;
     const uint64_t begin_ns = clock_now_ns();
-    const uint64_t limit_ns = comm->has_threads ? QUIESCE_THREADS_NS : QUIESCE_NS;
+    const uint64_t limit_ns =
+        comm->has_threads || operation->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
     for (int r = 0; r < comm->size; r++)
         while (r != comm->rank && !(died && board_pid(comm->board, r) == failure.pid) &&
-               is_engaged(comm, r, request->slot) && clock_now_ns() - begin_ns < limit_ns)
+               is_engaged(comm, r, request->slot) && !is_gone(comm, r) &&
+               clock_now_ns() - begin_ns < limit_ns)
             nanosleep(&(struct timespec){0, 100000}, NULL);
 }

@@ -125,7 +125,8 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .output_counts = call->extra != NULL ? call->extra->output_counts : NULL,
         .dtype = what->dtype,
         .op = call->op,
-        .level = comm->level};
+        .level = comm->level,
+        .in_place = call->in_place};
     comm->transport->ops->limits(comm->transport, &options.piece_bytes_max,
                                  &options.piece_count_max);
     const enum tutti_status status = bind_program(plan, &options, program);

@@ -200,6 +200,125 @@ static void exactly_those_are_direct_whose_blocks_pass_through_nobody(void **sta
     }
 }
 
+/* ---------------------------------------------------------------------------------------- expecting */
+
+/* All ranks' programs, in place. */
+struct job {
+    const struct algorithm *algorithm;
+    int size, root;
+    struct program *programs[RANKS_MAX];
+    int checked;
+};
+
+static void bind_job(struct job *job)
+{
+    const struct bind_options options = {.count = (size_t)job->size *
+                                                  40000, /* too much for links to all */
+                                         .dtype = TUTTI_FLOAT64,
+                                         .op = op_builtin(OP_SUM),
+                                         .level = KERNEL_SCALAR,
+                                         .in_place = true,
+                                         .piece_bytes_max = 64 << 10,
+                                         .piece_count_max = 4};
+    const struct algo_params params = {.collective = job->algorithm->collective,
+                                       .rank_count = job->size,
+                                       .root = job->root,
+                                       .in_place = true};
+    for (int rank = 0; rank < job->size; rank++) {
+        struct rank_plan *plan = planned(job->algorithm, &params, rank);
+        assert_int_equal(bind_program(plan, &options, &job->programs[rank]), TUTTI_OK);
+        plan_rank_free(plan);
+    }
+}
+
+/* How many messages a link has carried before a step; the link is written by one lane. */
+static int sent_before(const struct program *program, uint32_t step, int tx)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < program->steps[step].first_tx; i++) count += program->step_tx[i] == tx;
+    return count;
+}
+
+/* The first step that sends to that rank alone. */
+static const struct program_step *find_sender(const struct program *program, int peer, int channel)
+{
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const struct program_step *step = &program->steps[s];
+        for (uint32_t i = 0; i < step->tx_count; i++) {
+            const struct program_link *link =
+                &program->tx_links[program->step_tx[step->first_tx + i]];
+            if (link->peer == peer && link->channel == channel) return step;
+        }
+    }
+    return NULL;
+}
+
+/* Whether one of the step's sources is the message of that number, from 0, on a link. */
+static bool reads_message(const struct program *program, const struct program_step *step, int peer,
+                          int channel, int number)
+{
+    for (uint32_t i = step->first_source; i < step->first_source + step->source_count; i++) {
+        const int rx = program->sources[i].rx;
+        if (rx == PROGRAM_NONE) continue;
+        const struct program_link *link = &program->rx_links[rx];
+        int before = 0;
+        for (uint32_t b = 0; b < i; b++) before += program->sources[b].rx == rx;
+        if (link->peer == peer && link->channel == channel && !link->from_all && before == number)
+            return true;
+    }
+    return false;
+}
+
+/* A message that is expected where this rank sends from: whoever places it there has to have read what was sent. */
+static void check_expect(struct job *job, int rank, const struct program_expect *expect)
+{
+    const struct program *own = job->programs[rank];
+    const struct program_link *from = &own->rx_links[expect->rx];
+    const struct program *theirs = job->programs[from->peer];
+    const struct program_step *sender = find_sender(theirs, rank, from->channel);
+    assert_non_null(sender);
+    assert_int_equal(sender->bytes, expect->bytes);
+    for (uint32_t s = 0; s < own->step_count; s++) {
+        const struct program_step *step = &own->steps[s];
+        const struct program_source *source = &own->sources[step->first_source];
+        if (!step->send_only || source->buffer == PLAN_SCRATCH ||
+            source->offset >= expect->offset + expect->bytes ||
+            expect->offset >= source->offset + step->bytes || !sender->places)
+            continue;
+        const int tx = own->step_tx[step->first_tx];
+        if (own->tx_links[tx].peer != from->peer) continue; /* later, then: see bind_test.c */
+        if (!reads_message(theirs, sender, rank, own->tx_links[tx].channel, sent_before(own, s, tx)))
+            fail_msg("%s by %s on %d ranks: rank %d places in rank %d's input without reading it",
+                     collective_name(job->algorithm->collective), job->algorithm->name, job->size,
+                     from->peer, rank);
+        job->checked++;
+    }
+}
+
+static void in_place_results_are_placed_by_who_read_what_was_there(void **state)
+{
+    (void)state;
+    int checked = 0;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        if (!collective_reduces(algorithm->collective)) continue;
+        for (int size = 2; size <= RANKS_MAX; size++) {
+            if (!algo_supports(algorithm, size)) continue;
+            for (int root = 0; root < root_count(algorithm->collective, size); root++) {
+                struct job job = {.algorithm = algorithm, .size = size, .root = root};
+                bind_job(&job);
+                for (int r = 0; r < size; r++)
+                    for (uint32_t e = 0; e < job.programs[r]->expect_count; e++)
+                        check_expect(&job, r, &job.programs[r]->expects[e]);
+                for (int r = 0; r < size; r++) program_free(job.programs[r]);
+                checked += job.checked;
+            }
+        }
+    }
+    print_message("%d messages are expected where this rank sends from\n", checked);
+    assert_true(checked > 0);
+}
+
 /* ------------------------------------------------------------------------------------------- limits */
 
 struct most {
@@ -261,6 +380,7 @@ int main(void)
         cmocka_unit_test(direct_algorithms_bind_with_counts_that_only_the_rank_knows),
         cmocka_unit_test(an_alltoall_that_is_not_direct_does_not_bind_with_them),
         cmocka_unit_test(exactly_those_are_direct_whose_blocks_pass_through_nobody),
+        cmocka_unit_test(in_place_results_are_placed_by_who_read_what_was_there),
         cmocka_unit_test(no_algorithm_needs_more_channels_or_lanes_than_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

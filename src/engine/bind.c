@@ -10,7 +10,9 @@ enum {
     PIECE_BYTES_MIN = 16 << 10,
     PIECE_BYTES_MAX = 64 << 10, /* a piece and its slots stay in the second-level cache */
     STREAM_BYTES_MIN = 2 << 20, /* from here on a result does not stay in the cache anyway */
-    LEND_BYTES_MIN = 4 << 10    /* below, counting readers costs more than another copy */
+    LEND_BYTES_MIN = 4 << 10,   /* below, counting readers costs more than another copy */
+    EXPECT_BYTES_MIN =
+        64 << 10 /* below, the receiver copies from a cache what a look at its offer costs */
 };
 
 struct binder {
@@ -186,6 +188,11 @@ static bool does_lend(const struct binder *binder, const struct plan_step *step,
     return !to_all && binder->lends_partial && !step->final && (bound->source_count > 1 || is_input);
 }
 
+static bool is_large(const struct bind_options *options, const struct program *program)
+{
+    return options->count * program->element_bytes >= STREAM_BYTES_MIN;
+}
+
 static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step,
                                    struct program_step *bound)
 {
@@ -224,9 +231,151 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
     bound->lends = does_lend(binder, step, bound);
     program->lends |= bound->lends;
-    bound->streams = bound->destination_buffer == PLAN_OUTPUT &&
-                     options->count * program->element_bytes >= STREAM_BYTES_MIN;
+    bound->streams = bound->destination_buffer == PLAN_OUTPUT && is_large(options, program);
     return TUTTI_OK;
+}
+
+/* --------------------------------------------------------------------------------------- expecting */
+
+/* A range of memory of this rank. In place, input and output are parts of one space, else each has its own. */
+struct range {
+    int space;
+    size_t begin, end;
+};
+
+/* In place the smaller of the two buffers is this rank's block of the larger one. */
+static size_t begin_in_place(const struct binder *binder, int buffer)
+{
+    const struct plan_shape *shape = &binder->plan->shape;
+    const uint32_t own = (uint32_t)binder->plan->rank * shape->parts;
+    switch (shape->collective) {
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_ALLGATHER:
+        return buffer == PLAN_INPUT ? layout_chunk_offset(&binder->layout, false, own) : 0;
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
+        return buffer == PLAN_OUTPUT ? layout_chunk_offset(&binder->layout, true, own) : 0;
+    default: return 0;
+    }
+}
+
+static struct range range_of(const struct binder *binder, int buffer, size_t offset, size_t bytes)
+{
+    int space = buffer;
+    if (binder->options->in_place && buffer != PLAN_SCRATCH) {
+        space = PLAN_OUTPUT;
+        offset += begin_in_place(binder, buffer);
+    }
+    return (struct range){space, offset, offset + bytes};
+}
+
+static bool ranges_meet(struct range a, struct range b)
+{
+    return a.space == b.space && a.begin < b.end && b.begin < a.end;
+}
+
+static struct range destination_of(const struct binder *binder, const struct program_step *step)
+{
+    return range_of(binder, step->destination_buffer, step->destination_offset, step->bytes);
+}
+
+/* Whether the step only sends just that memory, to that rank. */
+static bool sends_only_to(const struct binder *binder, const struct program_step *step,
+                          struct range range, int peer)
+{
+    const struct program *program = binder->program;
+    const struct program_source *from = &program->sources[step->first_source];
+    const struct range sent = range_of(binder, from->buffer, from->offset, step->bytes);
+    return step->send_only && step->tx_count == 1 && sent.begin == range.begin &&
+           sent.end == range.end && program->tx_links[program->step_tx[step->first_tx]].peer == peer;
+}
+
+static bool step_touches(const struct binder *binder, const struct program_step *step,
+                         struct range range)
+{
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const struct program_source *source = &binder->program->sources[step->first_source + i];
+        if (source->rx == PROGRAM_NONE &&
+            ranges_meet(range_of(binder, source->buffer, source->offset, step->bytes), range))
+            return true;
+    }
+    return step->destination_buffer != PROGRAM_NONE &&
+           ranges_meet(destination_of(binder, step), range);
+}
+
+/* Whether the destination of a step is its message's alone until that has come. Later steps of its lane wait for it.
+ * In place there may also be what this rank sends from there to the very rank that the message comes from: in two-shot,
+ * the part that that rank reduces. Whoever places has reduced its targets' messages in the same step (`places`), so
+ * it has read a position of ours before it stores that position's result, even piece by piece. That this message
+ * from there is the one that it reduces is what is demanded of the algorithms (algorithms_test.c). */
+static bool is_undisturbed(const struct binder *binder, uint32_t receive, uint32_t lane_end)
+{
+    const struct program *program = binder->program;
+    const struct program_step *step = &program->steps[receive];
+    const struct range range = destination_of(binder, step);
+    const int peer = program->rx_links[program->sources[step->first_source].rx].peer;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const struct program_step *other = &program->steps[s];
+        if ((s < receive || s >= lane_end) && step_touches(binder, other, range) &&
+            !sends_only_to(binder, other, range, peer))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a step takes the first message of its link, from one rank to this one, and stores it as it comes. */
+static bool is_first_receive(const struct program *program, uint32_t receive)
+{
+    const struct program_step *step = &program->steps[receive];
+    const int rx = program->sources[step->first_source].rx;
+    if (rx == PROGRAM_NONE || step->source_count != 1 || step->tx_count != 0 ||
+        step->after_count != 0 || step->divisor != 0 || step->factor != 0 ||
+        program->rx_links[rx].from_all)
+        return false;
+    for (uint32_t i = 0; i < step->first_source; i++) /* a link is read by one lane */
+        if (program->sources[i].rx == rx) return false;
+    return true;
+}
+
+static bool reads_from(const struct program *program, const struct program_step *step, int peer)
+{
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const int rx = program->sources[step->first_source + i].rx;
+        if (rx != PROGRAM_NONE && program->rx_links[rx].peer == peer) return true;
+    }
+    return false;
+}
+
+/* What is reduced from its receivers' own messages may be stored in their memory: when these are there, all of them
+ * have said where they expect the result. What is only copied its receivers copy themselves, all at the same time. */
+static bool may_place(const struct program *program, const struct program_step *step)
+{
+    if (step->bytes < EXPECT_BYTES_MIN || step->tx_count == 0 || step->source_count == 1)
+        return false;
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        if (!reads_from(program, step, program->tx_links[program->step_tx[step->first_tx + i]].peer))
+            return false;
+    return true;
+}
+
+static void bind_expecting(struct binder *binder)
+{
+    struct program *program = binder->program;
+    if (program->copies_only) return; /* then nobody places */
+    for (uint32_t l = 0; l < program->lane_count; l++) {
+        const uint32_t end = program->lanes[l].end_step;
+        for (uint32_t s = program->lanes[l].first_step; s < end; s++) {
+            struct program_step *step = &program->steps[s];
+            step->places = may_place(program, step);
+            step->streams |= step->places && is_large(binder->options, program);
+            if (step->bytes < EXPECT_BYTES_MIN || step->destination_buffer != PLAN_OUTPUT ||
+                !is_first_receive(program, s) || !is_undisturbed(binder, s, end))
+                continue;
+            step->expects = true;
+            program->expects[program->expect_count++] = (struct program_expect){
+                program->sources[step->first_source].rx, step->destination_offset, step->bytes};
+        }
+    }
 }
 
 /* Room for everything: a group target counts as all its members. */
@@ -243,8 +392,9 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
     program->step_tx = calloc(tx_places + 1, sizeof *program->step_tx);
     program->tx_links = calloc(tx_places + 1, sizeof *program->tx_links);
     program->rx_links = calloc(plan->source_count + 1, sizeof *program->rx_links);
+    program->expects = calloc(plan->source_count + 1, sizeof *program->expects);
     return program->steps && program->lanes && program->sources && program->afters &&
-           program->step_tx && program->tx_links && program->rx_links;
+           program->step_tx && program->tx_links && program->rx_links && program->expects;
 }
 
 /* So that the largest chunk that has to find room in a link as a whole does (goes_to_all). */
@@ -290,6 +440,7 @@ static enum tutti_status bind_all(struct binder *binder)
             step->destination_buffer = PROGRAM_NONE;
         }
     }
+    bind_expecting(binder);
     return TUTTI_OK;
 }
 
@@ -364,6 +515,7 @@ void program_free(struct program *program)
     free(program->step_tx);
     free(program->tx_links);
     free(program->rx_links);
+    free(program->expects);
     free(program);
 }
 

@@ -33,6 +33,8 @@ struct program_step {
     bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
     bool streams; /* store past the caches */
     bool lends;   /* what it sends goes in lent places, where there are any */
+    bool expects; /* one of the program's `expects` */
+    bool places;  /* stores where the receivers expect it, if all do */
     unsigned divisor;
     double factor;
 };
@@ -48,6 +50,13 @@ struct program_link {
     size_t bytes_max; /* largest message */
 };
 
+/* A message that this rank expects in its output from the start of the operation on: until it has come nothing else of
+ * this rank touches that memory, see bind.c. */
+struct program_expect {
+    int rx;
+    size_t offset, bytes;
+};
+
 struct program {
     struct program_step *steps;
     struct program_lane *lanes;
@@ -55,6 +64,8 @@ struct program {
     uint32_t *afters;
     int *step_tx; /* indexes into tx_links */
     struct program_link *tx_links, *rx_links;
+    struct program_expect *expects;
+    uint32_t expect_count;
     uint32_t step_count, lane_count, source_count, after_count, step_tx_count, tx_count, rx_count;
     uint32_t source_count_max; /* of a step */
     size_t scratch_bytes;
@@ -81,6 +92,7 @@ struct bind_options {
     enum tutti_dtype dtype;
     const struct tutti_operation *op;
     enum kernel_level level;
+    bool in_place;          /* input and output are the same memory, as plan.h says */
     size_t piece_bytes_max; /* of the transport's links */
     unsigned piece_count_max;
 };

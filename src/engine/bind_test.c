@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "call.h"
 #include "engine/bind.h"
+#include "plan/build.h"
 
 static const struct tutti_operation sum = {.kind = OP_SUM, .commutative = true};
 static const struct bind_options usual = {.count = 1000,
@@ -189,6 +190,138 @@ static void what_does_not_fit_into_a_link_spills(void **state)
     }
 }
 
+/* ---------------------------------------------------------------------------------------- expecting */
+
+/* What rank 0 does beside receiving part 1 of an allreduce in two parts from rank 1, who reduces it. */
+enum wish {
+    IN_PLACE = 1,
+    SENDS_TO_OTHERS = 2, /* its part 1 */
+    SENDS_BOTH = 4,      /* parts together, to rank 1 */
+    READS_LATER = 8,     /* the result, in the same lane */
+    READS_AT_ONCE = 16,  /* in another one */
+    WAITS = 32,          /* for another step before it receives */
+    SCALES = 64,
+    IS_SMALL = 128,
+    RESULT_TO_OTHERS = 256 /* part 0 goes to a rank that it was not reduced from */
+};
+
+static struct program *wished(unsigned wish)
+{
+    struct plan_builder *b = plan_builder_create(COLLECTIVE_ALLREDUCE, 3, 0, 0);
+    assert_non_null(b);
+    plan_parts(b, 2);
+    plan_lane(b);
+    plan_send_from(b, 1, PLAN_INPUT, wish & SENDS_BOTH ? 0 : 1, wish & SENDS_BOTH ? 2 : 1);
+    if (wish & SENDS_TO_OTHERS) plan_send_from(b, 2, PLAN_INPUT, 1, 1);
+    plan_begin(b, 1);
+    plan_receive(b, 1);
+    plan_read(b, PLAN_INPUT, 0);
+    plan_write(b, PLAN_OUTPUT, 0);
+    plan_final(b);
+    plan_channel(b, 1);
+    plan_send(b, wish & RESULT_TO_OTHERS ? 2 : 1);
+    const uint32_t reduced = plan_end(b);
+    plan_lane(b);
+    plan_channel(b, 1);
+    plan_begin(b, 1);
+    if (wish & WAITS) plan_after(b, reduced);
+    plan_receive(b, 1);
+    plan_write(b, PLAN_OUTPUT, 1);
+    if (wish & SCALES) plan_final(b);
+    plan_end(b);
+    if (wish & READS_LATER) plan_send_from(b, 2, PLAN_OUTPUT, 1, 1);
+    if (wish & READS_AT_ONCE) {
+        plan_lane(b);
+        plan_channel(b, 2);
+        plan_send_from(b, 2, PLAN_OUTPUT, 1, 1);
+    }
+    struct rank_plan *plan;
+    struct program *program;
+    const char *message = "";
+    if (plan_builder_finish(b, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
+    plan_builder_free(b);
+    struct bind_options options = usual;
+    options.count = wish & IS_SMALL ? 10000 : 100000;
+    options.op = op_builtin(OP_AVG);
+    options.in_place = wish & IN_PLACE;
+    assert_int_equal(bind_program(plan, &options, &program), TUTTI_OK);
+    plan_rank_free(plan);
+    return program;
+}
+
+static void messages_are_expected_where_nothing_else_touches_that_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned wish;
+        uint32_t expects;
+    } cases[] = {
+        {0, 1},
+        {IN_PLACE, 1}, /* rank 1 reads there before it has a result */
+        {SENDS_TO_OTHERS, 1},
+        {IN_PLACE | SENDS_TO_OTHERS, 0},
+        {SENDS_BOTH, 1},
+        {IN_PLACE | SENDS_BOTH, 0},
+        {READS_LATER, 1},
+        {IN_PLACE | READS_LATER, 1},
+        {READS_AT_ONCE, 0},
+        {IN_PLACE | READS_AT_ONCE, 0},
+        {WAITS, 0},
+        {SCALES, 0},
+        {IS_SMALL, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct program *program = wished(cases[i].wish);
+        if (program->expect_count != cases[i].expects)
+            fail_msg("with %x %u messages are expected", cases[i].wish, program->expect_count);
+        uint32_t steps = 0;
+        for (uint32_t s = 0; s < program->step_count; s++) steps += program->steps[s].expects;
+        assert_int_equal(steps, cases[i].expects);
+        if (steps > 0) {
+            const struct program_expect *expect = &program->expects[0];
+            const struct program_link *from = &program->rx_links[expect->rx];
+            assert_true(from->peer == 1 && from->channel == 1);
+            assert_int_equal(expect->bytes, 200000);
+            assert_int_equal(expect->offset, 200000);
+        }
+        program_free(program);
+    }
+}
+
+static void results_are_placed_with_those_that_they_were_reduced_from(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct program *program = wished(way == 0 ? 0 : way == 1 ? RESULT_TO_OTHERS : IS_SMALL);
+        uint32_t places = 0;
+        for (uint32_t s = 0; s < program->step_count; s++) {
+            const struct program_step *step = &program->steps[s];
+            places += step->places;
+            if (step->places) assert_true(step->source_count == 2 && step->tx_count == 1);
+        }
+        assert_int_equal(places, way == 0);
+        program_free(program);
+    }
+}
+
+static void check_nothing_is_expected(const struct program *program,
+                                      const struct algorithm *algorithm, int size, int rank,
+                                      const struct bind_options *options)
+{
+    (void)size, (void)rank, (void)options;
+    if (collective_reduces(algorithm->collective)) return;
+    assert_int_equal(program->expect_count, 0);
+    for (uint32_t s = 0; s < program->step_count; s++) assert_false(program->steps[s].places);
+}
+
+static void what_is_only_copied_is_not_expected(void **state)
+{
+    (void)state;
+    struct bind_options options = usual;
+    options.count = 1 << 20;
+    for_all(&options, check_nothing_is_expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +330,9 @@ int main(void)
         cmocka_unit_test(each_link_is_there_once),
         cmocka_unit_test(only_averages_are_divided),
         cmocka_unit_test(what_does_not_fit_into_a_link_spills),
+        cmocka_unit_test(messages_are_expected_where_nothing_else_touches_that_memory),
+        cmocka_unit_test(results_are_placed_with_those_that_they_were_reduced_from),
+        cmocka_unit_test(what_is_only_copied_is_not_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

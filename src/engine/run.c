@@ -80,6 +80,21 @@ enum tutti_status operation_make_room(struct operation *operation, const struct 
     return error_set(TUTTI_NO_MEMORY, "an operation: out of memory");
 }
 
+/* Says where messages are expected, where that is in one piece. */
+static void expect_messages(struct operation *operation)
+{
+    const struct program *program = operation->program;
+    for (uint32_t i = 0; i < program->expect_count; i++) {
+        const struct program_expect *expect = &program->expects[i];
+        struct link_rx *link = operation->rx[expect->rx];
+        size_t run = expect->bytes;
+        char *destination = buffer_at(&operation->buffers[PLAN_OUTPUT], expect->offset, &run);
+        if (run < expect->bytes || link->ops->expect == NULL) continue;
+        link->ops->expect(link, destination, expect->bytes);
+        operation->any_expected = true;
+    }
+}
+
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
                                     struct transport *transport, int slot, uint64_t signature,
                                     const struct buffer *input, const struct buffer *output)
@@ -100,7 +115,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         if (operation->buffers[b].base == NULL) operation->buffers[b].base = nowhere;
     operation->lanes_left = 0;
     operation->sends_active = 0;
-    operation->any_referenced = false;
+    operation->any_referenced = operation->any_expected = false;
     operation->fault_peer = -1;
     for (uint32_t l = 0; l < program->lane_count; l++) {
         operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
@@ -111,6 +126,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     if (program->after_count > 0)
         memset(operation->completed, 0, program->step_count * sizeof(bool));
     transport->signatures[slot] = signature;
+    if (program->expect_count > 0) expect_messages(operation);
     return TUTTI_OK;
 }
 
@@ -504,6 +520,76 @@ static bool find_way(struct operation *operation, struct run_lane *lane,
     return true;
 }
 
+/* --------------------------------------------------------------------------------------- placing */
+
+/* Whether the result goes to the memory of all receivers: asked once, when all sources are there. Earlier messages are
+ * out of the way, since an offer is for the next one. */
+static bool is_expected(struct operation *operation, struct run_lane *lane,
+                        const struct program_step *step)
+{
+    const struct program *program = operation->program;
+    lane->has_asked = true;
+    if (links_are_busy(operation, step)) return false;
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        const int t = program->step_tx[step->first_tx + i];
+        struct link_tx *link = operation->tx[t];
+        if (link->ops->expected_at == NULL || !link->ops->has_room(link)) return false;
+        char *expected = link->ops->expected_at(link, step->bytes);
+        if (expected == NULL) return false;
+        operation->sends[t].expected = expected;
+    }
+    return true;
+}
+
+/* Computes a run of the result, `done` bytes into the step, for this rank and all receivers. */
+static void compute_placed(struct operation *operation, const struct program_step *step,
+                           char *destination, size_t done, size_t bytes)
+{
+    const struct program *program = operation->program;
+    void **const places = operation->places;
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        places[i] = operation->sends[program->step_tx[step->first_tx + i]].expected + done;
+    const unsigned first = destination == NULL;
+    const struct kernel_call call = {.destination = destination != NULL ? destination : places[0],
+                                     .others = places + first,
+                                     .other_count = step->tx_count - first,
+                                     .sources = operation->sources,
+                                     .source_count = step->source_count,
+                                     .divisor = step->divisor,
+                                     .factor = step->factor,
+                                     .count = bytes / program->element_bytes,
+                                     .operation = program->op,
+                                     .dtype = program->dtype};
+    if (step->streams)
+        program->kernels.reduce_stream(&call);
+    else
+        program->kernels.reduce(&call);
+}
+
+static void announce_placed(struct operation *operation, const struct program_step *step)
+{
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
+        link->ops->placed(link, step->bytes);
+    }
+}
+
+/* At the other end: whether the whole message lies where it was expected; then that is all of the step. */
+static bool take_placed(struct operation *operation, const struct program_step *step)
+{
+    struct link_rx *link = operation->rx[operation->program->sources[step->first_source].rx];
+    struct link_view view;
+    size_t run = step->bytes;
+    if (link->ops->peek(link, &view) != LINK_READY || view.bytes != step->bytes ||
+        view.data != buffer_at(&operation->buffers[PLAN_OUTPUT], step->destination_offset, &run) ||
+        run < step->bytes)
+        return false;
+    link->ops->consume(link, step->bytes);
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------- computing */
+
 /* Past the caches only what nobody here or at the other end of a link reads soon. */
 static void compute(struct operation *operation, const struct run_lane *lane,
                     const struct program_step *step, char *destination, char *place, size_t bytes)
@@ -555,7 +641,10 @@ static void compute_runs(struct operation *operation, const struct run_lane *lan
                                         ? (const char *)operation->views[i] + done
                                         : buffer_at(&operation->buffers[sources[i].buffer],
                                                     sources[i].offset + lane->done + done, &run);
-        compute(operation, lane, step, destination, place != NULL ? place + done : NULL, run);
+        if (lane->placing)
+            compute_placed(operation, step, destination, lane->done + done, run);
+        else
+            compute(operation, lane, step, destination, place != NULL ? place + done : NULL, run);
         done += run;
     } while (done < bytes);
 }
@@ -598,7 +687,9 @@ static void pass_on(struct operation *operation, struct run_lane *lane,
                     const struct program_step *step, const struct piece *piece)
 {
     const struct program_source *sources = &operation->program->sources[step->first_source];
-    if (step->tx_count > 0) {
+    const bool sends = step->tx_count > 0 && !lane->placing;
+    if (lane->placing && lane->done + piece->bytes == step->bytes) announce_placed(operation, step);
+    if (sends) {
         switch (piece->way) {
         case WAY_RESERVED: send_reserved(operation, lane, step, piece); break;
         case WAY_LENT:
@@ -613,7 +704,7 @@ static void pass_on(struct operation *operation, struct run_lane *lane,
         case WAY_MEMORY: send_lagging(operation, lane, step, piece->bytes); break;
         }
     }
-    const bool handed_on = step->tx_count > 0 && piece->way == WAY_IN_PLACE;
+    const bool handed_on = sends && piece->way == WAY_IN_PLACE;
     for (uint32_t i = 0; i < step->source_count; i++) {
         if (sources[i].rx == PROGRAM_NONE || (handed_on && i == piece->traveller)) continue;
         struct link_rx *link = operation->rx[sources[i].rx];
@@ -629,6 +720,7 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))
         return RUN_BLOCKED;
     if (step->send_only) return run_send_only(operation, lane, step);
+    if (step->expects && lane->done == 0 && take_placed(operation, step)) return RUN_DONE;
 
     if (lane->lagging && lane->done == step->bytes) /* all is stored, not all announced */
         return open_lagging(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
@@ -636,7 +728,9 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     piece.bytes = piece.whole - lane->filled;
     const enum run_result look = look_at_sources(operation, lane, step, &piece);
     if (look != RUN_MOVED) return look;
-    if (step->tx_count > 0 && !find_way(operation, lane, step, &piece)) return RUN_BLOCKED;
+    if (step->places && !lane->has_asked) lane->placing = is_expected(operation, lane, step);
+    if (step->tx_count > 0 && !lane->placing && !find_way(operation, lane, step, &piece))
+        return RUN_BLOCKED;
 
     const bool stores = step->destination_buffer != PROGRAM_NONE && (!step->spills || lane->lagging);
     const bool lies_elsewhere =

@@ -10,6 +10,9 @@
  * How a chunk comes cut (by the sender's segments, say) is not how it goes on: what is sent through slots goes in full
  * pieces but for the last. Binding counts on that where a chunk has to find room in a link as a whole.
  *
+ * What is reduced for ranks that all expect it is stored in their memory with the own result ("placing"): they have
+ * nothing left to copy.
+ *
  * Running locks nothing, allocates nothing and does not call the kernel; only a transport's take and fetch,
  * which copy what no mapping reaches, may.
  */
@@ -30,6 +33,8 @@ struct run_lane {
     uint32_t stalled; /* looks in a row that found no room, see patience */
     bool lagging;     /* the step's result goes to memory, its links follow from there */
     bool opened;      /* lagging: its messages are announced */
+    bool has_asked;   /* where its receivers expect the result */
+    bool placing;     /* there; all of them do */
     size_t done;      /* bytes of the step */
     size_t passed;    /* lagging: bytes that went to the links directly before */
     size_t filled; /* bytes of the next piece that lie in the links' slots and are not sent yet */
@@ -55,6 +60,7 @@ struct run_send {
     uint32_t tx_count; /* of the first of them; the others have 0 */
     uint32_t stalled;  /* shared: looks in a row that found nothing to borrow */
     bool referenced;   /* something of this operation was posted by reference on this link */
+    char *expected;    /* placing: where its receiver does */
 };
 
 struct operation {
@@ -66,7 +72,7 @@ struct operation {
     struct link_rx **rx;
     struct buffer buffers[PLAN_BUFFER_COUNT];
     uint32_t lanes_left, sends_active;
-    bool any_referenced;
+    bool any_referenced, any_expected;
     uint32_t patience;
     int fault_peer; /* whose message made no sense, or -1 */
     /* memory of this operation, kept from run to run */

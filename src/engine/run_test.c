@@ -92,6 +92,70 @@ static void every_program_is_right_where_receivers_copy(void **state)
         (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .reach = REACH_COPY});
 }
 
+/* ------------------------------------------------------------------------------------- expecting */
+
+/* How many messages went to where they were expected; a job in which none is expected says nothing new. */
+static uint64_t run_expecting(const struct engine_job *job, struct engine_mood mood, uint64_t seed)
+{
+    struct engine_net *net = engine_net_create(job->size, mood, seed);
+    struct engine_rank ranks[ENGINE_RANKS_MAX];
+    uint32_t expects = 0;
+    for (int r = 0; r < job->size; r++) {
+        engine_rank_prepare(job, net, r, &ranks[r]);
+        expects += ranks[r].program->expect_count;
+    }
+    for (int round = 0; round < 2 && expects > 0; round++) { /* offers of the first are void then */
+        if (round > 0)
+            for (int r = 0; r < job->size; r++) engine_rank_prepare_again(net, r, &ranks[r]);
+        engine_run(job, net, ranks);
+        engine_net_expect_empty(net);
+        if (job->in_place == 0 || round == 0)
+            for (int r = 0; r < job->size; r++) engine_expect_right(job, r, &ranks[r]);
+    }
+    const uint64_t placed = engine_net_placed(net);
+    for (int r = 0; r < job->size; r++) engine_rank_release(&ranks[r]);
+    engine_net_free(net);
+    return placed;
+}
+
+/* Ranks in place and not, buffers in one piece and in a few. */
+static void results_are_stored_where_they_are_expected(void **state)
+{
+    (void)state;
+    enum { PART = 17000, WAYS = 6 }; /* elements; a little more than what is worth an offer */
+    static const size_t segments[] = {3 * PART, PART / 2, 40 * PART, PART};
+    static const enum link_reach reaches[] = {REACH_NONE, REACH_READ, REACH_COPY};
+    uint64_t placed[WAYS] = {0};
+    for (int i = 0; i < algo_count; i++) {
+        if (!collective_reduces(algo_list[i].collective)) continue;
+        for (int s = 0; s < SIZE_COUNT; s++) {
+            if (!algo_supports(&algo_list[i], sizes[s])) continue;
+            for (int way = s % 2; way < WAYS; way += 2) {
+                const struct engine_mood mood = {.piece_bytes = 16384,
+                                                 .pieces = 1 + (unsigned)way % 3,
+                                                 .delay = 1 + (unsigned)way % 2,
+                                                 .reach = reaches[(way + s) % 3],
+                                                 .expects = true};
+                const struct engine_job job = {
+                    .algorithm = &algo_list[i],
+                    .size = sizes[s],
+                    .root = root_of(algo_list[i].collective, i + way, sizes[s]),
+                    .count = (size_t)sizes[s] * PART + (size_t)way * 100,
+                    .in_place = way % 3 == 0   ? 0
+                                : way % 3 == 1 ? IN_PLACE
+                                               : 0x55,
+                    .is_cut = way >= 3,
+                    .segments = segments};
+                placed[way] += run_expecting(&job, mood, (uint64_t)(i * 100 + s * 10 + way));
+            }
+        }
+    }
+    for (int way = 0; way < WAYS; way++) {
+        print_message("way %d: %llu messages\n", way, (unsigned long long)placed[way]);
+        assert_true(placed[way] > 0);
+    }
+}
+
 /* ------------------------------------------------------------------------------------- in segments */
 
 /* Some ranks are in place and others are not; each is cut in its own way. */
@@ -308,6 +372,7 @@ int main(void)
         cmocka_unit_test(chunks_larger_than_all_slots_do_not_stick),
         cmocka_unit_test(every_program_is_right_by_reference),
         cmocka_unit_test(every_program_is_right_where_receivers_copy),
+        cmocka_unit_test(results_are_stored_where_they_are_expected),
         cmocka_unit_test(buffers_may_lie_in_segments),
         cmocka_unit_test(buffers_in_segments_may_go_by_reference),
         cmocka_unit_test(chunks_of_more_segments_than_a_link_has_places_do_not_stick),

@@ -359,7 +359,7 @@ static char *map_window(struct heap_window *window)
     return base;
 }
 
-const void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes)
+void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes)
 {
     if (offset > window->bytes || bytes > window->bytes - offset) return NULL;
     char *base =

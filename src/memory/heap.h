@@ -2,7 +2,8 @@
  *
  * One shared-memory object per process, as large as it will ever be from the start and reserved allocation by
  * allocation, so that its descriptor is handed over once, when a communicator is created, whatever is
- * allocated later. Peers map it as a *window* when they first read from it.
+ * allocated later. Peers map it as a *window* when they first read from it or write to it, which they do only where
+ * this process says that it expects something (transport/local).
  *
  * A child of fork() inherits the mapping, not the heap: what its parent allocated stays where it is, shared with
  * the parent, until the child frees it for itself; what the child allocates comes from a heap of its own.
@@ -46,6 +47,6 @@ enum tutti_status heap_window_acquire(uint64_t process_key, int fd, size_t size_
 void heap_window_release(struct heap_window *window);
 /* Address of the range in this process, mapped on first use; NULL when the range lies outside or cannot be
  * mapped. Any thread. */
-const void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes);
+void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes);
 
 #endif

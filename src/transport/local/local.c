@@ -9,6 +9,8 @@
  *   5. A lent slot is written only by its owner while nobody reads it, and by its only reader.
  *   6. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
  *      stores visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
+ *   7. Memory of a reader is written by its sender only where it expects just that message, and of another process
+ *      only within its heap. Who announces what was not expected is at fault.
  */
 #include "transport/local/local.h"
 
@@ -57,6 +59,9 @@ struct local_rx {
     struct tail *tail;
     int slot;
     uint64_t sequence; /* messages consumed */
+    uint64_t expected; /* what was offered last; foreign memory is not asked what it was */
+    size_t expected_bytes;
+    void *expected_at;
     struct link_view view;
     bool loaded;         /* view is of message `sequence` */
     struct lent *lent;   /* of a MESSAGE_LENT in view; else NULL */
@@ -253,12 +258,32 @@ static bool local_has_room(struct link_tx *link)
     return header_is_free((struct local_tx *)link);
 }
 
+static void *local_expected_at(struct link_tx *link, size_t bytes)
+{
+    struct local_tx *tx = (struct local_tx *)link;
+    struct tail *tail = tx->tails[0];
+    const struct local_peer *peer = &tx->local->peers[tx->base.peer];
+    if (atomic_load_explicit(&tail->expected, memory_order_acquire) != tx->sequence + 1 ||
+        atomic_load_explicit(&tail->expected_bytes, memory_order_relaxed) != bytes)
+        return NULL;
+    const uint64_t where = atomic_load_explicit(&tail->expected_where, memory_order_relaxed);
+    if (peer->same_process) return (void *)(uintptr_t)where;
+    return peer->window != NULL ? heap_window_at(peer->window, where, bytes) : NULL;
+}
+
+static void local_placed(struct link_tx *link, size_t bytes)
+{
+    publish((struct local_tx *)link, MESSAGE_PLACED, bytes);
+}
+
 static const struct link_tx_ops tx_ops = {.reserve = local_reserve,
                                           .commit = local_commit,
                                           .reach = local_reach,
                                           .post = local_post,
                                           .consumed = local_consumed,
-                                          .has_room = local_has_room};
+                                          .has_room = local_has_room,
+                                          .expected_at = local_expected_at,
+                                          .placed = local_placed};
 
 /* -------------------------------------------------------------------------------------------- lending */
 
@@ -368,6 +393,9 @@ static bool view_of(struct local_rx *rx, const struct message_header *header)
             return local->copies_remote;
         }
         break;
+    case MESSAGE_PLACED:
+        if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes) data = rx->expected_at;
+        break;
     }
     rx->view = (struct link_view){.data = data, .bytes = bytes};
     return data != NULL;
@@ -457,11 +485,27 @@ static bool local_fetch(struct link_rx *link)
     return true;
 }
 
+static void local_expect(struct link_rx *link, void *destination, size_t bytes)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    uint64_t where = (uint64_t)(uintptr_t)destination;
+    if (!rx->local->peers[link->peer].same_process && !heap_find(destination, bytes, &where))
+        return;
+    rx->expected = rx->sequence + 1;
+    rx->expected_bytes = bytes;
+    rx->expected_at = destination;
+    atomic_store_explicit(&rx->tail->expected_bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&rx->tail->expected_where, where, memory_order_relaxed);
+    atomic_store_explicit(&rx->tail->expected, rx->expected,
+                          memory_order_release); /* pairs with expected_at */
+}
+
 static const struct link_rx_ops rx_ops = {.peek = local_peek,
                                           .take = local_take,
                                           .fetch = local_fetch,
                                           .consume = local_consume,
-                                          .hand_on = local_hand_on};
+                                          .hand_on = local_hand_on,
+                                          .expect = local_expect};
 
 /* -------------------------------------------------------------------------------------------- opening */
 

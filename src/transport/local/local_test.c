@@ -37,8 +37,8 @@ struct net {
     int size;
 };
 
-/* Ranks wait for each other when they open, so each does it in a thread of its own. */
-static struct net open_net(int size, bool same_process)
+/* Ranks wait for each other when they open, so each does it in a thread of its own. They take each other for `peer`. */
+static struct net open_net_of(int size, struct local_peer peer)
 {
     struct net net = {.size = size};
     struct local_peer peers[RANKS_MAX];
@@ -46,7 +46,7 @@ static struct net open_net(int size, bool same_process)
     pthread_t threads[RANKS_MAX];
     int fd;
     assert_int_equal(local_segment_create(size, BOARD_BYTES, &fd), TUTTI_OK);
-    for (int r = 0; r < size; r++) peers[r] = (struct local_peer){same_process, 0, NULL};
+    for (int r = 0; r < size; r++) peers[r] = peer;
     for (int r = 0; r < size; r++) {
         joiners[r].options = (struct local_options){
             r, size, dup(fd), BOARD_BYTES, peers, clock_now_ns() + 10000000000u, NULL, NULL};
@@ -60,6 +60,11 @@ static struct net open_net(int size, bool same_process)
     }
     assert_int_equal(segment_attach(fd, size, BOARD_BYTES, &net.segment), TUTTI_OK);
     return net;
+}
+
+static struct net open_net(int size, bool same_process)
+{
+    return open_net_of(size, (struct local_peer){same_process, 0, NULL});
 }
 
 static void close_net(struct net *net)
@@ -214,6 +219,205 @@ static void memory_of_another_process_is_not_reached(void **state)
     close_net(&net);
 }
 
+/* Ranks that take each other for processes with heaps, both of which are this process's. */
+struct heap_net {
+    struct net net;
+    struct heap_window *window;
+    char *memory;
+    uint64_t offset; /* of it in the heap */
+};
+
+enum { MEMORY_BYTES = 1 << 20 };
+
+static struct heap_net open_heap_net(void)
+{
+    struct heap_net heap = {0};
+    void *memory;
+    assert_int_equal(heap_allocate(MEMORY_BYTES, &memory), TUTTI_OK);
+    heap.memory = memory;
+    assert_true(heap_find(memory, MEMORY_BYTES, &heap.offset));
+    assert_int_equal(heap_window_acquire(99, dup(heap_fd()), heap_size(), &heap.window), TUTTI_OK);
+    heap.net = open_net_of(2, (struct local_peer){false, 0, heap.window});
+    return heap;
+}
+
+static void close_heap_net(struct heap_net *heap)
+{
+    close_net(&heap->net);
+    heap_window_release(heap->window);
+    assert_int_equal(heap_free(heap->memory), TUTTI_OK);
+}
+
+static struct tail *tail_of(const struct net *net, int reader, int writer)
+{
+    struct tail *tail;
+    assert_int_equal(segment_tail(net->segment, reader, SLOT, CHANNEL, writer, false, &tail),
+                     TUTTI_OK);
+    return tail;
+}
+
+static void expect_placed(struct link_rx *rx, const void *data, size_t bytes)
+{
+    struct link_view view;
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    assert_ptr_equal(view.data, data);
+    assert_int_equal(view.bytes, bytes);
+    rx->ops->consume(rx, bytes);
+}
+
+static void a_message_is_stored_where_its_reader_expects_it(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        const bool same_process = round == 1;
+        struct heap_net heap = open_heap_net();
+        struct net threads = open_net(2, true), *net = same_process ? &threads : &heap.net;
+        struct link_tx *tx = tx_of(net, 0, 1);
+        struct link_rx *rx = rx_of(net, 1, 0, false);
+        for (int i = 0; i < 3 * HEADER_COUNT; i++) {
+            char *destination = heap.memory + 4096 * i;
+            if (i % 3 == 1) assert_true(send_filled(tx, 5, 100)); /* one before it */
+            assert_true(tx->ops->has_room(tx));
+            assert_null(tx->ops->expected_at(tx, 4096));
+            if (i % 3 == 1) expect_filled(rx, 5, 100);
+            rx->ops->expect(rx, destination, 4096);
+            assert_null(tx->ops->expected_at(tx, 4095));
+            char *place = tx->ops->expected_at(tx, 4096);
+            assert_non_null(place);
+            assert_ptr_equal(tx->ops->expected_at(tx, 4096), place);
+            assert_true((place == destination) == same_process);
+            memset(place, i + 1, 4096);
+            expect_empty(rx);
+            tx->ops->placed(tx, 4096);
+            assert_false(tx->ops->consumed(tx));
+            expect_placed(rx, destination, 4096);
+            assert_true(tx->ops->consumed(tx));
+            for (int b = 0; b < 4096; b++) assert_int_equal(destination[b], i + 1);
+        }
+        close_net(&threads);
+        close_heap_net(&heap);
+    }
+}
+
+/* What is sent by another way makes the offer void: it says nothing about later messages. */
+static void an_offer_is_for_one_message(void **state)
+{
+    (void)state;
+    struct heap_net heap = open_heap_net();
+    struct link_tx *tx = tx_of(&heap.net, 0, 1);
+    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    rx->ops->expect(rx, heap.memory, 500);
+    assert_true(send_filled(tx, 1, 500));
+    assert_null(tx->ops->expected_at(tx, 500));
+    expect_filled(rx, 1, 500);
+    assert_null(tx->ops->expected_at(tx, 500));
+    rx->ops->expect(rx, heap.memory + 4096, 500);
+    rx->ops->expect(rx, heap.memory + 8192, 500); /* the last word counts */
+    char *place = tx->ops->expected_at(tx, 500);
+    assert_non_null(place);
+    memset(place, 3, 500);
+    tx->ops->placed(tx, 500);
+    assert_null(tx->ops->expected_at(tx, 500));
+    expect_placed(rx, heap.memory + 8192, 500);
+    for (int b = 0; b < 500; b++) assert_int_equal(heap.memory[8192 + b], 3);
+    assert_int_equal(heap.memory[0], 0);
+    close_heap_net(&heap);
+}
+
+static void placed_messages_have_as_much_room_as_headers(void **state)
+{
+    (void)state;
+    struct heap_net heap = open_heap_net();
+    struct link_tx *tx = tx_of(&heap.net, 0, 1);
+    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    for (int i = 0; i < HEADER_COUNT; i++) {
+        assert_true(tx->ops->has_room(tx));
+        assert_true(send_filled(tx, 1, 8));
+    }
+    assert_false(tx->ops->has_room(tx));
+    expect_filled(rx, 1, 8);
+    assert_true(tx->ops->has_room(tx));
+    close_heap_net(&heap);
+}
+
+static void memory_that_the_sender_cannot_write_is_not_offered(void **state)
+{
+    (void)state;
+    struct heap_net heap = open_heap_net();
+    struct link_tx *tx = tx_of(&heap.net, 0, 1);
+    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    char elsewhere[100];
+    struct link_view view;
+    rx->ops->expect(rx, elsewhere, sizeof elsewhere);
+    assert_null(tx->ops->expected_at(tx, sizeof elsewhere));
+    tx->ops->placed(tx, sizeof elsewhere); /* a lie */
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
+    close_heap_net(&heap);
+}
+
+/* What a reader writes about itself is foreign, too. */
+static void offers_that_make_no_sense_are_not_taken_up(void **state)
+{
+    (void)state;
+    struct heap_net heap = open_heap_net();
+    struct link_tx *tx = tx_of(&heap.net, 0, 1);
+    struct tail *tail = tail_of(&heap.net, 1, 0);
+    const uint64_t size = heap_size();
+    const struct {
+        uint64_t expected, bytes, where;
+    } cases[] = {
+        {1, 100, size},       {1, 100, size - 99},          {1, 100, UINT64_MAX},
+        {1, 100, 1ull << 63}, {2, 100, heap.offset},        {0, 100, heap.offset},
+        {1, 99, heap.offset}, {1, UINT64_MAX, heap.offset}, {UINT64_MAX, 100, heap.offset},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        atomic_store(&tail->expected_bytes, cases[i].bytes);
+        atomic_store(&tail->expected_where, cases[i].where);
+        atomic_store(&tail->expected, cases[i].expected);
+        if (tx->ops->expected_at(tx, 100) != NULL) fail_msg("offer %zu is taken up", i);
+    }
+    atomic_store(&tail->expected_where, heap.offset);
+    atomic_store(&tail->expected_bytes, 100);
+    atomic_store(&tail->expected, 1);
+    assert_non_null(tx->ops->expected_at(tx, 100)); /* so it was this that was refused */
+    close_heap_net(&heap);
+    struct net net = open_net(2, false); /* processes without heaps */
+    tx = tx_of(&net, 0, 1);
+    tail = tail_of(&net, 1, 0);
+    atomic_store(&tail->expected_bytes, 100);
+    atomic_store(&tail->expected, 1);
+    assert_null(tx->ops->expected_at(tx, 100));
+    close_net(&net);
+}
+
+static void what_was_not_expected_is_not_placed(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        struct heap_net heap = open_heap_net();
+        struct link_tx *tx = tx_of(&heap.net, 0, 1);
+        struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+        struct link_view view;
+        if (way == 1) rx->ops->expect(rx, heap.memory, 101);
+        if (way == 2) { /* for an earlier message */
+            rx->ops->expect(rx, heap.memory, 100);
+            assert_true(send_filled(tx, 1, 100));
+            expect_filled(rx, 1, 100);
+        }
+        if (way == 3) { /* as the shared line says, but not this rank */
+            struct tail *tail = tail_of(&heap.net, 1, 0);
+            atomic_store(&tail->expected_where, heap.offset);
+            atomic_store(&tail->expected_bytes, 100);
+            atomic_store(&tail->expected, 1);
+            assert_non_null(tx->ops->expected_at(tx, 100));
+        }
+        tx->ops->placed(tx, 100);
+        if (rx->ops->peek(rx, &view) != LINK_FAULT) fail_msg("way %d is believed", way);
+        assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
+        close_heap_net(&heap);
+    }
+}
+
 static void what_goes_to_all_waits_for_the_slowest(void **state)
 {
     (void)state;
@@ -300,6 +504,8 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
         {MESSAGE_LENT, 100, UINT64_MAX},
         {MESSAGE_LENT, 1 << 30, 0},
         {MESSAGE_KIND_COUNT, 100, 0},
+        {MESSAGE_PLACED, 100, 0},
+        {MESSAGE_PLACED, 0, 0},
         {17, 100, 0},
         {255, 0, 0},
     };
@@ -540,6 +746,12 @@ int main(void)
         cmocka_unit_test(a_full_link_has_no_room_until_something_is_consumed),
         cmocka_unit_test(memory_of_one_process_is_read_where_it_lies),
         cmocka_unit_test(memory_of_another_process_is_not_reached),
+        cmocka_unit_test(a_message_is_stored_where_its_reader_expects_it),
+        cmocka_unit_test(an_offer_is_for_one_message),
+        cmocka_unit_test(placed_messages_have_as_much_room_as_headers),
+        cmocka_unit_test(memory_that_the_sender_cannot_write_is_not_offered),
+        cmocka_unit_test(offers_that_make_no_sense_are_not_taken_up),
+        cmocka_unit_test(what_was_not_expected_is_not_placed),
         cmocka_unit_test(what_goes_to_all_waits_for_the_slowest),
         cmocka_unit_test(links_do_not_mix),
         cmocka_unit_test(channels_are_counted),

@@ -3,7 +3,8 @@
  *   ┌ header ┬ bells, one a rank ┬ board (the communicator's) ┬ region of rank 0 ┬ region of rank 1 ┬ ...
  *
  *   region of rank r, per slot and channel:
- *     tails:  for each source, unicast and to-all: how many messages rank r has consumed   (r writes)
+ *     tails:  for each source, unicast and to-all: how many messages rank r has consumed,
+ *             and where it expects the next one                                            (r writes)
  *     links:  to each rank, and (in r's own place) to all:                                 (r writes)
  *             a ring of message headers, and DATA_SLOTS slots for payloads
  *   region of rank r, per slot:
@@ -39,6 +40,7 @@ enum {
     INLINE_BYTES = 40
 };
 
+/* PLACED: it lies where its reader expected it. */
 enum message_kind {
     MESSAGE_INLINE,
     MESSAGE_SLOT,
@@ -46,6 +48,7 @@ enum message_kind {
     MESSAGE_HEAP,
     MESSAGE_REMOTE,
     MESSAGE_LENT,
+    MESSAGE_PLACED,
     MESSAGE_KIND_COUNT
 };
 
@@ -63,9 +66,16 @@ struct message_header {
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
 
+/* The reader expects one message at a time: it fills in bytes and where, and then releases `expected` (message
+ * number + 1), which the writer acquires. It writes there again when it has consumed that message, so a writer that
+ * finds the number of its next message finds what belongs to it, and an older offer says nothing. */
 struct tail {
     _Alignas(CACHE_LINE) _Atomic uint64_t consumed; /* messages */
+    _Atomic uint64_t expected;                      /* not of links to all */
+    _Atomic uint64_t expected_bytes;
+    _Atomic uint64_t expected_where; /* an address between ranks of one process, else a heap offset */
 };
+static_assert(sizeof(struct tail) == CACHE_LINE, "a tail is a cache line");
 
 /* Of a lent slot: readers that are not done with it. Counted down with release, looked at with acquire. */
 struct lent {
