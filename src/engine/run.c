@@ -12,7 +12,7 @@ enum {
         8 << 10, /* below, a copy through a slot costs less than waiting to be read */
     /* What the receiver copies out by a system call: below it costs more than a slot; above, what does not
      * come from a cache is copied faster by two ranks through slots than by one. */
-    REMOTE_BYTES_MIN = 128 << 10,
+    REMOTE_BYTES_MIN = 16 << 10,
     REMOTE_BYTES_MAX = 1 << 20,
     REFERENCE_COUNT_MAX = 8, /* messages by reference that one chunk is cut into at most */
     LEND_PATIENCE = 16,      /* times the patience for a place of a link: a lent one saves more */

@@ -10,42 +10,48 @@ struct preference {
     size_t bytes_max;
     int rank_count_max;
     const char *name;
+    bool shares_cores; /* only where ranks outnumber cores */
 };
 
 static const struct preference preferences[] = {
-    {COLLECTIVE_ALLREDUCE, 8 << 10, 16, "oneshot"},
-    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "doubling"},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 16, "twoshot"},
-    {COLLECTIVE_ALLREDUCE, 1 << 20, PLAN_RANKS_MAX, "halving_doubling"},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "ring"},
-    {COLLECTIVE_REDUCE, 32 << 10, 32, "direct"},
-    {COLLECTIVE_REDUCE, 64 << 10, PLAN_RANKS_MAX, "tree"},
-    {COLLECTIVE_REDUCE, SIZE_MAX, 16, "twoshot"},
-    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "chain"},
-    {COLLECTIVE_BROADCAST, SIZE_MAX, 32, "direct"},
-    {COLLECTIVE_BROADCAST, 64 << 10, PLAN_RANKS_MAX, "tree"},
-    {COLLECTIVE_BROADCAST, SIZE_MAX, PLAN_RANKS_MAX, "chain"},
-    {COLLECTIVE_GATHER, 1 << 10, PLAN_RANKS_MAX, "tree"},
-    {COLLECTIVE_GATHER, SIZE_MAX, PLAN_RANKS_MAX, "direct"},
-    {COLLECTIVE_SCATTER, 1 << 10, PLAN_RANKS_MAX, "tree"},
-    {COLLECTIVE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct"},
-    {COLLECTIVE_ALLGATHER, SIZE_MAX, 16, "direct"},
-    {COLLECTIVE_ALLGATHER, SIZE_MAX, PLAN_RANKS_MAX, "ring"},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, 16, "direct"},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "ring"},
-    {COLLECTIVE_ALLTOALL, SIZE_MAX, 32, "direct"},
-    {COLLECTIVE_ALLTOALL, SIZE_MAX, PLAN_RANKS_MAX, "pairwise"},
-    {COLLECTIVE_BARRIER, SIZE_MAX, 16, "mesh"},
-    {COLLECTIVE_BARRIER, SIZE_MAX, PLAN_RANKS_MAX, "dissemination"},
+    {COLLECTIVE_ALLREDUCE, 4 << 10, 2, "oneshot", false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 2, "twoshot", false},
+    {COLLECTIVE_ALLREDUCE, 16 << 10, 16, "oneshot", true},
+    {COLLECTIVE_ALLREDUCE, 8 << 10, 16, "oneshot", false},
+    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "doubling", false},
+    {COLLECTIVE_ALLREDUCE, 128 << 10, 16, "twoshot", false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 32, "relay", true},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 16, "twoshot", false},
+    {COLLECTIVE_ALLREDUCE, 1 << 20, PLAN_RANKS_MAX, "halving_doubling", false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "ring", false},
+    {COLLECTIVE_REDUCE, 32 << 10, 32, "direct", false},
+    {COLLECTIVE_REDUCE, 64 << 10, PLAN_RANKS_MAX, "tree", false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, 16, "twoshot", false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "chain", false},
+    {COLLECTIVE_BROADCAST, SIZE_MAX, 32, "direct", false},
+    {COLLECTIVE_BROADCAST, 64 << 10, PLAN_RANKS_MAX, "tree", false},
+    {COLLECTIVE_BROADCAST, SIZE_MAX, PLAN_RANKS_MAX, "chain", false},
+    {COLLECTIVE_GATHER, 1 << 10, PLAN_RANKS_MAX, "tree", false},
+    {COLLECTIVE_GATHER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false},
+    {COLLECTIVE_SCATTER, 1 << 10, PLAN_RANKS_MAX, "tree", false},
+    {COLLECTIVE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false},
+    {COLLECTIVE_ALLGATHER, SIZE_MAX, 16, "direct", false},
+    {COLLECTIVE_ALLGATHER, SIZE_MAX, PLAN_RANKS_MAX, "ring", false},
+    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, 16, "direct", false},
+    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "ring", false},
+    {COLLECTIVE_ALLTOALL, SIZE_MAX, 32, "direct", false},
+    {COLLECTIVE_ALLTOALL, SIZE_MAX, PLAN_RANKS_MAX, "pairwise", false},
+    {COLLECTIVE_BARRIER, SIZE_MAX, 16, "mesh", false},
+    {COLLECTIVE_BARRIER, SIZE_MAX, PLAN_RANKS_MAX, "dissemination", false},
 };
 
 /* Deterministic reductions: one tree, that of rank order, for every size; what a size changes is only who computes it. */
 static const struct preference in_rank_order[] = {
-    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "oneshot"},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot"},
-    {COLLECTIVE_REDUCE, 32 << 10, PLAN_RANKS_MAX, "direct"},
-    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot"},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct"},
+    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "oneshot", false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot", false},
+    {COLLECTIVE_REDUCE, 32 << 10, PLAN_RANKS_MAX, "direct", false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot", false},
+    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false},
 };
 
 static bool is_usable(const struct choose_call *call, const struct algorithm *algorithm)
@@ -79,6 +85,7 @@ static const struct algorithm *first_preferred(const struct choose_call *call,
     for (size_t i = 0; i < count; i++) {
         if (table[i].collective != call->collective || call->bytes > table[i].bytes_max ||
             call->rank_count > table[i].rank_count_max ||
+            (table[i].shares_cores && !call->oversubscribed) ||
             rules_forbids(call->rules, call->collective, call->bytes, table[i].name))
             continue;
         const struct algorithm *algorithm = algo_find(call->collective, table[i].name);

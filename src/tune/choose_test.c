@@ -52,20 +52,29 @@ static void preferences_are_what_they_say(void **state)
         size_t bytes;
         int rank_count;
         const char *name;
+        bool oversubscribed;
     } cases[] = {
-        {COLLECTIVE_ALLREDUCE, 100, 4, "oneshot"},
-        {COLLECTIVE_ALLREDUCE, 100, 17, "doubling"},
-        {COLLECTIVE_ALLREDUCE, 1 << 20, 4, "twoshot"},
-        {COLLECTIVE_ALLREDUCE, 1 << 20, 17, "halving_doubling"},
-        {COLLECTIVE_ALLREDUCE, 2 << 20, 17, "ring"},
-        {COLLECTIVE_BARRIER, 0, 4, "mesh"},
-        {COLLECTIVE_BARRIER, 0, 17, "dissemination"},
-        {COLLECTIVE_ALLTOALL, 100, 4, "direct"},
+        {COLLECTIVE_ALLREDUCE, 4 << 10, 2, "oneshot", false},
+        {COLLECTIVE_ALLREDUCE, 8 << 10, 2, "twoshot", true},
+        {COLLECTIVE_ALLREDUCE, 64 << 20, 2, "twoshot", true},
+        {COLLECTIVE_ALLREDUCE, 16 << 10, 8, "oneshot", true},
+        {COLLECTIVE_ALLREDUCE, 64 << 10, 8, "twoshot", true},
+        {COLLECTIVE_ALLREDUCE, 256 << 10, 8, "relay", true},
+        {COLLECTIVE_ALLREDUCE, 256 << 10, 8, "twoshot", false},
+        {COLLECTIVE_ALLREDUCE, 100, 4, "oneshot", false},
+        {COLLECTIVE_ALLREDUCE, 100, 17, "doubling", false},
+        {COLLECTIVE_ALLREDUCE, 1 << 20, 4, "twoshot", false},
+        {COLLECTIVE_ALLREDUCE, 1 << 20, 17, "halving_doubling", false},
+        {COLLECTIVE_ALLREDUCE, 2 << 20, 17, "ring", false},
+        {COLLECTIVE_BARRIER, 0, 4, "mesh", false},
+        {COLLECTIVE_BARRIER, 0, 17, "dissemination", false},
+        {COLLECTIVE_ALLTOALL, 100, 4, "direct", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct choose_call call = {.collective = cases[i].collective,
                                          .bytes = cases[i].bytes,
-                                         .rank_count = cases[i].rank_count};
+                                         .rank_count = cases[i].rank_count,
+                                         .oversubscribed = cases[i].oversubscribed};
         assert_string_equal(chosen(call)->name, cases[i].name);
     }
 }
