@@ -28,7 +28,16 @@ struct message {
     const char *data;
     size_t bytes;
     unsigned readers_left;
-    bool placed; /* its data is where its reader expected it */
+    bool placed;           /* its data is where its reader expected it */
+    struct parcel *parcel; /* in which its data is; or NULL */
+};
+
+/* A lent place on its way; freed when the last reader is done, so that a sanitizer sees who comes later. */
+struct parcel {
+    char *data;
+    size_t bytes;
+    unsigned readers;
+    int owner;
 };
 
 /* Where the reader of a link to one rank expects a message. */
@@ -63,12 +72,14 @@ struct reader {
 struct endpoint {
     struct transport base;
     struct engine_net *net;
+    struct parcel *offered; /* lent and not shared yet */
+    unsigned lent_count;
 };
 
 struct engine_net {
     struct engine_mood mood;
     int size;
-    uint64_t random, placed;
+    uint64_t random, placed, handed_on;
     /* last: to all */
     struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
     struct reader *readers[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX][2];
@@ -120,7 +131,7 @@ static void *net_reserve(struct link_tx *link, size_t bytes)
 static void send_message(struct wire *wire, char *copy, const void *data, size_t bytes)
 {
     wire->messages[wire->sent % DEPTH_MAX] =
-        (struct message){copy, data, bytes, (unsigned)wire->reader_count, false};
+        (struct message){copy, data, bytes, (unsigned)wire->reader_count, false, NULL};
     wire->sent++;
 }
 
@@ -183,6 +194,71 @@ static void net_placed(struct link_tx *link, size_t bytes)
     wire->net->placed++;
 }
 
+/* ------------------------------------------------------------------------------------------ lending */
+
+static enum tutti_status net_open_lending(struct transport *transport, int slot)
+{
+    (void)transport;
+    assert_int_equal(slot, 0);
+    return TUTTI_OK;
+}
+
+static void *net_lend(struct transport *transport, int slot, size_t bytes)
+{
+    struct endpoint *endpoint = (struct endpoint *)transport;
+    assert_int_equal(slot, 0);
+    assert_true(bytes <= endpoint->net->mood.piece_bytes);
+    if (endpoint->offered == NULL) {
+        if (endpoint->lent_count == endpoint->net->mood.lends || is_moody(endpoint->net))
+            return NULL;
+        endpoint->offered = calloc(1, sizeof *endpoint->offered);
+        assert_non_null(endpoint->offered);
+        endpoint->offered->owner = transport->rank;
+        endpoint->lent_count++;
+    }
+    struct parcel *parcel = endpoint->offered;
+    if (parcel->data == NULL || parcel->bytes != bytes) {
+        free(parcel->data);
+        parcel->data = malloc(bytes + 1);
+        assert_non_null(parcel->data);
+        parcel->bytes = bytes;
+    }
+    return parcel->data;
+}
+
+static void send_parcel(struct parcel *parcel, struct link_tx *const *links, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct wire *wire = (struct wire *)links[i];
+        assert_true(wire->sent - least_read(wire) < wire->net->mood.pieces);
+        assert_null(wire->reserved);
+        send_message(wire, NULL, parcel->data, parcel->bytes);
+        wire->messages[(wire->sent - 1) % DEPTH_MAX].parcel = parcel;
+        parcel->readers += (unsigned)wire->reader_count;
+    }
+}
+
+static void net_share(struct transport *transport, int slot, struct link_tx *const *links,
+                      unsigned count, size_t bytes)
+{
+    struct endpoint *endpoint = (struct endpoint *)transport;
+    struct parcel *parcel = endpoint->offered;
+    assert_int_equal(slot, 0);
+    assert_true(count > 0 && parcel != NULL && parcel->bytes == bytes);
+    endpoint->offered = NULL;
+    send_parcel(parcel, links, count);
+}
+
+static void parcel_was_read(struct engine_net *net, struct parcel *parcel)
+{
+    if (--parcel->readers > 0) return;
+    net->endpoints[parcel->owner].lent_count--;
+    free(parcel->data);
+    free(parcel);
+}
+
+/* ---------------------------------------------------------------------------------------- receiving */
+
 static struct message *message_of(const struct reader *reader)
 {
     return &reader->wire->messages[reader->wire->read[reader->rank] % DEPTH_MAX];
@@ -199,12 +275,38 @@ static enum link_state net_peek(struct link_rx *link, struct link_view *view)
     if (reader->near != NULL)
         *view = (struct link_view){.data = reader->near + reader->near_done,
                                    .bytes = reader->near_bytes - reader->near_done};
-    else if (message->copy == NULL && !message->placed && wire->net->mood.reach == REACH_COPY)
+    else if (message->copy == NULL && !message->placed && message->parcel == NULL &&
+             wire->net->mood.reach == REACH_COPY)
         *view = (struct link_view){.data = NULL, .bytes = message->bytes - reader->done};
     else
         *view = (struct link_view){.data = message->data + reader->done,
                                    .bytes = message->bytes - reader->done};
+    if (message->parcel != NULL && message->parcel->readers == 1 && reader->done == 0)
+        view->place = message->parcel->data;
     return LINK_READY;
+}
+
+static void finish_message(struct reader *reader)
+{
+    struct message *message = message_of(reader);
+    reader->done = 0;
+    reader->seen = false;
+    reader->wire->read[reader->rank]++;
+    if (--message->readers_left > 0) return;
+    free(message->copy); /* who still reads it is found out */
+    *message = (struct message){0};
+}
+
+static void net_hand_on(struct link_rx *link, struct link_tx *const *targets, unsigned count)
+{
+    struct reader *reader = (struct reader *)link;
+    struct parcel *parcel = message_of(reader)->parcel;
+    assert_true(reader->seen && reader->done == 0 && count > 0);
+    assert_true(parcel != NULL && parcel->readers == 1);
+    parcel->readers = 0;
+    send_parcel(parcel, targets, count);
+    reader->wire->net->handed_on++;
+    finish_message(reader);
 }
 
 static void net_consume(struct link_rx *link, size_t bytes)
@@ -224,12 +326,8 @@ static void net_consume(struct link_rx *link, size_t bytes)
     }
     if (reader->done < message->bytes) return;
     assert_null(reader->near);
-    reader->done = 0;
-    reader->seen = false;
-    wire->read[reader->rank]++;
-    if (--message->readers_left > 0) return;
-    free(message->copy); /* who still reads it is found out */
-    *message = (struct message){0};
+    if (message->parcel != NULL) parcel_was_read(wire->net, message->parcel);
+    finish_message(reader);
 }
 
 /* Of a message that lies elsewhere. */
@@ -284,6 +382,7 @@ static const struct link_rx_ops rx_ops = {.peek = net_peek,
                                           .take = net_take,
                                           .fetch = net_fetch,
                                           .consume = net_consume,
+                                          .hand_on = net_hand_on,
                                           .expect = net_expect};
 
 static struct wire *wire_of(struct engine_net *net, int channel, int writer, int reader)
@@ -358,6 +457,18 @@ static const struct transport_ops net_ops = {.limits = net_limits,
                                              .wake = never_sleeps,
                                              .wake_all = never_sleeps};
 
+static const struct transport_ops lending_ops = {.limits = net_limits,
+                                                 .open_tx = net_open_tx,
+                                                 .open_rx = net_open_rx,
+                                                 .open_lending = net_open_lending,
+                                                 .lend = net_lend,
+                                                 .share = net_share,
+                                                 .sleep_begin = never_sleeps,
+                                                 .sleep_cancel = never_sleeps,
+                                                 .sleep = never_sleeps_long,
+                                                 .wake = never_sleeps,
+                                                 .wake_all = never_sleeps};
+
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed)
 {
     struct engine_net *net = calloc(1, sizeof *net);
@@ -367,7 +478,9 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     net->size = size;
     net->random = seed;
     for (int r = 0; r < size; r++)
-        net->endpoints[r] = (struct endpoint){{.ops = &net_ops, .rank = r, .size = size}, net};
+        net->endpoints[r] = (struct endpoint){
+            .base = {.ops = mood.lends > 0 ? &lending_ops : &net_ops, .rank = r, .size = size},
+            .net = net};
     return net;
 }
 
@@ -378,6 +491,11 @@ struct transport *engine_net_transport(struct engine_net *net, int rank)
 
 void engine_net_free(struct engine_net *net)
 {
+    for (int r = 0; r < net->size; r++) {
+        if (net->endpoints[r].offered == NULL) continue;
+        free(net->endpoints[r].offered->data);
+        free(net->endpoints[r].offered);
+    }
     struct wire **wires = &net->wires[0][0][0];
     for (size_t i = 0; i < sizeof net->wires / sizeof(struct wire *); i++) {
         for (int m = 0; wires[i] != NULL && m < DEPTH_MAX; m++) free(wires[i]->messages[m].copy);
@@ -409,6 +527,11 @@ void engine_net_put(struct engine_net *net, int rank, const void *data, size_t b
     send_message(only, copy, copy, bytes);
 }
 
+uint64_t engine_net_handed_on(const struct engine_net *net)
+{
+    return net->handed_on;
+}
+
 uint64_t engine_net_placed(const struct engine_net *net)
 {
     return net->placed;
@@ -416,6 +539,8 @@ uint64_t engine_net_placed(const struct engine_net *net)
 
 void engine_net_expect_empty(struct engine_net *net)
 {
+    for (int r = 0; r < net->size; r++)
+        assert_int_equal(net->endpoints[r].lent_count, net->endpoints[r].offered != NULL);
     struct wire **wires = &net->wires[0][0][0];
     for (size_t i = 0; i < sizeof net->wires / sizeof(struct wire *); i++)
         if (wires[i] != NULL && least_read(wires[i]) != wires[i]->sent)

@@ -22,7 +22,8 @@ struct engine_mood {
     unsigned pieces; /* under way on a link */
     unsigned delay;  /* of so many looks one finds something new; 1: each */
     enum link_reach reach;
-    bool expects; /* what is expected may be stored where it is, and now and then is not */
+    bool expects;   /* what is expected may be stored where it is, and now and then is not */
+    unsigned lends; /* places that each rank may lend; 0: it cannot */
 };
 
 struct engine_net; /* opaque: the links of all ranks */
@@ -35,7 +36,9 @@ uint64_t engine_net_draw(struct engine_net *net);
 void engine_net_put(struct engine_net *net, int rank, const void *data, size_t bytes);
 /* Messages so far that were stored where they were expected. */
 uint64_t engine_net_placed(const struct engine_net *net);
-/* Whatever was sent was read: the next operation finds its links empty. */
+/* Messages so far that were changed in place and handed on. */
+uint64_t engine_net_handed_on(const struct engine_net *net);
+/* Whatever was sent was read, and what was lent came back: the next operation finds its links empty. */
 void engine_net_expect_empty(struct engine_net *net);
 
 /* -------------------------------------------------------------------------------------------- jobs */

@@ -92,6 +92,46 @@ static void every_program_is_right_where_receivers_copy(void **state)
         (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .reach = REACH_COPY});
 }
 
+/* --------------------------------------------------------------------------------------- lending */
+
+static void every_program_is_right_with_lent_places(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {7, 5003, 60013};
+    run_every_algorithm(
+        counts, 3, (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .lends = 3});
+}
+
+/* The one place that a rank has may wait for somebody who waits for a place. */
+static void too_few_lent_places_hold_up_nobody(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {20011};
+    run_every_algorithm(
+        counts, 1, (struct engine_mood){.piece_bytes = 8192, .pieces = 2, .delay = 1, .lends = 1});
+}
+
+/* Every piece of a relay is handed on by each rank of its chain but the first. */
+static void a_relay_hands_places_on(void **state)
+{
+    (void)state;
+    enum { RANKS = 4, PIECES = 3, PIECE_BYTES = 16384 };
+    const struct engine_job job = {.algorithm = algo_find(COLLECTIVE_ALLREDUCE, "relay"),
+                                   .size = RANKS,
+                                   .count = 2 * PIECES * PIECE_BYTES / sizeof(int32_t)};
+    struct engine_net *net = engine_net_create(
+        RANKS,
+        (struct engine_mood){.piece_bytes = PIECE_BYTES, .pieces = 4, .delay = 1, .lends = 8}, 1);
+    struct engine_rank ranks[ENGINE_RANKS_MAX];
+    for (int r = 0; r < RANKS; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
+    engine_run(&job, net, ranks);
+    engine_net_expect_empty(net);
+    for (int r = 0; r < RANKS; r++) engine_expect_right(&job, r, &ranks[r]);
+    assert_int_equal(engine_net_handed_on(net), 2 * PIECES * (RANKS - 1));
+    for (int r = 0; r < RANKS; r++) engine_rank_release(&ranks[r]);
+    engine_net_free(net);
+}
+
 /* ------------------------------------------------------------------------------------- expecting */
 
 /* How many messages went to where they were expected; a job in which none is expected says nothing new. */
@@ -372,6 +412,9 @@ int main(void)
         cmocka_unit_test(chunks_larger_than_all_slots_do_not_stick),
         cmocka_unit_test(every_program_is_right_by_reference),
         cmocka_unit_test(every_program_is_right_where_receivers_copy),
+        cmocka_unit_test(every_program_is_right_with_lent_places),
+        cmocka_unit_test(too_few_lent_places_hold_up_nobody),
+        cmocka_unit_test(a_relay_hands_places_on),
         cmocka_unit_test(results_are_stored_where_they_are_expected),
         cmocka_unit_test(buffers_may_lie_in_segments),
         cmocka_unit_test(buffers_in_segments_may_go_by_reference),
