@@ -79,6 +79,7 @@ struct endpoint {
 struct engine_net {
     struct engine_mood mood;
     int size;
+    struct transport_ops ops; /* those that the mood allows */
     uint64_t random, placed, handed_on;
     /* last: to all */
     struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
@@ -451,23 +452,14 @@ static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
 static const struct transport_ops net_ops = {.limits = net_limits,
                                              .open_tx = net_open_tx,
                                              .open_rx = net_open_rx,
+                                             .open_lending = net_open_lending,
+                                             .lend = net_lend,
+                                             .share = net_share,
                                              .sleep_begin = never_sleeps,
                                              .sleep_cancel = never_sleeps,
                                              .sleep = never_sleeps_long,
                                              .wake = never_sleeps,
                                              .wake_all = never_sleeps};
-
-static const struct transport_ops lending_ops = {.limits = net_limits,
-                                                 .open_tx = net_open_tx,
-                                                 .open_rx = net_open_rx,
-                                                 .open_lending = net_open_lending,
-                                                 .lend = net_lend,
-                                                 .share = net_share,
-                                                 .sleep_begin = never_sleeps,
-                                                 .sleep_cancel = never_sleeps,
-                                                 .sleep = never_sleeps_long,
-                                                 .wake = never_sleeps,
-                                                 .wake_all = never_sleeps};
 
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed)
 {
@@ -477,10 +469,11 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     net->mood = mood;
     net->size = size;
     net->random = seed;
+    net->ops = net_ops;
+    if (mood.lends == 0) net->ops.lend = NULL;
     for (int r = 0; r < size; r++)
-        net->endpoints[r] = (struct endpoint){
-            .base = {.ops = mood.lends > 0 ? &lending_ops : &net_ops, .rank = r, .size = size},
-            .net = net};
+        net->endpoints[r] =
+            (struct endpoint){.base = {.ops = &net->ops, .rank = r, .size = size}, .net = net};
     return net;
 }
 

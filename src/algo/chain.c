@@ -60,29 +60,47 @@ void chain_reduce(const struct algo_params *params, int rank, struct plan_builde
     plan_end(b);
 }
 
-/* One half of the buffer: `before` is the neighbour that reduces first, `after` the one that
- * reduces next; -1 where the chain ends.  Two lanes, since results come back while later pieces are
- * still on their way there. */
-static void reduce_there_and_back(struct plan_builder *b, uint32_t half, int before, int after)
+/* A step that adds this rank's half to what comes from `before` (-1: nobody), in the order of ranks; not ended. */
+static void begin_half(struct plan_builder *b, uint32_t half, int before)
 {
     plan_lane(b);
     plan_begin(b, 1);
     if (before >= 0 && half == 0) plan_receive(b, before);
     plan_read(b, PLAN_INPUT, half);
     if (before >= 0 && half == 1) plan_receive(b, before);
+}
+
+/* What was begun is passed on, and another lane's step begins for its result; not ended. */
+static void pass_half_on(struct plan_builder *b, int after)
+{
+    plan_send(b, after);
+    plan_end(b);
+    plan_lane(b);
+    plan_channel(b, CHANNEL_RESULT);
+    plan_begin(b, 1);
+}
+
+/* What was begun is the result: stored, and to be sent. */
+static void complete_half(struct plan_builder *b, uint32_t half)
+{
+    plan_write(b, PLAN_OUTPUT, half);
+    plan_final(b);
+    plan_channel(b, CHANNEL_RESULT);
+}
+
+/* One half of the buffer: `before` is the neighbour that reduces first, `after` the one that
+ * reduces next; -1 where the chain ends.  Two lanes, since results come back while later pieces are
+ * still on their way there. */
+static void reduce_there_and_back(struct plan_builder *b, uint32_t half, int before, int after)
+{
+    begin_half(b, half, before);
     if (after >= 0) {
-        plan_send(b, after);
-        plan_end(b);
-        plan_lane(b);
-        plan_channel(b, CHANNEL_RESULT);
-        plan_begin(b, 1);
+        pass_half_on(b, after);
         plan_receive(b, after);
         plan_write(b, PLAN_OUTPUT, half);
         if (before >= 0) plan_send(b, before);
     } else {
-        plan_write(b, PLAN_OUTPUT, half);
-        plan_final(b);
-        plan_channel(b, CHANNEL_RESULT);
+        complete_half(b, half);
         plan_send(b, before);
     }
     plan_end(b);
@@ -107,23 +125,13 @@ static int ranked(const struct algo_params *params, int at)
 static void relay_half(struct plan_builder *b, uint32_t half, int before, int after, int last,
                        int all)
 {
-    plan_lane(b);
-    plan_begin(b, 1);
-    if (before >= 0 && half == 0) plan_receive(b, before);
-    plan_read(b, PLAN_INPUT, half);
-    if (before >= 0 && half == 1) plan_receive(b, before);
+    begin_half(b, half, before);
     if (after >= 0) {
-        plan_send(b, after);
-        plan_end(b);
-        plan_lane(b);
-        plan_channel(b, CHANNEL_RESULT);
-        plan_begin(b, 1);
+        pass_half_on(b, after);
         plan_receive_group(b, last, all);
         plan_write(b, PLAN_OUTPUT, half);
     } else {
-        plan_write(b, PLAN_OUTPUT, half);
-        plan_final(b);
-        plan_channel(b, CHANNEL_RESULT);
+        complete_half(b, half);
         plan_send_group(b, all);
     }
     plan_end(b);

@@ -541,29 +541,34 @@ static bool is_expected(struct operation *operation, struct run_lane *lane,
     return true;
 }
 
+/* The kernel of a reducing step; *call says where the result goes. */
+static void reduce(const struct operation *operation, const struct program_step *step,
+                   struct kernel_call *call, size_t bytes, bool streams)
+{
+    const struct program *program = operation->program;
+    call->sources = operation->sources;
+    call->source_count = step->source_count;
+    call->divisor = step->divisor;
+    call->factor = step->factor;
+    call->count = bytes / program->element_bytes;
+    call->operation = program->op;
+    call->dtype = program->dtype;
+    (streams ? program->kernels.reduce_stream : program->kernels.reduce)(call);
+}
+
 /* Computes a run of the result, `done` bytes into the step, for this rank and all receivers. */
 static void compute_placed(struct operation *operation, const struct program_step *step,
                            char *destination, size_t done, size_t bytes)
 {
-    const struct program *program = operation->program;
     void **const places = operation->places;
     for (uint32_t i = 0; i < step->tx_count; i++)
-        places[i] = operation->sends[program->step_tx[step->first_tx + i]].expected + done;
+        places[i] =
+            operation->sends[operation->program->step_tx[step->first_tx + i]].expected + done;
     const unsigned first = destination == NULL;
-    const struct kernel_call call = {.destination = destination != NULL ? destination : places[0],
-                                     .others = places + first,
-                                     .other_count = step->tx_count - first,
-                                     .sources = operation->sources,
-                                     .source_count = step->source_count,
-                                     .divisor = step->divisor,
-                                     .factor = step->factor,
-                                     .count = bytes / program->element_bytes,
-                                     .operation = program->op,
-                                     .dtype = program->dtype};
-    if (step->streams)
-        program->kernels.reduce_stream(&call);
-    else
-        program->kernels.reduce(&call);
+    struct kernel_call call = {.destination = destination != NULL ? destination : places[0],
+                               .others = places + first,
+                               .other_count = step->tx_count - first};
+    reduce(operation, step, &call, bytes, step->streams);
 }
 
 static void announce_placed(struct operation *operation, const struct program_step *step)
@@ -594,7 +599,6 @@ static bool take_placed(struct operation *operation, const struct program_step *
 static void compute(struct operation *operation, const struct run_lane *lane,
                     const struct program_step *step, char *destination, char *place, size_t bytes)
 {
-    const struct program *program = operation->program;
     const bool streams = step->streams && !lane->lagging;
     if (step->source_count == 1 && !scales(step)) {
         const void *source = operation->sources[0];
@@ -609,19 +613,9 @@ static void compute(struct operation *operation, const struct run_lane *lane,
             kernel_copy(destination, source, bytes);
         return;
     }
-    const struct kernel_call call = {.destination = destination != NULL ? destination : place,
-                                     .also = destination != NULL ? place : NULL,
-                                     .sources = operation->sources,
-                                     .source_count = step->source_count,
-                                     .divisor = step->divisor,
-                                     .factor = step->factor,
-                                     .count = bytes / program->element_bytes,
-                                     .operation = program->op,
-                                     .dtype = program->dtype};
-    if (streams && destination != NULL)
-        program->kernels.reduce_stream(&call);
-    else
-        program->kernels.reduce(&call);
+    struct kernel_call call = {.destination = destination != NULL ? destination : place,
+                               .also = destination != NULL ? place : NULL};
+    reduce(operation, step, &call, bytes, streams && destination != NULL);
 }
 
 /* Computes a piece, run by run where a buffer of the step lies in several. */

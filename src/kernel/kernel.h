@@ -14,8 +14,8 @@
  * Operations of the user's are called piece by piece through the same interface.
  *
  * Any alignment of any pointer to whole elements is allowed (slots and mapped memory are 64-byte aligned).
- * destination and each of `others` may be equal to one of the sources, as in an allreduce in place; otherwise nothing
- * overlaps.
+ * destination, also and each of `others` may be equal to one of the sources, as in an allreduce in place; otherwise
+ * nothing overlaps.
  */
 #ifndef TUTTI_KERNEL_KERNEL_H
 #define TUTTI_KERNEL_KERNEL_H

@@ -293,8 +293,9 @@ struct experiment {
     bool stream;
     unsigned in_place; /* this source is the destination; source_count: none */
     bool also;
+    unsigned also_in_place; /* the same for it */
     unsigned other_count;
-    unsigned others_in_place[OTHERS_MAX]; /* the same for each of them; no two are one source */
+    unsigned others_in_place[OTHERS_MAX]; /* and for each of them; no two are one source */
     unsigned offsets[PLACES];             /* of all places from a 64-byte boundary */
 };
 
@@ -308,12 +309,14 @@ static void experiment_fail(const struct experiment *x, enum kernel_level level,
     char offsets[8 * PLACES] = "";
     for (int i = 0; i < PLACES; i++)
         snprintf(offsets + strlen(offsets), sizeof(offsets) - strlen(offsets), " %u", x->offsets[i]);
-    fail_msg("%s %s %s of %u, divisor %u, factor %a, count %zu, stream %d, also %d, in place %u, "
+    fail_msg("%s %s %s of %u, divisor %u, factor %a, count %zu, stream %d, also %d in place %u, in "
+             "place %u, "
              "%u others in place %u %u %u, offsets%s: "
              "%s at %zu",
              kernel_level_name(level), dtype_names[x->dtype], op_kind_name(x->op), x->source_count,
-             x->divisor, x->factor, x->count, x->stream, x->also, x->in_place, x->other_count,
-             x->others_in_place[0], x->others_in_place[1], x->others_in_place[2], offsets, what, at);
+             x->divisor, x->factor, x->count, x->stream, x->also, x->also_in_place, x->in_place,
+             x->other_count, x->others_in_place[0], x->others_in_place[1], x->others_in_place[2],
+             offsets, what, at);
 }
 
 static void guards_check(const struct experiment *x, enum kernel_level level,
@@ -358,7 +361,8 @@ static void experiment_run_with(const struct experiment *x, enum kernel_level le
         sources[s] = room_source[s] + GUARD + x->offsets[s];
     const unsigned *const offsets = x->offsets + SOURCES_MAX, none = x->source_count;
     void *const destination = place_ready(x, room_destination, offsets[0], sources, x->in_place);
-    void *const also = place_ready(x, room_also, offsets[1], sources, none);
+    void *const also =
+        place_ready(x, room_also, offsets[1], sources, x->also ? x->also_in_place : none);
     void *others[OTHERS_MAX];
     for (unsigned i = 0; i < OTHERS_MAX; i++)
         others[i] = place_ready(x, room_other[i], offsets[2 + i], sources,
@@ -446,14 +450,17 @@ static double factor_random(void)
     return ldexp((double)(random_next() >> 11), -53 - (int)random_below(12)) + 1e-9;
 }
 
-/* None, half of the time: that is the usual call. */
-static void others_random(struct experiment *x)
+/* Where else the result goes.  No others, half of the time: that is the usual call. */
+static void copies_random(struct experiment *x)
 {
     const unsigned none = x->source_count;
+    x->also = random_below(2);
+    x->also_in_place = x->also && random_below(2) ? random_below(none) : none;
+    if (x->also_in_place == x->in_place) x->also_in_place = none;
     x->other_count = random_below(2) ? 0 : 1 + random_below(OTHERS_MAX);
     for (unsigned i = 0; i < OTHERS_MAX; i++) {
         unsigned source = random_below(2) ? none : random_below(none);
-        if (source == x->in_place) source = none;
+        if (source == x->in_place || source == x->also_in_place) source = none;
         for (unsigned k = 0; k < i; k++)
             if (source == x->others_in_place[k]) source = none;
         x->others_in_place[i] = source;
@@ -465,9 +472,8 @@ static struct experiment experiment_random(enum tutti_dtype dtype, enum op op, u
 {
     struct experiment x = {.dtype = dtype, .op = op, .source_count = n, .count = count};
     x.stream = random_below(2);
-    x.also = random_below(2);
     x.in_place = random_below(2) ? n : random_below(n);
-    others_random(&x);
+    copies_random(&x);
     if (op == OP_AVG || (op == OP_SUM && random_below(4) == 0))
         x.divisor = random_below(2) ? n : 1 + (unsigned)(random_next() >> (32 + random_below(32)));
     if (op == OP_SCALED_SUM) x.factor = factor_random();
@@ -503,8 +509,7 @@ static void experiment_everywhere(struct experiment *x, bool with_reference)
         if (!kernel_level_available(level)) continue;
         experiment_run(x, level);
         x->stream = !x->stream;
-        x->also = random_below(2);
-        others_random(x);
+        copies_random(x);
         for (int k = SOURCES_MAX; k < PLACES; k++)
             x->offsets[k] = random_offset(element_bytes[x->dtype]);
         experiment_run(x, level);

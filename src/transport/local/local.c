@@ -76,7 +76,7 @@ struct local_rx {
 struct lending {
     struct lent *lent; /* LENT_SLOTS of them; NULL: not opened */
     char *data;
-    unsigned next; /* the one that was lent last */
+    unsigned last; /* the one that was lent last */
 };
 
 struct local {
@@ -305,7 +305,7 @@ static void *local_lend(struct transport *transport, int slot, size_t bytes)
     if (bytes > local->segment->lent_bytes) return NULL;
     for (unsigned i = 0; i < LENT_SLOTS; i++) {
         if (atomic_load_explicit(&lending->lent[i].readers, memory_order_acquire) != 0) continue;
-        lending->next = i;
+        lending->last = i;
         return lending->data + i * local->segment->lent_bytes;
     }
     return NULL;
@@ -329,8 +329,8 @@ static void local_share(struct transport *transport, int slot, struct link_tx *c
                         unsigned count, size_t bytes)
 {
     struct lending *lending = &((struct local *)transport)->lending[slot];
-    const uint64_t where = (uint64_t)transport->rank << LENT_OWNER_SHIFT | lending->next;
-    atomic_store_explicit(&lending->lent[lending->next].readers, readers_of(links, count),
+    const uint64_t where = (uint64_t)transport->rank << LENT_OWNER_SHIFT | lending->last;
+    atomic_store_explicit(&lending->lent[lending->last].readers, readers_of(links, count),
                           memory_order_relaxed); /* seen by whoever sees a header */
     for (unsigned i = 0; i < count; i++) send_lent((struct local_tx *)links[i], where, bytes);
 }
@@ -425,6 +425,16 @@ static void finish_message(struct local_rx *rx)
     if (somebody_sleeps(rx->local)) ring(rx->local, rx->base.peer);
 }
 
+/* The owner, who may wait for a place, need not be the sender of the message. */
+static void give_back(struct local_rx *rx)
+{
+    const uint32_t readers = atomic_fetch_sub_explicit(
+        &rx->lent->readers, 1, memory_order_release); /* pairs with local_lend */
+    rx->lent = NULL;
+    if (readers == 1 && somebody_sleeps(rx->local))
+        ring(rx->local, (int)(rx->lent_where >> LENT_OWNER_SHIFT));
+}
+
 static void local_consume(struct link_rx *link, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
@@ -440,10 +450,7 @@ static void local_consume(struct link_rx *link, size_t bytes)
         rx->rest_bytes = 0;
         return;
     }
-    if (rx->lent != NULL) {
-        atomic_fetch_sub_explicit(&rx->lent->readers, 1, memory_order_release); /* local_lend */
-        rx->lent = NULL;
-    }
+    if (rx->lent != NULL) give_back(rx);
     finish_message(rx);
 }
 

@@ -611,6 +611,28 @@ static void a_place_travels_and_comes_back(void **state)
     close_net(&net);
 }
 
+/* 0 lends to 1, which hands it on to 2; 0 sleeps until its place is free. */
+static void a_place_that_comes_back_wakes_its_owner(void **state)
+{
+    (void)state;
+    struct net net = open_net(3, false);
+    struct link_tx *const there = tx_of(&net, 0, 1), *const onwards = tx_of(&net, 1, 2);
+    struct link_rx *const rx = rx_of(&net, 1, 0, false), *const end = rx_of(&net, 2, 1, false);
+    struct transport *const owner = net.ranks[0];
+    struct link_view view;
+    lending_opens(&net, 0);
+    memset(lent_place(&net, 0, 3000), 5, 3000);
+    share(&net, 0, &there, 1, 3000);
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    rx->ops->hand_on(rx, &onwards, 1);
+    const uint64_t begin = clock_now_ns();
+    owner->ops->sleep_begin(owner);
+    expect_filled(end, 5, 3000);
+    owner->ops->sleep(owner, 20000000000u);
+    assert_true(clock_now_ns() - begin < 10000000000u);
+    close_net(&net);
+}
+
 static void what_is_lent_to_all_counts_all(void **state)
 {
     (void)state;
@@ -759,6 +781,7 @@ int main(void)
         cmocka_unit_test(headers_that_make_no_sense_are_a_fault),
         cmocka_unit_test(a_shared_place_is_free_after_its_last_reader),
         cmocka_unit_test(a_place_travels_and_comes_back),
+        cmocka_unit_test(a_place_that_comes_back_wakes_its_owner),
         cmocka_unit_test(what_is_lent_to_all_counts_all),
         cmocka_unit_test(tails_that_make_no_sense_harm_only_their_owner),
         cmocka_unit_test(a_message_wakes_who_sleeps),
