@@ -141,7 +141,7 @@ static struct ranks_outcome outcome_of_child(const struct child *child, int stat
 {
     if (WIFSIGNALED(status)) {
         if (child->killed && WTERMSIG(status) == SIGKILL)
-            return (struct ranks_outcome){RANKS_STRAGGLED, 0};
+            return (struct ranks_outcome){RANKS_STRAGGLED, note->finished};
         return (struct ranks_outcome){RANKS_SIGNALLED, WTERMSIG(status)};
     }
     /* After its end only a sanitizer makes a rank exit with something else than 0. */
@@ -354,7 +354,10 @@ static void print_fate(int rank, struct ranks_outcome outcome)
         fprintf(stderr, "rank %d: died of signal %d (%s)\n", rank, outcome.value,
                 strsignal(outcome.value));
         return;
-    case RANKS_STRAGGLED: fprintf(stderr, "rank %d: still there at the deadline\n", rank); return;
+    case RANKS_STRAGGLED:
+        fprintf(stderr, "rank %d: still there at the deadline%s\n", rank,
+                outcome.value != 0 ? ", in its exit" : "");
+        return;
     }
 }
 

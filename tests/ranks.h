@@ -51,7 +51,7 @@ enum ranks_fate {
 
 struct ranks_outcome {
     enum ranks_fate fate;
-    int value; /* what the function returned, the exit status or the signal */
+    int value; /* what the function returned, the exit status or the signal; of a straggler: 1 in its exit, 0 before */
 };
 
 struct ranks_options {

@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything 
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static struct progress_client *clients;
 static pthread_t thread;
-static bool thread_runs;
+static bool thread_runs, thread_to_join;
 /* Exchanged on both sides: whoever comes second sees this, or what the first one had written before. */
 static _Atomic unsigned asleep;
 
@@ -80,7 +80,7 @@ static void begin_anew(void)
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     clients = NULL;
-    thread_runs = false;
+    thread_runs = thread_to_join = false;
     atomic_store(&asleep, 0);
 }
 
@@ -89,8 +89,18 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, begin_anew);
 }
 
+/* With the lock held. A thread that has said its last word is waited for: who forks or unloads the library after the
+ * last communicator is gone must not meet the rest of it, which may hold the locks of others. */
+static void join_thread(void)
+{
+    if (thread_runs || !thread_to_join) return;
+    pthread_join(thread, NULL);
+    thread_to_join = false;
+}
+
 static enum tutti_status start_thread(void)
 {
+    join_thread();
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -98,8 +108,7 @@ static enum tutti_status start_thread(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return error_set(TUTTI_SYSTEM, "the progress thread cannot start: %s", strerror(error));
-    pthread_detach(thread);
-    thread_runs = true;
+    thread_runs = thread_to_join = true;
     return TUTTI_OK;
 }
 
@@ -139,6 +148,7 @@ void progress_unregister(struct progress_client *client)
         until.tv_sec += 1;
         pthread_cond_timedwait(&wake, &lock, &until);
     }
+    join_thread();
     pthread_mutex_unlock(&lock);
 }
 

@@ -20,7 +20,8 @@ struct progress_client {
 
 /* Adds a client, if it is not there yet, and makes sure that the thread runs. */
 enum tutti_status progress_register(struct progress_client *client);
-/* Removes it; when this returns the thread does not touch the client any more. The thread ends with its last one. */
+/* Removes it; when this returns the thread does not touch the client any more. The thread ends with its last one:
+ * then it is gone. */
 void progress_unregister(struct progress_client *client);
 /* A client that had nothing to do has something now. Cheap when the thread is awake. */
 void progress_notify(void);
