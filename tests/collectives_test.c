@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -457,6 +458,35 @@ static void every_algorithm_streams_large_counts(void **state)
     sweep_ranks(RANKS_THREADS, sizes, sizeof sizes / sizeof *sizes, &sweep);
 }
 
+/* Whoever stored the same bytes again would take them from the caches of those who read them. */
+static int broadcast_read_only(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                               void *context)
+{
+    (void)seed, (void)context;
+    static const size_t sizes[] = {24, 1 << 10, 20 << 10, 300 << 10, 3 << 20};
+    const size_t most = sizes[sizeof sizes / sizeof *sizes - 1];
+    unsigned char *const data =
+        mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    RANKS_EXPECT(data != MAP_FAILED);
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int root = 0; root < size; root++) {
+            RANKS_EXPECT(mprotect(data, most, PROT_READ | PROT_WRITE) == 0);
+            memset(data, rank == root ? 0x30 + (int)i : 0, sizes[i]);
+            if (rank == root) RANKS_EXPECT(mprotect(data, most, PROT_READ) == 0);
+            RANKS_EXPECT(tutti_broadcast(data, data, sizes[i], TUTTI_INT8, root, comm) == TUTTI_OK);
+            for (size_t at = 0; at < sizes[i]; at++) RANKS_EXPECT(data[at] == 0x30 + i);
+        }
+    munmap(data, most);
+    return 0;
+}
+
+static void a_root_only_reads_what_it_broadcasts_in_place(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 3; size++)
+        assert_int_equal(ranks_run(size, NULL, broadcast_read_only, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +495,7 @@ int main(void)
         cmocka_unit_test(every_algorithm_is_right_among_processes),
         cmocka_unit_test(every_algorithm_is_right_on_registered_memory),
         cmocka_unit_test(every_algorithm_streams_large_counts),
+        cmocka_unit_test(a_root_only_reads_what_it_broadcasts_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

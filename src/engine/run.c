@@ -602,11 +602,9 @@ static void compute(struct operation *operation, const struct run_lane *lane,
     const bool streams = step->streams && !lane->lagging;
     if (step->source_count == 1 && !scales(step)) {
         const void *source = operation->sources[0];
-        if (place != NULL) {
-            if (place != source) memcpy(place, source, bytes);
-            source = place;
-        }
-        if (destination == NULL || destination == source) return;
+        if (place != NULL && place != source) memcpy(place, source, bytes);
+        if (destination == NULL || destination == source) return; /* in place */
+        if (place != NULL) source = place;
         if (streams)
             kernel_copy_stream(destination, source, bytes);
         else
