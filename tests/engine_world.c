@@ -778,7 +778,8 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
                                    .dtype = TUTTI_INT32,
                                    .op = op_builtin(OP_SUM),
                                    .level = KERNEL_SCALAR,
-                                   .in_place = params.in_place};
+                                   .in_place = params.in_place,
+                                   .shares_cores = rank % 2 != 0};
     if (job->varies) { /* as a v form is called */
         const bool has_inputs = test_send_blocks(collective, rank, job->size, job->root) > 1,
                    has_outputs = test_recv_blocks(collective, rank, job->size, job->root) > 1;

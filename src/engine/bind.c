@@ -12,7 +12,16 @@ enum {
     STREAM_BYTES_MIN = 2 << 20, /* from here on a result does not stay in the cache anyway */
     LEND_BYTES_MIN = 4 << 10,   /* below, counting readers costs more than another copy */
     EXPECT_BYTES_MIN =
-        64 << 10 /* below, the receiver copies from a cache what a look at its offer costs */
+        64 << 10, /* below, the receiver copies from a cache what a look at its offer costs */
+    /* What receivers copy out by a system call. Below, that costs more than a copy through a slot; above, two ranks
+     * copy what comes from no cache faster through slots than one does alone. */
+    COPY_OUT_BYTES_MIN = 16 << 10,
+    COPY_OUT_BYTES_MAX = 1 << 20,
+    COPY_OUT_REDUCED_BYTES_MAX = 256 << 10, /* copied out near the receiver, and then reduced */
+    /* Where ranks share cores. */
+    COPY_OUT_SHARED_BYTES_MIN = 64 << 10,
+    COPY_OUT_SHARED_MANY_BYTES_MIN = 256 << 10, /* by several */
+    COPY_OUT_SHARED_BYTES_MAX = 2 << 20
 };
 
 struct binder {
@@ -188,6 +197,31 @@ static bool does_lend(const struct binder *binder, const struct plan_step *step,
     return !to_all && binder->lends_partial && !step->final && (bound->source_count > 1 || is_input);
 }
 
+/* Where ranks share cores the copy that is saved counts, whoever it is saved for; but not where all is copied by one, or
+ * all by everyone. */
+static bool is_copied_out_sharing(const struct binder *binder, const struct program_step *bound)
+{
+    const enum collective collective = binder->plan->shape.collective;
+    if (collective_reduces(collective) || collective == COLLECTIVE_GATHER) return false;
+    if (bound->tx_count > 1 &&
+        (binder->lends_to_group || bound->bytes < COPY_OUT_SHARED_MANY_BYTES_MIN))
+        return false;
+    return bound->bytes >= COPY_OUT_SHARED_BYTES_MIN &&
+           (bound->bytes <= COPY_OUT_SHARED_BYTES_MAX || collective == COLLECTIVE_SCATTER);
+}
+
+static bool is_copied_out(const struct binder *binder, const struct program_step *bound)
+{
+    if (binder->options->shares_cores) return is_copied_out_sharing(binder, bound);
+    const enum collective collective = binder->plan->shape.collective;
+    size_t bytes_max = COPY_OUT_BYTES_MAX;
+    if (collective_reduces(collective)) { /* of an allreduce everybody has something better to do */
+        if (collective == COLLECTIVE_ALLREDUCE || !bound->send_only) return false;
+        bytes_max = COPY_OUT_REDUCED_BYTES_MAX;
+    }
+    return bound->bytes >= COPY_OUT_BYTES_MIN && bound->bytes <= bytes_max;
+}
+
 static bool is_large(const struct bind_options *options, const struct program *program)
 {
     return options->count * program->element_bytes >= STREAM_BYTES_MIN;
@@ -231,6 +265,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
     bound->lends = does_lend(binder, step, bound);
     program->lends |= bound->lends;
+    bound->is_copied_out = is_copied_out(binder, bound);
     bound->streams = bound->destination_buffer == PLAN_OUTPUT && is_large(options, program);
     return TUTTI_OK;
 }

@@ -33,6 +33,7 @@ struct program_step {
     bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
     bool streams; /* store past the caches */
     bool lends;   /* what it sends goes in lent places, where there are any */
+    bool is_copied_out; /* what it sends from memory that its receivers cannot read, but copy, goes by reference */
     bool expects; /* one of the program's `expects` */
     bool places;  /* stores where the receivers expect it, if all do */
     unsigned divisor;
@@ -95,6 +96,7 @@ struct bind_options {
     bool in_place;          /* input and output are the same memory, as plan.h says */
     size_t piece_bytes_max; /* of the transport's links */
     unsigned piece_count_max;
+    bool shares_cores; /* there are more ranks than cores */
 };
 
 /* The plan is only read; the op must live as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also when a

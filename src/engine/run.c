@@ -9,11 +9,7 @@
 
 enum {
     REFERENCE_BYTES_MIN =
-        8 << 10, /* below, a copy through a slot costs less than waiting to be read */
-    /* What the receiver copies out by a system call: below it costs more than a slot; above, what does not
-     * come from a cache is copied faster by two ranks through slots than by one. */
-    REMOTE_BYTES_MIN = 16 << 10,
-    REMOTE_BYTES_MAX = 1 << 20,
+        8 << 10,             /* below, a copy through a slot costs less than waiting to be read */
     REFERENCE_COUNT_MAX = 8, /* messages by reference that one chunk is cut into at most */
     LEND_PATIENCE = 16,      /* times the patience for a place of a link: a lent one saves more */
     REMOTE_PIECES = 8        /* copied out by one system call */
@@ -242,22 +238,22 @@ static bool segments_in_reach(const struct buffer *buffer, struct link_tx *link,
 }
 
 /* Whether a message goes by reference: where the receivers can read it, or are going to copy it anyway. */
-static bool goes_by_reference(const struct operation *operation, struct link_tx *link, int from,
-                              size_t offset, size_t bytes)
+static bool goes_by_reference(const struct operation *operation, const struct program_step *step,
+                              struct link_tx *link, int from, size_t offset)
 {
+    const size_t bytes = step->bytes;
     if (bytes < REFERENCE_BYTES_MIN) return false;
     const struct buffer *buffer = &operation->buffers[from];
     size_t run = bytes;
     const char *source = buffer_at(buffer, offset, &run);
     if (run < bytes) return segments_in_reach(buffer, link, offset, bytes);
     const enum link_reach reach = link->ops->reach(link, source, bytes);
-    return reach == REACH_READ || (reach == REACH_COPY && operation->program->copies_only &&
-                                   bytes >= REMOTE_BYTES_MIN && bytes <= REMOTE_BYTES_MAX);
+    return reach == REACH_READ || (reach == REACH_COPY && step->is_copied_out);
 }
 
-/* Announces a message of `total` bytes, of which `done` have been handed over and `ready` are there. */
-static void send_open(struct operation *operation, uint32_t t, int buffer, size_t offset,
-                      size_t done, size_t ready, size_t total)
+/* Announces a step's message, of which `done` bytes have been handed over and `ready` are there. */
+static void send_open(struct operation *operation, const struct program_step *step, uint32_t t,
+                      int buffer, size_t offset, size_t done, size_t ready)
 {
     struct run_send *send = &operation->sends[t];
     struct link_tx *link = operation->tx[t];
@@ -265,10 +261,10 @@ static void send_open(struct operation *operation, uint32_t t, int buffer, size_
     send->offset = offset;
     send->done = done;
     send->ready = ready;
-    send->total = total;
+    send->total = step->bytes;
     send->active = true;
     send->shared = false;
-    send->by_reference = goes_by_reference(operation, link, buffer, offset, total);
+    send->by_reference = goes_by_reference(operation, step, link, buffer, offset);
     send->referenced |= send->by_reference;
     operation->any_referenced |= send->by_reference;
     operation->sends_active++;
@@ -292,12 +288,12 @@ static bool open_shared(struct operation *operation, const struct program_step *
     for (uint32_t i = 0; i < step->tx_count; i++) {
         const int t = program->step_tx[step->first_tx + i];
         if (operation->sends[t].active ||
-            goes_by_reference(operation, operation->tx[t], from->buffer, from->offset, step->bytes))
+            goes_by_reference(operation, step, operation->tx[t], from->buffer, from->offset))
             return false;
     }
     for (uint32_t i = 0; i < step->tx_count; i++) {
         const int t = program->step_tx[step->first_tx + i];
-        send_open(operation, (uint32_t)t, from->buffer, from->offset, 0, step->bytes, step->bytes);
+        send_open(operation, step, (uint32_t)t, from->buffer, from->offset, 0, step->bytes);
         struct run_send *send = &operation->sends[t];
         send->shared = true;
         send->stalled = 0;
@@ -326,7 +322,7 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
                 continue;
             }
         }
-        send_open(operation, t, from->buffer, from->offset, 0, step->bytes, step->bytes);
+        send_open(operation, step, t, from->buffer, from->offset, 0, step->bytes);
         send_push(operation, t);
     }
     return RUN_DONE;
@@ -426,9 +422,8 @@ static bool open_lagging(struct operation *operation, struct run_lane *lane,
     if (lane->opened) return true;
     if (links_are_busy(operation, step)) return false;
     for (uint32_t i = 0; i < step->tx_count; i++)
-        send_open(operation, (uint32_t)operation->program->step_tx[step->first_tx + i],
-                  step->destination_buffer, step->destination_offset, lane->passed, lane->done,
-                  step->bytes);
+        send_open(operation, step, (uint32_t)operation->program->step_tx[step->first_tx + i],
+                  step->destination_buffer, step->destination_offset, lane->passed, lane->done);
     lane->opened = true;
     return true;
 }
@@ -437,8 +432,8 @@ static bool links_reach(struct operation *operation, const struct program_step *
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
-        if (!goes_by_reference(operation, link, step->destination_buffer, step->destination_offset,
-                               step->bytes))
+        if (!goes_by_reference(operation, step, link, step->destination_buffer,
+                               step->destination_offset))
             return false;
     }
     return true;

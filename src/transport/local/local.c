@@ -704,10 +704,8 @@ static enum tutti_status arrive(struct local *local, const struct local_options 
     if (!reads_everybody(local))
         atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
     TRY(wait_for_all(local, 2, options));
-    /* Ranks that share a core gain nothing by it: the copy that it saves one of them it costs the other. */
     local->copies_remote =
-        atomic_load_explicit(&local->header->unreadable_count, memory_order_relaxed) == 0 &&
-        local_core_count(&local->base) >= local->base.size;
+        atomic_load_explicit(&local->header->unreadable_count, memory_order_relaxed) == 0;
     return TUTTI_OK;
 }
 
