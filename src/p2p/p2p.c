@@ -29,11 +29,11 @@ enum {
     PAYLOAD_PIECE_BYTES_MAX = 64 << 10, /* some of them stay in the second-level cache */
     MESSAGES_A_PASS = 16,               /* per peer and kind, so that nobody starves */
     PAYLOAD_BYTES_A_PASS = 1 << 20,
-    /* As in the engine: below, waiting to be read costs more than a copy through slots; and what the receiver
-     * copies out by a system call is faster only in a range. */
+    /* As in the engine: below, waiting to be read costs more than a copy through slots; and what the receiver copies
+     * out by a system call is faster only in a range, or where both have something to copy out anyway. */
     REFERENCE_BYTES_MIN = 8 << 10,
-    REMOTE_BYTES_MIN = 128 << 10,
-    REMOTE_BYTES_MAX = 1 << 20,
+    COPY_OUT_BYTES_MIN = 16 << 10,
+    COPY_OUT_ONE_WAY_BYTES_MAX = 2 << 20,
     /* A link says when all of it is consumed, not what: after so many payloads it is fed no more until then, so
      * that an endless stream does not keep the first of it waiting. */
     REFERENCES_MAX = 8
@@ -75,6 +75,7 @@ struct p2p {
     int turn; /* whose messages are looked at first */
     uint64_t announced_count;
     size_t active_count; /* requests that are not done */
+    size_t coming_count; /* of them: receives whose payloads were asked for */
     void (*finished)(struct p2p_request *request);
     struct matcher matcher;
     struct peer peers[];
@@ -160,13 +161,15 @@ static enum tutti_status open_in(struct p2p *p2p, int rank, int channel, struct 
     return transport->ops->open_rx(transport, p2p->slot, channel, rank, false, link);
 }
 
-/* Whether a payload goes by reference: where the receiver can read it, or best copies it out. */
-static bool goes_by_reference(struct link_tx *link, const struct p2p_request *request)
+/* Whether a payload goes by reference: where the receiver can read it, or best copies it out. both_ways: payloads come
+ * to this rank meanwhile. */
+static bool goes_by_reference(struct link_tx *link, const struct p2p_request *request,
+                              bool both_ways)
 {
-    if (request->bytes < REFERENCE_BYTES_MIN) return false;
+    if (request->bytes < REFERENCE_BYTES_MIN || request->moved_bytes > 0) return false;
     const enum link_reach reach = link->ops->reach(link, request->buffer, request->bytes);
-    return reach == REACH_READ || (reach == REACH_COPY && request->bytes >= REMOTE_BYTES_MIN &&
-                                   request->bytes <= REMOTE_BYTES_MAX);
+    return reach == REACH_READ || (reach == REACH_COPY && request->bytes >= COPY_OUT_BYTES_MIN &&
+                                   (both_ways || request->bytes <= COPY_OUT_ONE_WAY_BYTES_MAX));
 }
 
 static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request *request)
@@ -182,7 +185,7 @@ static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request
     TRY(open_out(p2p, rank, P2P_CHANNEL_MESSAGES, sizeof(struct announcement), &peer->messages_out));
     TRY(open_in(p2p, rank, P2P_CHANNEL_ANSWERS, &peer->answers_in));
     TRY(open_out(p2p, rank, P2P_CHANNEL_PAYLOADS, 0, &peer->payloads_out));
-    if (goes_by_reference(peer->payloads_out.link, request)) return TUTTI_OK;
+    if (goes_by_reference(peer->payloads_out.link, request, false)) return TUTTI_OK;
     return open_out(p2p, rank, P2P_CHANNEL_PAYLOADS, p2p->payload_piece_bytes, &peer->payloads_out);
 }
 
@@ -262,7 +265,7 @@ static bool push_payloads(struct p2p *p2p, struct peer *peer)
     bool moved = false;
     for (int i = 0; i < MESSAGES_A_PASS && peer->payloads.first != NULL; i++, moved = true) {
         struct p2p_request *const request = peer->payloads.first;
-        const bool reference = goes_by_reference(link, request);
+        const bool reference = goes_by_reference(link, request, p2p->coming_count > 0);
         if (peer->sent_since_reference == REFERENCES_MAX) break;
         if (reference) {
             if (!link->ops->post(link, request->buffer, request->bytes)) break;
@@ -432,7 +435,7 @@ static bool push_answers(struct p2p *p2p, struct peer *peer)
         if (drop)
             finish(p2p, request, TUTTI_TRUNCATED);
         else
-            queue_push(&peer->coming, request);
+            queue_push(&peer->coming, request), p2p->coming_count++;
     }
     return moved;
 }
@@ -497,6 +500,7 @@ static bool receive_payloads(struct p2p *p2p, int source)
         request->moved_bytes += bytes;
         if (request->moved_bytes < request->sent_bytes) continue;
         queue_take(&peer->coming, NULL);
+        p2p->coming_count--;
         finish(p2p, request, TUTTI_OK);
     }
     return budget < PAYLOAD_BYTES_A_PASS;
@@ -678,9 +682,10 @@ static bool progress_peer(struct p2p *p2p, int rank)
     bool moved = receive_messages(p2p, rank);
     if (peer->announced.first != NULL) moved |= receive_answers(p2p, rank);
     if (peer->answers.first != NULL) moved |= push_answers(p2p, peer);
-    if (peer->coming.first != NULL) moved |= receive_payloads(p2p, rank);
     if (peer->sends.first != NULL) moved |= push_messages(p2p, peer);
+    /* Before anything is copied out here, which takes long: then the peer copies meanwhile. */
     if (peer->payloads.first != NULL) moved |= push_payloads(p2p, peer);
+    if (peer->coming.first != NULL) moved |= receive_payloads(p2p, rank);
     if (peer->referenced.first != NULL) moved |= release_referenced(p2p, peer);
     return moved;
 }
