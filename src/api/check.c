@@ -114,7 +114,7 @@ enum tutti_status api_call(const struct arguments *arguments,
     TRY(check(arguments, options, comm, &checked));
     if (!comm_group_is_open()) return comm_call(comm, &checked);
     struct tutti_request *request;
-    TRY(comm_call_start(comm, &checked, &request));
+    TRY(comm_call_start(comm, &checked, true, &request));
     return comm_group_add(request);
 }
 
@@ -128,7 +128,7 @@ enum tutti_status api_start(const struct arguments *arguments,
                          name_of(arguments));
     *request = NULL;
     TRY(check(arguments, options, comm, &checked));
-    return comm_call_start(comm, &checked, request);
+    return comm_call_start(comm, &checked, false, request);
 }
 
 enum tutti_status api_prepare(const struct arguments *arguments,

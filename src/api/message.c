@@ -45,7 +45,7 @@ static enum tutti_status message_call(const struct message_call *given,
     TRY(check(given, options, comm, &checked));
     if (!comm_group_is_open()) return comm_message_call(comm, &checked);
     struct tutti_request *request;
-    TRY(comm_message_start(comm, &checked, &request));
+    TRY(comm_message_start(comm, &checked, true, &request));
     return comm_group_add(request);
 }
 
@@ -59,7 +59,7 @@ static enum tutti_status message_start(const struct message_call *given,
                          given->is_send ? "send" : "recv");
     *request = NULL;
     TRY(check(given, options, comm, &checked));
-    return comm_message_start(comm, &checked, request);
+    return comm_message_start(comm, &checked, false, request);
 }
 
 static enum tutti_status message_prepare(const struct message_call *given,

@@ -93,6 +93,7 @@ struct tutti_request {
     struct message_call message_call;
     struct p2p_request message;
     struct tutti_request *message_next, *message_previous; /* among those that are not done */
+    bool is_grouped;   /* moved by the thread that will wait for it */
     bool is_prepared;  /* part of a struct tutti_prepared: keeps its program and its extra */
     char error[256];   /* of a failure */
     _Atomic bool done; /* released last */
@@ -226,7 +227,8 @@ void comm_call_alone(const struct call *call);
 uint64_t comm_next_sequence(struct tutti_comm *comm);
 
 /* start.c */
-enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call,
+/* is_grouped: nothing moves it but this thread, which will wait for it, see group.c. */
+enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
                                   struct tutti_request **request);
 enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
                                     struct tutti_prepared **prepared);
@@ -262,8 +264,9 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
 
 /* message.c */
 enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call);
+/* is_grouped: as for comm_call_start. */
 enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
-                                     struct tutti_request **request);
+                                     bool is_grouped, struct tutti_request **request);
 enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
                                        struct tutti_prepared **prepared);
 /* Starts a request whose message_call is set; any thread. What fails later is the request's status. */

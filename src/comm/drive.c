@@ -63,6 +63,15 @@ struct patience {
     uint64_t since_ns;
 };
 
+/* Gives the CPU away; false when it is time to sleep. */
+static bool yield_awake(struct patience *patience)
+{
+    sched_yield();
+    const uint64_t now = clock_now_ns();
+    if (patience->since_ns == 0) patience->since_ns = now;
+    return now - patience->since_ns < AWAKE_NS;
+}
+
 /* Lets time pass without holding up anybody; false when it is time to sleep. */
 static bool pause_awake(const struct tutti_comm *comm, struct patience *patience)
 {
@@ -71,10 +80,7 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
         if (patience->looks > EAGER_LOOKS) cpu_relax();
         return true;
     }
-    sched_yield();
-    const uint64_t now = clock_now_ns();
-    if (patience->since_ns == 0) patience->since_ns = now;
-    return now - patience->since_ns < AWAKE_NS;
+    return yield_awake(patience);
 }
 
 static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, uint64_t now)
@@ -205,8 +211,9 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct patience patience = {0};
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
-        if (is_wanted(comm) || !comm_try_lock(comm)) { /* whoever has it moves this, too */
-            if (!pause_awake(comm, &patience)) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        if (is_wanted(comm) ||
+            !comm_try_lock(comm)) { /* whoever has it moves this, too: perhaps on this CPU */
+            if (!yield_awake(&patience)) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
             continue;
         }
         if (!drive_awake(comm, request, &patience)) {

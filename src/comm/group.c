@@ -1,4 +1,7 @@
-/* group.c - between group_begin and group_end a thread's blocking calls are started; the end waits for all. */
+/* group.c - between group_begin and group_end a thread's blocking calls are started; the end waits for all.
+ *
+ * Who waits for one operation moves all of its communicator, so a group needs nobody else to move it. Where it spans
+ * several communicators, peers may wait for them in another order: then the progress thread helps. */
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -9,9 +12,18 @@ _Thread_local unsigned comm_group_depth;
 struct group {
     size_t count, capacity;
     struct tutti_request **requests;
+    bool spans; /* several communicators */
 };
 
 static _Thread_local struct group group;
+
+static enum tutti_status call_for_help(size_t first)
+{
+    for (size_t i = first; i < group.count; i++)
+        if (group.requests[i]->comm->size > 1) TRY(comm_ensure_progress(group.requests[i]->comm));
+    progress_notify();
+    return TUTTI_OK;
+}
 
 enum tutti_status comm_group_add(struct tutti_request *request)
 {
@@ -24,7 +36,9 @@ enum tutti_status comm_group_add(struct tutti_request *request)
         group.capacity = capacity;
     }
     group.requests[group.count++] = request;
-    return TUTTI_OK;
+    if (group.spans) return call_for_help(group.count - 1);
+    group.spans = group.requests[0]->comm != request->comm;
+    return group.spans ? call_for_help(0) : TUTTI_OK;
 }
 
 enum tutti_status tutti_group_begin(void)
@@ -49,5 +63,6 @@ enum tutti_status tutti_group_end(void)
     free(group.requests);
     group.requests = NULL;
     group.count = group.capacity = 0;
+    group.spans = false;
     return first == TUTTI_OK ? first : error_set(first, "%s", message);
 }

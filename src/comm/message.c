@@ -306,8 +306,9 @@ static enum tutti_status start(struct tutti_comm *comm, const struct message_cal
 }
 
 enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
-                                     struct tutti_request **request)
+                                     bool is_grouped, struct tutti_request **request)
 {
+    if (is_grouped) return start(comm, call, request);
     TRY(comm_ensure_progress(comm));
     TRY(start(comm, call, request));
     if (!atomic_load_explicit(&(*request)->done, memory_order_acquire)) progress_notify();

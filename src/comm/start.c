@@ -260,17 +260,19 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_reque
         comm_line_up(comm, &comm->queue, request);
         comm->transport->ops->wake(comm->transport); /* whoever has the domain begins it */
     }
-    if (!atomic_load_explicit(&request->done, memory_order_acquire)) progress_notify();
+    if (!request->is_grouped && !atomic_load_explicit(&request->done, memory_order_acquire))
+        progress_notify();
     return TUTTI_OK;
 }
 
-static enum tutti_status start(struct tutti_comm *comm, struct call *call,
+static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool is_grouped,
                                struct tutti_request **request)
 {
     if (board_has_failed(comm->board)) return comm_check(comm);
-    if (comm->size > 1) TRY(comm_ensure_progress(comm));
+    if (comm->size > 1 && !is_grouped) TRY(comm_ensure_progress(comm));
     struct tutti_request *started = take_request(comm);
     if (started == NULL) return error_set(TUTTI_NO_MEMORY, "starting an operation: out of memory");
+    started->is_grouped = is_grouped;
     call->what.started = true;
     started->call = *call;
     if (comm->size == 1) {
@@ -288,11 +290,11 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call,
     return TUTTI_OK;
 }
 
-enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call,
+enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
                                   struct tutti_request **request)
 {
     *request = NULL;
-    const enum tutti_status status = start(comm, call, request);
+    const enum tutti_status status = start(comm, call, is_grouped, request);
     free(call->extra);
     return status;
 }
