@@ -197,13 +197,21 @@ static bool does_lend(const struct binder *binder, const struct plan_step *step,
     return !to_all && binder->lends_partial && !step->final && (bound->source_count > 1 || is_input);
 }
 
+static bool has_many_readers(const struct binder *binder, const struct program_step *bound)
+{
+    const struct program *program = binder->program;
+    return bound->tx_count > 1 ||
+           (bound->tx_count == 1 &&
+            program->tx_links[program->step_tx[bound->first_tx]].peer == TRANSPORT_ALL);
+}
+
 /* Where ranks share cores the copy that is saved counts, whoever it is saved for; but not where all is copied by one, or
  * all by everyone. */
 static bool is_copied_out_sharing(const struct binder *binder, const struct program_step *bound)
 {
     const enum collective collective = binder->plan->shape.collective;
     if (collective_reduces(collective) || collective == COLLECTIVE_GATHER) return false;
-    if (bound->tx_count > 1 &&
+    if (has_many_readers(binder, bound) &&
         (binder->lends_to_group || bound->bytes < COPY_OUT_SHARED_MANY_BYTES_MIN))
         return false;
     return bound->bytes >= COPY_OUT_SHARED_BYTES_MIN &&
