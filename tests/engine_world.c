@@ -832,6 +832,7 @@ void engine_run(const struct engine_job *job, struct engine_net *net, struct eng
         if (looks == LOOKS_MAX) fail_job(job, "stuck");
         struct engine_rank *own = &ranks[engine_net_draw(net) % (uint64_t)job->size];
         if (own->done) continue;
+        own->operation.impatient = engine_net_draw(net) % 8 == 0;
         const enum run_result result = operation_run(&own->operation);
         if (result == RUN_FAULT) fail_job(job, "a message made no sense");
         if (result != RUN_DONE) continue;

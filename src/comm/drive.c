@@ -138,6 +138,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     struct patience patience = {0};
     bool about_to_sleep = false;
     for (unsigned passes = 1;; passes++) {
+        operation->impatient = about_to_sleep;
         const enum run_result result = operation_run(operation);
         bool moved = result != RUN_BLOCKED;
         if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
@@ -201,7 +202,10 @@ static void sleep_until_something(struct tutti_comm *comm)
         return;
     }
     comm->transport->ops->sleep_begin(comm->transport);
-    if (comm_progress(comm) || board_has_failed(comm->board) || is_wanted(comm))
+    comm->looks_rarely = true;
+    const bool moved = comm_progress(comm);
+    comm->looks_rarely = false;
+    if (moved || board_has_failed(comm->board) || is_wanted(comm))
         comm->transport->ops->sleep_cancel(comm->transport);
     else
         comm->transport->ops->sleep(comm->transport, SLEEP_NS);
@@ -231,7 +235,10 @@ enum progress_result comm_client_progress(struct progress_client *client)
     if (!comm_is_busy(comm)) return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm))
         return PROGRESS_BLOCKED; /* somebody else moves it */
+    comm->looks_rarely = comm->has_napped;
     const bool moved = comm_progress(comm);
+    comm->looks_rarely = false;
+    comm->has_napped = !moved;
     if (!moved) look_at_started(comm, clock_now_ns());
     comm_unlock(comm);
     return moved ? PROGRESS_MOVED : PROGRESS_BLOCKED;

@@ -179,6 +179,7 @@ static bool begin_next(struct tutti_comm *comm)
 static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
 {
     enum tutti_status status = TUTTI_OK;
+    request->operation.impatient = comm->looks_rarely;
     enum run_result result =
         board_has_failed(comm->board) ? RUN_FAULT : operation_run(&request->operation);
     if (result == RUN_FAULT) {

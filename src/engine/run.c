@@ -149,6 +149,12 @@ static bool links_have_room(struct operation *operation, uint32_t first_tx, uint
     return true;
 }
 
+/* Whether so many looks in vain were enough. */
+static bool is_over(const struct operation *operation, uint32_t looks, uint32_t times)
+{
+    return operation->impatient || looks >= times * operation->patience;
+}
+
 /* A place for all links of a step together, or NULL. */
 static void *lend_place(struct operation *operation, uint32_t first_tx, uint32_t tx_count,
                         size_t bytes)
@@ -176,8 +182,9 @@ static bool send_share(struct operation *operation, struct run_send *send)
     if (bytes > program->piece_bytes) bytes = program->piece_bytes;
     void *place = lend_place(operation, send->first_tx, send->tx_count, bytes);
     if (place == NULL) {
-        if (++send->stalled >= LEND_PATIENCE * operation->patience) send_part_ways(operation, send);
-        return false;
+        const bool over = is_over(operation, ++send->stalled, LEND_PATIENCE);
+        if (over) send_part_ways(operation, send);
+        return over; /* then it is worth another look */
     }
     copy_from(&operation->buffers[send->buffer], send->offset + send->done, place, bytes);
     operation->transport->ops->share(operation->transport, operation->slot, operation->targets,
@@ -473,7 +480,7 @@ static bool take_places(struct operation *operation, struct run_lane *lane,
         piece->way = WAY_LENT;
         piece->place = lend_place(operation, step->first_tx, step->tx_count, piece->whole);
         if (piece->place != NULL) return true;
-        if (lane->stalled < LEND_PATIENCE * operation->patience) {
+        if (!is_over(operation, lane->stalled, LEND_PATIENCE)) {
             lane->stalled++;
             return false;
         }
@@ -505,7 +512,7 @@ static bool find_way(struct operation *operation, struct run_lane *lane,
             lane->stalled = 0;
             return true;
         }
-        if (!follows && (!stores || ++lane->stalled < operation->patience)) return false;
+        if (!follows && (!stores || !is_over(operation, ++lane->stalled, 1))) return false;
         assert(lane->filled == 0); /* what was reserved stays so */
         lane->lagging = true;
         lane->passed = lane->done;

@@ -74,6 +74,7 @@ struct operation {
     uint32_t lanes_left, sends_active;
     bool any_referenced, any_expected;
     uint32_t patience;
+    bool impatient; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
     int fault_peer; /* whose message made no sense, or -1 */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;

@@ -56,7 +56,11 @@ static void preferences_are_what_they_say(void **state)
     } cases[] = {
         {COLLECTIVE_ALLREDUCE, 4 << 10, 2, "oneshot", false},
         {COLLECTIVE_ALLREDUCE, 8 << 10, 2, "twoshot", true},
-        {COLLECTIVE_ALLREDUCE, 64 << 20, 2, "twoshot", true},
+        {COLLECTIVE_ALLREDUCE, 64 << 20, 2, "chain", true},
+        {COLLECTIVE_REDUCE, 64 << 20, 2, "direct", false},
+        {COLLECTIVE_REDUCE, 1 << 20, 8, "direct", true},
+        {COLLECTIVE_REDUCE, 1 << 20, 8, "twoshot", false},
+        {COLLECTIVE_REDUCE, 4 << 20, 8, "chain", true},
         {COLLECTIVE_ALLREDUCE, 16 << 10, 8, "oneshot", true},
         {COLLECTIVE_ALLREDUCE, 64 << 10, 8, "twoshot", true},
         {COLLECTIVE_ALLREDUCE, 256 << 10, 8, "relay", true},
@@ -69,6 +73,7 @@ static void preferences_are_what_they_say(void **state)
         {COLLECTIVE_BARRIER, 0, 4, "mesh", false},
         {COLLECTIVE_BARRIER, 0, 17, "dissemination", false},
         {COLLECTIVE_ALLTOALL, 100, 4, "direct", false},
+        {COLLECTIVE_ALLTOALL, 4 << 20, 4, "pairwise", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct choose_call call = {.collective = cases[i].collective,
