@@ -134,5 +134,22 @@ prints "| reduce, 2 ranks | 100.0 | **0.50** | 1.25 | 1.00 |"
 prints "dtypes below their floor: 1 of 3"
 exits 1
 
+# The same figures as curves: the best repeat, and the fastest peer of each size.
+: >"$raw"
+limits 12.0 16.777216 145 800
+for size in 1048576 67108864; do
+    line tutti allreduce 2 "$size" 1000 1
+    line tutti allreduce 2 "$size" 100 1
+    line slow allreduce 2 "$size" 100000 1
+    line fast allreduce 2 "$size" 10000 1
+    line liar allreduce 2 "$size" 10 1 BAD
+done
+printed=$(bench/curves -F "$raw" -o allreduce)
+prints '<path class="tutti" d="M64.0 288.0L314.0 288.0"/>'
+prints '<path class="peer" d="M64.0 98.0L314.0 98.0"/>'
+prints '<path class="floor" d="M64.0 278.8L314.0 107.2"/>'
+: >"$raw"
+if bench/curves -F "$raw" 2>/dev/null; then fail "curves of nothing"; fi
+
 if ((faults > 0)); then exit 1; fi
 echo "bench/table says what the measurements say"
