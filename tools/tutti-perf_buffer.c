@@ -9,6 +9,8 @@
 enum {
     GUARD_BYTES = 64,
     PAGE_BYTES = 4096,
+    HUGE_PAGE_BYTES = 2 << 20,
+    LARGE_BYTES = 64 << 10,
     COMPARED = 2048, /* elements at once, from the stack */
     GUARD = 0xa5
 };
@@ -43,14 +45,15 @@ static size_t pages(size_t bytes)
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-/* Private regions come one by one, as an application's would; mapped ones lie in the arena. */
+/* Private regions come one by one, as an application's would; mapped ones lie in the arena. Larger private ones begin
+ * where huge pages can hold them, if malloc has any: else it is chance, by what lies before them on the heap. */
 static unsigned char *region_take(struct buffers *buffers, size_t *used, size_t bytes)
 {
     void *region = NULL;
     if (buffers->arena) {
         region = (char *)buffers->arena + *used;
         *used += pages(bytes);
-    } else if (posix_memalign(&region, PAGE_BYTES, bytes)) {
+    } else if (posix_memalign(&region, bytes >= LARGE_BYTES ? HUGE_PAGE_BYTES : PAGE_BYTES, bytes)) {
         return NULL;
     }
     memset(region, GUARD, bytes);

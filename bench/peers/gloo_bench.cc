@@ -88,7 +88,7 @@ static size_t parse(const char *s)
 static float *alloc(size_t floats)
 {
     void *p = nullptr;
-    if (posix_memalign(&p, 4096, floats * 4 + 64)) {
+    if (posix_memalign(&p, floats >= 16384 ? size_t(2) << 20 : 4096, floats * 4 + 64)) { /* as in mpi_bench.c */
         fprintf(stderr, "out of memory\n");
         exit(2);
     }
