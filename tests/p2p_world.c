@@ -78,6 +78,16 @@ static bool wire_consumed(struct link_tx *link)
     return wire->read == wire->sent;
 }
 
+/* Not always, so that payloads are also posted. */
+static bool wire_refer(struct link_tx *link, const void *address, size_t bytes,
+                       struct link_reference *reference)
+{
+    (void)bytes;
+    struct net *net = ((struct wire *)link)->net;
+    *reference = (struct link_reference){1, (uint64_t)(uintptr_t)address};
+    return net->mood.reach != REACH_NONE && draw(&net->random) % 2 == 0;
+}
+
 static struct wire *wire_at(struct link_rx *link)
 {
     return (struct wire *)((char *)link - offsetof(struct wire, rx));
@@ -138,13 +148,26 @@ static bool wire_fetch(struct link_rx *link)
     return wire->near != NULL;
 }
 
+static enum link_state wire_copy(struct link_rx *link, const struct link_reference *reference,
+                                 size_t offset, void *destination, size_t bytes)
+{
+    if (reference->kind != 1) return LINK_FAULT;
+    if (is_moody(wire_at(link)->net)) return LINK_EMPTY;
+    memcpy(destination, (const char *)(uintptr_t)reference->where + offset, bytes);
+    return LINK_READY;
+}
+
 static const struct link_tx_ops tx_ops = {.reserve = wire_reserve,
                                           .commit = wire_commit,
                                           .reach = wire_reach,
                                           .post = wire_post,
-                                          .consumed = wire_consumed};
-static const struct link_rx_ops rx_ops = {
-    .peek = wire_peek, .take = wire_take, .fetch = wire_fetch, .consume = wire_consume};
+                                          .consumed = wire_consumed,
+                                          .refer = wire_refer};
+static const struct link_rx_ops rx_ops = {.peek = wire_peek,
+                                          .take = wire_take,
+                                          .fetch = wire_fetch,
+                                          .consume = wire_consume,
+                                          .copy = wire_copy};
 
 struct wire *wire_of(struct net *net, int writer, int reader, int channel)
 {

@@ -10,6 +10,7 @@ const char *envelope_read(const void *data, size_t bytes, struct announcement *r
     if (bytes < sizeof *envelope) return "it is shorter than an envelope";
     memcpy(envelope, data, sizeof *envelope);
     read->id = 0;
+    read->reference = (struct link_reference){0};
     if (envelope->zero != 0) return "its envelope is malformed";
     if (!dtype_is_valid((enum tutti_dtype)envelope->dtype)) return "it has no dtype";
     if (envelope->tag < 0) return "its tag is negative";
@@ -23,7 +24,7 @@ const char *envelope_read(const void *data, size_t bytes, struct announcement *r
     case ENVELOPE_ANNOUNCEMENT:
         if (bytes != sizeof *read) return "its announcement is malformed";
         if (envelope->bytes == 0) return "it announces nothing";
-        memcpy(&read->id, (const char *)data + sizeof *envelope, sizeof read->id);
+        memcpy(&read->id, (const char *)data + sizeof *envelope, sizeof *read - sizeof *envelope);
         return NULL;
     default: return "it is of no known kind";
     }
@@ -33,7 +34,7 @@ const char *answer_read(const void *data, size_t bytes, struct answer *read)
 {
     if (bytes != sizeof *read) return "its answer has a wrong length";
     memcpy(read, data, sizeof *read);
-    if (read->zero != 0 || (read->kind != ANSWER_COME && read->kind != ANSWER_DROP))
+    if (read->zero != 0 || read->kind < ANSWER_COME || read->kind > ANSWER_COPIED)
         return "its answer is of no known kind";
     return NULL;
 }

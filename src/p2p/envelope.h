@@ -1,7 +1,7 @@
 /* envelope.h - what lies on the links of point to point, and what of it makes sense.
  *
  *     channel 0, messages   | envelope | payload ...   what does not fit into a piece follows in more of them
- *                           | envelope | id |          announcement
+ *                           | envelope | id | reference |   announcement
  *     channel 1, payloads   payload ...                of announced messages, in the order of the comes
  *     channel 2, answers    | kind | id |
  *
@@ -16,11 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transport/transport.h"
 #include "tutti/tutti.h"
 
 enum { P2P_CHANNEL_MESSAGES, P2P_CHANNEL_PAYLOADS, P2P_CHANNEL_ANSWERS };
 
-#define P2P_SIGNATURE UINT64_C(0x7032702d00000001) /* "p2p-", format */
+#define P2P_SIGNATURE UINT64_C(0x7032702d00000002) /* "p2p-", format */
 
 enum envelope_kind { ENVELOPE_EAGER = 1, ENVELOPE_ANNOUNCEMENT };
 
@@ -34,10 +35,12 @@ struct envelope {
 
 struct announcement {
     struct envelope envelope;
-    uint64_t id; /* the sender's, comes back in the answer */
+    uint64_t id;                     /* the sender's, comes back in the answer */
+    struct link_reference reference; /* to the payload, or none */
 };
 
-enum answer_kind { ANSWER_COME = 1, ANSWER_DROP };
+/* COPIED only where the announcement had a reference. */
+enum answer_kind { ANSWER_COME = 1, ANSWER_DROP, ANSWER_COPIED };
 
 struct answer {
     uint32_t kind;
@@ -48,7 +51,8 @@ struct answer {
 static_assert(sizeof(struct envelope) == 16 && offsetof(struct envelope, tag) == 4 &&
                   offsetof(struct envelope, bytes) == 8,
               "an envelope has no holes");
-static_assert(sizeof(struct announcement) == 24 && offsetof(struct announcement, id) == 16,
+static_assert(sizeof(struct announcement) == 40 && offsetof(struct announcement, id) == 16 &&
+                  offsetof(struct announcement, reference) == 24,
               "an announcement has no holes");
 static_assert(sizeof(struct answer) == 16 && offsetof(struct answer, id) == 8,
               "an answer has no holes");

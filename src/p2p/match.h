@@ -52,9 +52,10 @@ struct arrival {
     struct arrival *older_of_source, *newer_of_source, *older, *newer;
     int source, tag;
     enum tutti_dtype dtype;
-    size_t bytes;               /* of the message */
-    bool announced;             /* its payload is still with its sender */
-    uint64_t id;                /* of the announcement */
+    size_t bytes;   /* of the message */
+    bool announced; /* its payload is still with its sender */
+    uint64_t id;    /* of the announcement */
+    struct link_reference reference;
     struct p2p_request *sender; /* announced by this rank to itself */
     uint32_t size_class;
     size_t payload_bytes; /* that have place here: all, or none if announced */

@@ -2,10 +2,12 @@
  *
  *     a send      sends ──► done (eager)
  *                   └─────► announced ── come ──► payloads ──► done (copied)
- *                               └─ drop ► done       └───────► referenced ── all consumed ──► done
+ *                               │                    └───────► referenced ── all consumed ──► done
+ *                               └─ drop, or copied by its reference ► done
  *     a receive   posted ── message ──► its payload comes with it ──► done
  *                   └── announcement ─► answers ──► coming ──► done
- *                                          └─ drop ► done (TRUNCATED)
+ *                            │             └─ drop ► done (TRUNCATED)
+ *                            └ its reference ─► copying ──► answers ──► done
  *     Every arrow is a queue of one peer, which only its head can leave, but for posted (tags) and announced (the
  *     receiver's order).
  *
@@ -39,7 +41,7 @@ enum {
     REFERENCES_MAX = 8
 };
 
-enum request_state { SEND_EAGER, SEND_RENDEZVOUS, RECV_COME, RECV_DROP };
+enum request_state { SEND_EAGER, SEND_RENDEZVOUS, RECV_COME, RECV_DROP, RECV_COPIED };
 
 struct outlet {
     struct link_tx *link;
@@ -56,7 +58,7 @@ struct incoming {
 
 struct peer {
     struct link_rx *messages_in;
-    struct request_queue sends, announced, payloads, referenced, answers, coming;
+    struct request_queue sends, announced, payloads, referenced, copying, answers, coming;
     bool held; /* the next message has no place here */
     unsigned sent_since_reference;
     struct incoming incoming;
@@ -75,7 +77,8 @@ struct p2p {
     int turn; /* whose messages are looked at first */
     uint64_t announced_count;
     size_t active_count; /* requests that are not done */
-    size_t coming_count; /* of them: receives whose payloads were asked for */
+    size_t coming_count; /* of them: receives whose payloads were asked for, or are being copied */
+    size_t referred_count; /* of them: sends whose receivers may copy the payloads at any time */
     void (*finished)(struct p2p_request *request);
     struct matcher matcher;
     struct peer peers[];
@@ -193,17 +196,29 @@ static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request
 
 enum push_result { PUSH_BLOCKED, PUSH_PART, PUSH_ALL };
 
+/* The reference that goes with an announcement, if any. */
+static struct link_reference reference_to(struct link_tx *link, const struct p2p_request *request)
+{
+    struct link_reference reference;
+    const bool refers = link->ops->refer != NULL && goes_by_reference(link, request, false) &&
+                        link->ops->refer(link, request->buffer, request->bytes, &reference);
+    return refers ? reference : (struct link_reference){0};
+}
+
 static enum push_result push_announcement(struct p2p *p2p, struct link_tx *link,
                                           struct p2p_request *request)
 {
     const struct announcement announcement = {
         {ENVELOPE_ANNOUNCEMENT, (uint8_t)request->dtype, 0, request->tag, request->bytes},
-        p2p->announced_count};
+        p2p->announced_count,
+        reference_to(link, request)};
     void *const place = link->ops->reserve(link, sizeof announcement);
     if (place == NULL) return PUSH_BLOCKED;
     memcpy(place, &announcement, sizeof announcement);
     link->ops->commit(link, sizeof announcement);
     request->id = p2p->announced_count++;
+    request->reference = announcement.reference;
+    p2p->referred_count += announcement.reference.kind != 0;
     return PUSH_ALL;
 }
 
@@ -321,12 +336,20 @@ static void feed(struct p2p *p2p, struct incoming *incoming, const void *data, s
     *incoming = (struct incoming){0};
 }
 
-/* A receive has met an announcement, and says so. */
-static void answer(struct p2p *p2p, struct p2p_request *request, uint64_t id, bool fits)
+/* A receive has met an announcement: it says so, or copies first. */
+static void answer(struct p2p *p2p, struct p2p_request *request, uint64_t id,
+                   const struct link_reference *reference, bool fits)
 {
+    struct peer *const peer = &p2p->peers[request->source];
     request->id = id;
+    request->reference = *reference;
     request->state = fits ? RECV_COME : RECV_DROP;
-    queue_push(&p2p->peers[request->source].answers, request);
+    if (!fits || reference->kind == 0 || peer->messages_in->ops->copy == NULL) {
+        queue_push(&peer->answers, request);
+        return;
+    }
+    queue_push(&peer->copying, request);
+    p2p->coming_count++;
 }
 
 /* A new message meets the receive that was posted for it. */
@@ -337,7 +360,7 @@ static void receive_posted(struct p2p *p2p, int source, const struct announcemen
     const bool fits = identify(request, source, envelope->tag, (enum tutti_dtype)envelope->dtype,
                                envelope->bytes);
     if (envelope->kind == ENVELOPE_ANNOUNCEMENT) {
-        answer(p2p, request, message->id, fits);
+        answer(p2p, request, message->id, &message->reference, fits);
         return;
     }
     p2p->peers[source].incoming = (struct incoming){.left = envelope->bytes,
@@ -358,6 +381,7 @@ static bool keep_unexpected(struct p2p *p2p, int source, const struct announceme
     arrival->bytes = envelope->bytes;
     arrival->announced = announced;
     arrival->id = message->id;
+    arrival->reference = message->reference;
     if (!announced)
         p2p->peers[source].incoming = (struct incoming){
             .left = envelope->bytes, .destination = arrival->payload, .arrival = arrival};
@@ -425,17 +449,21 @@ static bool push_answers(struct p2p *p2p, struct peer *peer)
     struct link_tx *const link = peer->answers_out.link;
     bool moved = false;
     for (int i = 0; i < MESSAGES_A_PASS && peer->answers.first != NULL; i++, moved = true) {
-        const bool drop = peer->answers.first->state == RECV_DROP;
-        const struct answer answer = {drop ? ANSWER_DROP : ANSWER_COME, 0, peer->answers.first->id};
+        static const uint32_t kinds[] = {
+            [RECV_COME] = ANSWER_COME, [RECV_DROP] = ANSWER_DROP, [RECV_COPIED] = ANSWER_COPIED};
+        const int state = peer->answers.first->state;
+        const struct answer answer = {kinds[state], 0, peer->answers.first->id};
         void *const place = link->ops->reserve(link, sizeof answer);
         if (place == NULL) break;
         memcpy(place, &answer, sizeof answer);
         link->ops->commit(link, sizeof answer);
         struct p2p_request *const request = queue_take(&peer->answers, NULL);
-        if (drop)
-            finish(p2p, request, TUTTI_TRUNCATED);
-        else
-            queue_push(&peer->coming, request), p2p->coming_count++;
+        if (state != RECV_COME) {
+            finish(p2p, request, state == RECV_DROP ? TUTTI_TRUNCATED : TUTTI_OK);
+            continue;
+        }
+        queue_push(&peer->coming, request);
+        p2p->coming_count++;
     }
     return moved;
 }
@@ -452,11 +480,15 @@ static bool take_answer(struct p2p *p2p, int rank, const struct link_view *view)
         request = request->next;
     }
     if (request == NULL) return blame(p2p, rank, "it answers what was not asked");
+    const bool refers = request->reference.kind != 0;
+    if (answer.kind == ANSWER_COPIED && !refers)
+        return blame(p2p, rank, "it has copied what it cannot know");
     queue_take(&peer->announced, previous);
-    if (answer.kind == ANSWER_DROP)
-        finish(p2p, request, TUTTI_OK);
-    else
+    p2p->referred_count -= refers;
+    if (answer.kind == ANSWER_COME)
         queue_push(&peer->payloads, request);
+    else
+        finish(p2p, request, TUTTI_OK);
     return true;
 }
 
@@ -502,6 +534,31 @@ static bool receive_payloads(struct p2p *p2p, int source)
         queue_take(&peer->coming, NULL);
         p2p->coming_count--;
         finish(p2p, request, TUTTI_OK);
+    }
+    return budget < PAYLOAD_BYTES_A_PASS;
+}
+
+/* Payloads of announced messages that came with a reference. */
+static bool copy_referred(struct p2p *p2p, int source)
+{
+    struct peer *const peer = &p2p->peers[source];
+    struct link_rx *const link = peer->messages_in;
+    size_t budget = PAYLOAD_BYTES_A_PASS;
+    while (peer->copying.first != NULL && budget > 0) {
+        struct p2p_request *const request = peer->copying.first;
+        const size_t left = request->sent_bytes - request->moved_bytes,
+                     bytes = left < budget ? left : budget;
+        const enum link_state state =
+            link->ops->copy(link, &request->reference, request->moved_bytes,
+                            (char *)request->buffer + request->moved_bytes, bytes);
+        if (state == LINK_FAULT) blame(p2p, source, "it refers to no memory of its own");
+        if (state != LINK_READY) break;
+        budget -= bytes;
+        request->moved_bytes += bytes;
+        if (request->moved_bytes < request->sent_bytes) continue;
+        request->state = RECV_COPIED;
+        queue_push(&peer->answers, queue_take(&peer->copying, NULL));
+        p2p->coming_count--;
     }
     return budget < PAYLOAD_BYTES_A_PASS;
 }
@@ -566,7 +623,7 @@ static void receive_arrival(struct p2p *p2p, struct p2p_request *request, struct
     const bool fits =
         identify(request, arrival->source, arrival->tag, arrival->dtype, arrival->bytes);
     if (arrival->announced) {
-        answer(p2p, request, arrival->id, fits);
+        answer(p2p, request, arrival->id, &arrival->reference, fits);
         push_answers(p2p, &p2p->peers[arrival->source]);
         return;
     }
@@ -686,6 +743,10 @@ static bool progress_peer(struct p2p *p2p, int rank)
     /* Before anything is copied out here, which takes long: then the peer copies meanwhile. */
     if (peer->payloads.first != NULL) moved |= push_payloads(p2p, peer);
     if (peer->coming.first != NULL) moved |= receive_payloads(p2p, rank);
+    if (peer->copying.first != NULL && copy_referred(p2p, rank)) {
+        moved = true;
+        push_answers(p2p, peer);
+    }
     if (peer->referenced.first != NULL) moved |= release_referenced(p2p, peer);
     return moved;
 }
@@ -710,6 +771,7 @@ bool p2p_is_busy(const struct p2p *p2p)
 
 bool p2p_is_referenced(const struct p2p *p2p)
 {
+    if (p2p->referred_count > 0) return true;
     for (int r = 0; r < p2p->size; r++)
         if (p2p->peers[r].referenced.first != NULL) return true;
     return false;

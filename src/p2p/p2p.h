@@ -7,7 +7,10 @@
  *       ── announcement(id, bytes) ────────────────────► matches, or waits (only the envelope is kept)
  *       ◄───────────────────────────────── come(id) ──── when it has matched; or drop(id): it does not fit
  *       ── payload, on a channel of its own ───────────► straight into the buffer, in the order of the comes
- *     Where the receiver can read the sender's memory, the payload goes by reference.
+ *     Where the receiver can read the sender's memory, the payload goes by reference: of small and medium ones that is in the
+ *     announcement, and the receiver answers when it has copied them:
+ *       ── announcement(id, bytes, reference) ─────────► copies when it has matched
+ *       ◄─────────────────────────────── copied(id) ────
  *
  * Invariants
  *   1. Messages of one sender with fitting tags are received in the order in which they were started; receives
@@ -68,6 +71,7 @@ struct p2p_request {
     /* of the module */
     struct p2p_request *next;
     uint64_t id;
+    struct link_reference reference; /* to a payload: what was announced of it */
     size_t moved_bytes;
     int state;
 };

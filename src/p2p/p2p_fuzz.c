@@ -88,6 +88,25 @@ static bool fuzz_consumed(struct link_tx *link)
     return ((struct fuzz_tx *)link)->script->is_consumed;
 }
 
+static bool fuzz_refer(struct link_tx *link, const void *address, size_t bytes,
+                       struct link_reference *reference)
+{
+    (void)link, (void)address;
+    *reference = (struct link_reference){1, bytes};
+    return bytes % 3 == 0;
+}
+
+/* What a peer referred to is its bytes: anything. */
+static enum link_state fuzz_copy(struct link_rx *link, const struct link_reference *reference,
+                                 size_t offset, void *destination, size_t bytes)
+{
+    (void)link, (void)offset;
+    if (reference->where % 4 == 0) return LINK_FAULT;
+    if (reference->where % 4 == 1) return LINK_EMPTY;
+    memset(destination, (int)reference->kind & 0xff, bytes);
+    return LINK_READY;
+}
+
 static enum link_state fuzz_peek(struct link_rx *link, struct link_view *view)
 {
     const struct fuzz_rx *rx = (const struct fuzz_rx *)link;
@@ -129,9 +148,13 @@ static const struct link_tx_ops tx_ops = {.reserve = fuzz_reserve,
                                           .commit = fuzz_commit,
                                           .reach = fuzz_reach,
                                           .post = fuzz_post,
-                                          .consumed = fuzz_consumed};
-static const struct link_rx_ops rx_ops = {
-    .peek = fuzz_peek, .take = fuzz_take, .fetch = fuzz_fetch, .consume = fuzz_consume};
+                                          .consumed = fuzz_consumed,
+                                          .refer = fuzz_refer};
+static const struct link_rx_ops rx_ops = {.peek = fuzz_peek,
+                                          .take = fuzz_take,
+                                          .fetch = fuzz_fetch,
+                                          .consume = fuzz_consume,
+                                          .copy = fuzz_copy};
 
 static void fuzz_limits(struct transport *transport, size_t *piece_bytes_max,
                         unsigned *piece_count_max)

@@ -368,10 +368,7 @@ static void memory_that_is_read_where_it_lies_is_given_back_afterwards(void **st
     struct p2p_request send = send_request(from, BYTES, 1, 1), recv = recv_request(to, BYTES, 0, 1);
     start(&world, 1, &recv);
     start(&world, 0, &send);
-    p2p_progress(world.ranks[1]); /* come */
-    assert_false(p2p_is_referenced(world.ranks[0]));
-    assert_true(p2p_progress(world.ranks[0]));
-    assert_true(p2p_is_referenced(world.ranks[0]));
+    assert_true(p2p_is_referenced(world.ranks[0])); /* from the announcement on */
     while (!recv.done) { /* more than one pass: nobody else starves meanwhile */
         assert_false(p2p_progress(world.ranks[0]));
         assert_false(send.done);
@@ -508,9 +505,9 @@ static void envelopes_that_make_no_sense_are_a_fault(void **state)
         {"nearly endless", {ENVELOPE_EAGER, TUTTI_UINT8, 0, 1, PTRDIFF_MAX}, 8},
         {"announcement without id", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 5000}, 0},
         {"announcement with half an id", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 5000}, 4},
-        {"announcement with payload", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 5000}, 16},
-        {"announcement of nothing", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 0}, 8},
-        {"announcement of everything", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, UINT64_MAX}, 8},
+        {"announcement with payload", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 5000}, 32},
+        {"announcement of nothing", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 0}, 24},
+        {"announcement of everything", {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, UINT64_MAX}, 24},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int posted = 0; posted < 2; posted++) {
@@ -556,7 +553,7 @@ static void payloads_that_make_no_sense_are_a_fault(void **state)
 {
     (void)state;
     static const struct announcement announcement = {
-        {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 2000}, 77};
+        {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 2000}, 77, {0, 0}};
     const char garbage[2001] = {0};
     for (int way = 0; way < 3; way++) {
         static char room[2000];
@@ -571,6 +568,25 @@ static void payloads_that_make_no_sense_are_a_fault(void **state)
     }
 }
 
+static void references_that_make_no_sense_are_a_fault(void **state)
+{
+    (void)state;
+    static const struct announcement announcement = {
+        {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 2000}, 77, {UINT64_MAX, 4096}};
+    for (int posted = 0; posted < 2; posted++) {
+        static char room[2000];
+        struct world world = open_world(ROOMY, 2, usual);
+        struct p2p_request recv = recv_request(room, sizeof room, 0, 1);
+        assert_int_equal(p2p_listen(world.ranks[1]), TUTTI_OK);
+        if (posted) start(&world, 1, &recv);
+        put(&world, P2P_CHANNEL_MESSAGES, &announcement, sizeof announcement);
+        for (int i = 0; i < 10 && !posted; i++) p2p_progress(world.ranks[1]);
+        if (!posted) start(&world, 1, &recv);
+        expect_blame(&world, "a reference to nothing");
+        assert_false(recv.done);
+    }
+}
+
 static void answers_that_make_no_sense_are_a_fault(void **state)
 {
     (void)state;
@@ -578,8 +594,9 @@ static void answers_that_make_no_sense_are_a_fault(void **state)
         struct answer answer;
         size_t bytes;
     } cases[] = {
-        {{ANSWER_COME, 0, 2}, 16}, /* not announced */
-        {{ANSWER_DROP, 0, UINT64_MAX}, 16}, {{0, 0, 0}, 16},           {{3, 0, 0}, 16},
+        {{ANSWER_COME, 0, 2}, 16},   /* not announced */
+        {{ANSWER_COPIED, 0, 0}, 16}, /* without a reference */
+        {{ANSWER_DROP, 0, UINT64_MAX}, 16}, {{0, 0, 0}, 16},           {{4, 0, 0}, 16},
         {{ANSWER_COME, 1, 0}, 16},          {{ANSWER_COME, 0, 0}, 15}, {{ANSWER_COME, 0, 0}, 0},
     };
     static char data[5000];
@@ -735,6 +752,7 @@ int main(void)
         cmocka_unit_test(envelopes_that_make_no_sense_are_a_fault),
         cmocka_unit_test(pieces_that_make_no_sense_are_a_fault),
         cmocka_unit_test(payloads_that_make_no_sense_are_a_fault),
+        cmocka_unit_test(references_that_make_no_sense_are_a_fault),
         cmocka_unit_test(answers_that_make_no_sense_are_a_fault),
         cmocka_unit_test(another_signature_is_a_fault),
         cmocka_unit_test(a_message_by_reference_is_read_like_others),

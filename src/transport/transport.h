@@ -22,8 +22,9 @@
  *   expected_at ─ address, or NULL      expect(destination, n)
  *   placed(n)                           peek ─ view of n bytes at the destination
  *
- * Both are offers: whoever does not take them up sends by another way. A transport that cannot do one leaves its
- * functions NULL: lend, share, hand_on, open_lending; expected_at, placed, expect.
+ * Both are offers: whoever does not take them up sends by another way. And a sender's own message may carry a
+ * *reference* (refer) by which the receiver copies memory when it likes (copy). A transport that cannot do one leaves
+ * its functions NULL: lend, share, hand_on, open_lending; expected_at, placed, expect; refer, copy.
  *
  * What the sender committed or posted in one call is one message; a chunk may be cut into any messages, the
  * receiver takes it as a stream of views. A message of 0 bytes carries order only.
@@ -53,6 +54,11 @@ enum {
 /* COPY: they can copy it out at the price of a system call; READ: they can read it where it lies. */
 enum link_reach { REACH_NONE, REACH_COPY, REACH_READ };
 
+/* How another rank can get at memory. The transport's matter, but that a kind of 0 is none. */
+struct link_reference {
+    uint64_t kind, where;
+};
+
 struct link_tx {
     const struct link_tx_ops *ops;
     int peer; /* or TRANSPORT_ALL */
@@ -77,6 +83,10 @@ struct link_tx_ops {
     void *(*expected_at)(struct link_tx *link, size_t bytes);
     /* Sends what was stored there, all of it; the link has room. */
     void (*placed)(struct link_tx *link, size_t bytes);
+    /* Says how the receiver can copy that memory, which must stay as it is for as long as it may. Sends nothing. False:
+     * it cannot. Not on links to all. */
+    bool (*refer)(struct link_tx *link, const void *address, size_t bytes,
+                  struct link_reference *reference);
 };
 
 struct link_view {
@@ -108,6 +118,10 @@ struct link_rx_ops {
     /* The next message may be stored there by its sender if it has so many bytes; until it has come nobody
      * else touches that memory. For nothing where the sender cannot write. */
     void (*expect)(struct link_rx *link, void *destination, size_t bytes);
+    /* Copies from memory that the link's sender refers to, `offset` bytes into it. EMPTY: not possible, as for take.
+     * FAULT: the reference makes no sense. */
+    enum link_state (*copy)(struct link_rx *link, const struct link_reference *reference,
+                            size_t offset, void *destination, size_t bytes);
 };
 
 struct transport {

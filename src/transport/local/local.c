@@ -229,21 +229,34 @@ static enum link_reach local_reach(struct link_tx *link, const void *address, si
     return tx->local->copies_remote ? REACH_COPY : REACH_NONE;
 }
 
+/* How the readers get at that memory: ADDRESS, HEAP, or REMOTE, which they may not be able to. */
+static enum message_kind kind_of(const struct local_tx *tx, const void *address, size_t bytes,
+                                 uint64_t *where)
+{
+    if (!tx->all_same_process && heap_find(address, bytes, where)) return MESSAGE_HEAP;
+    *where = (uint64_t)(uintptr_t)address;
+    return tx->all_same_process ? MESSAGE_ADDRESS : MESSAGE_REMOTE;
+}
+
 static bool local_post(struct link_tx *link, const void *address, size_t bytes)
 {
     struct local_tx *tx = (struct local_tx *)link;
     if (!header_is_free(tx)) return false;
-    uint64_t offset;
-    struct message_header *header = next_header(tx);
-    enum message_kind kind = tx->all_same_process ? MESSAGE_ADDRESS : MESSAGE_REMOTE;
-    header->u.where = (uint64_t)(uintptr_t)address;
-    if (!tx->all_same_process && heap_find(address, bytes, &offset)) {
-        kind = MESSAGE_HEAP;
-        header->u.where = offset;
-    }
+    uint64_t where;
+    const enum message_kind kind = kind_of(tx, address, bytes, &where);
     if (kind == MESSAGE_REMOTE && !tx->local->copies_remote) return false;
+    next_header(tx)->u.where = where;
     publish(tx, kind, bytes);
     return true;
+}
+
+static bool local_refer(struct link_tx *link, const void *address, size_t bytes,
+                        struct link_reference *reference)
+{
+    const struct local_tx *tx = (const struct local_tx *)link;
+    const enum message_kind kind = kind_of(tx, address, bytes, &reference->where);
+    reference->kind = (uint64_t)kind + 1;
+    return kind != MESSAGE_REMOTE || tx->local->copies_remote;
 }
 
 static bool local_consumed(struct link_tx *link)
@@ -283,7 +296,8 @@ static const struct link_tx_ops tx_ops = {.reserve = local_reserve,
                                           .consumed = local_consumed,
                                           .has_room = local_has_room,
                                           .expected_at = local_expected_at,
-                                          .placed = local_placed};
+                                          .placed = local_placed,
+                                          .refer = local_refer};
 
 /* -------------------------------------------------------------------------------------------- lending */
 
@@ -357,15 +371,28 @@ static bool view_lent(struct local_rx *rx, uint64_t where, size_t bytes)
     return true;
 }
 
+/* Memory that this rank can read where it lies; NULL where there is none. */
+static const void *readable_at(const struct local_rx *rx, enum message_kind kind, uint64_t where,
+                               size_t bytes)
+{
+    const struct local_peer *peer = &rx->local->peers[rx->base.peer];
+    if (kind == MESSAGE_HEAP && peer->same_process) return heap_at(where, bytes);
+    if (kind == MESSAGE_HEAP && peer->window != NULL)
+        return heap_window_at(peer->window, where, bytes);
+    if ((kind == MESSAGE_ADDRESS || kind == MESSAGE_REMOTE) && peer->same_process)
+        return (const void *)(uintptr_t)where;
+    return NULL;
+}
+
 /* Turns a header into a view; false where it makes no sense. */
 static bool view_of(struct local_rx *rx, const struct message_header *header)
 {
     const uint64_t kind_and_bytes = header->kind_and_bytes;
     const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = header->u.where;
     const struct local *local = rx->local;
-    const struct local_peer *peer = &local->peers[rx->base.peer];
+    const enum message_kind kind = (enum message_kind)(kind_and_bytes >> KIND_SHIFT);
     const void *data = NULL;
-    switch ((enum message_kind)(kind_and_bytes >> KIND_SHIFT)) {
+    switch (kind) {
     case MESSAGE_INLINE:
         if (bytes <= INLINE_BYTES) data = header->u.data;
         break;
@@ -374,25 +401,15 @@ static bool view_of(struct local_rx *rx, const struct message_header *header)
             data = rx->data + where * local->segment->slot_bytes;
         break;
     case MESSAGE_ADDRESS:
-        if (peer->same_process) data = (const void *)(uintptr_t)where;
-        break;
-    case MESSAGE_HEAP:
-        if (peer->same_process)
-            data = heap_at(where, bytes);
-        else if (peer->window != NULL)
-            data = heap_window_at(peer->window, where, bytes);
-        break;
+    case MESSAGE_HEAP: data = readable_at(rx, kind, where, bytes); break;
     case MESSAGE_LENT: return view_lent(rx, where, bytes);
     case MESSAGE_KIND_COUNT: break;
     case MESSAGE_REMOTE:
-        if (peer->same_process) {
-            data = (const void *)(uintptr_t)where;
-        } else {
-            rx->view = (struct link_view){.bytes = bytes};
-            rx->remote = (const char *)(uintptr_t)where;
-            return local->copies_remote;
-        }
-        break;
+        data = readable_at(rx, kind, where, bytes);
+        if (data != NULL) break;
+        rx->view = (struct link_view){.bytes = bytes};
+        rx->remote = (const char *)(uintptr_t)where;
+        return local->copies_remote;
     case MESSAGE_PLACED:
         if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes) data = rx->expected_at;
         break;
@@ -492,6 +509,23 @@ static bool local_fetch(struct link_rx *link)
     return true;
 }
 
+static enum link_state local_copy(struct link_rx *link, const struct link_reference *reference,
+                                  size_t offset, void *destination, size_t bytes)
+{
+    const struct local_rx *rx = (const struct local_rx *)link;
+    const enum message_kind kind = (enum message_kind)(reference->kind - 1);
+    const uint64_t where = reference->where + offset;
+    const void *data = readable_at(rx, kind, where, bytes);
+    if (data != NULL) {
+        memcpy(destination, data, bytes);
+        return LINK_READY;
+    }
+    if (kind != MESSAGE_REMOTE || !rx->local->copies_remote) return LINK_FAULT;
+    const pid_t pid = rx->local->peers[link->peer].pid;
+    return read_remote(pid, (const void *)(uintptr_t)where, destination, bytes) ? LINK_READY
+                                                                                : LINK_EMPTY;
+}
+
 static void local_expect(struct link_rx *link, void *destination, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
@@ -512,7 +546,8 @@ static const struct link_rx_ops rx_ops = {.peek = local_peek,
                                           .fetch = local_fetch,
                                           .consume = local_consume,
                                           .hand_on = local_hand_on,
-                                          .expect = local_expect};
+                                          .expect = local_expect,
+                                          .copy = local_copy};
 
 /* -------------------------------------------------------------------------------------------- opening */
 

@@ -418,6 +418,63 @@ static void what_was_not_expected_is_not_placed(void **state)
     }
 }
 
+static void expect_copied(struct net *net, const char *from, size_t bytes)
+{
+    struct link_tx *tx = tx_of(net, 0, 1);
+    struct link_rx *rx = rx_of(net, 1, 0, false);
+    struct link_reference reference;
+    assert_true(tx->ops->refer(tx, from, bytes, &reference));
+    assert_int_not_equal(reference.kind, 0);
+    expect_empty(rx); /* nothing was sent */
+    char to[100];
+    assert_int_equal(rx->ops->copy(rx, &reference, 1000, to, sizeof to), LINK_READY);
+    assert_memory_equal(to, from + 1000, sizeof to);
+}
+
+static void memory_is_copied_by_reference(void **state)
+{
+    (void)state;
+    static char memory[2000];
+    for (size_t i = 0; i < sizeof memory; i++) memory[i] = (char)(i * 7 + i / 256);
+    struct net threads = open_net(2, true),
+               copies = open_net_of(2, (struct local_peer){false, getpid(), NULL});
+    expect_copied(&threads, memory, sizeof memory);
+    expect_copied(&copies, memory, sizeof memory);
+    close_net(&threads);
+    close_net(&copies);
+    struct heap_net heap = open_heap_net();
+    memcpy(heap.memory, memory, sizeof memory);
+    expect_copied(&heap.net, heap.memory, sizeof memory);
+    close_heap_net(&heap);
+}
+
+static void references_to_what_cannot_be_read_are_a_fault(void **state)
+{
+    (void)state;
+    static char memory[100];
+    struct heap_net heap = open_heap_net();
+    struct link_tx *tx = tx_of(&heap.net, 0, 1);
+    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    struct link_reference good, private;
+    assert_true(tx->ops->refer(tx, heap.memory, MEMORY_BYTES, &good));
+    assert_false(tx->ops->refer(tx, memory, sizeof memory, &private));
+    const struct link_reference cases[] = {
+        private,
+        {0, good.where},
+        {good.kind, UINT64_MAX - 50},
+        {good.kind, heap_size()},
+        {good.kind + 100, good.where},
+        {UINT64_MAX, good.where},
+        {MESSAGE_ADDRESS + 1, (uint64_t)(uintptr_t)memory},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char to[100];
+        if (rx->ops->copy(rx, &cases[i], 0, to, sizeof to) != LINK_FAULT)
+            fail_msg("reference %zu is believed", i);
+    }
+    close_heap_net(&heap);
+}
+
 static void what_goes_to_all_waits_for_the_slowest(void **state)
 {
     (void)state;
@@ -774,6 +831,8 @@ int main(void)
         cmocka_unit_test(memory_that_the_sender_cannot_write_is_not_offered),
         cmocka_unit_test(offers_that_make_no_sense_are_not_taken_up),
         cmocka_unit_test(what_was_not_expected_is_not_placed),
+        cmocka_unit_test(memory_is_copied_by_reference),
+        cmocka_unit_test(references_to_what_cannot_be_read_are_a_fault),
         cmocka_unit_test(what_goes_to_all_waits_for_the_slowest),
         cmocka_unit_test(links_do_not_mix),
         cmocka_unit_test(channels_are_counted),
