@@ -144,10 +144,11 @@ struct tutti_comm {
     uint32_t window_count;
 
     _Alignas(64) _Atomic uint32_t domain;
-    _Atomic uint32_t wanted;   /* threads that wait for the domain */
-    bool looks_rarely;         /* whoever has the domain will not look again soon */
-    bool has_napped;           /* the progress thread has, since its last pass */
-    _Atomic uint64_t sequence; /* calls so far */
+    _Atomic uint32_t wanted;      /* threads that wait for the domain */
+    _Atomic unsigned wakefulness; /* how often the time before a sleep was doubled */
+    bool looks_rarely;            /* whoever has the domain will not look again soon */
+    bool has_napped;              /* the progress thread has, since its last pass */
+    _Atomic uint64_t sequence;    /* calls so far */
     uint64_t slot_begun[TRANSPORT_SLOT_COUNT];
     struct tutti_request blocking;                       /* of slot 0 */
     struct tutti_request *running[TRANSPORT_SLOT_COUNT]; /* of each slot */

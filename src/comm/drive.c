@@ -14,8 +14,11 @@
 enum {
     EAGER_LOOKS =
         64, /* without a pause, which takes as long as half a message (140 cycles and more on some CPUs) */
-    SPINS = 1024,      /* looks before a CPU is given away */
-    AWAKE_NS = 200000, /* yield this long before sleeping: waking an idle core costs a fifth of it */
+    SPINS = 1024, /* looks before a CPU is given away */
+    AWAKE_NS =
+        200000, /* yield this long before sleeping: waking an idle core usually costs a fifth of it */
+    AWAKE_NS_MAX = 1600000,
+    SHORT_SLEEP_NS = 1000000,
     SLEEP_NS = 20000000, /* then look around */
     LOOK_NS = 20000000,
     NAP_NS = 20000, /* where there is no bell to sleep on */
@@ -64,12 +67,13 @@ struct patience {
 };
 
 /* Gives the CPU away; false when it is time to sleep. */
-static bool yield_awake(struct patience *patience)
+static bool yield_awake(const struct tutti_comm *comm, struct patience *patience)
 {
     sched_yield();
     const uint64_t now = clock_now_ns();
     if (patience->since_ns == 0) patience->since_ns = now;
-    return now - patience->since_ns < AWAKE_NS;
+    const unsigned doubled = atomic_load_explicit(&comm->wakefulness, memory_order_relaxed);
+    return now - patience->since_ns < (uint64_t)AWAKE_NS << doubled;
 }
 
 /* Lets time pass without holding up anybody; false when it is time to sleep. */
@@ -80,7 +84,22 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
         if (patience->looks > EAGER_LOOKS) cpu_relax();
         return true;
     }
-    return yield_awake(patience);
+    return yield_awake(comm, patience);
+}
+
+/* A sleep pays where it is long. After a short one, its waking included, this rank stays awake twice as long the next time: where
+ * waking takes longer than the others stay awake, as on a busy host of virtual CPUs, ranks would else put each other to
+ * sleep for every message. */
+static void sleep_and_learn(struct tutti_comm *comm)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    comm->transport->ops->sleep(comm->transport, SLEEP_NS);
+    unsigned doubled = atomic_load_explicit(&comm->wakefulness, memory_order_relaxed);
+    if (clock_now_ns() - begin_ns > SHORT_SLEEP_NS)
+        doubled = 0;
+    else if (AWAKE_NS << doubled < AWAKE_NS_MAX)
+        doubled++;
+    atomic_store_explicit(&comm->wakefulness, doubled, memory_order_relaxed);
 }
 
 static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, uint64_t now)
@@ -163,7 +182,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
             continue;
         }
         if (about_to_sleep) {
-            comm->transport->ops->sleep(comm->transport, SLEEP_NS);
+            sleep_and_learn(comm);
             about_to_sleep = false;
         } else if (pause_awake(comm, &patience)) {
             continue;
@@ -208,7 +227,7 @@ static void sleep_until_something(struct tutti_comm *comm)
     if (moved || board_has_failed(comm->board) || is_wanted(comm))
         comm->transport->ops->sleep_cancel(comm->transport);
     else
-        comm->transport->ops->sleep(comm->transport, SLEEP_NS);
+        sleep_and_learn(comm);
 }
 
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
@@ -217,7 +236,7 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
         if (is_wanted(comm) ||
             !comm_try_lock(comm)) { /* whoever has it moves this, too: perhaps on this CPU */
-            if (!yield_awake(&patience)) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+            if (!yield_awake(comm, &patience)) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
             continue;
         }
         if (!drive_awake(comm, request, &patience)) {
