@@ -1,5 +1,5 @@
 /* quiet.c - what a started operation that cannot finish costs the ranks that compute meanwhile: rank program,
- * see bench/quiet.
+ * see bench/README.md.
  *
  *   alone       every rank computes a fixed amount, and nothing is started
  *   in wait     all but one rank start an allreduce and then compute; that one computes first and starts after it.

@@ -15,8 +15,8 @@ enum {
     EAGER_LOOKS =
         64, /* without a pause, which takes as long as half a message (140 cycles and more on some CPUs) */
     SPINS = 1024, /* looks before a CPU is given away */
-    AWAKE_NS =
-        200000, /* yield this long before sleeping: waking an idle core usually costs a fifth of it */
+    /* Yield this long before sleeping: waking an idle core usually costs a fifth of it. */
+    AWAKE_NS = 200000,
     AWAKE_NS_MAX = 1600000,
     SHORT_SLEEP_NS = 1000000,
     SLEEP_NS = 20000000, /* then look around */
@@ -157,12 +157,13 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     struct patience patience = {0};
     bool about_to_sleep = false;
     for (unsigned passes = 1;; passes++) {
-        operation->impatient = about_to_sleep;
+        operation->impatient = comm->looks_rarely = about_to_sleep;
         const enum run_result result = operation_run(operation);
         bool moved = result != RUN_BLOCKED;
         if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
             (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
             moved = true;
+        comm->looks_rarely = false;
         if (about_to_sleep && (moved || board_has_failed(comm->board))) {
             comm->transport->ops->sleep_cancel(comm->transport);
             about_to_sleep = false;
@@ -234,8 +235,8 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct patience patience = {0};
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
-        if (is_wanted(comm) ||
-            !comm_try_lock(comm)) { /* whoever has it moves this, too: perhaps on this CPU */
+        /* Whoever has it moves this, too: perhaps on this CPU. */
+        if (is_wanted(comm) || !comm_try_lock(comm)) {
             if (!yield_awake(comm, &patience)) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
             continue;
         }

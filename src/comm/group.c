@@ -17,16 +17,27 @@ struct group {
 
 static _Thread_local struct group group;
 
-static enum tutti_status call_for_help(size_t first)
+static enum tutti_status ensure_progress(struct tutti_comm *comm)
 {
-    for (size_t i = first; i < group.count; i++)
-        if (group.requests[i]->comm->size > 1) TRY(comm_ensure_progress(group.requests[i]->comm));
+    return comm->size > 1 ? comm_ensure_progress(comm) : TUTTI_OK;
+}
+
+/* With the request that comes next, a group that spans several communicators has the progress thread on all. */
+static enum tutti_status call_for_help(const struct tutti_request *next)
+{
+    const bool spanned = group.spans;
+    group.spans |= group.count > 0 && group.requests[0]->comm != next->comm;
+    if (!group.spans) return TUTTI_OK;
+    TRY(ensure_progress(next->comm));
+    for (size_t i = 0; i < group.count && !spanned; i++)
+        TRY(ensure_progress(group.requests[i]->comm));
     progress_notify();
     return TUTTI_OK;
 }
 
 enum tutti_status comm_group_add(struct tutti_request *request)
 {
+    const enum tutti_status status = call_for_help(request);
     if (group.count == group.capacity) {
         const size_t capacity = group.capacity == 0 ? 16 : 2 * group.capacity;
         struct tutti_request **requests =
@@ -36,9 +47,7 @@ enum tutti_status comm_group_add(struct tutti_request *request)
         group.capacity = capacity;
     }
     group.requests[group.count++] = request;
-    if (group.spans) return call_for_help(group.count - 1);
-    group.spans = group.requests[0]->comm != request->comm;
-    return group.spans ? call_for_help(0) : TUTTI_OK;
+    return status;
 }
 
 enum tutti_status tutti_group_begin(void)

@@ -13,9 +13,8 @@ enum {
     LEND_BYTES_MIN = 4 << 10,   /* below, counting readers costs more than another copy */
     EXPECT_BYTES_MIN =
         64 << 10, /* below, the receiver copies from a cache what a look at its offer costs */
-    /* What receivers copy out by a system call. Below, that costs more than a copy through a slot; above, two ranks
-     * copy what comes from no cache faster through slots than one does alone. */
-    COPY_OUT_BYTES_MIN = 16 << 10,
+    /* What receivers copy out by a system call: above, two ranks copy what comes from no cache faster through slots
+     * than one does alone. */
     COPY_OUT_BYTES_MAX = 1 << 20,
     COPY_OUT_REDUCED_BYTES_MAX = 256 << 10, /* copied out near the receiver, and then reduced */
     /* Where ranks share cores. */
@@ -182,6 +181,13 @@ static void look_at_flow(struct binder *binder)
     binder->lends_to_group = sender_count <= 2;
 }
 
+static bool has_many_readers(const struct program *program, const struct program_step *bound)
+{
+    return bound->tx_count > 1 ||
+           (bound->tx_count == 1 &&
+            program->tx_links[program->step_tx[bound->first_tx]].peer == TRANSPORT_ALL);
+}
+
 /* Lent is what several ranks read, each over its own link, and what others reduce and pass on: of an allreduce all that
  * is not complete. */
 static bool does_lend(const struct binder *binder, const struct plan_step *step,
@@ -189,20 +195,12 @@ static bool does_lend(const struct binder *binder, const struct plan_step *step,
 {
     if (bound->tx_count == 0 || bound->bytes < LEND_BYTES_MIN) return false;
     const struct program *program = binder->program;
-    const bool to_all = program->tx_links[program->step_tx[bound->first_tx]].peer == TRANSPORT_ALL;
     if (bound->tx_count > 1) return binder->lends_to_group;
     const struct program_source *first = &program->sources[bound->first_source];
     const bool is_input =
         bound->source_count == 1 && first->rx == PROGRAM_NONE && first->buffer == PLAN_INPUT;
-    return !to_all && binder->lends_partial && !step->final && (bound->source_count > 1 || is_input);
-}
-
-static bool has_many_readers(const struct binder *binder, const struct program_step *bound)
-{
-    const struct program *program = binder->program;
-    return bound->tx_count > 1 ||
-           (bound->tx_count == 1 &&
-            program->tx_links[program->step_tx[bound->first_tx]].peer == TRANSPORT_ALL);
+    return !has_many_readers(program, bound) && binder->lends_partial && !step->final &&
+           (bound->source_count > 1 || is_input);
 }
 
 /* Where ranks share cores the copy that is saved counts, whoever it is saved for; but not where all is copied by one, or
@@ -211,7 +209,7 @@ static bool is_copied_out_sharing(const struct binder *binder, const struct prog
 {
     const enum collective collective = binder->plan->shape.collective;
     if (collective_reduces(collective) || collective == COLLECTIVE_GATHER) return false;
-    if (has_many_readers(binder, bound) &&
+    if (has_many_readers(binder->program, bound) &&
         (binder->lends_to_group || bound->bytes < COPY_OUT_SHARED_MANY_BYTES_MIN))
         return false;
     return bound->bytes >= COPY_OUT_SHARED_BYTES_MIN &&
@@ -227,7 +225,7 @@ static bool is_copied_out(const struct binder *binder, const struct program_step
         if (collective == COLLECTIVE_ALLREDUCE || !bound->send_only) return false;
         bytes_max = COPY_OUT_REDUCED_BYTES_MAX;
     }
-    return bound->bytes >= COPY_OUT_BYTES_MIN && bound->bytes <= bytes_max;
+    return bound->bytes >= REACH_COPY_BYTES_MIN && bound->bytes <= bytes_max;
 }
 
 static bool is_large(const struct bind_options *options, const struct program *program)
@@ -404,7 +402,7 @@ static bool may_place(const struct program *program, const struct program_step *
 static void bind_expecting(struct binder *binder)
 {
     struct program *program = binder->program;
-    if (program->copies_only) return; /* then nobody places */
+    if (!collective_reduces(binder->plan->shape.collective)) return; /* then nobody places */
     for (uint32_t l = 0; l < program->lane_count; l++) {
         const uint32_t end = program->lanes[l].end_step;
         for (uint32_t s = program->lanes[l].first_step; s < end; s++) {
@@ -471,7 +469,6 @@ static enum tutti_status bind_all(struct binder *binder)
             plan->lanes[l].first_step, plan->lanes[l].first_step + plan->lanes[l].step_count};
     for (uint32_t i = 0; i < plan->step_count; i++)
         TRY(bind_step(binder, &plan->steps[i], &program->steps[i]));
-    program->copies_only = !collective_reduces(plan->shape.collective);
     program->piece_bytes =
         choose_piece(program, binder->options->piece_bytes_max, binder->options->piece_count_max);
     for (uint32_t i = 0; i < plan->step_count; i++) {

@@ -70,8 +70,7 @@ struct program {
     uint32_t step_count, lane_count, source_count, after_count, step_tx_count, tx_count, rx_count;
     uint32_t source_count_max; /* of a step */
     size_t scratch_bytes;
-    bool copies_only; /* no step reduces: what arrives is stored as it is */
-    bool lends;       /* a step does */
+    bool lends; /* a step does */
     size_t element_bytes;
     size_t piece_bytes;
     struct kernel_set kernels;

@@ -8,8 +8,6 @@
 #include "kernel/kernel.h"
 
 enum {
-    REFERENCE_BYTES_MIN =
-        8 << 10,             /* below, a copy through a slot costs less than waiting to be read */
     REFERENCE_COUNT_MAX = 8, /* messages by reference that one chunk is cut into at most */
     LEND_PATIENCE = 16,      /* times the patience for a place of a link: a lent one saves more */
     REMOTE_PIECES = 8        /* copied out by one system call */
@@ -238,7 +236,7 @@ static bool segments_in_reach(const struct buffer *buffer, struct link_tx *link,
     if (link->peer == TRANSPORT_ALL) return false;
     const struct segment_of_buffer *first = buffer_segment(buffer, offset),
                                    *last = buffer_segment(buffer, offset + bytes - 1);
-    if (bytes / (size_t)(last - first + 1) < REFERENCE_BYTES_MIN) return false;
+    if (bytes / (size_t)(last - first + 1) < REACH_READ_BYTES_MIN) return false;
     for (const struct segment_of_buffer *s = first; s <= last; s++)
         if (link->ops->reach(link, s->address, s->end - s->begin) != REACH_READ) return false;
     return true;
@@ -249,7 +247,7 @@ static bool goes_by_reference(const struct operation *operation, const struct pr
                               struct link_tx *link, int from, size_t offset)
 {
     const size_t bytes = step->bytes;
-    if (bytes < REFERENCE_BYTES_MIN) return false;
+    if (bytes < REACH_READ_BYTES_MIN) return false;
     const struct buffer *buffer = &operation->buffers[from];
     size_t run = bytes;
     const char *source = buffer_at(buffer, offset, &run);
@@ -320,7 +318,7 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = (uint32_t)program->step_tx[step->first_tx + lane->target];
         if (operation->sends[t].active) return RUN_BLOCKED;
-        if (step->bytes < REFERENCE_BYTES_MIN && step->bytes <= program->piece_bytes) {
+        if (step->bytes < REACH_READ_BYTES_MIN && step->bytes <= program->piece_bytes) {
             struct link_tx *link = operation->tx[t];
             void *place = link->ops->reserve(link, step->bytes);
             if (place != NULL) {
@@ -507,7 +505,7 @@ static bool find_way(struct operation *operation, struct run_lane *lane,
             return true;
         }
         const bool follows = lane->done == 0 && stores && !step->spills &&
-                             step->bytes >= REFERENCE_BYTES_MIN && links_reach(operation, step);
+                             step->bytes >= REACH_READ_BYTES_MIN && links_reach(operation, step);
         if (!busy && !follows && take_places(operation, lane, step, piece)) {
             lane->stalled = 0;
             return true;

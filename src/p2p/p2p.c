@@ -31,10 +31,7 @@ enum {
     PAYLOAD_PIECE_BYTES_MAX = 64 << 10, /* some of them stay in the second-level cache */
     MESSAGES_A_PASS = 16,               /* per peer and kind, so that nobody starves */
     PAYLOAD_BYTES_A_PASS = 1 << 20,
-    /* As in the engine: below, waiting to be read costs more than a copy through slots; and what the receiver copies
-     * out by a system call is faster only in a range, or where both have something to copy out anyway. */
-    REFERENCE_BYTES_MIN = 8 << 10,
-    COPY_OUT_BYTES_MIN = 16 << 10,
+    /* Above, a copy by the receiver alone is slower than one through slots, unless both have something to copy out. */
     COPY_OUT_ONE_WAY_BYTES_MAX = 2 << 20,
     /* A link says when all of it is consumed, not what: after so many payloads it is fed no more until then, so
      * that an endless stream does not keep the first of it waiting. */
@@ -169,9 +166,9 @@ static enum tutti_status open_in(struct p2p *p2p, int rank, int channel, struct 
 static bool goes_by_reference(struct link_tx *link, const struct p2p_request *request,
                               bool both_ways)
 {
-    if (request->bytes < REFERENCE_BYTES_MIN || request->moved_bytes > 0) return false;
+    if (request->bytes < REACH_READ_BYTES_MIN || request->moved_bytes > 0) return false;
     const enum link_reach reach = link->ops->reach(link, request->buffer, request->bytes);
-    return reach == REACH_READ || (reach == REACH_COPY && request->bytes >= COPY_OUT_BYTES_MIN &&
+    return reach == REACH_READ || (reach == REACH_COPY && request->bytes >= REACH_COPY_BYTES_MIN &&
                                    (both_ways || request->bytes <= COPY_OUT_ONE_WAY_BYTES_MAX));
 }
 

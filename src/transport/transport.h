@@ -54,6 +54,10 @@ enum {
 /* COPY: they can copy it out at the price of a system call; READ: they can read it where it lies. */
 enum link_reach { REACH_NONE, REACH_COPY, REACH_READ };
 
+/* From so many bytes on that is worth it: below, a copy through a place of the link costs less than waiting until
+ * somebody has read, or than the system call. */
+enum { REACH_READ_BYTES_MIN = 8 << 10, REACH_COPY_BYTES_MIN = 16 << 10 };
+
 /* How another rank can get at memory. The transport's matter, but that a kind of 0 is none. */
 struct link_reference {
     uint64_t kind, where;

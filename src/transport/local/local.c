@@ -221,14 +221,6 @@ static void local_commit(struct link_tx *link, size_t bytes)
     publish(tx, MESSAGE_SLOT, bytes);
 }
 
-static enum link_reach local_reach(struct link_tx *link, const void *address, size_t bytes)
-{
-    const struct local_tx *tx = (const struct local_tx *)link;
-    uint64_t offset;
-    if (tx->all_same_process || heap_find(address, bytes, &offset)) return REACH_READ;
-    return tx->local->copies_remote ? REACH_COPY : REACH_NONE;
-}
-
 /* How the readers get at that memory: ADDRESS, HEAP, or REMOTE, which they may not be able to. */
 static enum message_kind kind_of(const struct local_tx *tx, const void *address, size_t bytes,
                                  uint64_t *where)
@@ -236,6 +228,14 @@ static enum message_kind kind_of(const struct local_tx *tx, const void *address,
     if (!tx->all_same_process && heap_find(address, bytes, where)) return MESSAGE_HEAP;
     *where = (uint64_t)(uintptr_t)address;
     return tx->all_same_process ? MESSAGE_ADDRESS : MESSAGE_REMOTE;
+}
+
+static enum link_reach local_reach(struct link_tx *link, const void *address, size_t bytes)
+{
+    const struct local_tx *tx = (const struct local_tx *)link;
+    uint64_t where;
+    if (kind_of(tx, address, bytes, &where) != MESSAGE_REMOTE) return REACH_READ;
+    return tx->local->copies_remote ? REACH_COPY : REACH_NONE;
 }
 
 static bool local_post(struct link_tx *link, const void *address, size_t bytes)
