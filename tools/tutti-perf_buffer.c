@@ -40,21 +40,22 @@ static size_t region_bytes(const struct buffers *buffers, enum side side)
            GUARD_BYTES;
 }
 
-static size_t pages(size_t bytes)
+static size_t pages(size_t bytes, size_t page_bytes)
 {
-    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-/* Private regions come one by one, as an application's would; mapped ones lie in the arena. Larger private ones begin
- * where huge pages can hold them, if malloc has any: else it is chance, by what lies before them on the heap. */
+/* Private regions come one by one, as an application's would; mapped ones lie in the arena. Larger private ones are
+ * whole huge pages, if malloc has any: else it is chance, by what lies around them on the heap. */
 static unsigned char *region_take(struct buffers *buffers, size_t *used, size_t bytes)
 {
     void *region = NULL;
     if (buffers->arena) {
         region = (char *)buffers->arena + *used;
-        *used += pages(bytes);
-    } else if (posix_memalign(&region, bytes >= LARGE_BYTES ? HUGE_PAGE_BYTES : PAGE_BYTES, bytes)) {
-        return NULL;
+        *used += pages(bytes, PAGE_BYTES);
+    } else {
+        const size_t page_bytes = bytes >= LARGE_BYTES ? HUGE_PAGE_BYTES : PAGE_BYTES;
+        if (posix_memalign(&region, page_bytes, pages(bytes, page_bytes))) return NULL;
     }
     memset(region, GUARD, bytes);
     return region;
@@ -127,8 +128,8 @@ enum tutti_status buffers_init(struct buffers *buffers, const struct operation *
     buffers->misalign[RECV] = buffers->aliased ? options->misalign : 2 * options->misalign;
     enum tutti_status status = buffers->sets && layouts_init(buffers) ? TUTTI_OK : TUTTI_NO_MEMORY;
     if (status == TUTTI_OK && options->mapped) {
-        const size_t set_bytes =
-            pages(region_bytes(buffers, SEND)) + pages(region_bytes(buffers, RECV));
+        const size_t set_bytes = pages(region_bytes(buffers, SEND), PAGE_BYTES) +
+                                 pages(region_bytes(buffers, RECV), PAGE_BYTES);
         status = tutti_mem_alloc((size_t)options->set_count * set_bytes, &buffers->arena);
     }
     size_t used = 0;

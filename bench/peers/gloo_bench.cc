@@ -88,7 +88,8 @@ static size_t parse(const char *s)
 static float *alloc(size_t floats)
 {
     void *p = nullptr;
-    if (posix_memalign(&p, floats >= 16384 ? size_t(2) << 20 : 4096, floats * 4 + 64)) { /* as in mpi_bench.c */
+    const size_t page = floats >= 16384 ? size_t(2) << 20 : 4096; /* as in mpi_bench.c */
+    if (posix_memalign(&p, page, (floats * 4 + 64 + page - 1) / page * page)) {
         fprintf(stderr, "out of memory\n");
         exit(2);
     }

@@ -92,12 +92,12 @@ static void die(const char *m)
     if (rank == 0) fprintf(stderr, "mpi_bench: %s\n", m);
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
-/* Larger buffers where huge pages can hold them, if malloc has any: else it is chance, by what lies before them on the heap. */
+/* Larger buffers are whole huge pages, if malloc has any: else it is chance, by what lies around them on the heap. */
 static void *alloc(size_t bytes)
 {
     void *p = 0;
-    if (posix_memalign(&p, bytes >= 65536 ? (size_t)2 << 20 : 4096, bytes + 64))
-        die("out of memory");
+    const size_t page = bytes >= 65536 ? (size_t)2 << 20 : 4096;
+    if (posix_memalign(&p, page, (bytes + 64 + page - 1) / page * page)) die("out of memory");
     memset(p, 0, bytes + 64);
     return p;
 }
