@@ -320,6 +320,19 @@ static struct range destination_of(const struct binder *binder, const struct pro
     return range_of(binder, step->destination_buffer, step->destination_offset, step->bytes);
 }
 
+/* A copy of input that goes on to links, and leaves its source as it is: the destination lies elsewhere or right there. */
+static bool does_send_input(const struct binder *binder, const struct program_step *step)
+{
+    const struct program_source *from = &binder->program->sources[step->first_source];
+    if (step->tx_count == 0 || step->source_count != 1 || from->rx != PROGRAM_NONE ||
+        from->buffer != PLAN_INPUT || step->destination_buffer != PLAN_OUTPUT ||
+        step->divisor != 0 || step->factor != 0)
+        return false;
+    return !binder->options->in_place ||
+           range_of(binder, PLAN_INPUT, from->offset, step->bytes).begin ==
+               destination_of(binder, step).begin;
+}
+
 /* Whether the step only sends just that memory, to that rank. */
 static bool sends_only_to(const struct binder *binder, const struct program_step *step,
                           struct range range, int peer)
@@ -473,6 +486,7 @@ static enum tutti_status bind_all(struct binder *binder)
         choose_piece(program, binder->options->piece_bytes_max, binder->options->piece_count_max);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];
+        step->sends_input = does_send_input(binder, step);
         /* Room for this message beside an earlier one that nobody has read yet. */
         if (step->spills &&
             step->bytes <= binder->options->piece_count_max / 2 * program->piece_bytes) {

@@ -34,6 +34,7 @@ struct program_step {
     bool streams; /* store past the caches */
     bool lends;   /* what it sends goes in lent places, where there are any */
     bool is_copied_out; /* what it sends from memory that its receivers cannot read, but copy, goes by reference */
+    bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */
     bool expects; /* one of the program's `expects` */
     bool places;  /* stores where the receivers expect it, if all do */
     unsigned divisor;

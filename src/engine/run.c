@@ -433,15 +433,30 @@ static bool open_lagging(struct operation *operation, struct run_lane *lane,
     return true;
 }
 
-static bool links_reach(struct operation *operation, const struct program_step *step)
+static bool links_reach(struct operation *operation, const struct program_step *step, int buffer,
+                        size_t offset)
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
-        if (!goes_by_reference(operation, step, link, step->destination_buffer,
-                               step->destination_offset))
-            return false;
+        if (!goes_by_reference(operation, step, link, buffer, offset)) return false;
     }
     return true;
+}
+
+/* Announces input that is copied here as well, as a whole and before it is copied, where the receivers can get at it. */
+static void send_input(struct operation *operation, struct run_lane *lane,
+                       const struct program_step *step)
+{
+    const struct program *program = operation->program;
+    const struct program_source *from = &program->sources[step->first_source];
+    if (links_are_busy(operation, step) || !links_reach(operation, step, from->buffer, from->offset))
+        return;
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        const uint32_t t = (uint32_t)program->step_tx[step->first_tx + i];
+        send_open(operation, step, t, from->buffer, from->offset, 0, step->bytes);
+        send_push(operation, t);
+    }
+    lane->is_sent = true;
 }
 
 /* Whether a lagging step's links have all that was stored so far: then they can be fed directly again. */
@@ -504,8 +519,9 @@ static bool find_way(struct operation *operation, struct run_lane *lane,
             lane->stalled = 0;
             return true;
         }
-        const bool follows = lane->done == 0 && stores && !step->spills &&
-                             step->bytes >= REACH_READ_BYTES_MIN && links_reach(operation, step);
+        const bool follows =
+            lane->done == 0 && stores && !step->spills && step->bytes >= REACH_READ_BYTES_MIN &&
+            links_reach(operation, step, step->destination_buffer, step->destination_offset);
         if (!busy && !follows && take_places(operation, lane, step, piece)) {
             lane->stalled = 0;
             return true;
@@ -679,7 +695,7 @@ static void pass_on(struct operation *operation, struct run_lane *lane,
                     const struct program_step *step, const struct piece *piece)
 {
     const struct program_source *sources = &operation->program->sources[step->first_source];
-    const bool sends = step->tx_count > 0 && !lane->placing;
+    const bool sends = step->tx_count > 0 && !lane->placing && !lane->is_sent;
     if (lane->placing && lane->done + piece->bytes == step->bytes) announce_placed(operation, step);
     if (sends) {
         switch (piece->way) {
@@ -721,7 +737,9 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     const enum run_result look = look_at_sources(operation, lane, step, &piece);
     if (look != RUN_MOVED) return look;
     if (step->places && !lane->has_asked) lane->placing = is_expected(operation, lane, step);
-    if (step->tx_count > 0 && !lane->placing && !find_way(operation, lane, step, &piece))
+    if (step->sends_input && lane->done == 0 && !lane->lagging) send_input(operation, lane, step);
+    if (step->tx_count > 0 && !lane->placing && !lane->is_sent &&
+        !find_way(operation, lane, step, &piece))
         return RUN_BLOCKED;
 
     const bool stores = step->destination_buffer != PROGRAM_NONE && (!step->spills || lane->lagging);

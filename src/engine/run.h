@@ -33,11 +33,12 @@ struct run_lane {
     uint32_t stalled; /* looks in a row that found no room, see patience */
     bool lagging;     /* the step's result goes to memory, its links follow from there */
     bool opened;      /* lagging: its messages are announced */
-    bool has_asked;   /* where its receivers expect the result */
-    bool placing;     /* there; all of them do */
-    size_t done;      /* bytes of the step */
-    size_t passed;    /* lagging: bytes that went to the links directly before */
-    size_t filled; /* bytes of the next piece that lie in the links' slots and are not sent yet */
+    bool is_sent; /* its messages are announced from where its source lies: only the copy is left */
+    bool has_asked; /* where its receivers expect the result */
+    bool placing;   /* there; all of them do */
+    size_t done;    /* bytes of the step */
+    size_t passed;  /* lagging: bytes that went to the links directly before */
+    size_t filled;  /* bytes of the next piece that lie in the links' slots and are not sent yet */
 };
 
 /* How a piece of a step's result gets to its links. */
