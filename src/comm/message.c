@@ -126,6 +126,7 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
     atomic_store_explicit(&comm->board->has_messages, 1, memory_order_relaxed);
     struct p2p_options options = {.eager_bytes_max = EAGER_BYTES_MAX,
                                   .unexpected_count_max = UNEXPECTED_COUNT_MAX,
+                                  .shares_cores = comm->oversubscribed,
                                   .finished = finished};
     TRY(options_unexpected(&options.unexpected_bytes_max));
     struct transport *transport = comm->transport;

@@ -13,14 +13,16 @@ enum {
     LEND_BYTES_MIN = 4 << 10,   /* below, counting readers costs more than another copy */
     EXPECT_BYTES_MIN =
         64 << 10, /* below, the receiver copies from a cache what a look at its offer costs */
-    /* What receivers copy out by a system call: above, two ranks copy what comes from no cache faster through slots
-     * than one does alone. */
+    /* What receivers copy out by a system call; below and above slots are faster. Above, because two ranks copy what
+     * comes from no cache faster than one does alone. */
     COPY_OUT_BYTES_MAX = 1 << 20,
-    COPY_OUT_REDUCED_BYTES_MAX = 256 << 10, /* copied out near the receiver, and then reduced */
+    COPY_OUT_REDUCED_BYTES_MAX = 512 << 10, /* copied out near the receiver, and then reduced */
     /* Where ranks share cores. */
-    COPY_OUT_SHARED_BYTES_MIN = 64 << 10,
-    COPY_OUT_SHARED_MANY_BYTES_MIN = 256 << 10, /* by several */
-    COPY_OUT_SHARED_BYTES_MAX = 2 << 20
+    COPY_OUT_SHARED_BYTES_MAX = 2 << 20,
+    COPY_OUT_SHARED_TO_ROOT_BYTES_MAX = 512 << 10,
+    COPY_OUT_SHARED_MANY_BYTES_MIN = 64 << 10, /* by several */
+    COPY_OUT_SHARED_REDUCED_BYTES_MIN = 64 << 10,
+    COPY_OUT_SHARED_REDUCED_ALL_BYTES_MAX = 1 << 20 /* the messages of all ranks together */
 };
 
 struct binder {
@@ -203,29 +205,38 @@ static bool does_lend(const struct binder *binder, const struct plan_step *step,
            (bound->source_count > 1 || is_input);
 }
 
-/* Where ranks share cores the copy that is saved counts, whoever it is saved for; but not where all is copied by one, or
- * all by everyone. */
-static bool is_copied_out_sharing(const struct binder *binder, const struct program_step *bound)
+/* The largest message of the step that its receivers copy out; 0: none. */
+static size_t copy_out_max(const struct binder *binder, const struct program_step *bound)
 {
-    const enum collective collective = binder->plan->shape.collective;
-    if (collective_reduces(collective) || collective == COLLECTIVE_GATHER) return false;
-    if (has_many_readers(binder->program, bound) &&
-        (binder->lends_to_group || bound->bytes < COPY_OUT_SHARED_MANY_BYTES_MIN))
-        return false;
-    return bound->bytes >= COPY_OUT_SHARED_BYTES_MIN &&
-           (bound->bytes <= COPY_OUT_SHARED_BYTES_MAX || collective == COLLECTIVE_SCATTER);
+    const struct plan_shape *shape = &binder->plan->shape;
+    const bool shares_cores = binder->options->shares_cores;
+    if (collective_reduces(
+            shape->collective)) { /* of an allreduce everybody has something better to do */
+        if (shape->collective == COLLECTIVE_ALLREDUCE || !bound->send_only) return 0;
+        return shares_cores ? COPY_OUT_SHARED_REDUCED_ALL_BYTES_MAX / (size_t)shape->rank_count
+                            : COPY_OUT_REDUCED_BYTES_MAX;
+    }
+    if (shares_cores && binder->lends_to_group && has_many_readers(binder->program, bound))
+        return 0; /* a lent place serves them all */
+    switch (shape->collective) {
+    case COLLECTIVE_ALLTOALL: return SIZE_MAX; /* everybody copies out as much as he sends */
+    case COLLECTIVE_SCATTER: return shares_cores ? SIZE_MAX : COPY_OUT_BYTES_MAX;
+    case COLLECTIVE_GATHER:
+        return shares_cores ? COPY_OUT_SHARED_TO_ROOT_BYTES_MAX : COPY_OUT_BYTES_MAX;
+    default: return shares_cores ? COPY_OUT_SHARED_BYTES_MAX : COPY_OUT_BYTES_MAX;
+    }
 }
 
 static bool is_copied_out(const struct binder *binder, const struct program_step *bound)
 {
-    if (binder->options->shares_cores) return is_copied_out_sharing(binder, bound);
-    const enum collective collective = binder->plan->shape.collective;
-    size_t bytes_max = COPY_OUT_BYTES_MAX;
-    if (collective_reduces(collective)) { /* of an allreduce everybody has something better to do */
-        if (collective == COLLECTIVE_ALLREDUCE || !bound->send_only) return false;
-        bytes_max = COPY_OUT_REDUCED_BYTES_MAX;
+    size_t min = REACH_COPY_BYTES_MIN;
+    if (binder->options->shares_cores) {
+        if (collective_reduces(binder->plan->shape.collective))
+            min = COPY_OUT_SHARED_REDUCED_BYTES_MIN;
+        else if (has_many_readers(binder->program, bound))
+            min = COPY_OUT_SHARED_MANY_BYTES_MIN;
     }
-    return bound->bytes >= REACH_COPY_BYTES_MIN && bound->bytes <= bytes_max;
+    return bound->bytes >= min && bound->bytes <= copy_out_max(binder, bound);
 }
 
 static bool is_large(const struct bind_options *options, const struct program *program)

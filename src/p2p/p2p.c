@@ -31,7 +31,8 @@ enum {
     PAYLOAD_PIECE_BYTES_MAX = 64 << 10, /* some of them stay in the second-level cache */
     MESSAGES_A_PASS = 16,               /* per peer and kind, so that nobody starves */
     PAYLOAD_BYTES_A_PASS = 1 << 20,
-    /* Above, a copy by the receiver alone is slower than one through slots, unless both have something to copy out. */
+    /* Above, a copy by the receiver alone is slower than one through slots, unless both have something to copy out or
+     * have to take turns on a core. */
     COPY_OUT_ONE_WAY_BYTES_MAX = 2 << 20,
     /* A link says when all of it is consumed, not what: after so many payloads it is fed no more until then, so
      * that an endless stream does not keep the first of it waiting. */
@@ -67,6 +68,7 @@ struct p2p {
     struct transport *transport;
     int slot, rank, size;
     size_t eager_bytes_max, piece_bytes, payload_piece_bytes;
+    bool shares_cores;
     bool listens;
     int fault_peer;
     enum tutti_status status;
@@ -163,13 +165,14 @@ static enum tutti_status open_in(struct p2p *p2p, int rank, int channel, struct 
 
 /* Whether a payload goes by reference: where the receiver can read it, or best copies it out. both_ways: payloads come
  * to this rank meanwhile. */
-static bool goes_by_reference(struct link_tx *link, const struct p2p_request *request,
-                              bool both_ways)
+static bool goes_by_reference(const struct p2p *p2p, struct link_tx *link,
+                              const struct p2p_request *request, bool both_ways)
 {
     if (request->bytes < REACH_READ_BYTES_MIN || request->moved_bytes > 0) return false;
     const enum link_reach reach = link->ops->reach(link, request->buffer, request->bytes);
-    return reach == REACH_READ || (reach == REACH_COPY && request->bytes >= REACH_COPY_BYTES_MIN &&
-                                   (both_ways || request->bytes <= COPY_OUT_ONE_WAY_BYTES_MAX));
+    return reach == REACH_READ ||
+           (reach == REACH_COPY && request->bytes >= REACH_COPY_BYTES_MIN &&
+            (both_ways || p2p->shares_cores || request->bytes <= COPY_OUT_ONE_WAY_BYTES_MAX));
 }
 
 static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request *request)
@@ -185,7 +188,7 @@ static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request
     TRY(open_out(p2p, rank, P2P_CHANNEL_MESSAGES, sizeof(struct announcement), &peer->messages_out));
     TRY(open_in(p2p, rank, P2P_CHANNEL_ANSWERS, &peer->answers_in));
     TRY(open_out(p2p, rank, P2P_CHANNEL_PAYLOADS, 0, &peer->payloads_out));
-    if (goes_by_reference(peer->payloads_out.link, request, false)) return TUTTI_OK;
+    if (goes_by_reference(p2p, peer->payloads_out.link, request, false)) return TUTTI_OK;
     return open_out(p2p, rank, P2P_CHANNEL_PAYLOADS, p2p->payload_piece_bytes, &peer->payloads_out);
 }
 
@@ -194,10 +197,11 @@ static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request
 enum push_result { PUSH_BLOCKED, PUSH_PART, PUSH_ALL };
 
 /* The reference that goes with an announcement, if any. */
-static struct link_reference reference_to(struct link_tx *link, const struct p2p_request *request)
+static struct link_reference reference_to(const struct p2p *p2p, struct link_tx *link,
+                                          const struct p2p_request *request)
 {
     struct link_reference reference;
-    const bool refers = link->ops->refer != NULL && goes_by_reference(link, request, false) &&
+    const bool refers = link->ops->refer != NULL && goes_by_reference(p2p, link, request, false) &&
                         link->ops->refer(link, request->buffer, request->bytes, &reference);
     return refers ? reference : (struct link_reference){0};
 }
@@ -208,7 +212,7 @@ static enum push_result push_announcement(struct p2p *p2p, struct link_tx *link,
     const struct announcement announcement = {
         {ENVELOPE_ANNOUNCEMENT, (uint8_t)request->dtype, 0, request->tag, request->bytes},
         p2p->announced_count,
-        reference_to(link, request)};
+        reference_to(p2p, link, request)};
     void *const place = link->ops->reserve(link, sizeof announcement);
     if (place == NULL) return PUSH_BLOCKED;
     memcpy(place, &announcement, sizeof announcement);
@@ -277,7 +281,7 @@ static bool push_payloads(struct p2p *p2p, struct peer *peer)
     bool moved = false;
     for (int i = 0; i < MESSAGES_A_PASS && peer->payloads.first != NULL; i++, moved = true) {
         struct p2p_request *const request = peer->payloads.first;
-        const bool reference = goes_by_reference(link, request, p2p->coming_count > 0);
+        const bool reference = goes_by_reference(p2p, link, request, p2p->coming_count > 0);
         if (peer->sent_since_reference == REFERENCES_MAX) break;
         if (reference) {
             if (!link->ops->post(link, request->buffer, request->bytes)) break;
@@ -662,6 +666,7 @@ enum tutti_status p2p_create(struct transport *transport, int slot,
     created->piece_bytes = piece_bytes;
     created->payload_piece_bytes =
         piece_bytes < PAYLOAD_PIECE_BYTES_MAX ? piece_bytes : PAYLOAD_PIECE_BYTES_MAX;
+    created->shares_cores = options->shares_cores;
     created->fault_peer = -1;
     created->finished = options->finished;
     const enum tutti_status status =

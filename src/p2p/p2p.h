@@ -46,6 +46,7 @@ struct p2p_options {
     size_t eager_bytes_max;
     size_t unexpected_bytes_max; /* of payloads that wait here, of all senders together */
     size_t unexpected_count_max; /* of envelopes */
+    bool shares_cores;           /* a copy that is saved is somebody's time, whoever makes it */
     /* Told of every request that becomes done, in p2p_start or p2p_progress, as the last thing that happens to it;
      * or NULL. May not call this module. */
     void (*finished)(struct p2p_request *request);

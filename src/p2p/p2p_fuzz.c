@@ -299,7 +299,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             script.rx[r][c].end = &script.rx[r][c].first;
         }
     }
-    const struct p2p_options options = {100, BYTES_MAX, COUNT_MAX, NULL};
+    const struct p2p_options options = {100, BYTES_MAX, COUNT_MAX, false, NULL};
     if (p2p_create(&script.transport, 0, &options, &script.p2p) != TUTTI_OK) abort();
     play(&script);
     p2p_free(script.p2p);

@@ -16,7 +16,7 @@
 
 static uint64_t seed;
 
-static const struct p2p_options usual = {1000, 1 << 20, 1000, NULL};
+static const struct p2p_options usual = {1000, 1 << 20, 1000, false, NULL};
 
 static struct world open_world(enum kind kind, int size, struct p2p_options options)
 {
@@ -249,7 +249,8 @@ static void unexpected_messages_are_bounded(void **state)
     enum { COUNT = 60, BYTES = 100 };
     static struct p2p_request sends[COUNT];
     static char from[COUNT][BYTES], to[BYTES], last_to[BYTES];
-    static const struct p2p_options bounds[] = {{1000, 250, 1000, NULL}, {1000, 1 << 20, 2, NULL}};
+    static const struct p2p_options bounds[] = {{1000, 250, 1000, false, NULL},
+                                                {1000, 1 << 20, 2, false, NULL}};
     for (int b = 0; b < 2; b++) {
         for (int own = 0; own < 2; own++) {
             struct world world = open_world(TIGHT, 3, bounds[b]);
@@ -305,7 +306,8 @@ static void what_is_held_back_does_not_stop_the_other_direction(void **state)
     static struct p2p_request sends[COUNT];
     static char from[BYTES], to[BYTES];
     for (enum kind kind = 0; kind < LOCAL_COPIES; kind++) {
-        struct world world = open_world(kind, 2, (struct p2p_options){1000, 1 << 20, 3, NULL});
+        struct world world =
+            open_world(kind, 2, (struct p2p_options){1000, 1 << 20, 3, false, NULL});
         for (int i = 0; i < COUNT; i++) {
             sends[i] = send_request("abcdefg", 8, 1, 0);
             start(&world, 0, &sends[i]);
