@@ -20,12 +20,18 @@ function human(b) {
     if (b >= 1048576 && b % 1048576 == 0) return b / 1048576 " MiB"
     return b >= 1024 && b % 1024 == 0 ? b / 1024 " KiB" : b " B"
 }
-# The best repeat: on virtual machines the host moves CPUs between near and far cores within seconds, and what
-# crosses between them then takes up to ten times as long, for everybody alike.
-function figure(lib, key,    i, best) {
-    best = value[lib, key, 1] + 0
-    for (i = 2; i <= times[lib, key]; i++) if (value[lib, key, i] + 0 < best) best = value[lib, key, i] + 0
-    return best
+# The median of the repeats, as peers/run has it (of an even number the lower one): on virtual machines the host moves
+# CPUs between near and far cores within seconds, and what crosses between them then takes up to ten times as long.
+# The best repeat would compare who was near once, and the best of several peers would have more tries.
+function figure(lib, key,    n, i, j, sorted, swap) {
+    n = times[lib, key]
+    for (i = 1; i <= n; i++) {
+        sorted[i] = value[lib, key, i] + 0
+        for (j = i; j > 1 && sorted[j - 1] > sorted[j]; j--) {
+            swap = sorted[j]; sorted[j] = sorted[j - 1]; sorted[j - 1] = swap
+        }
+    }
+    return sorted[int((n + 1) / 2)]
 }
 # Sets best_name ("" where nobody has a right result) and best_time.
 function find_best_peer(key,    i, time) {
