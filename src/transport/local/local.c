@@ -29,7 +29,7 @@
 enum {
     KIND_SHIFT = 56,
     LENT_OWNER_SHIFT = 8, /* of a MESSAGE_LENT's place: the number of the slot below it */
-    FETCH_BYTES_MAX = 64 << 10,
+    FETCH_BYTES_MAX = 128 << 10,
     LOOKS_APART = 500 /* naps of somebody who waits for the others at the start: 25 ms */
 };
 static const uint64_t BYTES_MASK = (UINT64_C(1) << KIND_SHIFT) - 1;
