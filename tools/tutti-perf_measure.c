@@ -22,6 +22,9 @@ struct run {
     const struct perf_case *c;
     struct buffers buffers;
     struct tutti_call_options call_options;
+    struct call *calls; /* one for each set of buffers: made before time is taken */
+    /* What a turn comes to where it is one blocking call; else NULL. */
+    enum tutti_status (*plain)(const struct call *call, struct tutti_comm *comm);
     struct tutti_prepared **prepared; /* of set 0, part 0, 1, then of set 1, ...; NULL: not yet */
     struct measurement *m;
 };
@@ -33,7 +36,7 @@ struct turn {
     struct run *run;
     int set;
     int first, end;
-    struct call call;
+    const struct call *call;
 };
 
 static const struct calls *calls_of(const struct turn *turn, int part)
@@ -46,7 +49,7 @@ static const struct calls *calls_of(const struct turn *turn, int part)
 static enum tutti_status call_blocking(struct turn *turn)
 {
     for (int part = turn->first; part < turn->end; part++)
-        TRY(calls_of(turn, part)->run(&turn->call, turn->run->rank->comm));
+        TRY(calls_of(turn, part)->run(turn->call, turn->run->rank->comm));
     return TUTTI_OK;
 }
 
@@ -60,8 +63,7 @@ static enum tutti_status call_grouped(struct turn *turn)
 static enum tutti_status start_prepared(struct turn *turn, int part, struct tutti_request **request)
 {
     struct tutti_prepared **const prepared = &turn->run->prepared[turn->set * PARTS_MAX + part];
-    if (!*prepared)
-        TRY(calls_of(turn, part)->prepare(&turn->call, turn->run->rank->comm, prepared));
+    if (!*prepared) TRY(calls_of(turn, part)->prepare(turn->call, turn->run->rank->comm, prepared));
     return *prepared ? tutti_start(*prepared, request) : TUTTI_OK;
 }
 
@@ -74,7 +76,7 @@ static enum tutti_status call_started(struct turn *turn, bool prepared)
         status =
             prepared
                 ? start_prepared(turn, part, &requests[part])
-                : calls_of(turn, part)->start(&turn->call, turn->run->rank->comm, &requests[part]);
+                : calls_of(turn, part)->start(turn->call, turn->run->rank->comm, &requests[part]);
     for (int part = turn->first; part < turn->end; part++) {
         const enum tutti_status waited = requests[part] ? tutti_wait(&requests[part]) : TUTTI_OK;
         if (status == TUTTI_OK) status = waited;
@@ -94,19 +96,13 @@ static enum tutti_status call_turn(struct turn *turn)
 
 static enum tutti_status call_once(struct run *run, int iteration)
 {
-    const struct perf_rank *const rank = run->rank;
-    const enum parts parts = rank->options->operation->parts;
+    const enum parts parts = run->rank->options->operation->parts;
+    const int sets = run->buffers.set_count, set = sets > 1 ? iteration % sets : 0;
+    if (run->plain) return run->plain(&run->calls[set], run->rank->comm);
     struct turn turn = {.run = run,
-                        .set = iteration % run->buffers.set_count,
+                        .set = set,
                         .end = parts == PARTS_AT_ONCE ? PARTS_MAX : 1,
-                        .call = {.rank = rank->rank,
-                                 .rank_count = rank->rank_count,
-                                 .count = run->c->count,
-                                 .dtype = run->c->dtype,
-                                 .op = rank->ops[run->c->reduction],
-                                 .root = run->c->root,
-                                 .options = &run->call_options}};
-    buffers_call(&run->buffers, turn.set, &turn.call);
+                        .call = &run->calls[set]};
     TRY(call_turn(&turn));
     if (parts != PARTS_IN_TURN) return TUTTI_OK;
     turn.first++;
@@ -114,11 +110,12 @@ static enum tutti_status call_once(struct run *run, int iteration)
     return call_turn(&turn);
 }
 
-static void free_prepared(struct run *run)
+static void free_calls(struct run *run)
 {
     for (int i = 0; run->prepared && i < run->buffers.set_count * PARTS_MAX; i++)
         tutti_prepared_free(run->prepared[i]);
     free(run->prepared);
+    free(run->calls);
 }
 
 /* ------------------------------------------------------------------------------------------------ buffers */
@@ -134,6 +131,39 @@ static int set_count_for(const struct perf_options *options, size_t bytes, bool 
     if (set_bytes > pool_bytes) return 1;
     const size_t sets = set_bytes ? (pool_bytes + set_bytes - 1) / set_bytes : SETS_MAX;
     return sets < 2 ? 2 : sets > SETS_MAX ? SETS_MAX : (int)sets;
+}
+
+/* Without options of its own a call is the plain one. */
+static const struct tutti_call_options *options_for(const struct run *run)
+{
+    const struct tutti_call_options *const options = &run->call_options;
+    const bool plain = !options->algorithm && !options->deterministic && !options->priority;
+    return plain ? NULL : options;
+}
+
+static enum tutti_status init_calls(struct run *run)
+{
+    const struct perf_rank *const rank = run->rank;
+    const struct perf_options *const options = rank->options;
+    const int sets = run->buffers.set_count;
+    if (options->form == FORM_BLOCKING && options->operation->parts == PARTS_ONE &&
+        options->tensors == TENSORS_NONE)
+        run->plain = options->operation->calls[0].run;
+    if (options->form == FORM_PREPARED &&
+        !(run->prepared = calloc((size_t)sets * PARTS_MAX, sizeof *run->prepared)))
+        return TUTTI_NO_MEMORY;
+    if (!(run->calls = calloc((size_t)sets, sizeof *run->calls))) return TUTTI_NO_MEMORY;
+    for (int set = 0; set < sets; set++) {
+        run->calls[set] = (struct call){.rank = rank->rank,
+                                        .rank_count = rank->rank_count,
+                                        .count = run->c->count,
+                                        .dtype = run->c->dtype,
+                                        .op = rank->ops[run->c->reduction],
+                                        .root = run->c->root,
+                                        .options = options_for(run)};
+        buffers_call(&run->buffers, set, &run->calls[set]);
+    }
+    return TUTTI_OK;
 }
 
 static enum tutti_status init_buffers(struct run *run)
@@ -156,10 +186,7 @@ static enum tutti_status init_buffers(struct run *run)
         .misalign = options->misalign,
         .mapped = options->mapped,
         .set_count = set_count_for(options, bytes, run->c->in_place)};
-    TRY(buffers_init(&run->buffers, options->operation, &shape, &buffers_options));
-    if (options->form != FORM_PREPARED) return TUTTI_OK;
-    run->prepared = calloc((size_t)run->buffers.set_count * PARTS_MAX, sizeof *run->prepared);
-    return run->prepared ? TUTTI_OK : TUTTI_NO_MEMORY;
+    return buffers_init(&run->buffers, options->operation, &shape, &buffers_options);
 }
 
 static struct pattern pattern_for(const struct run *run, uint64_t salt)
@@ -358,8 +385,9 @@ enum tutti_status perf_measure(struct perf_rank *rank, const struct perf_case *p
     run.call_options.deterministic = rank->options->deterministic;
     run.call_options.priority = rank->options->priority;
     enum tutti_status status = init_buffers(&run);
+    if (status == TUTTI_OK) status = init_calls(&run);
     if (status == TUTTI_OK) status = measure_with_buffers(&run);
-    free_prepared(&run);
+    free_calls(&run);
     /* after a failure peers may still be reading mapped memory; it goes with the process */
     if (status == TUTTI_OK || !run.buffers.mapped) buffers_release(&run.buffers);
     return status;
