@@ -81,6 +81,9 @@ struct engine_net {
     int size;
     struct transport_ops ops; /* those that the mood allows */
     uint64_t random, placed, handed_on;
+    struct transport *const *transports; /* of somebody else, or NULL */
+    void (*step)(void *context);
+    void *context;
     /* last: to all */
     struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
     struct reader *readers[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX][2];
@@ -477,8 +480,22 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     return net;
 }
 
+struct engine_net *engine_net_over(int size, struct transport *const *transports,
+                                   void (*step)(void *context), void *context, uint64_t seed)
+{
+    struct engine_net *net = calloc(1, sizeof *net);
+    assert_non_null(net);
+    net->size = size;
+    net->random = seed;
+    net->transports = transports;
+    net->step = step;
+    net->context = context;
+    return net;
+}
+
 struct transport *engine_net_transport(struct engine_net *net, int rank)
 {
+    if (net->transports != NULL) return net->transports[rank];
     return &net->endpoints[rank].base;
 }
 
@@ -759,6 +776,25 @@ static void make_buffers(const struct engine_job *job, struct engine_net *net, i
         for (size_t i = 0; i < counts[b]; i++) *element(&own->input, at++) = value_of(rank, b, i);
 }
 
+static struct program *bound(const struct engine_job *job, const struct rank_plan *plan,
+                             const struct bind_options *options)
+{
+    struct program *program;
+    if (bind_program(plan, options, &program) != TUTTI_OK)
+        fail_msg("%s by %s: %s", collective_name(job->algorithm->collective), job->algorithm->name,
+                 tutti_error_message());
+    return program;
+}
+
+static bool has_link_to_all(const struct program *program)
+{
+    for (uint32_t t = 0; t < program->tx_count; t++)
+        if (program->tx_links[t].peer == TRANSPORT_ALL) return true;
+    for (uint32_t r = 0; r < program->rx_count; r++)
+        if (program->rx_links[r].from_all) return true;
+    return false;
+}
+
 static void bind(const struct engine_job *job, struct engine_net *net, int rank,
                  struct engine_rank *own)
 {
@@ -791,9 +827,15 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     }
     struct transport *transport = engine_net_transport(net, rank);
     transport->ops->limits(transport, &options.piece_bytes_max, &options.piece_count_max);
-    if (bind_program(plan, &options, &own->program) != TUTTI_OK)
-        fail_msg("%s by %s: %s", collective_name(collective), job->algorithm->name,
-                 tutti_error_message());
+    own->program = bound(job, plan, &options);
+    if (net->transports != NULL && has_link_to_all(own->program)) {
+        /* Nothing fits into so little room, so it goes one by one. */
+        program_free(own->program);
+        options.piece_bytes_max = 128;
+        options.piece_count_max = 1;
+        own->program = bound(job, plan, &options);
+        assert_false(has_link_to_all(own->program));
+    }
     plan_rank_free(plan);
     assert_int_equal(program_open_links(own->program, transport, 0), TUTTI_OK);
 }
@@ -831,6 +873,7 @@ void engine_run(const struct engine_job *job, struct engine_net *net, struct eng
     for (int looks = 0; left > 0; looks++) {
         if (looks == LOOKS_MAX) fail_job(job, "stuck");
         struct engine_rank *own = &ranks[engine_net_draw(net) % (uint64_t)job->size];
+        if (net->step != NULL) net->step(net->context);
         if (own->done) continue;
         own->operation.impatient = engine_net_draw(net) % 8 == 0;
         const enum run_result result = operation_run(&own->operation);
