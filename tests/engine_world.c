@@ -776,25 +776,6 @@ static void make_buffers(const struct engine_job *job, struct engine_net *net, i
         for (size_t i = 0; i < counts[b]; i++) *element(&own->input, at++) = value_of(rank, b, i);
 }
 
-static struct program *bound(const struct engine_job *job, const struct rank_plan *plan,
-                             const struct bind_options *options)
-{
-    struct program *program;
-    if (bind_program(plan, options, &program) != TUTTI_OK)
-        fail_msg("%s by %s: %s", collective_name(job->algorithm->collective), job->algorithm->name,
-                 tutti_error_message());
-    return program;
-}
-
-static bool has_link_to_all(const struct program *program)
-{
-    for (uint32_t t = 0; t < program->tx_count; t++)
-        if (program->tx_links[t].peer == TRANSPORT_ALL) return true;
-    for (uint32_t r = 0; r < program->rx_count; r++)
-        if (program->rx_links[r].from_all) return true;
-    return false;
-}
-
 static void bind(const struct engine_job *job, struct engine_net *net, int rank,
                  struct engine_rank *own)
 {
@@ -827,15 +808,9 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     }
     struct transport *transport = engine_net_transport(net, rank);
     transport->ops->limits(transport, &options.piece_bytes_max, &options.piece_count_max);
-    own->program = bound(job, plan, &options);
-    if (net->transports != NULL && has_link_to_all(own->program)) {
-        /* Nothing fits into so little room, so it goes one by one. */
-        program_free(own->program);
-        options.piece_bytes_max = 128;
-        options.piece_count_max = 1;
-        own->program = bound(job, plan, &options);
-        assert_false(has_link_to_all(own->program));
-    }
+    if (bind_program(plan, &options, &own->program) != TUTTI_OK)
+        fail_msg("%s by %s: %s", collective_name(collective), job->algorithm->name,
+                 tutti_error_message());
     plan_rank_free(plan);
     assert_int_equal(program_open_links(own->program, transport, 0), TUTTI_OK);
 }

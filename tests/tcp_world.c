@@ -15,6 +15,22 @@
 
 enum { WIRE_BYTES = 32 << 10, SETTLE_STEPS_MAX = 2000000 };
 
+/* A link to all: what is reserved lies in `place` until it is copied to each link. */
+struct fan_tx {
+    struct link_tx base;
+    struct link_tx *links[TCP_WORLD_RANKS_MAX];
+    int count;
+    _Alignas(64) char place[64 << 10];
+};
+
+struct fan {
+    struct transport base;
+    struct transport *inner;
+    struct fan_tx links[TRANSPORT_CHANNEL_COUNT];
+};
+
+enum { FAN_SLOT = 1 };
+
 /* One direction. */
 struct flow {
     int from, to;
@@ -35,6 +51,8 @@ struct tcp_world {
     uint64_t random;
     unsigned broken;
     struct transport *ranks[TCP_WORLD_RANKS_MAX];
+    struct fan fans[TCP_WORLD_RANKS_MAX];
+    struct transport *fan_transports[TCP_WORLD_RANKS_MAX];
     struct rank_context {
         struct tcp_world *world;
         int rank;
@@ -66,8 +84,9 @@ static void wants(void *context, int peer, unsigned stream)
 
 struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed)
 {
-    struct tcp_world *world = calloc(1, sizeof *world);
+    struct tcp_world *world = aligned_alloc(64, (sizeof *world + 63) / 64 * 64);
     assert_non_null(world);
+    memset(world, 0, sizeof *world);
     world->mood = mood;
     world->size = size;
     world->random = seed;
@@ -112,6 +131,117 @@ struct transport *const *tcp_world_transports(const struct tcp_world *world)
 {
     return world->ranks;
 }
+
+/* --------------------------------------------------------------------------------------------- fans */
+
+static bool fan_has_room(struct link_tx *link)
+{
+    const struct fan_tx *fan = (const struct fan_tx *)link;
+    for (int i = 0; i < fan->count; i++)
+        if (!fan->links[i]->ops->has_room(fan->links[i])) return false;
+    return true;
+}
+
+static void *fan_reserve(struct link_tx *link, size_t bytes)
+{
+    struct fan_tx *fan = (struct fan_tx *)link;
+    for (int i = 0; i < fan->count; i++)
+        if (fan->links[i]->ops->reserve(fan->links[i], bytes) == NULL) return NULL;
+    return fan->place;
+}
+
+static void fan_commit(struct link_tx *link, size_t bytes)
+{
+    struct fan_tx *fan = (struct fan_tx *)link;
+    for (int i = 0; i < fan->count; i++) {
+        memcpy(fan->links[i]->ops->reserve(fan->links[i], bytes), fan->place, bytes);
+        fan->links[i]->ops->commit(fan->links[i], bytes);
+    }
+}
+
+static enum link_reach fan_reach(struct link_tx *link, const void *address, size_t bytes)
+{
+    const struct fan_tx *fan = (const struct fan_tx *)link;
+    return fan->links[0]->ops->reach(fan->links[0], address, bytes);
+}
+
+static bool fan_post(struct link_tx *link, const void *address, size_t bytes)
+{
+    const struct fan_tx *fan = (const struct fan_tx *)link;
+    if (!fan_has_room(link)) return false;
+    for (int i = 0; i < fan->count; i++)
+        assert_true(fan->links[i]->ops->post(fan->links[i], address, bytes));
+    return true;
+}
+
+static bool fan_consumed(struct link_tx *link)
+{
+    const struct fan_tx *fan = (const struct fan_tx *)link;
+    for (int i = 0; i < fan->count; i++)
+        if (!fan->links[i]->ops->consumed(fan->links[i])) return false;
+    return true;
+}
+
+static const struct link_tx_ops fan_tx_ops = {.reserve = fan_reserve,
+                                              .commit = fan_commit,
+                                              .reach = fan_reach,
+                                              .post = fan_post,
+                                              .consumed = fan_consumed,
+                                              .has_room = fan_has_room};
+
+static void fan_limits(struct transport *transport, size_t *piece_bytes_max,
+                       unsigned *piece_count_max)
+{
+    struct transport *inner = ((struct fan *)transport)->inner;
+    inner->ops->limits(inner, piece_bytes_max, piece_count_max);
+}
+
+static enum tutti_status fan_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                     size_t bytes, struct link_tx **link)
+{
+    struct fan *fan = (struct fan *)transport;
+    struct transport *inner = fan->inner;
+    assert_int_equal(slot, 0);
+    if (peer != TRANSPORT_ALL)
+        return inner->ops->open_tx(inner, slot, channel, peer, bytes, link);
+    assert_int_equal(inner->ops->open_tx(inner, slot, channel, peer, bytes, link),
+                     TUTTI_UNSUPPORTED);
+    struct fan_tx *tx = &fan->links[channel];
+    tx->base = (struct link_tx){&fan_tx_ops, peer};
+    tx->count = 0;
+    for (int r = 0; r < transport->size; r++) {
+        if (r == transport->rank) continue;
+        const enum tutti_status status =
+            inner->ops->open_tx(inner, FAN_SLOT, channel, r, bytes, &tx->links[tx->count++]);
+        assert_int_equal(status, TUTTI_OK);
+    }
+    *link = &tx->base;
+    return TUTTI_OK;
+}
+
+static enum tutti_status fan_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                     bool from_all, struct link_rx **link)
+{
+    struct transport *inner = ((struct fan *)transport)->inner;
+    assert_int_equal(slot, 0);
+    return inner->ops->open_rx(inner, from_all ? FAN_SLOT : slot, channel, peer, false, link);
+}
+
+static const struct transport_ops fan_ops = {
+    .limits = fan_limits, .open_tx = fan_open_tx, .open_rx = fan_open_rx};
+
+struct transport *const *tcp_world_fans(struct tcp_world *world)
+{
+    for (int r = 0; r < world->size; r++) {
+        struct fan *fan = &world->fans[r];
+        fan->base = (struct transport){.ops = &fan_ops, .rank = r, .size = world->size};
+        fan->inner = world->ranks[r];
+        world->fan_transports[r] = &fan->base;
+    }
+    return world->fan_transports;
+}
+
+/* -------------------------------------------------------------------------------------------- wires */
 
 void tcp_world_set_breaks(struct tcp_world *world, unsigned breaks)
 {

@@ -21,7 +21,7 @@ static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *co
 {
     struct tcp_world *world = tcp_world_create(size, mood, seed);
     struct engine_net *net =
-        engine_net_over(size, tcp_world_transports(world), tcp_world_step, world, seed);
+        engine_net_over(size, tcp_world_fans(world), tcp_world_step, world, seed);
     struct engine_rank ranks[ENGINE_RANKS_MAX];
     for (int i = 0; i < algo_count; i++) {
         if (!algo_supports(&algo_list[i], size)) continue;
@@ -75,7 +75,7 @@ static void every_program_is_right_over_wires_that_break(void **state)
                                               .piece_bytes = 8192,
                                               .piece_count = 2,
                                               .gulp = 30000,
-                                              .breaks = 3000,
+                                              .breaks = 700,
                                               .silence = 20},
                             counts, 3, 100 + (uint64_t)size);
 }
