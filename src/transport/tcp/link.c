@@ -43,6 +43,7 @@ enum tutti_status tcp_tx_create(const struct tcp_shape *shape, const uint64_t *s
     if (tx == NULL) return out_of_memory();
     tx->shape = *shape;
     tx->signature = signature;
+    tx->slot_reserved = -1;
     tx->smalls = allocate(TCP_WINDOW * TCP_SMALL_BYTES);
     if (tx->smalls == NULL) {
         tcp_tx_free(tx);
@@ -76,15 +77,23 @@ bool tcp_tx_has_room(const struct tcp_tx *tx)
     return tx->entry_end - tx->entry_first < TCP_WINDOW;
 }
 
-void *tcp_tx_reserve(const struct tcp_tx *tx, size_t bytes)
+/* The first that is free; -1: none. */
+static int find_free(const struct tcp_tx *tx, const uint64_t *free_at)
+{
+    for (unsigned p = 0; p < tx->shape.place_count; p++)
+        if (tx->consumed >= free_at[p]) return (int)p;
+    return -1;
+}
+
+void *tcp_tx_reserve(struct tcp_tx *tx, size_t bytes)
 {
     if (!tcp_tx_has_room(tx)) return NULL;
     if (bytes <= TCP_SMALL_BYTES)
         return tx->smalls + tx->entry_end % TCP_WINDOW * TCP_SMALL_BYTES;
-    const uint64_t slot = tx->slot_sequence % tx->shape.place_count;
     assert(bytes <= tx->shape.piece_bytes && tx->slots != NULL);
-    if (tx->consumed < tx->slot_free_at[slot]) return NULL;
-    return tx->slots + slot * tx->shape.piece_bytes;
+    if (tx->slot_reserved < 0) tx->slot_reserved = find_free(tx, tx->slot_free_at);
+    if (tx->slot_reserved < 0) return NULL;
+    return tx->slots + (size_t)tx->slot_reserved * tx->shape.piece_bytes;
 }
 
 static void add_entry(struct tcp_tx *tx, const char *data, size_t bytes)
@@ -105,8 +114,8 @@ void tcp_tx_commit(struct tcp_tx *tx, size_t bytes)
     assert(data != NULL);
     add_entry(tx, data, bytes);
     if (bytes <= TCP_SMALL_BYTES) return;
-    tx->slot_free_at[tx->slot_sequence % tx->shape.place_count] = tx->sequence;
-    tx->slot_sequence++;
+    tx->slot_free_at[tx->slot_reserved] = tx->sequence;
+    tx->slot_reserved = -1;
 }
 
 bool tcp_tx_post(struct tcp_tx *tx, const void *address, size_t bytes)
@@ -154,9 +163,9 @@ bool tcp_tx_next(const struct tcp_tx *tx, struct tcp_piece *piece)
         return false;
     describe(tx, &tx->entries[tx->entry_sending % TCP_WINDOW], tx->sent, piece);
     if (piece->bytes <= TCP_SMALL_BYTES) return true;
-    const uint64_t place = tx->place_sequence % tx->shape.place_count;
+    const int place = find_free(tx, tx->place_free_at);
     piece->place = (uint32_t)place;
-    return tx->consumed >= tx->place_free_at[place];
+    return place >= 0;
 }
 
 bool tcp_tx_is_all_sent(const struct tcp_tx *tx)
@@ -174,10 +183,7 @@ void tcp_tx_sent(struct tcp_tx *tx, const struct tcp_piece *piece, unsigned stre
     }
     tx->places[at] = piece->place;
     tx->sent++;
-    if (piece->place != TCP_FRAME_NO_PLACE) {
-        tx->place_free_at[piece->place] = tx->sent;
-        tx->place_sequence++;
-    }
+    if (piece->place != TCP_FRAME_NO_PLACE) tx->place_free_at[piece->place] = tx->sent;
     const struct tcp_entry *entry = &tx->entries[tx->entry_sending % TCP_WINDOW];
     if (tx->sent == entry->first + pieces_of(tx, entry->bytes)) tx->entry_sending++;
 }

@@ -6,7 +6,8 @@
  *   receiver   pieces from `consumed` on, TCP_WINDOW of them: each has come, is coming, or neither
  *
  * A small piece has room in the window itself; a larger one needs one of the receiver's places, which the sender
- * assigns in turn. A place is free again when its piece is consumed, and so is what the sender keeps of it.
+ * assigns: the first that is free, so that few are touched where few are needed. It is free again when its piece is
+ * consumed, and so is what the sender keeps of it.
  *
  * The receiver's memory may be somewhere else: where it expects the next bytes of the link (tcp_rx_expect).
  */
@@ -62,8 +63,9 @@ struct tcp_tx {
     uint64_t again;             /* bits of pieces from consumed to sent that were lost on their way */
     uint8_t streams[TCP_WINDOW]; /* by which connection a piece was sent last */
     uint32_t places[TCP_WINDOW]; /* where a piece goes at the receiver */
-    uint64_t place_sequence, place_free_at[TCP_PLACES_MAX]; /* `consumed` that frees it */
-    uint64_t slot_sequence, slot_free_at[TCP_PLACES_MAX];   /* of this end's memory */
+    uint64_t place_free_at[TCP_PLACES_MAX]; /* `consumed` that frees it */
+    uint64_t slot_free_at[TCP_PLACES_MAX];  /* of this end's memory */
+    int slot_reserved;                      /* -1: none */
 };
 
 struct tcp_piece {
@@ -81,7 +83,7 @@ void tcp_tx_free(struct tcp_tx *tx);
 enum tutti_status tcp_tx_make_slots(struct tcp_tx *tx);
 /* As the contract says. */
 bool tcp_tx_has_room(const struct tcp_tx *tx);
-void *tcp_tx_reserve(const struct tcp_tx *tx, size_t bytes);
+void *tcp_tx_reserve(struct tcp_tx *tx, size_t bytes);
 void tcp_tx_commit(struct tcp_tx *tx, size_t bytes);
 bool tcp_tx_post(struct tcp_tx *tx, const void *address, size_t bytes);
 /* What can be sent next; false: nothing, now. */

@@ -343,6 +343,17 @@ bool tcp_pair_has_output(const struct tcp_pair *pair)
     return false;
 }
 
+bool tcp_pair_is_finished(const struct tcp_pair *pair)
+{
+    if (pair->is_stopped || pair->state == TCP_PEER_LOST) return true;
+    for (unsigned i = 0; i < TCP_LINK_COUNT; i++) {
+        const struct tcp_rx *rx = pair->rx[i];
+        if (pair->tx[i] != NULL && pair->tx[i]->consumed < pair->tx[i]->sequence) return false;
+        if (rx != NULL && rx->told < rx->consumed) return false;
+    }
+    return pair->state == TCP_PEER_WANTED || !tcp_pair_has_output(pair);
+}
+
 void tcp_pair_watch(struct tcp_pair *pair)
 {
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {

@@ -386,6 +386,16 @@ bool tcp_is_idle(const struct transport *transport)
     return true;
 }
 
+bool tcp_finish(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    tell_all(tcp);
+    (void)tcp_progress(transport);
+    for (int r = 0; r < transport->size; r++)
+        if (tcp->pairs[r] != NULL && !tcp_pair_is_finished(tcp->pairs[r])) return false;
+    return true;
+}
+
 int tcp_descriptor(const struct transport *transport)
 {
     return ((const struct tcp *)transport)->shared.epoll_fd;

@@ -52,7 +52,7 @@ struct tcp_options {
 /* Failures: INVALID_OPTIONS, NO_MEMORY, NO_DESCRIPTORS. */
 enum tutti_status tcp_create(const struct tcp_options *options, struct transport **transport);
 /* Takes a connected and authenticated stream socket, also on failure, wanted or not; one that was there before with
- * that number is given up. Failures leave that connection lost: INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
+ * that number is given up. One to a broken peer is closed. Failures leave that connection lost: INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
 enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream, int fd);
 
 enum tcp_peer_state {
@@ -79,8 +79,10 @@ int tcp_descriptor(const struct transport *transport);
 /* Gives up all connections for good: memory that was posted or is expected is not touched any more, no link moves. For
  * who gives up an operation whose buffers go away. */
 void tcp_stop(struct transport *transport);
-/* Stops and frees. Whoever closes while peers still read may cut off what is on its way to them: first agree that all is
- * done. NULL is allowed. */
+/* Like progress, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it and
+ * knows what was consumed here, or is gone. Closing before that cuts off what is still on its way. */
+bool tcp_finish(struct transport *transport);
+/* Stops and frees. NULL is allowed. */
 void tcp_close(struct transport *transport);
 
 #endif

@@ -440,6 +440,42 @@ static void what_was_under_way_comes_over_the_next_connection(void **state)
     tcp_close(b);
 }
 
+/* Ranks that have received all they want, each closing as soon as it may. */
+static void who_finishes_cuts_nothing_off(void **state)
+{
+    (void)state;
+    struct transport *ranks[2] = {create_rank(0, 2, NULL), create_rank(1, 2, NULL)};
+    struct link_tx *tx[2];
+    struct link_rx *rx[2];
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(ranks[r]->ops->open_tx(ranks[r], 0, 0, 1 - r, PIECE_BYTES, &tx[r]),
+                         TUTTI_OK);
+        assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, false, &rx[r]), TUTTI_OK);
+    }
+    assert_true(tcp_finish(ranks[0])); /* nobody is there, and nothing to be said */
+    connect_ranks(ranks[0], ranks[1], 0);
+    connect_ranks(ranks[0], ranks[1], 1);
+    unsigned received[2] = {0};
+    for (unsigned char i = 0; i < PIECES; i++)
+        for (int r = 0; r < 2; r++) assert_true(send_filled(tx[r], i, PIECE_BYTES));
+    assert_false(tcp_finish(ranks[0]));
+    for (int i = 0; ranks[0] != NULL || ranks[1] != NULL; i++) {
+        assert_true(i < 10000000);
+        const int r = i % 3 == 0;
+        if (ranks[r] == NULL) continue;
+        struct link_view view;
+        if (received[r] < PIECES) {
+            ranks[r]->ops->progress(ranks[r]);
+            if (rx[r]->ops->peek(rx[r], &view) != LINK_READY) continue;
+            assert_int_equal(*(const unsigned char *)view.data, received[r]++);
+            rx[r]->ops->consume(rx[r], view.bytes);
+        } else if (tcp_finish(ranks[r])) {
+            tcp_close(ranks[r]);
+            ranks[r] = NULL;
+        }
+    }
+}
+
 static void what_is_stopped_touches_nothing(void **state)
 {
     (void)state;
@@ -797,6 +833,7 @@ int main(void)
         cmocka_unit_test(what_is_too_long_or_not_expected_any_more_goes_elsewhere),
         cmocka_unit_test(connections_are_wanted_once_and_again_after_a_loss),
         cmocka_unit_test(what_was_under_way_comes_over_the_next_connection),
+        cmocka_unit_test(who_finishes_cuts_nothing_off),
         cmocka_unit_test(what_is_stopped_touches_nothing),
         cmocka_unit_test(frames_that_make_no_sense_break_their_peer),
         cmocka_unit_test(wrong_order_of_bytes_is_a_fault_of_the_link),
