@@ -79,7 +79,8 @@ static void wants(void *context, int peer, unsigned stream)
     struct wire *wire = wire_of(world, own->rank, peer, stream);
     assert_false(wire->is_wanted[own->rank > peer]); /* once */
     wire->is_wanted[own->rank > peer] = true;
-    if (world->mood.silence > 0) wire->silence = (unsigned)tcp_world_draw(world) % world->mood.silence;
+    if (world->mood.silence > 0)
+        wire->silence = (unsigned)tcp_world_draw(world) % world->mood.silence;
 }
 
 struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed)
@@ -202,8 +203,7 @@ static enum tutti_status fan_open_tx(struct transport *transport, int slot, int 
     struct fan *fan = (struct fan *)transport;
     struct transport *inner = fan->inner;
     assert_int_equal(slot, 0);
-    if (peer != TRANSPORT_ALL)
-        return inner->ops->open_tx(inner, slot, channel, peer, bytes, link);
+    if (peer != TRANSPORT_ALL) return inner->ops->open_tx(inner, slot, channel, peer, bytes, link);
     assert_int_equal(inner->ops->open_tx(inner, slot, channel, peer, bytes, link),
                      TUTTI_UNSUPPORTED);
     struct fan_tx *tx = &fan->links[channel];

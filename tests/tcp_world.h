@@ -17,10 +17,10 @@ struct tcp_mood {
     unsigned streams;
     size_t piece_bytes;
     unsigned piece_count;
-    bool is_plain;     /* sockets connected to each other: loopback TCP, no wires between */
-    size_t gulp;       /* a wire carries at most so many bytes at once */
-    unsigned breaks;   /* one of so many steps breaks a wire; 0: none */
-    unsigned silence;  /* steps, at most, until a wanted connection is there */
+    bool is_plain;    /* sockets connected to each other: loopback TCP, no wires between */
+    size_t gulp;      /* a wire carries at most so many bytes at once */
+    unsigned breaks;  /* one of so many steps breaks a wire; 0: none */
+    unsigned silence; /* steps, at most, until a wanted connection is there */
 };
 
 struct tcp_world; /* opaque */

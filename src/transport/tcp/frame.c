@@ -32,7 +32,8 @@ static uint64_t get(const unsigned char *at, unsigned bytes)
 
 static uint32_t check_of(const unsigned char *head)
 {
-    uint32_t check = 0x54757474; /* a connection of something else does not start with zeros that fit */
+    uint32_t check =
+        0x54757474; /* a connection of something else does not start with zeros that fit */
     for (size_t i = 0; i < CHECK_AT; i += 4) {
         check = (check ^ (uint32_t)get(head + i, 4)) * 0x9e3779b1u;
         check ^= check >> 15;
@@ -71,8 +72,7 @@ const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struc
     if (frame->slot >= TRANSPORT_SLOT_COUNT || frame->channel >= TRANSPORT_CHANNEL_COUNT)
         return "a frame of a link that cannot be";
     switch (frame->kind) {
-    case TCP_FRAME_DATA:
-        return frame->bytes > TCP_FRAME_BYTES_MAX ? "a frame is too long" : NULL;
+    case TCP_FRAME_DATA: return frame->bytes > TCP_FRAME_BYTES_MAX ? "a frame is too long" : NULL;
     case TCP_FRAME_CREDIT:
     case TCP_FRAME_READY: return frame->bytes > 0 ? "a frame has bytes that it should not" : NULL;
     default: return "a frame of no known kind";

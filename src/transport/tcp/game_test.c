@@ -172,8 +172,10 @@ static void every_byte_comes_over_loopback(void **state)
 static void every_byte_comes_over_slow_wires(void **state)
 {
     (void)state;
-    play((struct tcp_mood){.streams = 1, .piece_bytes = 1024, .piece_count = 1, .gulp = 3000}, 20, 3);
-    play((struct tcp_mood){.streams = 4, .piece_bytes = 4096, .piece_count = 3, .gulp = 9000}, 20, 4);
+    play((struct tcp_mood){.streams = 1, .piece_bytes = 1024, .piece_count = 1, .gulp = 3000}, 20,
+         3);
+    play((struct tcp_mood){.streams = 4, .piece_bytes = 4096, .piece_count = 3, .gulp = 9000}, 20,
+         4);
 }
 
 static void every_byte_comes_once_over_wires_that_break(void **state)

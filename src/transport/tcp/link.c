@@ -88,8 +88,7 @@ static int find_free(const struct tcp_tx *tx, const uint64_t *free_at)
 void *tcp_tx_reserve(struct tcp_tx *tx, size_t bytes)
 {
     if (!tcp_tx_has_room(tx)) return NULL;
-    if (bytes <= TCP_SMALL_BYTES)
-        return tx->smalls + tx->entry_end % TCP_WINDOW * TCP_SMALL_BYTES;
+    if (bytes <= TCP_SMALL_BYTES) return tx->smalls + tx->entry_end % TCP_WINDOW * TCP_SMALL_BYTES;
     assert(bytes <= tx->shape.piece_bytes && tx->slots != NULL);
     if (tx->slot_reserved < 0) tx->slot_reserved = find_free(tx, tx->slot_free_at);
     if (tx->slot_reserved < 0) return NULL;

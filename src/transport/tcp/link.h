@@ -60,9 +60,9 @@ struct tcp_tx {
     uint64_t offset;                                /* bytes in all entries so far */
     bool has_posted;
     uint64_t posted_signature; /* of the last posted entry */
-    uint64_t again;             /* bits of pieces from consumed to sent that were lost on their way */
-    uint8_t streams[TCP_WINDOW]; /* by which connection a piece was sent last */
-    uint32_t places[TCP_WINDOW]; /* where a piece goes at the receiver */
+    uint64_t again; /* bits of pieces from consumed to sent that were lost on their way */
+    uint8_t streams[TCP_WINDOW];            /* by which connection a piece was sent last */
+    uint32_t places[TCP_WINDOW];            /* where a piece goes at the receiver */
     uint64_t place_free_at[TCP_PLACES_MAX]; /* `consumed` that frees it */
     uint64_t slot_free_at[TCP_PLACES_MAX];  /* of this end's memory */
     int slot_reserved;                      /* -1: none */
@@ -114,11 +114,11 @@ struct tcp_rx {
     struct tcp_shape shape;
     char *smalls, *slots;
     struct tcp_arrival arrivals[TCP_WINDOW];
-    uint64_t consumed, told; /* pieces, and as the sender was told */
-    uint64_t position;       /* bytes in consumed pieces */
+    uint64_t consumed, told;   /* pieces, and as the sender was told */
+    uint64_t position;         /* bytes in consumed pieces */
     uint64_t received, coming; /* a bit for each piece, at its number modulo TCP_WINDOW */
-    uint64_t places_used;    /* a bit each */
-    unsigned places_untold;  /* consumed since the sender was told */
+    uint64_t places_used;      /* a bit each */
+    unsigned places_untold;    /* consumed since the sender was told */
     bool owes_answer;
     size_t done; /* bytes of the piece in view that are consumed */
     char *expected;

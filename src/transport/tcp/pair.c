@@ -27,7 +27,8 @@ enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tc
     pair->rank = rank;
     pair->is_stopped = shared->is_stopped;
     pair->since_ns = clock_now_ns();
-    for (unsigned s = 0; s < shared->stream_count; s++) tcp_stream_init(&pair->streams[s].stream, s);
+    for (unsigned s = 0; s < shared->stream_count; s++)
+        tcp_stream_init(&pair->streams[s].stream, s);
     *created = pair;
     return TUTTI_OK;
 }
@@ -198,7 +199,8 @@ static void told(struct tcp_pair *pair, unsigned index)
     tcp_rx_told(pair->rx[index]);
 }
 
-static void add_credit(struct tcp_pair *pair, struct tcp_stream *stream, unsigned index, bool resumes)
+static void add_credit(struct tcp_pair *pair, struct tcp_stream *stream, unsigned index,
+                       bool resumes)
 {
     const struct tcp_rx *rx = pair->rx[index];
     const struct tcp_frame frame = {.kind = TCP_FRAME_CREDIT,
@@ -386,9 +388,9 @@ static const char *take_credit(struct tcp_pair *pair, struct tcp_pair_stream *ow
             return "it consumed what is still being sent";
     const bool resumes = frame->kind == TCP_FRAME_CREDIT && (frame->flags & TCP_FRAME_RESUME) != 0;
     if (resumes && own->is_up) return "it starts again in the middle";
-    const bool can_be = resumes ? tcp_tx_resume(tx, own->stream.number, frame->consumed,
-                                                frame->sequence)
-                                : tcp_tx_credit(tx, frame->consumed);
+    const bool can_be =
+        resumes ? tcp_tx_resume(tx, own->stream.number, frame->consumed, frame->sequence)
+                : tcp_tx_credit(tx, frame->consumed);
     if (!can_be) return "it consumed what was not sent";
     look_at_tx(pair, tx);
     return NULL;

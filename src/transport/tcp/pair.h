@@ -38,9 +38,9 @@ struct tcp_shared {
 
 struct tcp_pair_stream {
     struct tcp_stream stream;
-    bool is_up;          /* the peer has said READY */
-    bool has_greeted;    /* and this side */
-    bool watches_output; /* epoll does */
+    bool is_up;           /* the peer has said READY */
+    bool has_greeted;     /* and this side */
+    bool watches_output;  /* epoll does */
     unsigned resume_next; /* link of which the peer is to be told next */
 };
 

@@ -117,8 +117,7 @@ enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)
         const ssize_t written = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) {
-            if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
-                return TCP_STREAM_LOST;
+            if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) return TCP_STREAM_LOST;
             stream->is_blocked = true;
             return result;
         }
@@ -202,8 +201,8 @@ static ssize_t receive(struct tcp_stream *stream, size_t *asked)
     return got;
 }
 
-enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream, const struct tcp_stream_sink *sink,
-                                       const char **wrong)
+enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
+                                       const struct tcp_stream_sink *sink, const char **wrong)
 {
     enum tcp_stream_result result = TCP_STREAM_BLOCKED;
     for (size_t total = 0; total < READ_BYTES_A_PASS;) {

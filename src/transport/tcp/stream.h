@@ -74,7 +74,7 @@ bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *link, ui
 /* Writes what the kernel takes. */
 enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream);
 /* Reads what has come, a bounded amount. NONSENSE: *wrong says why. */
-enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream, const struct tcp_stream_sink *sink,
-                                       const char **wrong);
+enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
+                                       const struct tcp_stream_sink *sink, const char **wrong);
 
 #endif

@@ -17,8 +17,8 @@ enum {
     PIECE_COUNT_MAX = 48,
     PIECE_BYTES_MIN = 1024,
     EVENTS_A_PASS = 32,
-    POLL_APART_NS = 500,  /* between looks in vain */
-    IDLE_PASSES = 16,     /* until those are told who may be told later */
+    POLL_APART_NS = 500, /* between looks in vain */
+    IDLE_PASSES = 16,    /* until those are told who may be told later */
     /* Below, a copy takes less time than waiting until the peer says that it has consumed it. */
     REFERENCE_BYTES_MIN = 64 << 10
 };

@@ -37,7 +37,7 @@ enum { TCP_STREAMS_MAX = 8 };
 /* Both ends of a connection need the same streams, piece_bytes and piece_count. */
 struct tcp_options {
     int rank, size;
-    unsigned streams;   /* connections to a peer, up to TCP_STREAMS_MAX; 0: as this module thinks best */
+    unsigned streams; /* connections to a peer, up to TCP_STREAMS_MAX; 0: as this module thinks best */
     size_t piece_bytes; /* a multiple of 64 from 1024 to 65536; 0: the largest */
     /* Pieces of a link under way, 1 to 48; 0: as this module thinks best. A link that carries more than small messages takes
      * up to piece_count * 5 / 4 + 1 of piece_bytes at each end, touched as it is used. */
