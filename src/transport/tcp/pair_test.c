@@ -1,5 +1,7 @@
 /* Connections that come, go and come again; one rank alone with a peer that is the test, which may write what it likes;
  * and who sleeps meanwhile. */
+#include <linux/sockios.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -7,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -383,6 +386,46 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     close_lonely(&lonely);
 }
 
+/* Real connections: pieces beyond what the kernel can send stay here, where an urgent one can overtake them. */
+static void the_kernel_holds_little_that_it_cannot_send(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    const struct tcp_options options = {.size = 2, .streams = 1, .piece_count = 48};
+    struct transport *transport;
+    struct link_tx *tx;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t address_bytes = sizeof address;
+    const int listener = socket(AF_INET, SOCK_STREAM, 0), own = socket(AF_INET, SOCK_STREAM, 0);
+    const int few = 4096;
+    char *const memory = calloc(1, BYTES);
+    assert_non_null(memory);
+    setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &few, sizeof few);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &address_bytes), 0);
+    assert_int_equal(connect(own, (struct sockaddr *)&address, sizeof address), 0);
+    const int peer = accept(listener, NULL, NULL);
+    assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
+    assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, own), TUTTI_OK);
+    put_frame(peer, grant);
+    struct tcp_frame its_ready = ready;
+    its_ready.offset = TCP_FRAME_BYTES_MAX;
+    its_ready.place = 48 + 48 / 4 + 1;
+    put_frame(peer, its_ready);
+    progress(transport, NULL);
+    assert_true(tx->ops->post(tx, memory, BYTES));
+    progress(transport, NULL);
+    int unsent = 0;
+    assert_int_equal(ioctl(own, SIOCOUTQNSD, &unsent), 0);
+    assert_in_range(unsent, 64 << 10, 512 << 10);
+    tcp_close(transport);
+    close(peer);
+    close(listener);
+    free(memory);
+}
+
 static void a_broken_peer_harms_nobody_else(void **state)
 {
     (void)state;
@@ -575,6 +618,7 @@ int main(void)
         cmocka_unit_test(frames_that_make_no_sense_break_their_peer),
         cmocka_unit_test(wrong_order_of_bytes_is_a_fault_of_the_link),
         cmocka_unit_test(what_is_still_being_written_cannot_be_consumed),
+        cmocka_unit_test(the_kernel_holds_little_that_it_cannot_send),
         cmocka_unit_test(a_broken_peer_harms_nobody_else),
         cmocka_unit_test(a_sleeper_wakes_when_something_comes),
         cmocka_unit_test(a_sleeper_is_woken_by_another_thread),

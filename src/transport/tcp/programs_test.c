@@ -33,7 +33,7 @@ static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *co
                 .root = collective_is_rooted(algo_list[i].collective) ? (i + c) % size : 0,
                 .count = counts[c],
                 .in_place = in_place ? IN_PLACE : 0,
-                .is_cut = c % 3 == 2};
+                .is_cut = (i + c) % 3 == 2};
             for (int r = 0; r < size; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
             engine_run(&job, net, ranks);
             for (int r = 0; r < size; r++) {
@@ -55,20 +55,20 @@ static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *co
 static void every_program_is_right_over_loopback(void **state)
 {
     (void)state;
-    static const size_t counts[] = {0, 7, 5003, 60013};
+    static const size_t counts[] = {7, 5003, 60013};
     for (int size = 2; size <= 5; size++)
         run_every_algorithm(size,
                             (struct tcp_mood){.streams = 1 + (unsigned)size % 2,
                                               .piece_bytes = 65536,
                                               .piece_count = 8,
                                               .is_plain = true},
-                            counts, 4, (uint64_t)size);
+                            counts, 3, (uint64_t)size);
 }
 
 static void every_program_is_right_over_wires_that_break(void **state)
 {
     (void)state;
-    static const size_t counts[] = {1, 20011, 4099};
+    static const size_t counts[] = {100, 20011};
     for (int size = 2; size <= 5; size++)
         run_every_algorithm(size,
                             (struct tcp_mood){.streams = 1 + (unsigned)size % 3,
@@ -77,7 +77,7 @@ static void every_program_is_right_over_wires_that_break(void **state)
                                               .gulp = 30000,
                                               .breaks = 700,
                                               .silence = 20},
-                            counts, 3, 100 + (uint64_t)size);
+                            counts, 2, 100 + (uint64_t)size);
 }
 
 int main(void)

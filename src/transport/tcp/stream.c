@@ -3,11 +3,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,9 +13,8 @@
 
 enum {
     READ_BYTES_A_PASS = 1 << 20,
-    /* What the kernel holds and has not sent yet: an urgent frame waits behind that. Short batches are not asked for it. */
-    KERNEL_BYTES_MAX = 128 << 10,
-    SHORT_BATCH_BYTES = 4 << 10
+    /* What the kernel takes beyond what it can send at once: an urgent frame waits behind that. */
+    KERNEL_BYTES_MAX = 128 << 10
 };
 
 void tcp_stream_init(struct tcp_stream *stream, unsigned number)
@@ -98,20 +95,10 @@ static void was_written(struct tcp_stream *stream, size_t bytes)
     stream->part_first = stream->part_count = stream->frame_count = 0;
 }
 
-static bool kernel_has_enough(int fd)
-{
-    int bytes = 0;
-    return ioctl(fd, SIOCOUTQNSD, &bytes) == 0 && bytes >= KERNEL_BYTES_MAX;
-}
-
 enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)
 {
     enum tcp_stream_result result = TCP_STREAM_BLOCKED;
     while (stream->part_first < stream->part_count) {
-        if (stream->unsent_bytes > SHORT_BATCH_BYTES && kernel_has_enough(stream->fd)) {
-            stream->is_blocked = true;
-            return result;
-        }
         const struct msghdr message = {.msg_iov = stream->parts + stream->part_first,
                                        .msg_iovlen = stream->part_count - stream->part_first};
         const ssize_t written = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
