@@ -1,0 +1,261 @@
+/* In which order, and over which connections, links get to send. The peer is the test: it grants what it is asked for, and
+ * looks at the frames. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "transport/tcp/frame.h"
+#include "transport/tcp/tcp.h"
+
+enum { LINKS = 3, STREAMS_MAX = 2, FRAMES_MAX = 200, PIECES = 48, POSTED_BYTES = 40 * 65536 };
+
+/* What came over one connection, as frames without their payload. */
+struct record {
+    struct tcp_frame frames[FRAMES_MAX];
+    int count;
+    unsigned char head[TCP_FRAME_HEAD_BYTES];
+    size_t head_bytes, payload_left;
+};
+
+struct bench {
+    struct transport *transport;
+    unsigned streams;
+    int ends[STREAMS_MAX];
+    struct link_tx *tx[LINKS]; /* in slots 0, 1, 2 */
+    struct record records[STREAMS_MAX];
+    char *memory;
+};
+
+static void put_frame(int fd, struct tcp_frame frame)
+{
+    unsigned char head[TCP_FRAME_HEAD_BYTES];
+    tcp_frame_write(&frame, head);
+    assert_int_equal(send(fd, head, sizeof head, MSG_NOSIGNAL), sizeof head);
+}
+
+static void progress(struct bench *bench)
+{
+    for (int i = 0; i < 100; i++) {
+        bench->transport->ops->progress(bench->transport);
+        nanosleep(&(struct timespec){0, 1000}, NULL);
+    }
+}
+
+static void open_bench(struct bench *bench, unsigned streams)
+{
+    const struct tcp_options options = {.size = 2, .streams = streams, .piece_count = PIECES};
+    *bench = (struct bench){.streams = streams, .memory = calloc(1, POSTED_BYTES)};
+    assert_non_null(bench->memory);
+    assert_int_equal(tcp_create(&options, &bench->transport), TUTTI_OK);
+    struct transport *transport = bench->transport;
+    for (int l = 0; l < LINKS; l++)
+        assert_int_equal(transport->ops->open_tx(transport, l, 0, 1, 65536, &bench->tx[l]),
+                         TUTTI_OK);
+    for (unsigned s = 0; s < streams; s++) {
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        assert_int_equal(tcp_attach(transport, 1, s, ends[0]), TUTTI_OK);
+        bench->ends[s] = ends[1];
+        for (uint8_t l = 0; l < LINKS; l++)
+            put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
+                                                  .flags = TCP_FRAME_RESUME,
+                                                  .slot = l,
+                                                  .place = TCP_FRAME_NO_PLACE});
+        put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_READY,
+                                              .sequence = 1,
+                                              .offset = 65536,
+                                              .signature = TCP_FRAME_VERSION,
+                                              .place = PIECES + PIECES / 4 + 1});
+    }
+    progress(bench);
+}
+
+static void close_bench(struct bench *bench)
+{
+    tcp_close(bench->transport);
+    for (unsigned s = 0; s < bench->streams; s++) close(bench->ends[s]);
+    free(bench->memory);
+}
+
+static void post(struct bench *bench, int link)
+{
+    assert_true(bench->tx[link]->ops->post(bench->tx[link], bench->memory, POSTED_BYTES));
+}
+
+static void commit_small(struct bench *bench, int link)
+{
+    struct link_tx *tx = bench->tx[link];
+    void *place = tx->ops->reserve(tx, 8);
+    assert_non_null(place);
+    memset(place, 1, 8);
+    tx->ops->commit(tx, 8);
+}
+
+static void record_bytes(struct record *record, const unsigned char *bytes, size_t count)
+{
+    while (count > 0) {
+        size_t taken = record->payload_left < count ? record->payload_left : count;
+        if (record->payload_left > 0) {
+            record->payload_left -= taken;
+        } else {
+            taken = TCP_FRAME_HEAD_BYTES - record->head_bytes;
+            if (taken > count) taken = count;
+            memcpy(record->head + record->head_bytes, bytes, taken);
+            record->head_bytes += taken;
+            if (record->head_bytes == TCP_FRAME_HEAD_BYTES) {
+                assert_true(record->count < FRAMES_MAX);
+                struct tcp_frame *frame = &record->frames[record->count++];
+                assert_null(tcp_frame_read(record->head, frame));
+                record->head_bytes = 0;
+                record->payload_left = frame->bytes;
+            }
+        }
+        bytes += taken;
+        count -= taken;
+    }
+}
+
+/* Reads all that comes, from one connection after the other. */
+static void read_all(struct bench *bench)
+{
+    static unsigned char bytes[16384];
+    for (int idle = 0; idle < 50; idle++) {
+        for (unsigned s = 0; s < bench->streams; s++) {
+            const ssize_t got = recv(bench->ends[s], bytes, sizeof bytes, MSG_DONTWAIT);
+            if (got <= 0) continue;
+            record_bytes(&bench->records[s], bytes, (size_t)got);
+            idle = 0;
+        }
+        bench->transport->ops->progress(bench->transport);
+        nanosleep(&(struct timespec){0, 1000}, NULL);
+    }
+}
+
+static int find_data(const struct record *record, unsigned slot, int from)
+{
+    for (int f = from; f < record->count; f++)
+        if (record->frames[f].kind == TCP_FRAME_DATA && record->frames[f].slot == slot) return f;
+    return -1;
+}
+
+static int count_data(const struct record *record, unsigned slot)
+{
+    int count = 0;
+    for (int f = find_data(record, slot, 0); f >= 0; f = find_data(record, slot, f + 1)) count++;
+    return count;
+}
+
+static void small_messages_overtake_large_ones(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, 1);
+    post(&bench, 0);
+    progress(&bench); /* as much as the kernel takes */
+    commit_small(&bench, 1);
+    read_all(&bench);
+    const struct record *record = &bench.records[0];
+    assert_int_equal(count_data(record, 0), POSTED_BYTES / 65536);
+    const int overtakes = find_data(record, 1, 0);
+    assert_true(overtakes >= 0);
+    assert_true(record->count - 1 - overtakes > POSTED_BYTES / 65536 / 2);
+    close_bench(&bench);
+}
+
+static void large_messages_take_turns(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, 1);
+    for (int l = 0; l < LINKS; l++) post(&bench, l);
+    read_all(&bench);
+    /* From when all have begun until the first is over, none waits for more than one piece of each other one. */
+    const struct record *record = &bench.records[0];
+    const int begin = find_data(record, LINKS - 1, 0);
+    assert_true(begin >= 0);
+    for (int f = begin; f + LINKS <= record->count; f++) {
+        bool seen[LINKS] = {false};
+        for (int i = 0; i < LINKS; i++) seen[record->frames[f + i].slot] = true;
+        if (record->frames[f].sequence >= POSTED_BYTES / 65536 - LINKS) break;
+        for (int l = 0; l < LINKS; l++) assert_true(seen[l]);
+    }
+    for (int l = 0; l < LINKS; l++) assert_int_equal(count_data(record, (unsigned)l), 40);
+    close_bench(&bench);
+}
+
+static void large_messages_go_over_all_connections_and_small_ones_over_the_first(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, 2);
+    for (int i = 0; i < 20; i++) commit_small(&bench, 1);
+    read_all(&bench);
+    assert_int_equal(count_data(&bench.records[0], 1), 20);
+    post(&bench, 0);
+    read_all(&bench);
+    const int first = count_data(&bench.records[0], 0), second = count_data(&bench.records[1], 0);
+    assert_int_equal(first + second, POSTED_BYTES / 65536);
+    assert_true(first >= 5 && second >= 5);
+    close_bench(&bench);
+}
+
+/* What was given to a connection that is lost goes again over one that is there, as soon as the peer has said what it
+ * has: in the same places, under the same numbers. */
+static void what_was_lost_goes_again_over_any_connection(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, 1);
+    for (int i = 0; i < 6; i++) commit_small(&bench, 1);
+    read_all(&bench);
+    assert_int_equal(count_data(&bench.records[0], 1), 6);
+    close(bench.ends[0]);
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(tcp_attach(bench.transport, 1, 0, ends[0]), TUTTI_OK);
+    bench.ends[0] = ends[1];
+    bench.records[0] = (struct record){0};
+    commit_small(&bench, 1);
+    read_all(&bench);
+    assert_int_equal(count_data(&bench.records[0], 1), 0); /* it has not said anything yet */
+    put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
+                                          .flags = TCP_FRAME_RESUME,
+                                          .slot = 1,
+                                          .consumed = 2,
+                                          .sequence = 0x5, /* 2 and 4 */
+                                          .place = TCP_FRAME_NO_PLACE});
+    put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_READY,
+                                          .sequence = 1,
+                                          .offset = 65536,
+                                          .signature = TCP_FRAME_VERSION,
+                                          .place = PIECES + PIECES / 4 + 1});
+    read_all(&bench);
+    static const uint64_t again[] = {3, 5, 6};
+    int f = -1;
+    for (int i = 0; i < 3; i++) {
+        f = find_data(&bench.records[0], 1, f + 1);
+        assert_true(f >= 0);
+        assert_int_equal(bench.records[0].frames[f].sequence, again[i]);
+        assert_int_equal(bench.records[0].frames[f].offset, 8 * again[i]);
+    }
+    assert_int_equal(find_data(&bench.records[0], 1, f + 1), -1);
+    close_bench(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_messages_overtake_large_ones),
+        cmocka_unit_test(large_messages_take_turns),
+        cmocka_unit_test(large_messages_go_over_all_connections_and_small_ones_over_the_first),
+        cmocka_unit_test(what_was_lost_goes_again_over_any_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
