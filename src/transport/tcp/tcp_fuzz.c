@@ -22,7 +22,8 @@ struct script {
     struct link_rx *rx[LINKS];
     char *posted[LINKS][POSTS_MAX];
     char *expected[LINKS];
-    uint64_t sent[LINKS], guess;
+    uint64_t sent[LINKS];
+    uint64_t sequence[LINKS + 1], offset[LINKS + 1]; /* of the peer's next piece, if it behaved */
 };
 
 static unsigned next(struct script *script)
@@ -90,13 +91,14 @@ static void put_frame(struct script *script, unsigned stream)
                               .slot = (uint8_t)link,
                               .signature = shape & 128 ? 1 : 0,
                               .place = TCP_FRAME_NO_PLACE};
-    frame.sequence = draw_number(script, script->guess);
+    frame.sequence = draw_number(script, script->sequence[link]);
     frame.consumed = draw_number(script, link < LINKS ? script->sent[link] : 0);
     if (frame.kind == TCP_FRAME_DATA) {
         frame.bytes = next(script) * 5 % (PIECE_BYTES + 2);
-        frame.offset = draw_number(script, 0);
+        frame.offset = draw_number(script, script->offset[link]);
         if (frame.bytes > 256) frame.place = next(script) % (PIECES + 2);
-        script->guess = frame.sequence + 1;
+        script->sequence[link] = frame.sequence + 1;
+        script->offset[link] = frame.offset + frame.bytes;
     }
     unsigned char head[TCP_FRAME_HEAD_BYTES];
     tcp_frame_write(&frame, head);
