@@ -7,10 +7,12 @@
  *         4-7   bytes behind the head
  *
  *   DATA    one piece of a link. sequence: its number; offset: bytes that the link carried before it; signature: of its
- *           operation; place: of the receiver's, for pieces that are not small; consumed: pieces that this side has
- *           consumed of the link back (same slot and channel). Flag ANSWER: the sender waits to know that it is consumed.
- *   CREDIT  the receiver of a link says that it is open, and `consumed` pieces of it. Flag RESUME, before READY only:
- *           sequence has a bit for each piece from `consumed` on that has come.
+ *           operation; place: of the receiver's, for pieces that are not small, or EXPECTED; consumed: pieces that this
+ *           side has consumed of the link back (same slot and channel). Flag ANSWER: the sender waits to know that it is
+ *           consumed.
+ *   CREDIT  the receiver of a link says that it is open, and `consumed` pieces of it; and that what belongs to the operation
+ *           `signature` and ends at `offset` bytes of the link or before needs no place: it is expected. Flag RESUME,
+ *           before READY only: sequence has a bit for each piece from `consumed` on that has come.
  *   READY   the end of what a new connection starts with. sequence: the rank; offset: piece_bytes; place: piece_count;
  *           signature: the version of all this.
  *
@@ -32,6 +34,7 @@ enum {
 };
 
 #define TCP_FRAME_NO_PLACE UINT32_MAX
+#define TCP_FRAME_EXPECTED (UINT32_MAX - 1)
 
 struct tcp_frame {
     uint8_t kind, flags, slot, channel;

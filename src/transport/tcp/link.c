@@ -162,6 +162,11 @@ bool tcp_tx_next(const struct tcp_tx *tx, struct tcp_piece *piece)
         return false;
     describe(tx, &tx->entries[tx->entry_sending % TCP_WINDOW], tx->sent, piece);
     if (piece->bytes <= TCP_SMALL_BYTES) return true;
+    if (piece->signature == tx->expected_signature &&
+        piece->offset + piece->bytes <= tx->expected_until) {
+        piece->place = TCP_FRAME_EXPECTED;
+        return true;
+    }
     const int place = find_free(tx, tx->place_free_at);
     piece->place = (uint32_t)place;
     return place >= 0;
@@ -182,9 +187,15 @@ void tcp_tx_sent(struct tcp_tx *tx, const struct tcp_piece *piece, unsigned stre
     }
     tx->places[at] = piece->place;
     tx->sent++;
-    if (piece->place != TCP_FRAME_NO_PLACE) tx->place_free_at[piece->place] = tx->sent;
+    if (piece->place < tx->shape.place_count) tx->place_free_at[piece->place] = tx->sent;
     const struct tcp_entry *entry = &tx->entries[tx->entry_sending % TCP_WINDOW];
     if (tx->sent == entry->first + pieces_of(tx, entry->bytes)) tx->entry_sending++;
+}
+
+void tcp_tx_expected(struct tcp_tx *tx, uint64_t until, uint64_t signature)
+{
+    tx->expected_until = until;
+    tx->expected_signature = signature;
 }
 
 bool tcp_tx_credit(struct tcp_tx *tx, uint64_t consumed)
@@ -257,14 +268,16 @@ const char *tcp_rx_begin(struct tcp_rx *rx, const struct tcp_frame *frame, char 
     if (((rx->received | rx->coming) & bit) != 0) return "a piece came twice";
     if (frame->bytes > rx->shape.piece_bytes) return "a piece is too long";
     if (is_small != (frame->place == TCP_FRAME_NO_PLACE)) return "a piece has no place";
+    char *const expected = expected_place(rx, frame);
     char *data = rx->smalls + frame->sequence % TCP_WINDOW * TCP_SMALL_BYTES;
-    if (!is_small) {
+    if (frame->place == TCP_FRAME_EXPECTED) {
+        if (expected == NULL) return "a piece is not expected";
+    } else if (!is_small) {
         if (frame->place >= rx->shape.place_count || (rx->places_used & bit_of(frame->place)) != 0)
             return "a piece's place is not free";
         rx->places_used |= bit_of(frame->place);
         data = rx->slots + frame->place * rx->shape.piece_bytes;
     }
-    char *const expected = expected_place(rx, frame);
     if (expected != NULL) data = expected;
     rx->coming |= bit;
     rx->arrivals[frame->sequence % TCP_WINDOW] =
@@ -288,7 +301,7 @@ void tcp_rx_abandon(struct tcp_rx *rx, uint64_t sequence)
 {
     const uint32_t place = rx->arrivals[sequence % TCP_WINDOW].place;
     rx->coming &= ~bit_of(sequence);
-    if (place != TCP_FRAME_NO_PLACE) rx->places_used &= ~bit_of(place);
+    if (place < rx->shape.place_count) rx->places_used &= ~bit_of(place);
 }
 
 enum link_state tcp_rx_peek(const struct tcp_rx *rx, struct link_view *view)
@@ -311,7 +324,7 @@ void tcp_rx_consume(struct tcp_rx *rx, size_t bytes)
     rx->consumed++;
     rx->position += arrival->bytes;
     rx->owes_answer |= arrival->wants_answer;
-    if (arrival->place != TCP_FRAME_NO_PLACE) {
+    if (arrival->place < rx->shape.place_count) {
         rx->places_used &= ~bit_of(arrival->place);
         rx->places_untold++;
     }
@@ -326,11 +339,18 @@ void tcp_rx_expect(struct tcp_rx *rx, void *destination, size_t bytes)
     rx->expected = destination;
     rx->expected_from = rx->position;
     rx->expected_bytes = bytes;
+    /* Where it fits into half of the places, saying so would bring nothing. */
+    rx->owes_expected = bytes > rx->shape.place_count / 2 * rx->shape.piece_bytes;
+}
+
+uint64_t tcp_rx_expected_until(const struct tcp_rx *rx)
+{
+    return rx->expected_bytes > 0 ? rx->expected_from + rx->expected_bytes : 0;
 }
 
 bool tcp_rx_should_tell(const struct tcp_rx *rx)
 {
-    return rx->owes_answer || rx->consumed - rx->told >= TELL_PIECES ||
+    return rx->owes_answer || rx->owes_expected || rx->consumed - rx->told >= TELL_PIECES ||
            rx->places_untold >= rx->shape.spare;
 }
 
@@ -338,7 +358,7 @@ void tcp_rx_told(struct tcp_rx *rx)
 {
     rx->told = rx->consumed;
     rx->places_untold = 0;
-    rx->owes_answer = false;
+    rx->owes_answer = rx->owes_expected = false;
 }
 
 uint64_t tcp_rx_received(const struct tcp_rx *rx)

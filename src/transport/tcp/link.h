@@ -9,7 +9,8 @@
  * assigns: the first that is free, so that few are touched where few are needed. It is free again when its piece is
  * consumed, and so is what the sender keeps of it.
  *
- * The receiver's memory may be somewhere else: where it expects the next bytes of the link (tcp_rx_expect).
+ * The receiver's memory may be somewhere else: where it expects the next bytes of the link (tcp_rx_expect). As soon as the
+ * sender knows, these need no places, and only the window bounds what is under way.
  */
 #ifndef TUTTI_TRANSPORT_TCP_LINK_H
 #define TUTTI_TRANSPORT_TCP_LINK_H
@@ -66,6 +67,8 @@ struct tcp_tx {
     uint64_t place_free_at[TCP_PLACES_MAX]; /* `consumed` that frees it */
     uint64_t slot_free_at[TCP_PLACES_MAX];  /* of this end's memory */
     int slot_reserved;                      /* -1: none */
+    uint64_t expected_until,
+        expected_signature; /* as the receiver says: offset, of that operation */
 };
 
 struct tcp_piece {
@@ -92,6 +95,8 @@ bool tcp_tx_next(const struct tcp_tx *tx, struct tcp_piece *piece);
 bool tcp_tx_is_all_sent(const struct tcp_tx *tx);
 /* It was given to that connection. */
 void tcp_tx_sent(struct tcp_tx *tx, const struct tcp_piece *piece, unsigned stream);
+/* The receiver expects what ends at that offset or before, of that operation: it needs no place. */
+void tcp_tx_expected(struct tcp_tx *tx, uint64_t until, uint64_t signature);
 /* The receiver has consumed that many pieces, or already more. False: it cannot have. */
 bool tcp_tx_credit(struct tcp_tx *tx, uint64_t consumed);
 /* What was sent by that connection and has not come is sent again. `received` has bits from `consumed` on. */
@@ -114,13 +119,13 @@ struct tcp_rx {
     struct tcp_shape shape;
     char *smalls, *slots;
     struct tcp_arrival arrivals[TCP_WINDOW];
-    uint64_t consumed, told;   /* pieces, and as the sender was told */
-    uint64_t position;         /* bytes in consumed pieces */
-    uint64_t received, coming; /* a bit for each piece, at its number modulo TCP_WINDOW */
-    uint64_t places_used;      /* a bit each */
-    unsigned places_untold;    /* consumed since the sender was told */
-    bool owes_answer;
-    size_t done; /* bytes of the piece in view that are consumed */
+    uint64_t consumed, told;         /* pieces, and as the sender was told */
+    uint64_t position;               /* bytes in consumed pieces */
+    uint64_t received, coming;       /* a bit for each piece, at its number modulo TCP_WINDOW */
+    uint64_t places_used;            /* a bit each */
+    unsigned places_untold;          /* consumed since the sender was told */
+    bool owes_answer, owes_expected; /* to the sender */
+    size_t done;                     /* bytes of the piece in view that are consumed */
     char *expected;
     uint64_t expected_from; /* position */
     size_t expected_bytes;  /* 0: nothing is */
@@ -135,13 +140,16 @@ const char *tcp_rx_begin(struct tcp_rx *rx, const struct tcp_frame *frame, char 
 void tcp_rx_end(struct tcp_rx *rx, uint64_t sequence);
 void tcp_rx_abandon(struct tcp_rx *rx, uint64_t sequence);
 /* As the contract says. The next bytes of the link go to the destination as they come, in any number of messages, as long
- * as these end within it. 0 bytes: nothing is expected any more. */
+ * as these end within it. 0 bytes: nothing is expected any more; for a destination that is larger than half of the
+ * places, only when the peer sends nothing more there. */
 enum link_state tcp_rx_peek(const struct tcp_rx *rx, struct link_view *view);
 void tcp_rx_consume(struct tcp_rx *rx, size_t bytes);
 void tcp_rx_expect(struct tcp_rx *rx, void *destination, size_t bytes);
 /* Whether the sender should soon be told what is consumed. */
 bool tcp_rx_should_tell(const struct tcp_rx *rx);
 void tcp_rx_told(struct tcp_rx *rx);
+/* Where what is expected ends; 0: nothing is. */
+uint64_t tcp_rx_expected_until(const struct tcp_rx *rx);
 /* Bits of pieces that have come, from `consumed` on. */
 uint64_t tcp_rx_received(const struct tcp_rx *rx);
 

@@ -208,6 +208,8 @@ static void add_credit(struct tcp_pair *pair, struct tcp_stream *stream, unsigne
                                     .slot = (uint8_t)(index / TRANSPORT_CHANNEL_COUNT),
                                     .channel = (uint8_t)(index % TRANSPORT_CHANNEL_COUNT),
                                     .sequence = resumes ? tcp_rx_received(rx) : 0,
+                                    .offset = tcp_rx_expected_until(rx),
+                                    .signature = *rx->signature,
                                     .consumed = rx->consumed,
                                     .place = TCP_FRAME_NO_PLACE};
     tcp_stream_add(stream, &frame, NULL, NULL);
@@ -234,8 +236,8 @@ static void add_piece(struct tcp_pair *pair, struct tcp_stream *stream, unsigned
                                     .place = piece.place};
     tcp_stream_add(stream, &frame, piece.data, tx);
     tcp_tx_sent(tx, &piece, stream->number);
-    /* What says that a link is open is a credit of its own. */
-    if (back != NULL && back->consumed > 0) told(pair, index);
+    /* What says that a link is open, or what is expected, is a credit of its own. */
+    if (back != NULL && back->consumed > 0 && !back->owes_expected) told(pair, index);
     look_at_tx(pair, tx);
 }
 
@@ -320,7 +322,7 @@ void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx)
 
 void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx)
 {
-    if (pair->is_stopped || rx->consumed == rx->told) return;
+    if (pair->is_stopped || (rx->consumed == rx->told && !rx->owes_expected)) return;
     tcp_set_add(&pair->untold, rx->index);
     mark_busy(pair);
     if (!tcp_rx_should_tell(rx)) return;
@@ -392,6 +394,7 @@ static const char *take_credit(struct tcp_pair *pair, struct tcp_pair_stream *ow
         resumes ? tcp_tx_resume(tx, own->stream.number, frame->consumed, frame->sequence)
                 : tcp_tx_credit(tx, frame->consumed);
     if (!can_be) return "it consumed what was not sent";
+    if (frame->kind == TCP_FRAME_CREDIT) tcp_tx_expected(tx, frame->offset, frame->signature);
     look_at_tx(pair, tx);
     return NULL;
 }

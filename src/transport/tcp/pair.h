@@ -70,7 +70,7 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd
 enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct tcp_tx **tx);
 enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct tcp_rx **rx);
 
-/* A link has got something to send; something of a link was consumed. What is urgent is written at once. */
+/* A link has got something to send; something of a link was consumed, or is expected. What is urgent is written at once. */
 void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx);
 void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx);
 

@@ -199,7 +199,7 @@ static const struct tcp_frame ready = {.kind = TCP_FRAME_READY,
                                        .sequence = 1,
                                        .offset = PIECE_BYTES,
                                        .signature = TCP_FRAME_VERSION,
-                                       .place = PIECES + 2};
+                                       .place = 2 * PIECES};
 static const struct tcp_frame grant = {.kind = TCP_FRAME_CREDIT, .place = TCP_FRAME_NO_PLACE};
 static const struct tcp_frame small = {
     .kind = TCP_FRAME_DATA, .bytes = 4, .signature = SIGNATURE, .place = TCP_FRAME_NO_PLACE};
@@ -287,7 +287,11 @@ static void be_far(struct tcp_frame *frame)
 }
 static void use_no_place(struct tcp_frame *frame)
 {
-    frame->place = PIECES + 2;
+    frame->place = 2 * PIECES;
+}
+static void be_expected(struct tcp_frame *frame)
+{
+    frame->place = TCP_FRAME_EXPECTED;
 }
 static void be_too_long(struct tcp_frame *frame)
 {
@@ -324,6 +328,8 @@ static void frames_that_make_no_sense_break_their_peer(void **state)
     assert_true(BREAKS(ready, large, with(large, be_next))); /* the same place */
     assert_true(BREAKS(ready, with(small, be_far)));
     assert_true(BREAKS(ready, with(large, use_no_place)));
+    assert_true(BREAKS(ready, with(large, be_expected)));
+    assert_true(BREAKS(ready, with(small, be_expected)));
     assert_true(BREAKS(ready, with(large, be_too_long)));
     assert_true(BREAKS(ready, with(small, use_closed_link)));
     assert_true(BREAKS(ready, with(small, consume_too_much)));
@@ -391,7 +397,7 @@ static void the_kernel_holds_little_that_it_cannot_send(void **state)
 {
     (void)state;
     enum { BYTES = 3 << 20 };
-    const struct tcp_options options = {.size = 2, .streams = 1, .piece_count = 48};
+    const struct tcp_options options = {.size = 2, .streams = 1, .piece_count = 32};
     struct transport *transport;
     struct link_tx *tx;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -412,7 +418,7 @@ static void the_kernel_holds_little_that_it_cannot_send(void **state)
     put_frame(peer, grant);
     struct tcp_frame its_ready = ready;
     its_ready.offset = TCP_FRAME_BYTES_MAX;
-    its_ready.place = 48 + 48 / 4 + 1;
+    its_ready.place = 64;
     put_frame(peer, its_ready);
     progress(transport, NULL);
     assert_true(tx->ops->post(tx, memory, BYTES));
@@ -531,7 +537,7 @@ static void what_was_blocked_makes_the_descriptor_readable(void **state)
 {
     (void)state;
     enum { BYTES = 2 << 20 };
-    const struct tcp_options options = {.size = 2, .streams = 1, .piece_count = 48};
+    const struct tcp_options options = {.size = 2, .streams = 1, .piece_count = 32};
     struct transport *transport;
     struct link_tx *tx;
     int ends[2];
@@ -544,7 +550,7 @@ static void what_was_blocked_makes_the_descriptor_readable(void **state)
     put_frame(ends[1], grant);
     struct tcp_frame its_ready = ready;
     its_ready.offset = TCP_FRAME_BYTES_MAX;
-    its_ready.place = 48 + 48 / 4 + 1;
+    its_ready.place = 64;
     put_frame(ends[1], its_ready);
     progress(transport, NULL);
     assert_true(tx->ops->post(tx, memory, BYTES)); /* more than the kernel takes */

@@ -14,7 +14,7 @@
 enum {
     STREAMS_DEFAULT = 2,
     PIECE_COUNT_DEFAULT = 8,
-    PIECE_COUNT_MAX = 48,
+    PIECE_COUNT_MAX = TCP_PLACES_MAX / 2,
     PIECE_BYTES_MIN = 1024,
     EVENTS_A_PASS = 32,
     POLL_APART_NS = 500, /* between looks in vain */
@@ -103,7 +103,9 @@ static void tcp_consume(struct link_rx *link, size_t bytes)
 
 static void tcp_expect(struct link_rx *link, void *destination, size_t bytes)
 {
-    tcp_rx_expect((struct tcp_rx *)link, destination, bytes);
+    struct tcp_rx *rx = (struct tcp_rx *)link;
+    tcp_rx_expect(rx, destination, bytes);
+    tcp_pair_consumed(rx->pair, rx);
 }
 
 static const struct link_rx_ops rx_ops = {
@@ -320,15 +322,14 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     tcp->base = (struct transport){.ops = &ops, .rank = options->rank, .size = options->size};
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
-    const unsigned spare = tcp->piece_count / 4 + 1;
     tcp->shared = (struct tcp_shared){
         .rank = options->rank,
         .epoll_fd = -1,
         .stream_count = options->streams != 0 ? options->streams : STREAMS_DEFAULT,
         .shape = {.piece_bytes =
                       options->piece_bytes != 0 ? options->piece_bytes : TCP_FRAME_BYTES_MAX,
-                  .place_count = tcp->piece_count + spare,
-                  .spare = spare},
+                  .place_count = 2 * tcp->piece_count,
+                  .spare = (tcp->piece_count + 1) / 2},
         .signatures = tcp->base.signatures,
         .wants = options->wants,
         .wants_context = options->wants_context};

@@ -39,8 +39,8 @@ struct tcp_options {
     int rank, size;
     unsigned streams; /* connections to a peer, up to TCP_STREAMS_MAX; 0: as this module thinks best */
     size_t piece_bytes; /* a multiple of 64 from 1024 to 65536; 0: the largest */
-    /* Pieces of a link under way, 1 to 48; 0: as this module thinks best. A link that carries more than small messages takes
-     * up to piece_count * 5 / 4 + 1 of piece_bytes at each end, touched as it is used. */
+    /* Pieces of a link that fit into it, read or not, 1 to 32; 0: as this module thinks best. A link takes up to twice as
+     * many of piece_bytes at each end that carries more than small messages, touched as they are used. */
     unsigned piece_count;
     /* Says that connection number `stream` to that peer is wanted: once when its first link is opened, and once after
      * each loss. Called from any function below but wake; may not call this module: remember it, connect, and attach

@@ -69,7 +69,7 @@ static void put_ready(struct script *script, unsigned stream)
                                     .sequence = 1,
                                     .offset = PIECE_BYTES,
                                     .signature = TCP_FRAME_VERSION,
-                                    .place = PIECES + 1};
+                                    .place = 2 * PIECES};
     unsigned char head[TCP_FRAME_HEAD_BYTES];
     tcp_frame_write(&frame, head);
     put(script, stream, head, sizeof head);
@@ -96,7 +96,8 @@ static void put_frame(struct script *script, unsigned stream)
     if (frame.kind == TCP_FRAME_DATA) {
         frame.bytes = next(script) * 5 % (PIECE_BYTES + 2);
         frame.offset = draw_number(script, script->offset[link]);
-        if (frame.bytes > 256) frame.place = next(script) % (PIECES + 2);
+        if (frame.bytes > 256) frame.place = next(script) % (2 * PIECES + 2);
+        if (frame.place == 2 * PIECES + 1) frame.place = TCP_FRAME_EXPECTED;
         script->sequence[link] = frame.sequence + 1;
         script->offset[link] = frame.offset + frame.bytes;
     }
