@@ -26,6 +26,7 @@ static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *co
     for (int i = 0; i < algo_count; i++) {
         if (!algo_supports(&algo_list[i], size)) continue;
         for (int c = 0; c < count_count; c++) {
+            if (mood.breaks > 0 && (i + size) % count_count != c) continue; /* one each, in turn */
             const bool in_place = (i + c) % 2 == 1;
             const struct engine_job job = {
                 .algorithm = &algo_list[i],
