@@ -1,6 +1,6 @@
 #include "bootstrap/door.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -527,17 +527,19 @@ static void keep_time(struct door *door, uint64_t now_ns)
     }
 }
 
+/* That some had to make room is nothing to worry about: many of this job's own came at once, and come again. */
 static void write_log(struct door *door, uint64_t now_ns)
 {
     const struct door_counts *const counts = &door->counts, *const logged = &door->logged;
-    const unsigned long long strays = counts->strays - logged->strays,
-                             pushed_out = counts->pushed_out - logged->pushed_out,
-                             auth_failed = counts->auth_failed - logged->auth_failed;
+    const uint64_t strays = counts->strays - logged->strays;
+    const uint64_t pushed_out = counts->pushed_out - logged->pushed_out;
+    const uint64_t auth_failed = counts->auth_failed - logged->auth_failed;
     if (now_ns < door->log_ns || strays + pushed_out + auth_failed == 0) return;
     char address[NET_ADDRESS_TEXT_MAX];
     net_address_print(&door->address, address);
-    log_write(LOG_WARN,
-              "%s: dropped %llu strays, %llu without this job's key, %llu to make room; last: %s",
+    log_write(strays + auth_failed > 0 ? LOG_WARN : LOG_INFO,
+              "%s: dropped %" PRIu64 " strays, %" PRIu64 " without this job's key, %" PRIu64
+              " to make room; last: %s",
               address, strays, auth_failed, pushed_out,
               door->last_stranger[0] != '\0' ? door->last_stranger : "-");
     door->logged = door->counts;
