@@ -318,6 +318,7 @@ static void welcome(struct door *door, struct guest *guest, int fd,
 /* Whoever greets makes room for the next one; who accepts nothing now does so again in a moment. */
 static void take_breath(struct door *door, uint64_t now_ns)
 {
+    door->counts.starved++;
     push_out(door);
     snprintf(door->last_stranger, sizeof door->last_stranger, "%.200s", tutti_error_message());
     door->breath_ns = now_ns + BREATH_NS;
@@ -534,10 +535,11 @@ static void write_log(struct door *door, uint64_t now_ns)
     const uint64_t strays = counts->strays - logged->strays;
     const uint64_t pushed_out = counts->pushed_out - logged->pushed_out;
     const uint64_t auth_failed = counts->auth_failed - logged->auth_failed;
-    if (now_ns < door->log_ns || strays + pushed_out + auth_failed == 0) return;
+    const uint64_t starved = counts->starved - logged->starved;
+    if (now_ns < door->log_ns || strays + pushed_out + auth_failed + starved == 0) return;
     char address[NET_ADDRESS_TEXT_MAX];
     net_address_print(&door->address, address);
-    log_write(strays + auth_failed > 0 ? LOG_WARN : LOG_INFO,
+    log_write(strays + auth_failed + starved > 0 ? LOG_WARN : LOG_INFO,
               "%s: dropped %" PRIu64 " strays, %" PRIu64 " without this job's key, %" PRIu64
               " to make room; last: %s",
               address, strays, auth_failed, pushed_out,

@@ -18,7 +18,8 @@
  * who is not of this job, may change. A key, version or configuration that does not fit does not.
  *
  * A door and its visits are used by one thread at a time. It does not reconnect what is lost later, and does not
- * know who should come.
+ * know who should come. A visitor whose connection breaks before it hears that it was let in comes again: then it
+ * arrives twice, and the later one counts. What to tell others is the address of interface.h with the door's port.
  */
 #ifndef TUTTI_BOOTSTRAP_DOOR_H
 #define TUTTI_BOOTSTRAP_DOOR_H
@@ -61,6 +62,7 @@ struct door_counts {
     uint64_t pushed_out;  /* to make room */
     uint64_t auth_failed; /* without the key, or with a recorded hello */
     uint64_t unfit;       /* another version or configuration */
+    uint64_t starved;     /* times that the system had no descriptor for the next one */
 };
 
 /* From the environment: TUTTI_PORT_RANGE=FIRST-LAST or one port; both 0 when it is not set. INVALID_OPTIONS. */

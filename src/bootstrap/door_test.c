@@ -713,6 +713,7 @@ static void without_descriptors_the_door_waits(void **state)
     const uint64_t now = clock_now_ns();
     for (int i = 0; i < 20; i++) door_progress(street.host, now);
     assert_int_equal(counts_of(&street).accepted, 0);
+    assert_int_equal(counts_of(&street).starved, 1);
     /* It does not keep who sleeps on it awake meanwhile. */
     struct pollfd entry = {door_descriptor(street.host), POLLIN, 0};
     const int awake = poll(&entry, 1, 0);

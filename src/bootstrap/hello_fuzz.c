@@ -27,7 +27,8 @@ static void start(struct script *script)
     struct secret_key keys[2];
     struct hello_self selves[2];
     unsigned char nonce[HELLO_NONCE_BYTES];
-    struct hello_call call = {.peer_rank = (int)next(script) % 3 - 1, .purpose = next(script)};
+    struct hello_call call = {.peer_rank = (int)(next(script) % 3) - 1};
+    call.purpose = next(script);
     const unsigned differences = next(script);
     call.payload_bytes = (uint8_t)(next(script) % (HELLO_PAYLOAD_MAX + 1));
     memset(call.payload, 0x11, call.payload_bytes);
