@@ -28,8 +28,8 @@ struct rendezvous_member {
     int32_t rank;
     int32_t pid;             /* as its parent sees it */
     uint32_t pid_is_visible; /* it means the same process to rank 0, the ranks between, and itself */
-    uint32_t zero;
-    uint64_t process_key; /* equal for ranks of one process */
+    uint32_t port;           /* where it listens, or 0 */
+    uint64_t process_key;    /* equal for ranks of one process */
     /* of its process's memory, see memory/heap.h */
     uint64_t heap_inode, heap_bytes;
     int32_t heap_fd; /* its number there */

@@ -143,8 +143,11 @@ struct tutti_comm {
     bool deterministic;
     enum kernel_level level;
     struct rules *rules;
-    struct transport *transport; /* NULL for a communicator of one */
-    struct board *board;         /* shared; a private one for a communicator of one */
+    struct transport *local; /* of the ranks of this host: the board, who is near whom; NULL for one */
+    struct transport *transport;  /* of the data: the local one, or over TCP; NULL for one */
+    struct comm_network *network; /* NULL: nothing goes over TCP */
+    bool has_door;                /* has opened the process's */
+    struct board *board;          /* shared; a private one for a communicator of one */
     char host[64];
     struct watched_process *processes; /* the others, in the order of their first ranks */
     int process_count;
@@ -154,6 +157,7 @@ struct tutti_comm {
     _Alignas(64) _Atomic uint32_t domain;
     _Atomic uint32_t wanted;      /* threads that wait for the domain */
     _Atomic unsigned wakefulness; /* how often the time before a sleep was doubled */
+    _Atomic bool has_output;      /* something that is over here still waits for room in a socket */
     bool looks_rarely;            /* whoever has the domain will not look again soon */
     bool has_napped;              /* the progress thread has, since its last pass */
     _Atomic uint64_t sequence;    /* calls so far */
@@ -251,7 +255,8 @@ static inline bool comm_is_busy(struct tutti_comm *comm)
     return atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0;
+           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->has_output, memory_order_relaxed);
 }
 /* Makes sure that the progress thread knows this communicator; any thread. */
 enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
@@ -306,6 +311,18 @@ static inline uint32_t comm_patience(const struct tutti_comm *comm)
 {
     return comm->oversubscribed ? 8 : 128;
 }
+
+/* network.c: only for a communicator that has one; the domain is held, if others may move it. */
+/* On failure comm_network_free gives back what there is. ports: of the ranks' doors. */
+enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *ports);
+bool comm_network_progress(struct tutti_comm *comm);
+/* At the end of a call: what is not sent yet is the progress thread's. */
+void comm_network_leave_rest(struct tutti_comm *comm);
+/* After a failure: memory that was posted or is expected is not touched any more. */
+void comm_network_stop(struct tutti_comm *comm);
+/* Until the others have what was sent to them, or the deadline. */
+void comm_network_finish(struct tutti_comm *comm);
+void comm_network_free(struct tutti_comm *comm);
 
 /* drive.c */
 static inline bool comm_try_lock(struct tutti_comm *comm)

@@ -15,6 +15,7 @@
 #include "comm/options.h"
 #include "memory/heap.h"
 #include "os/clock.h"
+#include "process/network.h"
 
 enum tutti_status tutti_id_create(struct tutti_id *id)
 {
@@ -70,7 +71,8 @@ static enum tutti_status find_place(const struct tutti_comm_options *options,
 
 /* ---------------------------------------------------------------------------------------------- joining */
 
-static enum tutti_status meet(const struct creation *creation, struct rendezvous_result *result)
+static enum tutti_status meet(struct tutti_comm *comm, const struct creation *creation,
+                              struct rendezvous_result *result)
 {
     const struct heap_location heap = heap_location();
     struct rendezvous_options options = {.key = creation->key,
@@ -84,6 +86,14 @@ static enum tutti_status meet(const struct creation *creation, struct rendezvous
                                          .segment_fd = -1,
                                          .look = creation->look,
                                          .look_context = creation->look_context};
+    bool over_tcp;
+    TRY(options_transport(&over_tcp));
+    if (over_tcp) {
+        uint16_t port;
+        TRY(network_open_door(&port));
+        comm->has_door = true;
+        options.self.port = port;
+    }
     if (creation->rank == 0)
         TRY(local_segment_create(creation->size, board_bytes(creation->size), &options.segment_fd));
     const enum tutti_status status = rendezvous_meet(&options, result);
@@ -159,28 +169,54 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
                                               .look = look_for_deaths,
                                               .look_context = comm};
         result->segment_fd = -1;
-        status = local_open(&options, &comm->transport);
+        status = local_open(&options, &comm->local);
     }
     free(peers);
+    return status;
+}
+
+/* Over TCP if all want that; ranks that do not agree would wait for each other. */
+static enum tutti_status open_network(struct tutti_comm *comm,
+                                      const struct rendezvous_member *members)
+{
+    const bool over_tcp = members[0].port != 0;
+    for (int r = 1; r < comm->size; r++)
+        if ((members[r].port != 0) != over_tcp)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "TUTTI_TRANSPORT=tcp holds for rank %d, and not for rank %d",
+                             over_tcp ? 0 : r, over_tcp ? r : 0);
+    if (!over_tcp) return TUTTI_OK;
+    uint16_t *const ports = calloc((size_t)comm->size, sizeof *ports);
+    enum tutti_status status = TUTTI_OK;
+    if (ports == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < comm->size && status == TUTTI_OK; r++) ports[r] = (uint16_t)members[r].port;
+    if (status == TUTTI_OK) status = comm_network_create(comm, ports);
+    free(ports);
     return status;
 }
 
 static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
-    TRY(meet(creation, &result));
+    TRY(meet(comm, creation, &result));
     comm->identity = result.identity;
     enum tutti_status status = know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation->deadline_ns);
     log_write(LOG_INFO, "rank %d of %d met the others with %u messages", comm->rank, comm->size,
               result.message_count);
+    if (status != TUTTI_OK) {
+        rendezvous_result_release(&result);
+        return status;
+    }
+    comm->board = local_board(comm->local);
+    comm->oversubscribed = comm->size > local_core_count(comm->local);
+    comm->rank_order = local_order(comm->local);
+    comm->transport = comm->local;
+    status = open_network(comm, result.members);
     rendezvous_result_release(&result);
-    if (status != TUTTI_OK) return status;
-    comm->board = local_board(comm->transport);
-    comm->oversubscribed = comm->size > local_core_count(comm->transport);
-    comm->rank_order = local_order(comm->transport);
-    board_enter(comm->board, comm->rank, getpid());
-    return TUTTI_OK;
+    if (status == TUTTI_OK) board_enter(comm->board, comm->rank, getpid());
+    return status;
 }
 
 static enum tutti_status be_alone(struct tutti_comm *comm)
@@ -228,7 +264,10 @@ static void release(struct tutti_comm *comm)
         pthread_mutex_destroy(&comm->queue_lock);
     }
     if (comm->size == 1) free(comm->board);
-    local_close(comm->transport);
+    /* Of a parent's connections a child has descriptors only: closing them properly would disturb the parent. */
+    if (!comm_is_foreign(comm)) comm_network_free(comm);
+    if (comm->has_door && !comm_is_foreign(comm)) network_close_door();
+    local_close(comm->local);
     for (int r = 0; comm->windows != NULL && r < comm->size; r++)
         heap_window_release(comm->windows[r]);
     comm_unwatch(comm);
@@ -317,11 +356,19 @@ static void finish_started(struct tutti_comm *comm)
     }
 }
 
+static void finish_network(struct tutti_comm *comm)
+{
+    if (comm_lock(comm, comm->timeout_ns) != TUTTI_OK) return;
+    comm_network_finish(comm);
+    comm_unlock(comm);
+}
+
 enum tutti_status tutti_comm_free(struct tutti_comm *comm)
 {
     if (comm == NULL) return TUTTI_OK;
     if (!comm_is_foreign(comm)) {
         finish_started(comm);
+        if (comm->network != NULL) finish_network(comm);
         if (comm->client_registered) progress_unregister(&comm->client);
         board_leave(comm->board, comm->rank);
         if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);

@@ -210,6 +210,10 @@ void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
 {
     board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
     const struct operation *operation = &request->operation;
+    if (comm->network != NULL) {
+        comm_network_stop(comm);
+        return;
+    }
     if (!operation->any_referenced && !operation->any_expected) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;

@@ -55,11 +55,11 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
         sum.private_bytes += held(r) + held(r->call.extra) + operation_bytes(&r->operation);
     for (int i = 0; i < comm->process_count; i++)
         sum.descriptor_count += comm->processes[i].fd >= 0;
-    if (comm->transport == NULL) {
+    if (comm->local == NULL) {
         sum.private_bytes += held(comm->board);
     } else {
         struct local_footprint links;
-        local_footprint(comm->transport, &links);
+        local_footprint(comm->local, &links);
         sum.private_bytes += links.private_bytes;
         sum.shared_bytes = links.shared_bytes;
         sum.link_count = links.link_count;

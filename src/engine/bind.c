@@ -81,7 +81,7 @@ static bool step_bytes(const struct binder *binder, const struct plan_step *step
 static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_count)
 {
     const struct rank_plan *plan = binder->plan;
-    if (group == PLAN_NO_GROUP ||
+    if (group == PLAN_NO_GROUP || binder->options->is_one_to_one ||
         plan->groups[group].member_count != (uint32_t)plan->shape.rank_count)
         return false;
     const struct layout *layout = &binder->layout;
