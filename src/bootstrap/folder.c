@@ -94,6 +94,12 @@ static enum tutti_status write_all(int fd, const char *name, const void *data, s
     return TUTTI_OK;
 }
 
+static enum tutti_status folder_is_gone(void)
+{
+    return error_set(TUTTI_PROC_FAILED,
+                     "rendezvous folder: it was removed: rank 0 has given up, or left");
+}
+
 /* Beside its place, then renamed: invariant 1. */
 static enum tutti_status write_whole(struct folder *folder, int where, const char *name,
                                      const void *data, size_t bytes)
@@ -102,16 +108,15 @@ static enum tutti_status write_whole(struct folder *folder, int where, const cha
     snprintf(temporary, sizeof temporary, "new.%s.%u", folder->token, folder->temporaries++);
     const int fd =
         openat(where, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 && errno == ENOENT)
-        return error_set(TUTTI_PROC_FAILED,
-                         "rendezvous folder: it was removed: rank 0 has given up, or left");
+    if (fd < 0 && errno == ENOENT) return folder_is_gone();
     if (fd < 0) return error_system("rendezvous folder: making %s", name);
     enum tutti_status status = write_all(fd, name, data, bytes);
     /* On NFS it is the closing that writes. */
     if (close(fd) != 0 && status == TUTTI_OK)
         status = error_system("rendezvous folder: writing %s", name);
     if (status == TUTTI_OK && renameat(where, temporary, where, name) != 0)
-        status = error_system("rendezvous folder: renaming %s", name);
+        status = errno == ENOENT ? folder_is_gone()
+                                 : error_system("rendezvous folder: renaming %s", name);
     if (status != TUTTI_OK) unlinkat(where, temporary, 0);
     return status;
 }
@@ -340,11 +345,18 @@ static int sweep(const struct folder *folder, enum leftovers which)
 static void leave(struct folder *folder, bool is_in_vain)
 {
     if (folder->generation >= 0) {
-        const bool host_gives_up = is_in_vain && folder->rank == 0;
-        if (host_gives_up || ((folder->fences > 0 || folder->rank == 0) && sweep(folder, OWN) == 0))
+        const bool may_go = folder->fences > 0 || folder->rank == 0;
+        const bool gives_up = is_in_vain && folder->rank == 0;
+        if (may_go) sweep(folder, OWN);
+        /* A second look, after the own files are gone: of several that leave at once the last one to begin it finds
+         * none of the others' either. */
+        const bool is_last = gives_up || (may_go && sweep(folder, OWN) == 0);
+        /* Who does not know yet that rank 0 gives up may be writing: once the folder is gone, that fails. */
+        for (int attempt = 0; is_last && attempt < 100; attempt++) {
             sweep(folder, ALL);
-        if (unlinkat(folder->run, folder->generation_name, AT_REMOVEDIR) == 0)
-            unlinkat(folder->parent, folder->run_name, AT_REMOVEDIR);
+            if (unlinkat(folder->run, folder->generation_name, AT_REMOVEDIR) == 0) break;
+        }
+        unlinkat(folder->parent, folder->run_name, AT_REMOVEDIR); /* not while others are in it */
         close(folder->generation);
     }
     if (folder->run >= 0) close(folder->run);
@@ -412,8 +424,10 @@ enum tutti_status folder_fence(struct folder *folder, uint64_t deadline_ns)
     if (folder->rank == 0) {
         TRY(await_all(folder, what, deadline_ns));
     } else {
-        for (uint64_t pause_ns = PAUSE_NS_MIN; !is_there(folder->generation, what);)
+        for (uint64_t pause_ns = PAUSE_NS_MIN; !is_there(folder->generation, what);) {
+            if (!is_there(folder->generation, mine)) return folder_is_gone();
             if (!pause_until(deadline_ns, &pause_ns)) return missing_ranks(folder, what);
+        }
     }
     folder->fences++;
     return TUTTI_OK;

@@ -1,0 +1,167 @@
+/* One rank of a job, for tests/launchers_test.sh, which starts it by real launchers:
+ *
+ *     tests_launched_test rank [folder|pmix|pmi1]
+ *
+ * says where it is, makes a communicator out of the environment, adds up with the others, and hands its rank around.
+ * Without arguments it is a test of its own: it starts such ranks with the variables that Kubernetes sets.
+ * ctest: label=notsan */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bootstrap/exchange.h"
+#include "bootstrap/launcher.h"
+#include "os/clock.h"
+#include "tutti/tutti.h"
+
+/* ------------------------------------------------------------------------------------------------- a rank */
+
+static int complain(const struct launcher_place *place, const char *what)
+{
+    fprintf(stderr, "rank %d of %d: %s: %s\n", place->rank, place->size, what,
+            tutti_error_message());
+    return 1;
+}
+
+static int add_up(const struct launcher_place *place)
+{
+    struct tutti_comm *comm;
+    const int64_t one = place->rank + 1;
+    int64_t sum = 0;
+    if (tutti_comm_create(NULL, &comm) != TUTTI_OK) return complain(place, "communicator");
+    if (tutti_comm_rank(comm) != place->rank || tutti_comm_size(comm) != place->size)
+        return complain(place, "another place");
+    if (tutti_allreduce(&one, &sum, 1, TUTTI_INT64, TUTTI_SUM, comm) != TUTTI_OK)
+        return complain(place, "allreduce");
+    if (sum != (int64_t)place->size * (place->size + 1) / 2) return complain(place, "sum");
+    return tutti_comm_free(comm) == TUTTI_OK ? 0 : complain(place, "free");
+}
+
+static int hand_around(const struct launcher_place *place, enum exchange_means means)
+{
+    const uint64_t deadline_ns = clock_now_ns() + 60000000000u;
+    struct exchange *exchange;
+    char mine[40], theirs[40];
+    size_t bytes;
+    snprintf(mine, sizeof mine, "rank %d", place->rank);
+    if (exchange_open(place, means, deadline_ns, &exchange) != TUTTI_OK)
+        return complain(place, "exchange_open");
+    if (exchange_put(exchange, "rank", mine, strlen(mine) + 1, deadline_ns) != TUTTI_OK ||
+        exchange_fence(exchange, deadline_ns) != TUTTI_OK)
+        return complain(place, "exchange");
+    for (int r = 0; r < place->size; r++) {
+        snprintf(mine, sizeof mine, "rank %d", r);
+        if (exchange_get(exchange, r, "rank", theirs, sizeof theirs, &bytes, deadline_ns) !=
+                TUTTI_OK ||
+            bytes != strlen(mine) + 1 || strcmp(mine, theirs) != 0)
+            return complain(place, "exchange_get");
+    }
+    if (exchange_fence(exchange, deadline_ns) != TUTTI_OK) return complain(place, "last fence");
+    exchange_close(exchange);
+    return 0;
+}
+
+static int be_rank(const char *means)
+{
+    static const char *const services[] = {"none", "pmi1", "pmix"};
+    struct launcher_place place;
+    if (launcher_detect(&place) != TUTTI_OK) {
+        fprintf(stderr, "%s\n", tutti_error_message());
+        return 1;
+    }
+    if (add_up(&place) != 0) return 1;
+    const enum exchange_means wanted = means == NULL                  ? 0
+                                       : strcmp(means, "folder") == 0 ? EXCHANGE_FOLDER
+                                       : strcmp(means, "pmix") == 0   ? EXCHANGE_PMIX
+                                                                      : EXCHANGE_PMI1;
+    if (means != NULL && hand_around(&place, wanted) != 0) return 1;
+    printf("rank %d of %d by %s, local %d of %d, service %s: fine\n", place.rank, place.size,
+           place.launcher, place.local_rank, place.local_size, services[place.service]);
+    return 0;
+}
+
+/* --------------------------------------------------------------------------------------------- Kubernetes */
+
+/* Ends for good, with the exit status of a rank that has only these variables. */
+static void become_rank(const char *const *variables)
+{
+    clearenv();
+    for (; variables[0] != NULL; variables += 2) setenv(variables[0], variables[1], 1);
+    /* Deadlines for when this fails; the ranks are short. */
+    setenv("TUTTI_INIT_TIMEOUT", "20s", 1);
+    setenv("TUTTI_TIMEOUT", "20s", 1);
+    fflush(NULL);
+    execl("/proc/self/exe", "launched", "rank", NULL);
+    _exit(127);
+}
+
+/* Variables of all pods (pairs), then those whose value is the pod's number. */
+static void expect_job(int pod_count, const char *const *all, const char *number, const char *host)
+{
+    pid_t pids[8];
+    for (int pod = 0; pod < pod_count; pod++) {
+        fflush(NULL);
+        pids[pod] = fork();
+        assert_true(pids[pod] >= 0);
+        if (pids[pod] != 0) continue;
+        char text[12], name[64];
+        const char *variables[40];
+        int count = 0;
+        for (; all[count] != NULL; count++) variables[count] = all[count];
+        snprintf(text, sizeof text, "%d", pod);
+        snprintf(name, sizeof name, "%s-%d", host, pod);
+        variables[count++] = number;
+        variables[count++] = text;
+        variables[count++] = "HOSTNAME";
+        variables[count++] = name;
+        variables[count] = NULL;
+        become_rank(variables);
+    }
+    for (int pod = 0; pod < pod_count; pod++) {
+        int status;
+        assert_int_equal(waitpid(pids[pod], &status, 0), pids[pod]);
+        assert_int_equal(status, 0);
+    }
+}
+
+static void pods_of_a_train_job_with_one_process_each_meet(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"PET_NNODES", "3", "PET_NPROC_PER_NODE", "1", "PET_MASTER_ADDR",
+                                      "t-node-0-0.t", "PET_MASTER_PORT", "29500", NULL};
+    expect_job(3, all, "PET_NODE_RANK", "t-node-0");
+}
+
+static void pods_of_an_indexed_job_meet(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"TUTTI_PODS", "2", "TUTTI_RANKS_PER_POD", "1", NULL};
+    expect_job(2, all, "JOB_COMPLETION_INDEX", "sum");
+}
+
+static void ranks_said_by_hand_meet(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"WORLD_SIZE", "3", "MASTER_ADDR", "sum-0.sum", "MASTER_PORT",
+                                      "29500", NULL};
+    expect_job(3, all, "RANK", "sum");
+}
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count >= 2 && strcmp(arguments[1], "rank") == 0)
+        return be_rank(argument_count >= 3 ? arguments[2] : NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pods_of_a_train_job_with_one_process_each_meet),
+        cmocka_unit_test(pods_of_an_indexed_job_meet),
+        cmocka_unit_test(ranks_said_by_hand_meet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
