@@ -1,17 +1,22 @@
 /* One rank of a job, for tests/launchers_test.sh, which starts it by real launchers:
  *
- *     tests_launched_test rank [folder|pmix|pmi1]
+ *     tests_launched_test rank [folder|pmix|pmi1 [late|before|within]]
  *
  * says where it is, makes a communicator out of the environment, adds up with the others, and hands its rank around.
+ * late: rank 0 waits at a fence for the others, who do not come. before, within: Open MPI's library is used in the
+ * same process, after the exchange or around it.
  * Without arguments it is a test of its own: it starts such ranks with the variables that Kubernetes sets.
  * ctest: label=notsan */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -44,20 +49,20 @@ static int add_up(const struct launcher_place *place)
     return tutti_comm_free(comm) == TUTTI_OK ? 0 : complain(place, "free");
 }
 
-static int hand_around(const struct launcher_place *place, enum exchange_means means)
+static int hand_around_once(const struct launcher_place *place, enum exchange_means means, int round)
 {
     const uint64_t deadline_ns = clock_now_ns() + 60000000000u;
     struct exchange *exchange;
     char mine[40], theirs[40];
     size_t bytes;
-    snprintf(mine, sizeof mine, "rank %d", place->rank);
+    snprintf(mine, sizeof mine, "rank %d round %d", place->rank, round);
     if (exchange_open(place, means, deadline_ns, &exchange) != TUTTI_OK)
         return complain(place, "exchange_open");
     if (exchange_put(exchange, "rank", mine, strlen(mine) + 1, deadline_ns) != TUTTI_OK ||
         exchange_fence(exchange, deadline_ns) != TUTTI_OK)
         return complain(place, "exchange");
     for (int r = 0; r < place->size; r++) {
-        snprintf(mine, sizeof mine, "rank %d", r);
+        snprintf(mine, sizeof mine, "rank %d round %d", r, round);
         if (exchange_get(exchange, r, "rank", theirs, sizeof theirs, &bytes, deadline_ns) !=
                 TUTTI_OK ||
             bytes != strlen(mine) + 1 || strcmp(mine, theirs) != 0)
@@ -68,7 +73,66 @@ static int hand_around(const struct launcher_place *place, enum exchange_means m
     return 0;
 }
 
-static int be_rank(const char *means)
+/* PMI-1 lets a process do it once. */
+static int hand_around(const struct launcher_place *place, enum exchange_means means)
+{
+    const int rounds = means == EXCHANGE_PMI1 ? 1 : 2;
+    for (int round = 0; round < rounds; round++)
+        if (hand_around_once(place, means, round) != 0) return 1;
+    return 0;
+}
+
+/* The others come to the second fence when rank 0 has given up. */
+static int wait_in_vain(const struct launcher_place *place, enum exchange_means means)
+{
+    struct exchange *exchange;
+    const uint64_t long_ns = 60000000000u, short_ns = 300000000u;
+    if (exchange_open(place, means, clock_now_ns() + long_ns, &exchange) != TUTTI_OK)
+        return complain(place, "exchange_open");
+    if (exchange_fence(exchange, clock_now_ns() + long_ns) != TUTTI_OK)
+        return complain(place, "fence");
+    if (place->rank == 0) {
+        if (exchange_fence(exchange, clock_now_ns() + short_ns) != TUTTI_INIT_TIMEOUT)
+            return complain(place, "a fence that nobody comes to");
+        if (exchange_fence(exchange, clock_now_ns() + short_ns) == TUTTI_OK)
+            return complain(place, "a fence after one that failed");
+    } else {
+        nanosleep(&(struct timespec){1, 0}, NULL);
+    }
+    exchange_close(exchange);
+    return 0;
+}
+
+typedef int mpi_init_function(int *argument_count, char ***arguments);
+typedef int mpi_finalize_function(void);
+
+/* With an MPI library that is loaded as a plug-in might load it. */
+static int beside_mpi(const struct launcher_place *place, enum exchange_means means, bool is_within)
+{
+    void *const library = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+    if (library == NULL) return complain(place, dlerror());
+    mpi_init_function *init;
+    mpi_finalize_function *finalize;
+    *(void **)&init = dlsym(library, "MPI_Init");
+    *(void **)&finalize = dlsym(library, "MPI_Finalize");
+    if (init == NULL || finalize == NULL) return complain(place, dlerror());
+    if (!is_within && hand_around(place, means) != 0) return 1;
+    if (init(NULL, NULL) != 0) return complain(place, "MPI_Init");
+    if (is_within && hand_around(place, means) != 0) return 1;
+    return finalize() == 0 ? 0 : complain(place, "MPI_Finalize");
+}
+
+static int use_exchange(const struct launcher_place *place, const char *means, const char *how)
+{
+    const enum exchange_means wanted = strcmp(means, "folder") == 0 ? EXCHANGE_FOLDER
+                                       : strcmp(means, "pmix") == 0 ? EXCHANGE_PMIX
+                                                                    : EXCHANGE_PMI1;
+    if (how == NULL) return hand_around(place, wanted);
+    if (strcmp(how, "late") == 0) return wait_in_vain(place, wanted);
+    return beside_mpi(place, wanted, strcmp(how, "within") == 0);
+}
+
+static int be_rank(const char *means, const char *how)
 {
     static const char *const services[] = {"none", "pmi1", "pmix"};
     struct launcher_place place;
@@ -77,11 +141,7 @@ static int be_rank(const char *means)
         return 1;
     }
     if (add_up(&place) != 0) return 1;
-    const enum exchange_means wanted = means == NULL                  ? 0
-                                       : strcmp(means, "folder") == 0 ? EXCHANGE_FOLDER
-                                       : strcmp(means, "pmix") == 0   ? EXCHANGE_PMIX
-                                                                      : EXCHANGE_PMI1;
-    if (means != NULL && hand_around(&place, wanted) != 0) return 1;
+    if (means != NULL && use_exchange(&place, means, how) != 0) return 1;
     printf("rank %d of %d by %s, local %d of %d, service %s: fine\n", place.rank, place.size,
            place.launcher, place.local_rank, place.local_size, services[place.service]);
     return 0;
@@ -134,8 +194,15 @@ static void expect_job(int pod_count, const char *const *all, const char *number
 static void pods_of_a_train_job_with_one_process_each_meet(void **state)
 {
     (void)state;
-    static const char *const all[] = {"PET_NNODES", "3", "PET_NPROC_PER_NODE", "1", "PET_MASTER_ADDR",
-                                      "t-node-0-0.t", "PET_MASTER_PORT", "29500", NULL};
+    static const char *const all[] = {"PET_NNODES",
+                                      "3",
+                                      "PET_NPROC_PER_NODE",
+                                      "1",
+                                      "PET_MASTER_ADDR",
+                                      "t-node-0-0.t",
+                                      "PET_MASTER_PORT",
+                                      "29500",
+                                      NULL};
     expect_job(3, all, "PET_NODE_RANK", "t-node-0");
 }
 
@@ -149,15 +216,16 @@ static void pods_of_an_indexed_job_meet(void **state)
 static void ranks_said_by_hand_meet(void **state)
 {
     (void)state;
-    static const char *const all[] = {"WORLD_SIZE", "3", "MASTER_ADDR", "sum-0.sum", "MASTER_PORT",
-                                      "29500", NULL};
+    static const char *const all[] = {"WORLD_SIZE",  "3",     "MASTER_ADDR", "sum-0.sum",
+                                      "MASTER_PORT", "29500", NULL};
     expect_job(3, all, "RANK", "sum");
 }
 
 int main(int argument_count, char **arguments)
 {
     if (argument_count >= 2 && strcmp(arguments[1], "rank") == 0)
-        return be_rank(argument_count >= 3 ? arguments[2] : NULL);
+        return be_rank(argument_count >= 3 ? arguments[2] : NULL,
+                       argument_count >= 4 ? arguments[3] : NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pods_of_a_train_job_with_one_process_each_meet),
         cmocka_unit_test(pods_of_an_indexed_job_meet),

@@ -68,6 +68,9 @@ if here mpirun.openmpi openmpi-bin; then
     if grep -q '^PMIX_INCLUDE_DIR:PATH=/' "$TUTTI_BUILD/CMakeCache.txt"; then
         expect 3 'Open MPI, .*' "${mpirun[@]}" -n 3 "$rank" rank pmix
         expect 1 'Open MPI, .*' "${mpirun[@]}" -n 1 "$rank" rank pmix
+        for how in late before within; do
+            expect 2 'Open MPI, .*' "${mpirun[@]}" -n 2 "$rank" rank pmix $how
+        done
     else
         echo "skipped: PMIx's header is not here (libpmix-dev)"
         refuse 'built without PMIx' "${mpirun[@]}" -n 2 "$rank" rank pmix
@@ -82,6 +85,11 @@ if here mpirun.mpich mpich; then
     expect 3 'MPICH, local [0-2] of 3, service pmi1' mpirun.mpich -n 3 "$rank" rank
     expect 3 'MPICH, .*' mpirun.mpich -n 3 "$rank" rank pmi1
     expect 1 'MPICH, .*' mpirun.mpich -n 1 "$rank" rank pmi1
+    # A rank whose connection broke ends without a goodbye, and Hydra then ends the others.
+    if ! timeout -k 5 100 mpirun.mpich -n 2 "$rank" rank pmi1 late 2>&1 </dev/null | grep -q '^rank 0 of 2 .*: fine'; then
+        echo "failed: rank 0 did not give up waiting over PMI-1"
+        failed=1
+    fi
     TUTTI_RENDEZVOUS_DIR=$work/folder expect 2 'MPICH, .*' mpirun.mpich -n 2 "$rank" rank folder
     # In the shell of a Slurm job.
     SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=5 expect 2 'MPICH, .*' mpirun.mpich -n 2 "$rank" rank

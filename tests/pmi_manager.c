@@ -79,8 +79,7 @@ static bool answer(struct manager *manager, struct client *client, const char *l
                  manager->vallen_max);
         return say(client, text);
     }
-    if (strcmp(line, "cmd=get_my_kvsname") == 0)
-        return say(client, "cmd=my_kvsname kvsname=job\n");
+    if (strcmp(line, "cmd=get_my_kvsname") == 0) return say(client, "cmd=my_kvsname kvsname=job\n");
     if (strcmp(line, "cmd=barrier_in") == 0) return barrier(manager, client);
     if (strcmp(line, "cmd=finalize") == 0) {
         client->has_finalized = true;

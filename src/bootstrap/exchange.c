@@ -36,6 +36,7 @@ struct exchange_ops {
 struct exchange {
     const struct exchange_ops *ops;
     int rank, size;
+    unsigned number; /* of those over PMIx in this process */
     struct folder *folder;
     struct pmix_service *pmix;
     struct pmi1 pmi1;
@@ -72,10 +73,10 @@ static const struct exchange_ops folder_ops = {EXCHANGE_FOLDER, put_in_folder, f
 
 /* ------------------------------------------------------------------------------------------------ PMIx */
 
-/* Beside other users of the job's keys, such as an MPI library. */
-static void name_for_pmix(const char *key, char name[KEY_BYTES_MAX])
+/* Beside other users of the job's keys, such as an MPI library, and earlier exchanges: keys live as long as the job. */
+static void name_for_pmix(const struct exchange *exchange, const char *key, char name[KEY_BYTES_MAX])
 {
-    snprintf(name, KEY_BYTES_MAX, "tutti.%s", key);
+    snprintf(name, KEY_BYTES_MAX, "tutti.%u.%s", exchange->number, key);
 }
 
 static enum tutti_status put_by_pmix(struct exchange *exchange, const char *key, const void *value,
@@ -83,7 +84,7 @@ static enum tutti_status put_by_pmix(struct exchange *exchange, const char *key,
 {
     (void)deadline_ns; /* stays in this process until the fence */
     char name[KEY_BYTES_MAX];
-    name_for_pmix(key, name);
+    name_for_pmix(exchange, key, name);
     return pmix_service_put(exchange->pmix, name, value, value_bytes);
 }
 
@@ -97,7 +98,7 @@ static enum tutti_status get_by_pmix(struct exchange *exchange, int rank, const 
                                      uint64_t deadline_ns)
 {
     char name[KEY_BYTES_MAX];
-    name_for_pmix(key, name);
+    name_for_pmix(exchange, key, name);
     return pmix_service_get(exchange->pmix, rank, name, buffer, buffer_bytes, value_bytes,
                             deadline_ns);
 }
@@ -244,7 +245,9 @@ static enum tutti_status open_some(struct exchange *exchange, const struct launc
                            &exchange->folder);
     }
     if ((means & EXCHANGE_PMIX) != 0 && place->service == LAUNCHER_SERVICE_PMIX) {
+        static atomic_uint opened;
         exchange->ops = &pmix_ops;
+        exchange->number = atomic_fetch_add_explicit(&opened, 1, memory_order_relaxed);
         return pmix_service_open(place->rank, place->size, &exchange->pmix);
     }
     if ((means & EXCHANGE_PMI1) != 0 && place->service == LAUNCHER_SERVICE_PMI1) {
@@ -282,7 +285,8 @@ enum exchange_means exchange_means_of(const struct exchange *exchange)
 static enum tutti_status check_key(const char *key)
 {
     const size_t characters = strlen(key);
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     if (characters > 0 && characters <= EXCHANGE_KEY_CHARACTERS_MAX &&
         strspn(key, allowed) == characters)
         return TUTTI_OK;

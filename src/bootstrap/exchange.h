@@ -14,6 +14,8 @@
  *  3. Values are foreign bytes: they are as long as they say and fit the buffer, nothing more is checked.
  *  4. After a failed fence, or one that ran out of time, only exchange_close makes sense.
  *
+ *  5. A process may open one after the other, in the same order on all ranks; over PMI-1 only one in its life.
+ *
  * Not for the hot path, not for large values, and not for more than one thread at a time.
  */
 #ifndef TUTTI_BOOTSTRAP_EXCHANGE_H
@@ -32,8 +34,11 @@ enum {
 
 /* The means that a caller allows, or-ed; the first that is there is taken, in this order. */
 enum exchange_means {
-    EXCHANGE_FOLDER = 1, /* TUTTI_RENDEZVOUS_DIR names a folder that all ranks see (NFS will do) */
-    EXCHANGE_PMIX = 2,   /* may be used beside an MPI library in this process: PMIx counts who uses it */
+    /* TUTTI_RENDEZVOUS_DIR names a folder that all ranks see. NFS will do; a file appears there for others as late as
+     * its attribute cache allows, which may be many seconds. */
+    EXCHANGE_FOLDER = 1,
+    EXCHANGE_PMIX =
+        2, /* may be used beside an MPI library in this process: PMIx counts who uses it */
     /* A process has one PMI-1 connection and it can be used once. Allow this only when no MPI library in the process
      * has begun to use it or will want to: MPI_Init after it finds a closed connection, and before it the answers
      * would go to whoever reads first. */

@@ -37,13 +37,13 @@ static uint64_t in_ms(unsigned ms)
 
 /* ------------------------------------------------------------------------------------------ rank's part */
 
-#define EXPECT(condition)                                                                      \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
+#define EXPECT(condition)                                                             \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
             fprintf(stderr, "rank %d: line %d: %s: %s\n", rank, __LINE__, #condition, \
-                    tutti_error_message());                                                    \
-            return 1;                                                                          \
-        }                                                                                      \
+                    tutti_error_message());                                           \
+            return 1;                                                                 \
+        }                                                                             \
     } while (0)
 
 static size_t value_of(int rank, const char *key, unsigned char *value)
@@ -189,8 +189,7 @@ static void runs_one_after_the_other_and_at_the_same_time_do_not_mix(void **stat
 static void open_and_die(int rank, int size, uint64_t deadline_ns)
 {
     struct folder *opened;
-    const enum tutti_status status =
-        folder_open(folder, "again", rank, size, deadline_ns, &opened);
+    const enum tutti_status status = folder_open(folder, "again", rank, size, deadline_ns, &opened);
     if (status == TUTTI_OK) (void)folder_put(opened, "address", "old", 3);
     if (status == TUTTI_OK) (void)folder_fence(opened, clock_now_ns());
     _exit(status == TUTTI_OK || status == TUTTI_INIT_TIMEOUT ? 0 : 1);
@@ -226,7 +225,8 @@ static void a_roster_of_another_run_is_waited_out(void **state)
     snprintf(command, sizeof command,
              "set -e; mkdir -p -m 700 %s/x; cd %s/tutti-* 2>/dev/null || exit 3;"
              "t=0123456789abcdef0123456789abcdef; printf %%s $t$t$t >roster; mkdir -m 700 $t;"
-             "printf %%s $t >hello.1; printf %%s $t >hello.2; echo >hello.0; echo old >$t/1.value.address;"
+             "printf %%s $t >hello.1; printf %%s $t >hello.2; echo >hello.0; echo old "
+             ">$t/1.value.address;"
              "echo >$t/1.joined; echo >$t/2.joined; echo >$t/fence.0",
              folder, folder);
     assert_int_equal(system(command), 0);
@@ -250,7 +250,7 @@ static void missing_ranks_are_named_at_the_deadline(void **state)
     assert_null(opened);
     if (strstr(tutti_error_message(), "2 of 4 ranks are missing: 2 3") == NULL)
         fail_msg("%s", tutti_error_message());
-    expect_ends_well(first); 
+    expect_ends_well(first);
     assert_true(clock_now_ns() - began_ns < 10000000000u);
 
     assert_int_equal(folder_open(folder, "m", 3, SIZE, in_ms(100), &opened), TUTTI_INIT_TIMEOUT);

@@ -168,17 +168,18 @@ static enum tutti_status open_run(struct folder *folder, const char *path)
     if (folder->run < 0 || fstat(folder->run, &about) != 0)
         return error_system("rendezvous folder %s: opening %s", path, folder->run_name);
     if (about.st_uid != geteuid() || (about.st_mode & 022) != 0)
-        return error_set(TUTTI_AUTH_FAILED,
-                         "rendezvous folder %s: %s belongs to somebody else, or others may write it",
-                         path, folder->run_name);
+        return error_set(
+            TUTTI_AUTH_FAILED,
+            "rendezvous folder %s: %s belongs to somebody else, or others may write it", path,
+            folder->run_name);
     return TUTTI_OK;
 }
 
 static enum tutti_status open_generation(struct folder *folder, const char *name)
 {
     memcpy(folder->generation_name, name, TOKEN_CHARACTERS);
-    folder->generation =
-        openat(folder->run, folder->generation_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    folder->generation = openat(folder->run, folder->generation_name,
+                                O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (folder->generation >= 0) return TUTTI_OK;
     return error_system("rendezvous folder: the roster's generation");
 }
@@ -207,9 +208,10 @@ static enum tutti_status join_as_guest(struct folder *folder, uint64_t deadline_
                            memcmp(mine, folder->token, TOKEN_CHARACTERS) == 0;
         if (is_in || (status != TUTTI_OK && status != TUTTI_IN_PROGRESS)) break;
         if (!pause_until(deadline_ns, &pause_ns)) {
-            status = error_set(TUTTI_INIT_TIMEOUT,
-                               "rendezvous folder: rank 0 is missing at the deadline: was it started, "
-                               "as part of the same job, and does it see the same folder?");
+            status =
+                error_set(TUTTI_INIT_TIMEOUT,
+                          "rendezvous folder: rank 0 is missing at the deadline: was it started, "
+                          "as part of the same job, and does it see the same folder?");
             break;
         }
     }
@@ -253,8 +255,7 @@ static enum tutti_status look_around(const struct folder *folder, char *roster, 
             continue;
         }
         snprintf(name, sizeof name, "hello.%d", r);
-        const enum tutti_status status =
-            read_whole(folder->run, name, token, sizeof token, &bytes);
+        const enum tutti_status status = read_whole(folder->run, name, token, sizeof token, &bytes);
         if (status == TUTTI_IN_PROGRESS || (status == TUTTI_OK && bytes != sizeof token)) continue;
         if (status != TUTTI_OK) return status;
         char *const theirs = roster + (size_t)r * TOKEN_CHARACTERS;

@@ -57,16 +57,13 @@ static enum tutti_status examine_environment(struct launcher_place *place);
 static enum tutti_status examine_slurm(struct launcher_place *place);
 static enum tutti_status examine_indexed_job(struct launcher_place *place);
 
-#define POD_MARKS                                                             \
-    {                                                                         \
+#define POD_MARKS                                                              \
+    {                                                                          \
         "PET_NPROC_PER_NODE", "PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR" \
     }
 
 static const struct launcher launchers[] = {
-    {.name = "tutti-run",
-     .rank = "TUTTI_RANK",
-     .sizes = {"TUTTI_SIZE"},
-     .examine = examine_tutti_run},
+    {.name = "tutti-run", .rank = "TUTTI_RANK", .sizes = {"TUTTI_SIZE"}, .examine = examine_tutti_run},
     {.name = "torchrun",
      .marks = {"TORCHELASTIC_RUN_ID"},
      .rank = "RANK",
@@ -193,8 +190,7 @@ static bool is_number_equal(const char *variable, int number)
 }
 
 /* Where the ranks of a host are all ranks, there is one host. */
-static enum tutti_status read_locality(const struct launcher *launcher,
-                                       struct launcher_place *place)
+static enum tutti_status read_locality(const struct launcher *launcher, struct launcher_place *place)
 {
     TRY(read_optional(launcher->local_size, 1, place->size, &place->local_size));
     const int local_max = place->local_size > 0 ? place->local_size : place->size;
@@ -224,7 +220,8 @@ static enum tutti_status examine_tutti_run(struct launcher_place *place)
     if (!same && is_set("TORCHELASTIC_RUN_ID") && is_set("RANK") && is_set("WORLD_SIZE"))
         return error_set(
             TUTTI_INVALID_OPTIONS,
-            "TUTTI_RANK=%d of TUTTI_SIZE=%d, but torchrun says RANK=%.12s of WORLD_SIZE=%.12s: where "
+            "TUTTI_RANK=%d of TUTTI_SIZE=%d, but torchrun says RANK=%.12s of WORLD_SIZE=%.12s: "
+            "where "
             "tutti-run started torchrun, unset TUTTI_RANK and TUTTI_SIZE in between; to overrule "
             "torchrun, unset TORCHELASTIC_RUN_ID",
             place->rank, place->size, getenv("RANK"), getenv("WORLD_SIZE"));
@@ -254,11 +251,12 @@ static enum tutti_status one_process_a_pod(const char *rank_variable)
     long count;
     if (processes == NULL || (is_number("PET_NPROC_PER_NODE", &count) && count == 1))
         return TUTTI_OK;
-    return error_set(TUTTI_INVALID_OPTIONS,
-                     "%s=%.12s is the number of a pod and PET_NPROC_PER_NODE=%.20s allows it several "
-                     "processes, but LOCAL_RANK is not set: start the program with torchrun, or "
-                     "set nprocPerNode to 1 where each pod runs one process",
-                     rank_variable, getenv(rank_variable), processes);
+    return error_set(
+        TUTTI_INVALID_OPTIONS,
+        "%s=%.12s is the number of a pod and PET_NPROC_PER_NODE=%.20s allows it several "
+        "processes, but LOCAL_RANK is not set: start the program with torchrun, or "
+        "set nprocPerNode to 1 where each pod runs one process",
+        rank_variable, getenv(rank_variable), processes);
 }
 
 /* Somebody in the pod counts processes: then RANK has to count them too. (Pods that have nothing to do with each
@@ -272,11 +270,12 @@ static enum tutti_status rank_within_pod(struct launcher_place *place)
     for (int i = 0; i < 2; i++)
         if (place->local_rank > 0 && place->local_rank != place->rank &&
             is_number_equal(pods[i], place->rank))
-            return error_set(TUTTI_INVALID_OPTIONS,
-                             "RANK=%d is %s, the number of the pod, but LOCAL_RANK=%d says that the "
-                             "pod runs several processes: set RANK and WORLD_SIZE for each process, "
-                             "or start them with torchrun",
-                             place->rank, pods[i], place->local_rank);
+            return error_set(
+                TUTTI_INVALID_OPTIONS,
+                "RANK=%d is %s, the number of the pod, but LOCAL_RANK=%d says that the "
+                "pod runs several processes: set RANK and WORLD_SIZE for each process, "
+                "or start them with torchrun",
+                place->rank, pods[i], place->local_rank);
     return TUTTI_OK;
 }
 
@@ -292,10 +291,11 @@ static enum tutti_status examine_pytorch_job(struct launcher_place *place)
                          "with several, LOCAL_RANK has to be set too (torchrun does)",
                          place->rank, pod);
     if (is_number("PET_NNODES", &pod) && pod != place->size)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "WORLD_SIZE=%d, but PET_NNODES=%ld: with one process a pod they are equal; "
-                         "with several, LOCAL_RANK has to be set too (torchrun does)",
-                         place->size, pod);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "WORLD_SIZE=%d, but PET_NNODES=%ld: with one process a pod they are equal; "
+            "with several, LOCAL_RANK has to be set too (torchrun does)",
+            place->size, pod);
     place->local_rank = 0;
     place->local_size = 1;
     place->node_index = place->rank;
@@ -339,10 +339,11 @@ static enum tutti_status examine_slurm(struct launcher_place *place)
     const long long number = step != NULL ? strtoll(step, &end, 10) : -1;
     if (step == NULL || errno != 0 || end == step || *end != '\0' || number < 0 ||
         number >= 0xfffffff0ll)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "SLURM_PROCID=%.12s is set, but SLURM_STEP_ID is %.20s: this is the shell of "
-                         "a Slurm job and no rank; start the ranks with srun (or tutti-run, or mpirun)",
-                         getenv("SLURM_PROCID"), step == NULL ? "not" : step);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "SLURM_PROCID=%.12s is set, but SLURM_STEP_ID is %.20s: this is the shell of "
+            "a Slurm job and no rank; start the ranks with srun (or tutti-run, or mpirun)",
+            getenv("SLURM_PROCID"), step == NULL ? "not" : step);
     if (place->node_index >= 0)
         place->local_size = tasks_of_node(getenv("SLURM_STEP_TASKS_PER_NODE"), place->node_index);
     if (place->local_rank >= place->local_size || place->local_size > place->size)
@@ -371,9 +372,10 @@ static enum tutti_status examine_indexed_job(struct launcher_place *place)
                          pod, pod_count);
     TRY(read_number("TUTTI_RANKS_PER_POD", 1, RANKS_MAX / pod_count, &place->local_size));
     if (place->local_size > 1 && !is_set("LOCAL_RANK"))
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "TUTTI_RANKS_PER_POD=%d, but LOCAL_RANK is not set: which of them is this?",
-                         place->local_size);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "TUTTI_RANKS_PER_POD=%d, but LOCAL_RANK is not set: which of them is this?",
+            place->local_size);
     place->local_rank = 0;
     if (place->local_size > 1)
         TRY(read_number("LOCAL_RANK", 0, place->local_size - 1, &place->local_rank));
@@ -492,10 +494,11 @@ static enum tutti_status read_place(const struct launcher *launcher, struct laun
     const char *const size = size_variable(launcher);
     if (size == NULL && launcher->examine == examine_slurm) TRY(examine_slurm(place));
     if (size == NULL)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s=%.12s is set, but %s is not: how many are there? (RANK and WORLD_SIZE for "
-                         "each process, or a launcher that sets them, do as well)",
-                         launcher->rank, getenv(launcher->rank), launcher->sizes[0]);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "%s=%.12s is set, but %s is not: how many are there? (RANK and WORLD_SIZE for "
+            "each process, or a launcher that sets them, do as well)",
+            launcher->rank, getenv(launcher->rank), launcher->sizes[0]);
     TRY(read_number(size, 1, RANKS_MAX, &place->size));
     TRY(read_number(launcher->rank, 0, place->size - 1, &place->rank));
     TRY(read_locality(launcher, place));
@@ -516,15 +519,15 @@ static enum tutti_status nobody_found(void)
         const struct launcher *launcher = &launchers[i];
         const char *const size = size_variable(launcher);
         if (is_set(launcher->rank) == (size != NULL)) continue;
-        snprintf(half, sizeof half, "%s is set, but %s is not",
-                 size == NULL ? launcher->rank : size,
+        snprintf(half, sizeof half, "%s is set, but %s is not", size == NULL ? launcher->rank : size,
                  size == NULL ? launcher->sizes[0] : launcher->rank);
         break;
     }
-    return error_set(TUTTI_INVALID_OPTIONS,
-                     "no launcher is recognised: %s; start with tutti-run or another launcher, set RANK "
-                     "and WORLD_SIZE, or give rank, size and id in the options",
-                     half);
+    return error_set(
+        TUTTI_INVALID_OPTIONS,
+        "no launcher is recognised: %s; start with tutti-run or another launcher, set RANK "
+        "and WORLD_SIZE, or give rank, size and id in the options",
+        half);
 }
 
 enum tutti_status launcher_detect(struct launcher_place *place)

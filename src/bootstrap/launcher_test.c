@@ -77,36 +77,39 @@ static void expect_refused(const char *words)
 
 /* ---------------------------------------------------------------------------- what each launcher sets */
 
-#define TUTTI_RUN                                                                                 \
-    "TUTTI_RANK=2 TUTTI_SIZE=3 TUTTI_JOB_ID=j7 RANK=2 WORLD_SIZE=3 LOCAL_RANK=2 LOCAL_WORLD_SIZE=3 " \
+#define TUTTI_RUN                                                                 \
+    "TUTTI_RANK=2 TUTTI_SIZE=3 TUTTI_JOB_ID=j7 RANK=2 WORLD_SIZE=3 LOCAL_RANK=2 " \
+    "LOCAL_WORLD_SIZE=3 "                                                         \
     "MASTER_ADDR=127.0.0.1 MASTER_PORT=41000"
-#define TORCHRUN                                                                                 \
-    "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 GROUP_WORLD_SIZE=2 "       \
-    "ROLE_RANK=5 ROLE_WORLD_SIZE=8 ROLE_NAME=default MASTER_ADDR=head MASTER_PORT=29400 "        \
+#define TORCHRUN                                                                           \
+    "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 GROUP_WORLD_SIZE=2 " \
+    "ROLE_RANK=5 ROLE_WORLD_SIZE=8 ROLE_NAME=default MASTER_ADDR=head MASTER_PORT=29400 "  \
     "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0"
-#define OPEN_MPI                                                                                  \
-    "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=6 OMPI_COMM_WORLD_LOCAL_RANK=1 "                 \
-    "OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_NODE_RANK=1 OMPI_UNIVERSE_SIZE=9 PMIX_RANK=3 "  \
+#define OPEN_MPI                                                                                 \
+    "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=6 OMPI_COMM_WORLD_LOCAL_RANK=1 "                \
+    "OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_NODE_RANK=1 OMPI_UNIVERSE_SIZE=9 PMIX_RANK=3 " \
     "PMIX_NAMESPACE=2092761089 PMIX_SERVER_URI41=2092761088.0;tcp4://127.0.0.1:40075"
 #define OPEN_MPI_4 OPEN_MPI " OMPI_MCA_ess_base_jobid=2092761089 OMPI_MCA_orte_num_nodes=3"
 #define OPEN_MPI_5 OPEN_MPI " PMIX_HOSTNAME=n1 PRTE_LAUNCHED=1"
 #define MPICH "PMI_RANK=1 PMI_SIZE=4 PMI_FD=99 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2"
 #define INTEL_MPI MPICH " I_MPI_MPIRUN=mpirun I_MPI_ROOT=/opt/intel"
-#define SLURM_JOB                                                                                  \
-    "SLURM_JOB_ID=200505 SLURM_JOBID=200505 SLURM_NTASKS=8 SLURM_NPROCS=8 SLURM_NNODES=2 "         \
-    "SLURM_JOB_NUM_NODES=2 HYDRA_BOOTSTRAP=slurm I_MPI_HYDRA_BOOTSTRAP=slurm SLURM_TASKS_PER_NODE=4"
+#define SLURM_JOB                                                                          \
+    "SLURM_JOB_ID=200505 SLURM_JOBID=200505 SLURM_NTASKS=8 SLURM_NPROCS=8 SLURM_NNODES=2 " \
+    "SLURM_JOB_NUM_NODES=2 HYDRA_BOOTSTRAP=slurm I_MPI_HYDRA_BOOTSTRAP=slurm "             \
+    "SLURM_TASKS_PER_NODE=4"
 #define SLURM_BATCH SLURM_JOB " SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_TASK_PID=16360"
-#define SRUN                                                                                      \
-    SLURM_JOB " SLURM_PROCID=5 SLURM_LOCALID=2 SLURM_NODEID=1 SLURM_STEP_ID=0 SLURM_STEPID=0 "    \
+#define SRUN                                                                                   \
+    SLURM_JOB " SLURM_PROCID=5 SLURM_LOCALID=2 SLURM_NODEID=1 SLURM_STEP_ID=0 SLURM_STEPID=0 " \
               "SLURM_STEP_NUM_TASKS=6 SLURM_STEP_NUM_NODES=2 SLURM_STEP_TASKS_PER_NODE=3(x2)"
-#define FLUX                                                                                      \
-    "FLUX_TASK_RANK=1 FLUX_TASK_LOCAL_ID=0 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 FLUX_JOB_ID=fA9 "    \
+#define FLUX                                                                                   \
+    "FLUX_TASK_RANK=1 FLUX_TASK_LOCAL_ID=0 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 FLUX_JOB_ID=fA9 " \
     "PMI_RANK=1 PMI_SIZE=2 PMI_FD=99 FLUX_URI=local:///run/flux/local"
-#define PYTORCH_JOB                                                                                \
-    "MASTER_ADDR=train-master-0 MASTER_PORT=23456 PET_MASTER_ADDR=train-master-0 "                 \
-    "PET_MASTER_PORT=23456 WORLD_SIZE=4 RANK=3 PET_NODE_RANK=3 PET_NNODES=4 HOSTNAME=train-worker-2"
-#define TRAINER                                                                                  \
-    "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=t-node-0-0.t PET_MASTER_PORT=29500 "           \
+#define PYTORCH_JOB                                                                \
+    "MASTER_ADDR=train-master-0 MASTER_PORT=23456 PET_MASTER_ADDR=train-master-0 " \
+    "PET_MASTER_PORT=23456 WORLD_SIZE=4 RANK=3 PET_NODE_RANK=3 PET_NNODES=4 "      \
+    "HOSTNAME=train-worker-2"
+#define TRAINER                                                                        \
+    "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=t-node-0-0.t PET_MASTER_PORT=29500 " \
     "JOB_COMPLETION_INDEX=1 HOSTNAME=t-node-0-1"
 #define INDEXED_JOB "JOB_COMPLETION_INDEX=2 HOSTNAME=sum-2 KUBERNETES_SERVICE_HOST=10.0.0.1"
 
@@ -184,10 +187,21 @@ static void slurms_list_of_tasks_is_read_and_nonsense_in_it_is_not(void **state)
     static const struct {
         const char *list;
         int node, local_size;
-    } cases[] = {{"3(x2)", 1, 3},  {"4(x1),3,1(x9)", 1, 3},  {"4(x1),3", 0, 4}, {"4,3(x2)", 2, 3},
-                 {"6", 0, 6},      {"3", 1, -1},             {"", 0, -1},       {"x", 0, -1},
-                 {"3(x0),4", 0, -1}, {"3(x", 0, -1},         {"3(x2", 0, -1},   {"3(x2)4", 2, -1},
-                 {"0,3", 1, -1},   {"99999999999999999999", 0, -1}, {"1(x1),3", 0, -1},
+    } cases[] = {{"3(x2)", 1, 3},
+                 {"4(x1),3,1(x9)", 1, 3},
+                 {"4(x1),3", 0, 4},
+                 {"4,3(x2)", 2, 3},
+                 {"6", 0, 6},
+                 {"3", 1, -1},
+                 {"", 0, -1},
+                 {"x", 0, -1},
+                 {"3(x0),4", 0, -1},
+                 {"3(x", 0, -1},
+                 {"3(x2", 0, -1},
+                 {"3(x2)4", 2, -1},
+                 {"0,3", 1, -1},
+                 {"99999999999999999999", 0, -1},
+                 {"1(x1),3", 0, -1},
                  {"7", 0, -1}}; /* the last: more than there are; before it: not with local rank 2 */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         only(SRUN);
@@ -476,7 +490,7 @@ static void numbers_are_checked_and_named(void **state)
                  {SRUN, "SLURM_NODEID", true},
                  {FLUX, "FLUX_JOB_NNODES", false},
                  {INDEXED_JOB " TUTTI_PODS=4 TUTTI_RANKS_PER_POD=1", "TUTTI_PODS", false}};
-    static const char *const bad[] = {"", "-1", "two", "2x", "65537", "99999999999999999999",
+    static const char *const bad[] = {"",   "-1",  "two", "2x", "65537", "99999999999999999999",
                                       "2 ", "1.0", "0x1"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t j = 0; j < sizeof bad / sizeof *bad; j++) {

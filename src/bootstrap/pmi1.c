@@ -80,10 +80,10 @@ static enum tutti_status wait_ready(struct pmi1 *client, short events, uint64_t 
     for (;;) {
         const uint64_t now = clock_now_ns();
         if (now >= deadline_ns)
-            return break_off(client,
-                             error_set(TUTTI_INIT_TIMEOUT,
-                                       "PMI: no answer to %s from the process manager by the deadline",
-                                       what));
+            return break_off(
+                client,
+                error_set(TUTTI_INIT_TIMEOUT,
+                          "PMI: no answer to %s from the process manager by the deadline", what));
         const uint64_t left_ms = (deadline_ns - now) / 1000000 + 1;
         struct pollfd entry = {client->fd, events, 0};
         const int ready = poll(&entry, 1, left_ms > 1000 ? 1000 : (int)left_ms);
@@ -95,8 +95,9 @@ static enum tutti_status wait_ready(struct pmi1 *client, short events, uint64_t 
 
 static enum tutti_status manager_is_gone(struct pmi1 *client, const char *what)
 {
-    return break_off(client, error_set(TUTTI_PROC_FAILED,
-                                       "PMI: the process manager closed the connection at %s", what));
+    return break_off(
+        client,
+        error_set(TUTTI_PROC_FAILED, "PMI: the process manager closed the connection at %s", what));
 }
 
 static enum tutti_status send_line(struct pmi1 *client, const char *line, size_t bytes,
@@ -331,8 +332,8 @@ enum tutti_status pmi1_close(struct pmi1 *client, uint64_t deadline_ns)
 {
     if (client->is_broken) return TUTTI_OK;
     struct answer answer;
-    const enum tutti_status status = ask(client, "finalize", "finalize_ack", deadline_ns, &answer,
-                                         "cmd=finalize\n");
+    const enum tutti_status status =
+        ask(client, "finalize", "finalize_ack", deadline_ns, &answer, "cmd=finalize\n");
     client->is_broken = true;
     return status;
 }

@@ -6,6 +6,7 @@
  *
  *  1. One question is under way at a time; the next line is its answer. Whatever breaks that (a deadline, an answer to
  *     something else, a line without end) breaks the connection for good: later calls fail at once.
+ *     Then nothing says goodbye, and the manager takes this process for a failed one when it ends.
  *  2. The manager's bytes are foreign: lines are bounded, words have to be printable, numbers have to be numbers.
  *
  * A process has one such connection, and an MPI library in it counts on it: whoever finalizes first ends it for
@@ -42,8 +43,9 @@ bool pmi1_find(const char *line, size_t line_bytes, const char *name, struct pmi
 struct pmi1 {
     int fd; /* the launcher's, not closed by us */
     bool is_broken;
-    size_t name_bytes_max, key_bytes_max, value_bytes_max; /* with their final zero, as the manager says */
-    char space[PMI1_NAME_BYTES_MAX];                       /* the name of the job's key space */
+    size_t name_bytes_max, key_bytes_max,
+        value_bytes_max;             /* with their final zero, as the manager says */
+    char space[PMI1_NAME_BYTES_MAX]; /* the name of the job's key space */
     size_t buffered;
     char buffer[PMI1_LINE_BYTES_MAX]; /* what was received beyond the last line */
 };

@@ -76,7 +76,8 @@ static void words_are_taken_apart(void **state)
 static void what_is_no_word_ends_the_line(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"x", "=1", "a b=1", "a=\x01", "a=\xff z=1", "a\t=1", "a=\t"};
+    static const char *const lines[] = {"x",          "=1",    "a b=1", "a=\x01",
+                                        "a=\xff z=1", "a\t=1", "a=\t"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const char *line = lines[i];
         size_t bytes = strlen(line);
@@ -165,13 +166,16 @@ static void hellos_that_make_no_sense_are_refused(void **state)
         {"\x01\x02 cmd=response_to_init\n", TUTTI_AUTH_FAILED, "init"},
         {"cmd=response_to_init pmi_version=1 rc=-1 msg=sorry\n", TUTTI_UNSUPPORTED, "sorry"},
         {"cmd=response_to_init pmi_version=1 rc=zero\n", TUTTI_UNSUPPORTED, "rc=zero"},
-        {"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n", TUTTI_UNSUPPORTED, "version 1"},
+        {"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n", TUTTI_UNSUPPORTED,
+         "version 1"},
         {"cmd=response_to_init rc=0\n", TUTTI_UNSUPPORTED, "version 1"},
         {INIT "cmd=maxes\n", TUTTI_AUTH_FAILED, "kvsname_max"},
-        {INIT "cmd=maxes kvsname_max=256 keylen_max=2 vallen_max=64\n", TUTTI_AUTH_FAILED, "keylen_max"},
+        {INIT "cmd=maxes kvsname_max=256 keylen_max=2 vallen_max=64\n", TUTTI_AUTH_FAILED,
+         "keylen_max"},
         {INIT "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=99999999999\n", TUTTI_AUTH_FAILED,
          "vallen_max"},
-        {INIT "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=-5\n", TUTTI_AUTH_FAILED, "vallen_max"},
+        {INIT "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=-5\n", TUTTI_AUTH_FAILED,
+         "vallen_max"},
         {INIT MAXES "cmd=my_kvsname\n", TUTTI_AUTH_FAILED, "kvsname"},
         {INIT MAXES "cmd=my_kvsname kvsname=\n", TUTTI_AUTH_FAILED, "kvsname"},
         {INIT MAXES "cmd=my_kvsname rc=1\n", TUTTI_UNSUPPORTED, "get_my_kvsname"},
@@ -200,7 +204,8 @@ static void lines_without_end_and_names_that_are_too_long_are_refused(void **sta
     expect_message("no end");
     manager_end(&manager);
 
-    snprintf(answer, sizeof answer, INIT MAXES "cmd=my_kvsname kvsname=%0*d\n", PMI1_NAME_BYTES_MAX, 0);
+    snprintf(answer, sizeof answer, INIT MAXES "cmd=my_kvsname kvsname=%0*d\n", PMI1_NAME_BYTES_MAX,
+             0);
     manager = manager_that_says(answer);
     assert_int_equal(pmi1_open(&client, manager.clients, later()), TUTTI_AUTH_FAILED);
     expect_message("kvsname");
@@ -229,7 +234,8 @@ static void a_manager_that_does_not_read_ends_at_the_deadline(void **state)
     assert_int_equal(pmi1_open(&client, manager.clients, later()), TUTTI_OK);
     char much[4096];
     memset(much, 'x', sizeof much);
-    while (send(manager.clients, much, sizeof much, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {}
+    while (send(manager.clients, much, sizeof much, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+    }
     assert_int_equal(pmi1_put(&client, "k", "v", soon()), TUTTI_INIT_TIMEOUT);
     expect_message("put");
     manager_end(&manager);
@@ -290,11 +296,10 @@ static void keys_and_values_are_words_of_bounded_length(void **state)
 static void values_that_are_missing_or_too_long_are_refused(void **state)
 {
     (void)state;
-    struct manager manager =
-        manager_that_says(HELLO "cmd=get_result rc=-1 msg=no_such_key\n"
-                                "cmd=get_result rc=0\n"
-                                "cmd=get_result rc=0 value=12345678\n"
-                                "cmd=get_result rc=0 value=1234567\n");
+    struct manager manager = manager_that_says(HELLO "cmd=get_result rc=-1 msg=no_such_key\n"
+                                                     "cmd=get_result rc=0\n"
+                                                     "cmd=get_result rc=0 value=12345678\n"
+                                                     "cmd=get_result rc=0 value=1234567\n");
     struct pmi1 client;
     char value[8];
     assert_int_equal(pmi1_open(&client, manager.clients, later()), TUTTI_OK);

@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "os/clock.h"
 
 /* What we call, as pmix.h declares it. */
-#define FUNCTIONS(X) X(Init) X(Finalize) X(Put) X(Commit) X(Fence_nb) X(Get) X(Get_nb) X(Error_string)
+#define FUNCTIONS(X) \
+    X(Init) X(Finalize) X(Put) X(Commit) X(Fence_nb) X(Get) X(Get_nb) X(Error_string)
 
 struct functions {
 #define X(name) __typeof__(&PMIx_##name) name;
@@ -28,6 +30,14 @@ struct pmix_service {
     bool is_broken;
 };
 
+/* This process's one use of PMIx: invariant 2. */
+static struct {
+    pthread_mutex_t lock;
+    pid_t process; /* that connected; 0: none yet */
+    struct functions pmix;
+    pmix_proc_t self;
+} connection = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 /* --------------------------------------------------------------------------------------------- loading */
 
 static enum tutti_status load(struct functions *functions)
@@ -38,12 +48,12 @@ static enum tutti_status load(struct functions *functions)
         return error_set(TUTTI_UNSUPPORTED, "PMIx cannot be loaded (Debian: libpmix2): %.200s",
                          dlerror());
     const char *missing = NULL;
-#define X(name)                                                         \
-    {                                                                   \
-        void *const symbol = dlsym(library, "PMIx_" #name);             \
+#define X(name)                                                          \
+    {                                                                    \
+        void *const symbol = dlsym(library, "PMIx_" #name);              \
         static_assert(sizeof symbol == sizeof functions->name, "POSIX"); \
-        memcpy(&functions->name, &symbol, sizeof symbol);               \
-        if (symbol == NULL) missing = "PMIx_" #name;                    \
+        memcpy(&functions->name, &symbol, sizeof symbol);                \
+        if (symbol == NULL) missing = "PMIx_" #name;                     \
     }
     FUNCTIONS(X)
 #undef X
@@ -53,8 +63,7 @@ static enum tutti_status load(struct functions *functions)
     return TUTTI_OK;
 }
 
-static enum tutti_status failed(const struct functions *pmix, const char *what,
-                                pmix_status_t status)
+static enum tutti_status failed(const struct functions *pmix, const char *what, pmix_status_t status)
 {
     return error_set(status == PMIX_ERR_TIMEOUT ? TUTTI_INIT_TIMEOUT : TUTTI_SYSTEM,
                      "PMIx: %s failed: %s", what, pmix->Error_string(status));
@@ -105,8 +114,7 @@ static void finish(pmix_status_t status, const pmix_value_t *value, struct pendi
         pending->type = value->type;
         const size_t room = pending->value_bytes;
         if (value->type == PMIX_BYTE_OBJECT) pending->value_bytes = value->data.bo.size;
-        if (value->type == PMIX_BYTE_OBJECT && value->data.bo.size <= room &&
-            value->data.bo.size > 0)
+        if (value->type == PMIX_BYTE_OBJECT && value->data.bo.size <= room && value->data.bo.size > 0)
             memcpy(pending->value, value->data.bo.bytes, value->data.bo.size);
     }
     pending->is_done = true;
@@ -162,10 +170,36 @@ static enum tutti_status check_place(const struct pmix_service *service, int ran
     if (is_known) free(value); /* a plain number: nothing hangs on it */
     if (is_known && job_size == (uint32_t)size && service->self.rank == (pmix_rank_t)rank)
         return TUTTI_OK;
-    return error_set(TUTTI_INVALID_RANK,
-                     "PMIx knows this process as rank %u of %u, the launcher's variables say rank %d "
-                     "of %d",
-                     service->self.rank, job_size, rank, size);
+    return error_set(
+        TUTTI_INVALID_RANK,
+        "PMIx knows this process as rank %u of %u, the launcher's variables say rank %d "
+        "of %d",
+        service->self.rank, job_size, rank, size);
+}
+
+static void leave(void)
+{
+    if (connection.process == getpid()) connection.pmix.Finalize(NULL, 0);
+}
+
+/* With the lock held. */
+static enum tutti_status connect_once(void)
+{
+    if (connection.process == getpid()) return TUTTI_OK;
+    if (connection.process != 0)
+        return error_set(
+            TUTTI_UNSUPPORTED,
+            "PMIx: this process was forked from one that uses it; the server knows that "
+            "one alone");
+    /* Without a server PMIx would make a job of one of us. */
+    if (getenv("PMIX_NAMESPACE") == NULL)
+        return error_set(TUTTI_UNSUPPORTED, "PMIx: PMIX_NAMESPACE is not set: no server here");
+    TRY(load(&connection.pmix));
+    const pmix_status_t status = connection.pmix.Init(&connection.self, NULL, 0);
+    if (status != PMIX_SUCCESS) return failed(&connection.pmix, "connecting to the server", status);
+    connection.process = getpid();
+    if (atexit(leave) != 0) return error_set(TUTTI_NO_MEMORY, "PMIx: nothing can be done at exit");
+    return TUTTI_OK;
 }
 
 enum tutti_status pmix_service_open(int rank, int size, struct pmix_service **service)
@@ -173,27 +207,18 @@ enum tutti_status pmix_service_open(int rank, int size, struct pmix_service **se
     *service = NULL;
     struct pmix_service *opened = calloc(1, sizeof *opened);
     if (opened == NULL) return error_set(TUTTI_NO_MEMORY, "PMIx: out of memory");
-    enum tutti_status status = load(&opened->pmix);
-    if (status != TUTTI_OK) goto free_service;
-    /* Without a server PMIx would make a job of one of us. */
-    if (getenv("PMIX_NAMESPACE") == NULL) {
-        status = error_set(TUTTI_UNSUPPORTED, "PMIx: PMIX_NAMESPACE is not set: no server here");
-        goto free_service;
+    pthread_mutex_lock(&connection.lock);
+    enum tutti_status status = connect_once();
+    opened->pmix = connection.pmix;
+    opened->self = connection.self;
+    pthread_mutex_unlock(&connection.lock);
+    if (status == TUTTI_OK) status = check_place(opened, rank, size);
+    if (status != TUTTI_OK) {
+        free(opened);
+        return status;
     }
-    const pmix_status_t began = opened->pmix.Init(&opened->self, NULL, 0);
-    if (began != PMIX_SUCCESS) {
-        status = failed(&opened->pmix, "connecting to the server", began);
-        goto free_service;
-    }
-    status = check_place(opened, rank, size);
-    if (status != TUTTI_OK) goto finalize;
     *service = opened;
     return TUTTI_OK;
-finalize:
-    opened->pmix.Finalize(NULL, 0);
-free_service:
-    free(opened);
-    return status;
 }
 
 enum tutti_status pmix_service_put(struct pmix_service *service, const char *key, const void *value,
@@ -260,8 +285,8 @@ enum tutti_status pmix_service_get(struct pmix_service *service, int rank, const
         return failed(&service->pmix, "getting a key", got);
     }
     if (!await(pending, deadline_ns, &got))
-        return error_set(TUTTI_INIT_TIMEOUT, "PMIx: rank %d's %s did not come by the deadline", rank,
-                         key);
+        return error_set(TUTTI_INIT_TIMEOUT, "PMIx: rank %d's %s did not come by the deadline",
+                         rank, key);
     enum tutti_status status;
     if (got != PMIX_SUCCESS)
         status = failed(&service->pmix, "getting a key", got);
@@ -273,7 +298,5 @@ enum tutti_status pmix_service_get(struct pmix_service *service, int rank, const
 
 void pmix_service_close(struct pmix_service *service)
 {
-    if (service == NULL) return;
-    service->pmix.Finalize(NULL, 0);
-    free(service);
+    free(service); /* the connection stays: invariant 2 */
 }
