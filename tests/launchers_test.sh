@@ -86,8 +86,10 @@ if here mpirun.mpich mpich; then
     expect 3 'MPICH, .*' mpirun.mpich -n 3 "$rank" rank pmi1
     expect 1 'MPICH, .*' mpirun.mpich -n 1 "$rank" rank pmi1
     # A rank whose connection broke ends without a goodbye, and Hydra then ends the others.
-    if ! timeout -k 5 100 mpirun.mpich -n 2 "$rank" rank pmi1 late 2>&1 </dev/null | grep -q '^rank 0 of 2 .*: fine'; then
-        echo "failed: rank 0 did not give up waiting over PMI-1"
+    timeout -k 5 100 mpirun.mpich -n 2 "$rank" rank pmi1 late >"$work/output" 2>&1 </dev/null
+    if ! grep -q 'rank 0 of 2 .*: fine' "$work/output"; then
+        echo "failed: rank 0 did not give up waiting over PMI-1:"
+        sed 's/^/  /' "$work/output"
         failed=1
     fi
     TUTTI_RENDEZVOUS_DIR=$work/folder expect 2 'MPICH, .*' mpirun.mpich -n 2 "$rank" rank folder

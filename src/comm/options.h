@@ -7,6 +7,7 @@
  *     TUTTI_KERNEL        scalar, avx2, avx512                               (best)
  *     TUTTI_CMA           0: private memory always goes through slots        (1)
  *     TUTTI_UNEXPECTED    bytes of messages that wait for a recv, e.g. 64m   (16m)
+ *     TUTTI_RENDEZVOUS_DIR  a folder that all ranks see, see bootstrap/exchange.h
  *     TUTTI_LOG           off, warn, info, debug                             (warn)
  *
  * What the caller says wins over the environment.
