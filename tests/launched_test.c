@@ -49,23 +49,35 @@ static int add_up(const struct launcher_place *place)
     return tutti_comm_free(comm) == TUTTI_OK ? 0 : complain(place, "free");
 }
 
+/* A short value and one that needs several lines of PMI-1. */
+static size_t make_value(int rank, int round, const char *key, char *value)
+{
+    const size_t bytes = key[0] == 'l' ? 3000 : 40;
+    memset(value, 'a' + rank % 26, bytes);
+    snprintf(value, 40, "rank %d round %d", rank, round);
+    return bytes;
+}
+
 static int hand_around_once(const struct launcher_place *place, enum exchange_means means, int round)
 {
+    static const char *const keys[] = {"short", "long"};
     const uint64_t deadline_ns = clock_now_ns() + 60000000000u;
     struct exchange *exchange;
-    char mine[40], theirs[40];
-    size_t bytes;
-    snprintf(mine, sizeof mine, "rank %d round %d", place->rank, round);
+    char expected[EXCHANGE_VALUE_BYTES_MAX], got[EXCHANGE_VALUE_BYTES_MAX];
+    size_t bytes, got_bytes;
     if (exchange_open(place, means, deadline_ns, &exchange) != TUTTI_OK)
         return complain(place, "exchange_open");
-    if (exchange_put(exchange, "rank", mine, strlen(mine) + 1, deadline_ns) != TUTTI_OK ||
-        exchange_fence(exchange, deadline_ns) != TUTTI_OK)
-        return complain(place, "exchange");
-    for (int r = 0; r < place->size; r++) {
-        snprintf(mine, sizeof mine, "rank %d round %d", r, round);
-        if (exchange_get(exchange, r, "rank", theirs, sizeof theirs, &bytes, deadline_ns) !=
-                TUTTI_OK ||
-            bytes != strlen(mine) + 1 || strcmp(mine, theirs) != 0)
+    for (int i = 0; i < 2; i++) {
+        bytes = make_value(place->rank, round, keys[i], expected);
+        if (exchange_put(exchange, keys[i], expected, bytes, deadline_ns) != TUTTI_OK)
+            return complain(place, "exchange_put");
+    }
+    if (exchange_fence(exchange, deadline_ns) != TUTTI_OK) return complain(place, "fence");
+    for (int i = 0; i < 2 * place->size; i++) {
+        const char *const key = keys[i % 2];
+        bytes = make_value(i / 2, round, key, expected);
+        if (exchange_get(exchange, i / 2, key, got, sizeof got, &got_bytes, deadline_ns) != TUTTI_OK ||
+            got_bytes != bytes || memcmp(got, expected, bytes) != 0)
             return complain(place, "exchange_get");
     }
     if (exchange_fence(exchange, deadline_ns) != TUTTI_OK) return complain(place, "last fence");
