@@ -3,8 +3,8 @@
  *     tests_launched_test rank [folder|pmix|pmi1 [late|before|within]]
  *
  * says where it is, makes a communicator out of the environment, adds up with the others, and hands its rank around.
- * late: rank 0 waits at a fence for the others, who do not come. before, within: Open MPI's library is used in the
- * same process, after the exchange or around it.
+ * late: rank 0 waits for a key that nobody has put, and at a fence for the others, who do not come.
+ * before, within: Open MPI's library is used in the same process, after the exchange or around it.
  * Without arguments it is a test of its own: it starts such ranks with the variables that Kubernetes sets.
  * ctest: label=notsan */
 #include <dlfcn.h>
@@ -104,12 +104,17 @@ static int wait_in_vain(const struct launcher_place *place, enum exchange_means 
     if (exchange_fence(exchange, clock_now_ns() + long_ns) != TUTTI_OK)
         return complain(place, "fence");
     if (place->rank == 0) {
+        char value[8];
+        size_t bytes;
+        if (exchange_get(exchange, place->size - 1, "none", value, sizeof value, &bytes,
+                         clock_now_ns() + short_ns) == TUTTI_OK)
+            return complain(place, "a key that nobody put");
         if (exchange_fence(exchange, clock_now_ns() + short_ns) != TUTTI_INIT_TIMEOUT)
             return complain(place, "a fence that nobody comes to");
         if (exchange_fence(exchange, clock_now_ns() + short_ns) == TUTTI_OK)
             return complain(place, "a fence after one that failed");
     } else {
-        nanosleep(&(struct timespec){1, 0}, NULL);
+        nanosleep(&(struct timespec){2, 0}, NULL);
     }
     exchange_close(exchange);
     return 0;
