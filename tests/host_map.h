@@ -6,7 +6,7 @@
 
 #include "algo/algo.h"
 
-enum { HOST_MAP_RANKS_MAX = 64, HOST_MAP_UNITS_MAX = 34 };
+enum { HOST_MAP_RANKS_MAX = 1024, HOST_MAP_UNITS_MAX = 34 };
 
 enum numbering { CONTIGUOUS, INTERLEAVED, SHUFFLED, NUMBERING_COUNT };
 
@@ -26,6 +26,8 @@ struct host_map {
 /* Group numbers are not 0, 1, 2, ..; ranks are dealt to hosts one host after the other, in turns, or by chance. */
 void host_map_init(struct host_map *map, const struct host_shape *shape, enum numbering numbering,
                    uint32_t seed);
+/* Hosts of 3, 1, 2, 3, .. ranks, as many as there are; racks of 2, 1, 2, .. hosts. */
+void host_map_init_mixed(struct host_map *map, int rank_count);
 /* "2+1+5 ranks, racks of 2+1 hosts, shuffled" */
 const char *host_map_text(const struct host_shape *shape, enum numbering numbering);
 

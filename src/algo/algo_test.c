@@ -169,6 +169,7 @@ static void exactly_those_that_say_so_take_a_radix(void **state)
 {
     (void)state;
     for (int i = 0; i < algo_count; i++) {
+        if (algo_list[i].needs_levels) continue;
         struct rank_plan *two = make_rank_with_radix(&algo_list[i], 2);
         struct rank_plan *four = make_rank_with_radix(&algo_list[i], 4);
         const bool differ =
@@ -336,6 +337,7 @@ static void every_algorithm_is_proven_for_every_rank_count(void **state)
     for (int i = 0; i < algo_count; i++) {
         const struct algorithm *algorithm = &algo_list[i];
         struct evidence evidence = {true, true};
+        if (algorithm->needs_levels) continue; /* hierarchical_test.c */
         for (int rank_count = 1; rank_count <= rank_count_max(); rank_count++)
             if (algo_supports(algorithm, rank_count)) prove_all(algorithm, rank_count, &evidence);
         if (algorithm->needs_commutative) assert_false(evidence.rank_ordered);
@@ -533,6 +535,7 @@ static void a_single_rank_only_copies(void **state)
 {
     (void)state;
     for (int i = 0; i < algo_count; i++) {
+        if (algo_list[i].needs_levels) continue;
         struct plan *plan = make_named(algo_list[i].collective, algo_list[i].name, 1);
         const struct rank_plan *rank = plan->ranks[0];
         assert_int_equal(rank->step_count, algo_list[i].collective != COLLECTIVE_BARRIER);

@@ -42,10 +42,10 @@
  *
  * All need a commutative operation.  Any number of levels, ranks in any order, teams of any size.
  *
- * Source: Karonis et al., "Exploiting Hierarchy in Parallel Computer Networks to Optimize Collective
- * Operation Performance", IPDPS 2000; Thakur, Gropp, "Improving the Performance of Collective
- * Operations in MPICH", EuroPVM/MPI 2003; Jia et al., "Highly Scalable Deep Learning Training System
- * with Mixed-Precision", arXiv:1807.11205, 2018 (shards across hosts).
+ * Source: Cho, Finkler, Kung, Hunter, "BlueConnect: Decomposing All-Reduce for Deep Learning on
+ * Heterogeneous Network Hierarchy", MLSys 2019; Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan,
+ * "Exploiting Hierarchy in Parallel Computer Networks to Optimize Collective Operation Performance",
+ * IPDPS 2000, for leaders.
  */
 #include <stdlib.h>
 

@@ -37,7 +37,7 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define JAIN "Jain, Sabharwal, ICS 2010"
 
 #define KARONIS "Karonis et al., IPDPS 2000"
-#define JIA "Jia et al., arXiv:1807.11205, 2018"
+#define CHO "Cho, Finkler, Kung, Hunter, MLSys 2019"
 #define TRAEFF_HIERARCHY "Träff, Rougier, EuroMPI/ASIA 2014"
 
 #define ENTRY(of, called, function, properties, what, price, origin)                            \
@@ -100,10 +100,10 @@ const struct algorithm algo_list[] = {
           "2 sum(d_i-1) alpha + 2 (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
     ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE,
           "a rail across hosts for every rank of a host, on circulant graphs; medium to large",
-          "2 lg N alpha + 2 (N-1)/N n/L beta across", JIA),
+          "2 lg N alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_ring", hierarchical_ring_allreduce, LEVELS | COMMUTATIVE,
           "a rail across hosts for every rank of a host, around rings; large messages",
-          "2 (N-1) alpha + 2 (N-1)/N n/L beta across", JIA),
+          "2 (N-1) alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_tree", hierarchical_tree_allreduce,
           LEVELS | COMMUTATIVE | ONE_TREE,
           "through one leader a host, doubling between them; small messages",
@@ -132,7 +132,7 @@ const struct algorithm algo_list[] = {
           BINE),
     ENTRY(REDUCE, "hierarchical", hierarchical_reduce, LEVELS | COMMUTATIVE,
           "a rail across hosts for every rank of a host, pipelined; medium to large messages",
-          "(S-1 + lg N) (alpha + n/SL beta) across", JIA),
+          "(S-1 + lg N) (alpha + n/SL beta) across", CHO),
     ENTRY(REDUCE, "hierarchical_tree", hierarchical_tree_reduce, LEVELS | COMMUTATIVE | ONE_TREE,
           "through one leader a host, a tree between them; small messages",
           "lg N (alpha + n beta) across", KARONIS),
@@ -160,7 +160,7 @@ const struct algorithm algo_list[] = {
           "binomial tree with nearer partners; small messages", "lg p (alpha + n beta)", BINE),
     ENTRY(BROADCAST, "hierarchical", hierarchical_broadcast, LEVELS,
           "a rail across hosts for every rank of a host, pipelined; medium to large messages",
-          "(S-1 + lg N) (alpha + n/SL beta) across", JIA),
+          "(S-1 + lg N) (alpha + n/SL beta) across", CHO),
     ENTRY(BROADCAST, "hierarchical_tree", hierarchical_tree_broadcast, LEVELS,
           "through one leader a host, a tree between them; small messages",
           "lg N (alpha + n beta) across", KARONIS),
@@ -214,7 +214,7 @@ const struct algorithm algo_list[] = {
           "p/2 alpha + 1/2 n beta on each of two links", FRAIGNIAUD),
     ENTRY(ALLGATHER, "hierarchical", hierarchical_allgather, LEVELS,
           "a rail across hosts for every rank of a host, around rings; large blocks",
-          "(N-1) alpha + (N-1)/N n/L beta across", JIA),
+          "(N-1) alpha + (N-1)/N n/L beta across", CHO),
     ENTRY(ALLGATHER, "hierarchical_tree", hierarchical_tree_allgather, LEVELS,
           "all blocks of a host in one message, through leaders; small blocks",
           "lg N alpha + (N-1)/N n beta across", KARONIS),
@@ -244,7 +244,7 @@ const struct algorithm algo_list[] = {
           "sum(d_i-1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
     ENTRY(REDUCE_SCATTER, "hierarchical", hierarchical_reduce_scatter, LEVELS | COMMUTATIVE,
           "a rail across hosts for every rank of a host, around rings; large blocks",
-          "(N-1) alpha + (N-1)/N n/L beta across", JIA),
+          "(N-1) alpha + (N-1)/N n/L beta across", CHO),
     ENTRY(REDUCE_SCATTER, "hierarchical_tree", hierarchical_tree_reduce_scatter,
           LEVELS | COMMUTATIVE, "all blocks of a host in one message, through leaders; small blocks",
           "lg N alpha + (N-1)/N n beta across", KARONIS),
