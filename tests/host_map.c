@@ -58,9 +58,8 @@ void host_map_init(struct host_map *map, const struct host_shape *shape, enum nu
 
 void host_map_init_mixed(struct host_map *map, int rank_count)
 {
-    *map = (struct host_map){
-        .levels = {.level_count = 2, .group_of = {map->host_of, map->rack_of}},
-        .rank_count = rank_count};
+    *map = (struct host_map){.levels = {.level_count = 2, .group_of = {map->host_of, map->rack_of}},
+                             .rank_count = rank_count};
     for (int r = 0; r < rank_count; r++) {
         const int of_six[] = {0, 0, 0, 1, 2, 2}, of_three[] = {0, 0, 1};
         map->host_of[r] = r / 6 * 3 + of_six[r % 6];
