@@ -23,7 +23,7 @@
  *                     hierarchical_ring   2 (N-1) a + 2 (N-1)/N n/L b
  *                     hierarchical_tree   lg N (a + n b)                 at the leader only
  *     reduce_scatter, allgather           (N-1) (a + n/NL b)             the least bytes
- *     broadcast, reduce                   (S + lg N) (a + n/SL b)        S = 16 blocks of a shard
+ *     broadcast, reduce                   (S + lg N) (2 a + n/SL b)      in S pieces, on double trees
  *     gather, scatter                     lg N a + (N-1)/N n b           at the root
  *
  * Uneven teams (levels.h): a host of fewer ranks has ranks with several shards.  No card carries more
@@ -307,7 +307,7 @@ static void whole_vector(struct vector_design *v, enum collective collective)
 
 void hierarchical_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const struct recipe recipe = {"direct", "direct", NULL, NULL, "circulant"};
+    const struct recipe recipe = {"direct", "direct", NULL, NULL, "double_tree"};
     struct vector_design v = {.recipe = &recipe};
     if (!design_init(&v.d, params, rank, b)) return;
     if (v.d.h.top == 0) {
@@ -388,7 +388,7 @@ static void reduce_slice(struct vector_design *v)
 
 void hierarchical_reduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const struct recipe recipe = {"direct", "direct", NULL, NULL, "circulant"};
+    const struct recipe recipe = {"direct", "direct", NULL, NULL, "double_tree"};
     struct vector_design v = {.recipe = &recipe};
     if (!design_init(&v.d, params, rank, b)) return;
     if (v.d.h.top == 0) {
