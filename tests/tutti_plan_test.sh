@@ -127,8 +127,10 @@ exits 0 show allreduce hierarchical --hosts 2x2 --ranks 4
 cmp -s out hosts || fail "2x2 is not 2,2"
 exits 0 show allreduce hierarchical --hosts 2x2 --interleaved
 cmp -s out hosts && fail "interleaved ranks are on the same hosts"
+exits 0 show allreduce hierarchical --hosts 2,2 --racks 2
+cmp -s out hosts || fail "a rack that all hosts are in makes a difference"
 exits 0 show allreduce hierarchical --hosts 1,1,1,1 --racks 2x2
-cmp -s out hosts || fail "a rack of two hosts of one rank is not like a host of two"
+cmp -s out hosts && fail "in a rack ranks talk as in a host"
 exits 0 verify hosts
 for algorithm in hierarchical hierarchical_ring hierarchical_tree; do
     exits 0 verify allreduce $algorithm --hosts 2,1,5 --racks 2,1

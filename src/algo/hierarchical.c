@@ -102,6 +102,7 @@ static void allreduce_on(struct vector_design *v, int level, struct path path, u
     struct design *d = &v->d;
     const struct recipe *recipe = v->recipe;
     const struct team team = design_team_on(d, &path, level);
+    const bool is_in_host = level == 0 && d->h.has_hosts;
     if (design_failed(d)) return;
     if (level == d->h.top) {
         struct embedding *top = design_embed(d, COLLECTIVE_ALLREDUCE, recipe->top, &team, 0);
@@ -117,7 +118,7 @@ static void allreduce_on(struct vector_design *v, int level, struct path path, u
     if (team.count > 1) {
         struct embedding *scatter =
             design_embed(d, COLLECTIVE_REDUCE_SCATTER,
-                         level == 0 ? recipe->in_host_scatter : recipe->between_scatter, &team, 0);
+                         is_in_host ? recipe->in_host_scatter : recipe->between_scatter, &team, 0);
         scatter->starts = starts;
         scatter->like = v->like + first;
         scatter->input = (struct plan_place){from, first};
@@ -180,13 +181,19 @@ void hierarchical_ring_allreduce(const struct algo_params *params, int rank, str
  * Shards are made in the root's host only; above it a whole shard goes from team to team, through one
  * unit of each: the root's, or another one for each shard. */
 
+/* From where on a shard is shared by hosts: hosts of one rank make no shards. */
+static int first_shared_level(const struct design *d)
+{
+    return d->h.has_hosts ? 1 : 0;
+}
+
 /* Who has the shard in a unit. */
 static int position_with(const struct design *d, int shard, int level, int unit)
 {
     const int root = d->h.position[d->params->root];
     for (int k = level - 1; k >= 0; k--) {
         const struct members members = hierarchy_members(&d->h, k, unit);
-        if (k == 0)
+        if (k < first_shared_level(d))
             unit = members.first + shard_owner(d->h.shard_count[0], members.count, shard);
         else if (hierarchy_holds(&d->h, k + 1, unit, root))
             unit = d->h.unit_of[k][root];
@@ -237,7 +244,7 @@ static void broadcast_shard(struct vector_design *v, int shard, enum plan_buffer
 {
     struct design *d = &v->d;
     const uint32_t first = slice_start(v) + (uint32_t)shard * v->chunks[1];
-    for (int level = d->h.top; level > 0; level--) {
+    for (int level = d->h.top; level >= first_shared_level(d); level--) {
         if (!takes_part_with(d, shard, level)) continue;
         const struct team team = team_with(d, shard, level);
         if (team.count == 1) continue;
@@ -255,7 +262,7 @@ static void cut_shards(struct vector_design *v, enum collective collective)
 {
     struct design *d = &v->d;
     v->chunks[1] = parts_at_top(d, collective, v->recipe->top);
-    v->chunks[0] = v->chunks[1] * (uint32_t)d->h.shard_count[0];
+    v->chunks[0] = v->chunks[1] * (uint32_t)(d->h.has_hosts ? d->h.shard_count[0] : 1);
     design_set_parts(d, DESIGN_SLICES * v->chunks[0]);
     v->like = identity(d, d->shape.parts);
 }
@@ -264,6 +271,10 @@ static void broadcast_slice(struct vector_design *v)
 {
     struct design *d = &v->d;
     const uint32_t first = slice_start(v);
+    if (!d->h.has_hosts) {
+        broadcast_shard(v, 0, PLAN_INPUT);
+        return;
+    }
     const struct team team = host_team(d);
     const uint32_t *starts = share_starts(d, 0, &team, v->chunks[1]);
     if (starts == NULL || design_failed(d)) return;
@@ -291,44 +302,32 @@ static void broadcast_slice(struct vector_design *v)
     gather->output = (struct plan_place){PLAN_OUTPUT, first};
 }
 
-/* One level: the top's algorithm does it. */
-static void whole_vector(struct vector_design *v, enum collective collective)
-{
-    struct design *d = &v->d;
-    struct team team = design_team_on(d, &(struct path){{0}}, 0);
-    team.root = d->h.position[d->params->root];
-    if (design_failed(d)) return;
-    design_set_parts(d, parts_at_top(d, collective, v->recipe->top));
-    design_begin_slice(d, 0);
-    design_embed(d, collective, v->recipe->top, &team, 0)->output =
-        (struct plan_place){PLAN_OUTPUT, 0};
-    design_end_slice(d);
-}
+/* What is to be done for one slice. */
+typedef void write_slice(struct vector_design *v);
 
-void hierarchical_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
+static void write_slices(const struct algo_params *params, int rank, struct plan_builder *b,
+                         write_slice *write)
 {
     const struct recipe recipe = {"direct", "direct", NULL, NULL, "double_tree"};
     struct vector_design v = {.recipe = &recipe};
     if (!design_init(&v.d, params, rank, b)) return;
-    if (v.d.h.top == 0) {
-        whole_vector(&v, COLLECTIVE_BROADCAST);
-    } else {
-        cut_shards(&v, COLLECTIVE_BROADCAST);
-        for (uint32_t slice = 0; slice < DESIGN_SLICES && !design_failed(&v.d); slice++) {
-            design_begin_slice(&v.d, slice);
-            broadcast_slice(&v);
-            design_end_slice(&v.d);
-        }
+    cut_shards(&v, params->collective);
+    for (uint32_t slice = 0; slice < DESIGN_SLICES && !design_failed(&v.d); slice++) {
+        design_begin_slice(&v.d, slice);
+        write(&v);
+        design_end_slice(&v.d);
     }
     design_release(&v.d);
 }
 
-/* Where this rank keeps what it has of its own shards: sums. */
-static struct plan_place sums_of(struct vector_design *v, const struct team *host,
-                                 const uint32_t *starts)
+void hierarchical_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const uint32_t first = slice_start(v) + starts[host->index],
-                   end = slice_start(v) + starts[host->index + 1];
+    write_slices(params, rank, b, broadcast_slice);
+}
+
+/* Where this rank keeps what it has of its own shards: sums. */
+static struct plan_place sums_of(struct vector_design *v, uint32_t first, uint32_t end)
+{
     if (v->d.rank == v->d.params->root) return (struct plan_place){PLAN_OUTPUT, first};
     const struct plan_place sums = {PLAN_SCRATCH, plan_scratch(v->d.b, first)};
     for (uint32_t i = first + 1; i < end; i++) plan_scratch(v->d.b, i);
@@ -340,7 +339,8 @@ static void reduce_shard(struct vector_design *v, int shard, struct plan_place f
                          struct plan_place sums)
 {
     struct design *d = &v->d;
-    for (int level = 1; level <= d->h.top && takes_part_with(d, shard, level); level++) {
+    for (int level = first_shared_level(d); level <= d->h.top && takes_part_with(d, shard, level);
+         level++) {
         const struct team team = team_with(d, shard, level);
         if (team.count == 1) continue;
         struct embedding *embedding = design_embed(d, COLLECTIVE_REDUCE, v->recipe->top, &team, 0);
@@ -356,10 +356,16 @@ static void reduce_slice(struct vector_design *v)
 {
     struct design *d = &v->d;
     const uint32_t first = slice_start(v);
+    if (!d->h.has_hosts) {
+        reduce_shard(v, 0, (struct plan_place){PLAN_INPUT, first},
+                     sums_of(v, first, first + v->chunks[1]));
+        return;
+    }
     const struct team team = host_team(d);
     const uint32_t *starts = share_starts(d, 0, &team, v->chunks[1]);
     if (starts == NULL || design_failed(d)) return;
-    const struct plan_place sums = sums_of(v, &team, starts);
+    const struct plan_place sums =
+        sums_of(v, first + starts[team.index], first + starts[team.index + 1]);
     struct plan_place from = {PLAN_INPUT, first};
     if (team.count > 1) {
         struct embedding *scatter =
@@ -388,18 +394,5 @@ static void reduce_slice(struct vector_design *v)
 
 void hierarchical_reduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const struct recipe recipe = {"direct", "direct", NULL, NULL, "double_tree"};
-    struct vector_design v = {.recipe = &recipe};
-    if (!design_init(&v.d, params, rank, b)) return;
-    if (v.d.h.top == 0) {
-        whole_vector(&v, COLLECTIVE_REDUCE);
-    } else {
-        cut_shards(&v, COLLECTIVE_REDUCE);
-        for (uint32_t slice = 0; slice < DESIGN_SLICES && !design_failed(&v.d); slice++) {
-            design_begin_slice(&v.d, slice);
-            reduce_slice(&v);
-            design_end_slice(&v.d);
-        }
-    }
-    design_release(&v.d);
+    write_slices(params, rank, b, reduce_slice);
 }

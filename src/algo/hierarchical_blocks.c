@@ -123,6 +123,11 @@ static struct blocks blocks_in_shard(struct design *d, int level, const struct b
     return found;
 }
 
+static bool is_in_host(const struct block_design *s, int level)
+{
+    return level == 0 && s->d.h.has_hosts;
+}
+
 static void reduce_blocks_on(struct block_design *s, int level, struct path path,
                              struct blocks blocks, enum plan_buffer from)
 {
@@ -136,8 +141,9 @@ static void reduce_blocks_on(struct block_design *s, int level, struct path path
         uint32_t *sums = declare_sums(d, level, &own);
         const enum plan_buffer to = level == d->h.top ? PLAN_OUTPUT : PLAN_SCRATCH;
         for (int t = 0; t < most_of_a_member(first, team.count) && !design_failed(d); t++) {
-            struct embedding *scatter = design_embed(d, COLLECTIVE_REDUCE_SCATTER,
-                                                     level == 0 ? s->in_host : s->above, &team, 0);
+            struct embedding *scatter =
+                design_embed(d, COLLECTIVE_REDUCE_SCATTER,
+                             is_in_host(s, level) ? s->in_host : s->above, &team, 0);
             scatter->input = (struct plan_place){from, 0};
             scatter->output = (struct plan_place){to, t < own.count ? sums[t] : 0};
             scatter->input_at = round_of(d, &blocks, first, team.count, t, scatter);
@@ -173,8 +179,8 @@ static void gather_blocks_on(struct block_design *s, int level, struct path path
     for (int t = 0; team.count > 1 && t < most_of_a_member(first, team.count) && !design_failed(d);
          t++) {
         struct embedding *gather =
-            design_embed(d, COLLECTIVE_ALLGATHER, level == 0 ? s->in_host : s->above, &team,
-                         level == 0 ? DESIGN_GATHER_CHANNEL : 0);
+            design_embed(d, COLLECTIVE_ALLGATHER, is_in_host(s, level) ? s->in_host : s->above,
+                         &team, is_in_host(s, level) ? DESIGN_GATHER_CHANNEL : 0);
         gather->input = level == d->h.top
                             ? (struct plan_place){PLAN_INPUT, d->slice}
                             : (struct plan_place){PLAN_OUTPUT, t < own.count ? own.at[t] : 0};

@@ -137,7 +137,9 @@ static bool choose_levels(struct hierarchy *h, const struct algo_levels *levels,
     for (int k = 0; levels != NULL && k < levels->level_count; k++) {
         if (!add_units(h, h->top + 1, levels->group_of[k])) return false;
         const int count = h->unit_count[h->top + 1];
-        if (count > 1 && count < h->unit_count[h->top])
+        const bool says_something = count > 1 && count < h->unit_count[h->top];
+        if (k == 0) h->has_hosts = says_something;
+        if (says_something)
             h->top++;
         else
             drop_units(h, h->top + 1);

@@ -14,6 +14,7 @@
  *      numbered.
  *   2. Only what says something is a level: at each one some team has two members, and at the top one
  *      all units are in one team of two or more (of one rank or more where there are no levels).
+ *      So where every host has one rank, level 0 is that of racks.
  *
  * *Shards.*  The work of a team is cut into as many shards as the smallest multiple of its level's
  * smallest team that gives every member of the largest one a shard.  Members own runs of them; so
@@ -26,9 +27,10 @@
 
 struct hierarchy {
     int rank_count;
-    int top;       /* the level whose team is everything; the others are 0 .. top-1 */
-    int *order;    /* the rank at each position */
-    int *position; /* of each rank */
+    int top;        /* the level whose team is everything; the others are 0 .. top-1 */
+    bool has_hosts; /* level 0 is the finest one that was told, not one above it */
+    int *order;     /* the rank at each position */
+    int *position;  /* of each rank */
     int unit_count[ALGO_LEVELS_MAX + 2];
     int *units[ALGO_LEVELS_MAX + 2]; /* first position of each unit, and rank_count behind the last */
     int *unit_of[ALGO_LEVELS_MAX + 2]; /* of each position; teams of level k are units of level k+1 */

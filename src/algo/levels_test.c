@@ -136,16 +136,17 @@ static void levels_that_say_nothing_are_left_out(void **state)
     static const struct {
         struct host_shape shape;
         int top;
+        bool has_hosts;
     } cases[] = {
-        {{.hosts = {1, 1, 1}}, 0},
-        {{.hosts = {3}}, 0},
-        {{.hosts = {1}}, 0},
-        {{.hosts = {2, 1}}, 1},
-        {{.hosts = {2, 2}, .racks = {2}}, 1},
-        {{.hosts = {2, 2}, .racks = {1, 1}}, 1},
-        {{.hosts = {1, 1, 1}, .racks = {2, 1}}, 1},
-        {{.hosts = {1, 2, 1, 1}, .racks = {2, 2}, .rooms = {1, 1}}, 2},
-        {{.hosts = {1, 2, 1, 1}, .racks = {2, 1, 1}, .rooms = {1, 2}}, 3},
+        {{.hosts = {1, 1, 1}}, 0, false},
+        {{.hosts = {3}}, 0, false},
+        {{.hosts = {1}}, 0, false},
+        {{.hosts = {2, 1}}, 1, true},
+        {{.hosts = {2, 2}, .racks = {2}}, 1, true},
+        {{.hosts = {2, 2}, .racks = {1, 1}}, 1, true},
+        {{.hosts = {1, 1, 1}, .racks = {2, 1}}, 1, false},
+        {{.hosts = {1, 2, 1, 1}, .racks = {2, 2}, .rooms = {1, 1}}, 2, true},
+        {{.hosts = {1, 2, 1, 1}, .racks = {2, 1, 1}, .rooms = {1, 2}}, 3, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct host_map map;
@@ -153,6 +154,7 @@ static void levels_that_say_nothing_are_left_out(void **state)
         struct hierarchy h = make(&map);
         expect_nested_runs(&h);
         assert_int_equal(h.top, cases[i].top);
+        assert_int_equal(h.has_hosts, cases[i].has_hosts);
         hierarchy_release(&h);
     }
     struct hierarchy h;
