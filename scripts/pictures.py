@@ -316,6 +316,7 @@ def primitive_pictures():
 
 SIZE_MAX_BYTES = 40 * 1024
 AT_ONCE = ("direct", "oneshot", "twoshot", "mesh")   # all their messages are under way together
+HOSTS = ((3, 2), (2, 2), (2, 1))                     # of so many ranks
 CUBES = re.compile(r"doubling|halving|tree|swing|bine|binomial|butterfly|hypercube|cube")
 
 
@@ -340,8 +341,11 @@ class Tool:
     def draw(self, collective, name, properties):
         """The picture with the most telling number of ranks that is not too large: (ranks, svg)."""
         cube = "2^k" in properties or CUBES.search(name)
-        for ranks in (8, 4, 3, 2) if cube else (6, 5, 4, 3, 2):
-            words = ["draw", collective, name, "--ranks", str(ranks)]
+        sizes = [(ranks, ["--ranks", str(ranks)]) for ranks in ((8, 4, 3, 2) if cube else (6, 5, 4, 3, 2))]
+        if "hosts" in properties:
+            sizes = [(hosts * locals_, ["--hosts", "%dx%d" % (hosts, locals_)]) for hosts, locals_ in HOSTS]
+        for ranks, shape in sizes:
+            words = ["draw", collective, name] + shape
             if name in AT_ONCE:
                 words += ["--ports", "0"]
             done = self.run(*words)

@@ -486,7 +486,8 @@ def environment_faults(interface):
                 read |= set(re.findall(r'"(TUTTI_[A-Z_]+)"', code))
     listed = {variable for variable, _, _ in interface.environment}
     explained = set(re.findall(r"TUTTI_[A-Z_]+", " ".join(row[0] for row in interface.environment_section()[1])))
-    launcher = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_JOB_ID"}   # what tutti-run sets is no option
+    launcher = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_JOB_ID",   # what tutti-run or a job's description sets is no option
+                "TUTTI_PODS", "TUTTI_RANKS_PER_POD"}
     faults = ["%s: read in src/ but not listed in src/comm/options.h" % name for name in sorted(read - listed - launcher)]
     faults += ["%s: listed in src/comm/options.h but read nowhere" % name for name in sorted(listed - read)]
     faults += ["%s: not explained in docs/running.md" % name for name in sorted((listed | read) - explained)]

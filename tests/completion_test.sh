@@ -52,7 +52,7 @@ gives show -- tutti-plan s
 gives reduce reduce_scatter -- tutti-plan show red
 gives oneshot -- tutti-plan draw allreduce one
 gives -- tutti-plan draw allreduce oneshot o
-gives --ranks --radix --root -- tutti-plan verify --r
+gives --racks --radix --ranks --root -- tutti-plan verify --r
 gives --order -- tutti-plan verify --or
 gives reduce reduce_scatter -- tutti-plan show --order 0,2,1,3 --ranks 4 red
 gives allgather allreduce alltoall -- tutti-plan list --collective all

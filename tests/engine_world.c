@@ -783,7 +783,8 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     const struct algo_params params = {.collective = collective,
                                        .rank_count = job->size,
                                        .root = job->root,
-                                       .in_place = (job->in_place >> rank & 1) != 0};
+                                       .in_place = (job->in_place >> rank & 1) != 0,
+                                       .levels = job->levels};
     struct rank_plan *plan;
     const char *message = "";
     if (algo_rank_plan(job->algorithm, &params, rank, &plan, &message) != TUTTI_OK)

@@ -48,6 +48,7 @@ void engine_net_expect_empty(struct engine_net *net);
 
 struct engine_job {
     const struct algorithm *algorithm;
+    const struct algo_levels *levels; /* or NULL */
     int size, root;
     size_t count;           /* elements (int32) in a block */
     unsigned in_place;      /* a bit a rank */

@@ -215,7 +215,7 @@ static int is_right_by_any_algorithm(struct tutti_comm *none, int rank, int size
         const struct algorithm *algorithm = &algo_list[i];
         struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
         options.algorithm = algorithm->name;
-        if (algorithm->collective != COLLECTIVE_ALLREDUCE) continue;
+        if (algorithm->collective != COLLECTIVE_ALLREDUCE || algorithm->needs_levels) continue;
         if (adds_exactly(comm, rank, &options) != 0 ||
             (!algorithm->needs_commutative && composes_in_rank_order(comm, rank, op, &options) != 0)) {
             fprintf(stderr, "rank %d: by %s\n", rank, algorithm->name);
@@ -256,7 +256,8 @@ static int gets_the_bits_of_free_ranks(struct tutti_comm *free_comm, int rank, i
     if (bind_and_create(context, rank, &comm) != 0) return 1;
     RANKS_EXPECT(comm->rank_order != NULL);
     for (int i = 0; i < algo_count; i++) {
-        if (algo_list[i].collective != COLLECTIVE_ALLREDUCE || !algo_list[i].deterministic)
+        if (algo_list[i].collective != COLLECTIVE_ALLREDUCE || !algo_list[i].deterministic ||
+            algo_list[i].needs_levels)
             continue;
         if (add(free_comm, rank, algo_list[i].name, here) != 0) return 1;
         if (add(comm, rank, algo_list[i].name, there) != 0) return 1;

@@ -51,7 +51,17 @@ for words in "" "sing" "list ring" "show" "show allreduce" "show allreduce ring"
     "show allreduce ring --ranks 4 --order 0,1,2,3," "show allreduce ring --ranks 4 --order ,0,1,2" \
     "show allreduce ring --ranks 4 --order 0,1,2,-3" "show allreduce ring --ranks 4 --order 0123" \
     "verify allreduce ring --ranks 3-4 --order 0,1,2" "verify --all --order 0,1,2" \
-    "verify --all --ranks 3 --order 0,1,1" "show FILE --order 0,1,2"; do
+    "verify --all --ranks 3 --order 0,1,1" "show FILE --order 0,1,2" \
+    "show allreduce hierarchical --ranks 4" "draw barrier hierarchical --ranks 4" \
+    "show allreduce hierarchical --hosts" "show allreduce hierarchical --hosts 0x2" \
+    "show allreduce hierarchical --hosts 2x0" "show allreduce hierarchical --hosts 2x" \
+    "show allreduce hierarchical --hosts x2" "show allreduce hierarchical --hosts 2,,1" \
+    "show allreduce hierarchical --hosts 2,1," "show allreduce hierarchical --hosts 2x2x2" \
+    "show allreduce hierarchical --hosts 2-1" "show allreduce hierarchical --hosts 99999999999x2" \
+    "show allreduce hierarchical --hosts 65536x65536" "show allreduce hierarchical --hosts 2x2 --ranks 5" \
+    "show allreduce hierarchical --hosts 4x2 --racks 3" "show allreduce hierarchical --hosts 4x2 --racks 2x3" \
+    "show allreduce hierarchical --ranks 4 --racks 2x2" "show allreduce ring --ranks 4 --interleaved" \
+    "verify allreduce hierarchical --hosts 2x2 --ranks 1-4" "show FILE --hosts 2x2" "list --hosts 2x2"; do
     # shellcheck disable=SC2086 # words are words
     case $words in
         "show allreduce") exits 1 $words ;; # a file of that name, which is not there
@@ -108,6 +118,33 @@ exits 0 verify allreduce relay --ranks 3 --order 2,0,1
 says out "2 plans proven"
 exits 0 verify --all --ranks 5 --order 4,2,0,1,3
 exits 0 draw broadcast chain --ranks 3 --order 2,0,1
+
+echo "ranks may be on hosts, and hosts in racks"
+exits 0 show allreduce hierarchical --hosts 2,2
+cp out hosts
+says out "plan allreduce ranks 4 "
+exits 0 show allreduce hierarchical --hosts 2x2 --ranks 4
+cmp -s out hosts || fail "2x2 is not 2,2"
+exits 0 show allreduce hierarchical --hosts 2x2 --interleaved
+cmp -s out hosts && fail "interleaved ranks are on the same hosts"
+exits 0 show allreduce hierarchical --hosts 2,2 --racks 2
+cmp -s out hosts || fail "a rack that all hosts are in makes a difference"
+exits 0 show allreduce hierarchical --hosts 1,1,1,1 --racks 2x2
+cmp -s out hosts && fail "in a rack ranks talk as in a host"
+exits 0 verify hosts
+for algorithm in hierarchical hierarchical_ring hierarchical_tree; do
+    exits 0 verify allreduce $algorithm --hosts 2,1,5 --racks 2,1
+    says out "2 plans proven"
+done
+exits 0 verify reduce hierarchical --hosts 2,1,2 --interleaved
+says out "10 plans proven"
+exits 0 verify --all --hosts 2x2,1 --racks 1,2
+exits 0 verify alltoall hierarchical --ranks 1-9 # on hosts of its own
+says out "18 plans proven"
+exits 0 list --collective barrier
+says out "[hosts]"
+exits 0 draw allgather hierarchical --hosts 2x2 -o hosts.svg
+says hosts.svg "hierarchical allgather of 4 ranks"
 
 echo "values that do not fit are refused"
 for values in "" 1 1,2,3 1,2,3/4,5,6/7,8 1,2,3/4,5,6/7,8,9,10 1,2,3/4,5,6/7,8,nan 1,2,3/4,5,6/7,8,9/ 1/2/3; do

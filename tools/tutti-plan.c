@@ -65,12 +65,14 @@ static struct plan *read_plan(const char *name)
 
 static struct plan *make_plan(const struct options *options)
 {
-    const struct algo_params params = {.collective = options->collective,
-                                       .rank_count = options->ranks_min,
-                                       .root = options->root == ALL_ROOTS ? 0 : options->root,
-                                       .in_place = options->in_place,
-                                       .radix = options->radix,
-                                       .order = options->order};
+    const struct algo_params params = {
+        .collective = options->collective,
+        .rank_count = options->ranks_min,
+        .root = options->root == ALL_ROOTS ? 0 : options->root,
+        .in_place = options->in_place,
+        .radix = options->radix,
+        .order = options->order,
+        .levels = options->hosts.rank_count > 0 ? &options->hosts.levels : NULL};
     struct plan *plan;
     const char *message;
     if (algo_plan(options->algorithm, &params, &plan, &message) != TUTTI_OK)
@@ -86,10 +88,11 @@ static struct plan *get_plan(const struct options *options)
 
 /* ------------------------------------------------------------------------------------------------ list */
 
-/* "radix, 2^k ranks, commutative, deterministic" */
+/* "hosts, radix, 2^k ranks, commutative, deterministic" */
 static const char *properties(const struct algorithm *algorithm, char *text, size_t size)
 {
-    snprintf(text, size, "%s%s%s%s", algorithm->has_radix ? ", radix" : "",
+    snprintf(text, size, "%s%s%s%s%s", algorithm->needs_levels ? ", hosts" : "",
+             algorithm->has_radix ? ", radix" : "",
              algorithm->needs_power_of_two ? ", 2^k ranks" : "",
              algorithm->needs_commutative ? ", commutative" : "",
              algorithm->deterministic ? ", deterministic" : "");

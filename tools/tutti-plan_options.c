@@ -29,6 +29,10 @@ static const char help[] =
     "      number), and sums of each rank's values where given\n"
     "  show, verify and draw also take [--order 0,2,1,3]\n"
     "      the ranks in the order in which they are near each other, for algorithms that heed it\n"
+    "  and, in place of --ranks, [--hosts 4x2] [--racks 2x2] [--interleaved]\n"
+    "      4 hosts of 2 ranks, or 2,1,5: three hosts of so many; 2 racks of 2 hosts; ranks dealt "
+    "to\n"
+    "      the hosts in turns, not host by host: for hierarchical algorithms\n"
     "  tutti-plan -h | --help | -V | --version\n"
     "\n"
     "ALGORITHM is a name, with a radix NAME/RADIX, as tree/3, where the list says that it takes "
@@ -139,6 +143,9 @@ static enum exit_code read_option(int letter, struct options *options)
         options->ports = (unsigned)number;
         return EXIT_FINE;
     case 'O': return read_order(optarg, options);
+    case 'H': options->host_sizes = optarg; return EXIT_FINE;
+    case 'R': options->rack_sizes = optarg; return EXIT_FINE;
+    case 'I': options->interleaved = true; return EXIT_FINE;
     case 'i': options->in_place = true; return EXIT_FINE;
     case 'a': options->all = true; return EXIT_FINE;
     case 'm': options->markdown = true; return EXIT_FINE;
@@ -170,6 +177,32 @@ static enum exit_code check_order(const struct options *options)
     return usage_error("--order: %s", why);
 }
 
+/* Hosts say how many ranks there are. */
+static enum exit_code read_hosts(struct options *options)
+{
+    const char *why;
+    if (options->host_sizes == NULL) {
+        if (options->rack_sizes == NULL && !options->interleaved) return EXIT_FINE;
+        return usage_error("%s without --hosts", options->interleaved ? "--interleaved" : "--racks");
+    }
+    if (!hosts_parse(&options->hosts, options->host_sizes, options->rack_sizes,
+                     options->interleaved, &why))
+        return usage_error("%s", why);
+    const int count = options->hosts.rank_count;
+    if (options->ranks_min > 0 && (options->ranks_min != count || options->ranks_max != count))
+        return usage_error("the hosts have %d ranks, and so must --ranks", count);
+    options->ranks_min = options->ranks_max = count;
+    return EXIT_FINE;
+}
+
+/* Whether there are plans of the algorithm for that number of ranks; verify makes its own hosts. */
+static bool is_supported(const struct options *options, bool verify)
+{
+    if (verify || options->hosts.rank_count > 0)
+        return algo_supports_levels(options->algorithm, options->ranks_min);
+    return algo_supports(options->algorithm, options->ranks_min);
+}
+
 static enum exit_code check_subject(const struct options *options)
 {
     const bool list = strcmp(options->command, "list") == 0;
@@ -180,6 +213,7 @@ static enum exit_code check_subject(const struct options *options)
     if (list || options->all) {
         if (options->file != NULL || options->algorithm != NULL || (options->all && !verify))
             return usage_error("%s takes no further words here", options->command);
+        if (list && options->hosts.rank_count > 0) return usage_error("list takes no hosts");
         return check_order(options);
     }
     if (options->file != NULL) {
@@ -189,6 +223,9 @@ static enum exit_code check_subject(const struct options *options)
         return EXIT_FINE;
     }
     if (options->algorithm == NULL) return usage_error("%s what?", options->command);
+    if (options->algorithm->needs_levels && options->hosts.rank_count == 0 && !verify)
+        return usage_error("%s %s needs to know hosts (--hosts)",
+                           collective_name(options->collective), options->algorithm->name);
     if (options->ranks_min == 0) return usage_error("how many ranks? (--ranks)");
     if (!verify && options->ranks_min != options->ranks_max)
         return usage_error("%s takes one number of ranks", options->command);
@@ -196,8 +233,7 @@ static enum exit_code check_subject(const struct options *options)
         return usage_error("root %d is not one of %d ranks", options->root, options->ranks_min);
     if (options->root > 0 && !collective_is_rooted(options->collective))
         return usage_error("%s has no root", collective_name(options->collective));
-    if (options->ranks_min == options->ranks_max &&
-        !algo_supports(options->algorithm, options->ranks_min))
+    if (options->ranks_min == options->ranks_max && !is_supported(options, verify))
         return usage_error("%s %s cannot do %d ranks", collective_name(options->collective),
                            options->algorithm->name, options->ranks_min);
     return check_order(options);
@@ -211,6 +247,9 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"radix", required_argument, NULL, 'k'},
                                                  {"ports", required_argument, NULL, 'p'},
                                                  {"order", required_argument, NULL, 'O'},
+                                                 {"hosts", required_argument, NULL, 'H'},
+                                                 {"racks", required_argument, NULL, 'R'},
+                                                 {"interleaved", no_argument, NULL, 'I'},
                                                  {"in-place", no_argument, NULL, 'i'},
                                                  {"all", no_argument, NULL, 'a'},
                                                  {"markdown", no_argument, NULL, 'm'},
@@ -236,7 +275,8 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
     }
     if (optind == argc) return usage_error("no command");
     options->command = argv[optind++];
-    const enum exit_code code = read_subject(argc - optind, argv + optind, options);
+    enum exit_code code = read_subject(argc - optind, argv + optind, options);
+    if (code == EXIT_FINE) code = read_hosts(options);
     return code != EXIT_FINE ? code : check_subject(options);
 }
 
@@ -244,4 +284,5 @@ void options_release(struct options *options)
 {
     free(options->order);
     options->order = NULL;
+    hosts_release(&options->hosts);
 }

@@ -6,6 +6,7 @@
 
 #include "algo/algo.h"
 #include "base/collective.h"
+#include "tutti-plan_hosts.h"
 
 enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
@@ -21,6 +22,9 @@ struct options {
     unsigned radix, ports;
     int *order; /* of ranks_min ranks, each once; or NULL */
     int order_count;
+    struct hosts hosts;                  /* of ranks_min ranks; rank_count 0 when not said */
+    const char *host_sizes, *rack_sizes; /* as they were said, or NULL */
+    bool interleaved;
     bool in_place, all, markdown;
     const char *values, *title, *output; /* or NULL */
 };

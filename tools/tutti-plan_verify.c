@@ -22,7 +22,8 @@ struct work {
     size_t task_count, task_capacity;
     unsigned radix;
     const int *order;
-    atomic_size_t next; /* relaxed: it only hands out numbers */
+    const struct algo_levels *levels; /* NULL: what needs some gets some */
+    atomic_size_t next;               /* relaxed: it only hands out numbers */
 
     pthread_mutex_t lock; /* of what follows, and of the terminal */
     size_t proven, wrong, unknown;
@@ -64,8 +65,9 @@ enum exit_code verify_plan(const struct plan *plan, const struct options *option
 
 /* -------------------------------------------------------------------------------------------- many plans */
 
-static enum verify_verdict prove(const struct work *work, const struct task *task, bool in_place,
-                                 struct verify_report *report)
+static enum verify_verdict prove_with(const struct work *work, const struct task *task,
+                                      const struct algo_levels *levels, bool in_place,
+                                      struct verify_report *report)
 {
     const struct algorithm *algorithm = task->algorithm;
     const struct algo_params params = {.collective = algorithm->collective,
@@ -73,7 +75,8 @@ static enum verify_verdict prove(const struct work *work, const struct task *tas
                                        .root = task->root,
                                        .in_place = in_place,
                                        .radix = work->radix,
-                                       .order = work->order};
+                                       .order = work->order,
+                                       .levels = levels};
     const struct verify_options how = {.in_place = in_place,
                                        .associative_tree_uniform = algorithm->deterministic};
     struct plan *plan;
@@ -91,6 +94,20 @@ static enum verify_verdict prove(const struct work *work, const struct task *tas
                  "it promises operands in rank order and does not keep it");
         return VERIFY_WRONG;
     }
+    return verdict;
+}
+
+/* On hosts that were named; or on some, where it needs them. */
+static enum verify_verdict prove(const struct work *work, const struct task *task, bool in_place,
+                                 struct verify_report *report)
+{
+    struct hosts hosts;
+    if (work->levels != NULL || !task->algorithm->needs_levels)
+        return prove_with(work, task, work->levels, in_place, report);
+    if (!hosts_generate(&hosts, task->rank_count, task->rank_count % 2 == 1))
+        return VERIFY_NO_MEMORY;
+    const enum verify_verdict verdict = prove_with(work, task, &hosts.levels, in_place, report);
+    hosts_release(&hosts);
     return verdict;
 }
 
@@ -185,7 +202,7 @@ static bool add_tasks(struct work *work, const struct options *options)
             if (options->collective != COLLECTIVE_COUNT &&
                 options->collective != algorithm->collective)
                 continue;
-            if (algo_supports(algorithm, rank_count) &&
+            if (algo_supports_levels(algorithm, rank_count) &&
                 !add_roots(work, options, algorithm, rank_count))
                 return false;
         }
@@ -208,6 +225,7 @@ enum exit_code verify_algorithms(const struct options *options)
 {
     struct work work = {.radix = options->radix,
                         .order = options->order,
+                        .levels = options->hosts.rank_count > 0 ? &options->hosts.levels : NULL,
                         .lock = PTHREAD_MUTEX_INITIALIZER,
                         .shows_progress = isatty(STDERR_FILENO)};
     const uint64_t begin_ns = now_ns();

@@ -14,6 +14,16 @@
 #include "plan/build.h"
 #include "plan/plan.h"
 
+enum { ALGO_LEVELS_MAX = 4 };
+
+/* Which ranks are near each other: the ranks of a host, from the finest level on, then the hosts of a rack, and
+ * so on. Groups of a level have numbers of any kind; ranks that are together at one level are so at the next. What
+ * is together at the last level is still apart from the rest. The same on all ranks. */
+struct algo_levels {
+    int level_count;                      /* 1 or more */
+    const int *group_of[ALGO_LEVELS_MAX]; /* of each rank */
+};
+
 struct algo_params {
     enum collective collective;
     int rank_count;
@@ -23,6 +33,7 @@ struct algo_params {
     /* The ranks in the order in which they are near each other: what shares a core or a cache side by side. Each
      * once, the same on all ranks; NULL: as they are numbered. */
     const int *order;
+    const struct algo_levels *levels; /* NULL: nothing is known of hosts */
 };
 
 typedef void algo_generate(const struct algo_params *params, int rank, struct plan_builder *builder);
@@ -34,6 +45,7 @@ struct algorithm {
     bool has_radix; /* of a tree, or one more than the ports it sends through at once */
     bool is_direct; /* every block goes in one message from its source to its destination */
     bool needs_power_of_two;
+    bool needs_levels;
     bool needs_commutative; /* operands do not come in rank order */
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
     int rank_count_max;  /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
@@ -54,7 +66,13 @@ bool algo_parse(enum collective collective, const char *text, const struct algor
                 unsigned *radix);
 /* Whether every rank is in the order once: INVALID_RANK and *message, where it is not. */
 enum tutti_status algo_check_order(const int *order, int rank_count, const char **message);
+/* Whether the levels can be used: INVALID_RANK and *message, where they cannot. */
+enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_count,
+                                    const char **message);
+/* Where nothing is known of hosts: what needs levels supports nothing. */
 bool algo_supports(const struct algorithm *algorithm, int rank_count);
+/* Where it is known which ranks are on one host. */
+bool algo_supports_levels(const struct algorithm *algorithm, int rank_count);
 /* One rank's plan. *message tells what went wrong. */
 enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,
                                  int rank, struct rank_plan **rank_plan, const char **message);

@@ -169,6 +169,7 @@ static void exactly_those_that_say_so_take_a_radix(void **state)
 {
     (void)state;
     for (int i = 0; i < algo_count; i++) {
+        if (algo_list[i].needs_levels) continue;
         struct rank_plan *two = make_rank_with_radix(&algo_list[i], 2);
         struct rank_plan *four = make_rank_with_radix(&algo_list[i], 4);
         const bool differ =
@@ -336,6 +337,7 @@ static void every_algorithm_is_proven_for_every_rank_count(void **state)
     for (int i = 0; i < algo_count; i++) {
         const struct algorithm *algorithm = &algo_list[i];
         struct evidence evidence = {true, true};
+        if (algorithm->needs_levels) continue; /* hierarchical_test.c */
         for (int rank_count = 1; rank_count <= rank_count_max(); rank_count++)
             if (algo_supports(algorithm, rank_count)) prove_all(algorithm, rank_count, &evidence);
         if (algorithm->needs_commutative) assert_false(evidence.rank_ordered);
@@ -533,6 +535,7 @@ static void a_single_rank_only_copies(void **state)
 {
     (void)state;
     for (int i = 0; i < algo_count; i++) {
+        if (algo_list[i].needs_levels) continue;
         struct plan *plan = make_named(algo_list[i].collective, algo_list[i].name, 1);
         const struct rank_plan *rank = plan->ranks[0];
         assert_int_equal(rank->step_count, algo_list[i].collective != COLLECTIVE_BARRIER);
@@ -989,6 +992,93 @@ static void hierarchical_allreduce_is_three_embedded_plans(void **state)
             }
 }
 
+enum { SHARES_MAX = 9 };
+
+/* An allreduce in which rank i has shares[i] chunks of the vector, none perhaps. */
+static struct rank_plan *uneven_rank(const char *scatter_name, const char *gather_name,
+                                     const uint32_t *shares, int ranks, int rank)
+{
+    uint32_t starts[SHARES_MAX + 1] = {0}, like[SHARES_MAX * 4];
+    for (int i = 0; i < ranks; i++) starts[i + 1] = starts[i] + shares[i];
+    for (uint32_t i = 0; i < starts[ranks]; i++) like[i] = i;
+    struct rank_plan *scatter = make_rank(COLLECTIVE_REDUCE_SCATTER, scatter_name, ranks, rank);
+    struct rank_plan *gather = make_rank(COLLECTIVE_ALLGATHER, gather_name, ranks, rank);
+    const struct plan_place own = {PLAN_OUTPUT, starts[rank]};
+    const struct embedding embeddings[] = {
+        {.plan = scatter, .starts = starts, .like = like, .input = {PLAN_INPUT, 0}, .output = own},
+        {.plan = gather,
+         .starts = starts,
+         .like = like,
+         .input = own,
+         .output = {PLAN_OUTPUT, 0},
+         .first_channel = 2},
+    };
+    const struct plan_shape whole = {COLLECTIVE_ALLREDUCE, ranks, 0, starts[ranks]};
+    struct plan_builder *builder = plan_builder_create(COLLECTIVE_ALLREDUCE, ranks, 0, rank);
+    struct rank_plan *plan;
+    const char *message;
+    assert_non_null(builder);
+    plan_parts(builder, whole.parts);
+    compose_sequence(builder, &whole, embeddings, 2);
+    if (plan_builder_finish(builder, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
+    plan_builder_free(builder);
+    plan_rank_free(scatter);
+    plan_rank_free(gather);
+    return plan;
+}
+
+static void shares_of_embedded_plans_may_be_uneven_and_empty(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"direct", "direct"},   {"ring", "ring"},
+                                           {"circulant", "bruck"}, {"halving", "circulant"},
+                                           {"pairwise", "direct"}, {"ring", "two_way_ring"}};
+    uint32_t random = 3;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        for (int ranks = 2; ranks <= SHARES_MAX; ranks++) {
+            uint32_t shares[SHARES_MAX], sum = 0, sent = 0;
+            for (int i = 0; i < ranks; i++) {
+                random = random * 1664525 + 1013904223;
+                sum += shares[i] = i == ranks / 2 ? 3 : (random >> 8) % 4;
+            }
+            struct plan *plan = empty_plan(ranks);
+            for (int rank = 0; rank < ranks; rank++) {
+                plan->ranks[rank] = uneven_rank(names[k][0], names[k][1], shares, ranks, rank);
+                sent += chunks_sent(plan->ranks[rank]);
+            }
+            plan->shape = plan->ranks[0]->shape;
+            for (int in_place = 0; in_place < 2; in_place++)
+                prove(plan, &(struct verify_options){.in_place = in_place}, names[k][0]);
+            if (strcmp(names[k][0], "halving") != 0) /* each chunk from p-1 ranks and to as many */
+                assert_int_equal(sent, 2 * (uint32_t)(ranks - 1) * sum);
+            plan_free(plan);
+        }
+}
+
+static void uneven_ranges_lie_in_one_piece(void **state)
+{
+    (void)state;
+    enum { RANKS = 4 };
+    static const uint32_t starts[] = {0, 1, 2, 3, 4}, like[] = {0, 1, 2, 3}, torn[] = {0, 2, 1, 3};
+    struct rank_plan *gather = make_rank(COLLECTIVE_ALLGATHER, "doubling", RANKS, 0), *plan;
+    struct embedding embedding = {
+        .plan = gather, .starts = starts, .like = like, .output = {PLAN_OUTPUT, 0}};
+    const struct plan_shape whole = {COLLECTIVE_ALLGATHER, RANKS, 0, 1};
+    for (int is_torn = 0; is_torn < 2; is_torn++) {
+        struct plan_builder *builder = plan_builder_create(COLLECTIVE_ALLGATHER, RANKS, 0, 0);
+        const char *message = "";
+        assert_non_null(builder);
+        embedding.output_at = is_torn ? torn : like;
+        compose_sequence(builder, &whole, &embedding, 1);
+        assert_int_equal(plan_builder_finish(builder, &plan, &message),
+                         is_torn ? TUTTI_INVALID_ALGORITHM : TUTTI_OK);
+        if (is_torn) assert_non_null(strstr(message, "several pieces"));
+        if (!is_torn) plan_rank_free(plan);
+        plan_builder_free(builder);
+    }
+    plan_rank_free(gather);
+}
+
 static void ranks_without_a_part_may_be_left_out(void **state)
 {
     (void)state;
@@ -1075,6 +1165,8 @@ int main(void)
         cmocka_unit_test(plans_that_do_not_fit_are_not_composed),
         cmocka_unit_test(reduce_then_broadcast_is_allreduce),
         cmocka_unit_test(hierarchical_allreduce_is_three_embedded_plans),
+        cmocka_unit_test(shares_of_embedded_plans_may_be_uneven_and_empty),
+        cmocka_unit_test(uneven_ranges_lie_in_one_piece),
         cmocka_unit_test(ranks_without_a_part_may_be_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static bool place_at(const struct embedder *embedder, const struct plan_step *st
 
 static uint32_t whole_chunks(const struct embedder *embedder, const struct plan_step *step)
 {
-    return step->chunk_count * embedder->of.scale;
+    return embed_chunk_count(embedder, step);
 }
 
 /* The history's index of that chunk. */
@@ -168,9 +168,16 @@ static const struct plan_step *sent_on_by_next(const struct phase *phase, uint32
         return NULL;
     if (next->has_destination && !stores_what_is_there(phase->next, next)) return NULL;
     if (!same_place(from, embed_place(phase->embedder, step->destination))) return NULL;
-    if (next->chunk_count * phase->next->of.scale != whole_chunks(phase->embedder, step))
+    if (whole_chunks(phase->next, next) != whole_chunks(phase->embedder, step) ||
+        !embed_fits(phase->next, next))
         return NULL;
     return next;
+}
+
+/* The whole has nothing of what it is about. */
+static bool is_left_out(const struct embedder *embedder, const struct plan_step *step)
+{
+    return step->chunk_count > 0 && whole_chunks(embedder, step) == 0;
 }
 
 /* Emits the step; returns true when it took the next phase's first step of the lane along. */
@@ -181,6 +188,14 @@ static bool emit(struct sequence *sequence, struct phase *phase, uint32_t index)
     const struct rank_plan *plan = embedder->of.plan;
     const struct plan_step *step = &plan->steps[index];
     uint32_t earlier[PLAN_LANES_MAX];
+    if (!embed_fits(embedder, step)) {
+        plan_fail(b, TUTTI_INVALID_ALGORITHM, "a composed plan's range lies in several pieces");
+        return false;
+    }
+    if (is_left_out(embedder, step)) {
+        phase->handles[index] = sequence->last[step->lane];
+        return false;
+    }
     const bool conflict = find_conflicts(sequence, embedder, step, earlier);
     const bool idle_store = stores_what_is_there(embedder, step);
     if (idle_store && !sends(step) && step->after_count == 0 && !conflict) {

@@ -7,6 +7,12 @@ int embed_rank(const struct embedding *embedding, int rank)
     return embedding->ranks == NULL ? rank : embedding->ranks[rank];
 }
 
+static int compare_ranks(const void *one, const void *other)
+{
+    const int a = *(const int *)one, b = *(const int *)other;
+    return (a > b) - (a < b);
+}
+
 static bool declare_groups(struct embedder *embedder)
 {
     const struct rank_plan *plan = embedder->of.plan;
@@ -16,10 +22,62 @@ static bool declare_groups(struct embedder *embedder)
         const struct plan_group *group = &plan->groups[g];
         for (uint32_t i = 0; i < group->member_count; i++)
             members[i] = embed_rank(&embedder->of, plan->members[group->first_member + i]);
+        qsort(members, group->member_count, sizeof *members, compare_ranks);
         embedder->groups[g] = plan_group(embedder->builder, members, (int)group->member_count);
     }
     free(members);
     return true;
+}
+
+static bool is_uneven(const struct embedding *embedding)
+{
+    return embedding->starts != NULL;
+}
+
+static uint32_t width_of(const struct embedding *embedding, uint32_t class)
+{
+    return embedding->starts[class + 1] - embedding->starts[class];
+}
+
+static uint32_t chunks_of(const struct rank_plan *plan, enum plan_buffer buffer)
+{
+    if (buffer == PLAN_SCRATCH) return plan->scratch_count;
+    return plan_chunk_count(&plan->shape, plan->rank, buffer);
+}
+
+/* Where the chunks of a buffer of the plan begin. */
+static bool lay_out(struct embedder *embedder, enum plan_buffer buffer)
+{
+    const struct embedding *of = &embedder->of;
+    const uint32_t count = chunks_of(of->plan, buffer);
+    const uint32_t *given = buffer == PLAN_INPUT    ? of->input_at
+                            : buffer == PLAN_OUTPUT ? of->output_at
+                                                    : NULL;
+    uint32_t next = buffer == PLAN_INPUT    ? of->input.first
+                    : buffer == PLAN_OUTPUT ? of->output.first
+                                            : embedder->first_scratch;
+    uint32_t *at = malloc(sizeof *at * ((size_t)count + 1));
+    embedder->at[buffer] = at;
+    if (at == NULL) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        at[i] = given != NULL ? given[i] : next;
+        next += width_of(of, plan_place_class(of->plan, buffer, i));
+    }
+    return true;
+}
+
+/* Chunks of the whole for a scratch chunk of the plan. */
+static void declare_scratch(struct embedder *embedder, uint32_t class, bool *is_first)
+{
+    const struct embedding *of = &embedder->of;
+    const uint32_t count = is_uneven(of) ? width_of(of, class) : of->scale;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t like = is_uneven(of) ? of->like[of->starts[class] + i]
+                                            : of->first_class + class * of->scale + i;
+        const uint32_t chunk = plan_scratch(embedder->builder, like);
+        if (*is_first) embedder->first_scratch = chunk;
+        *is_first = false;
+    }
 }
 
 bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
@@ -32,12 +90,13 @@ bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
         embedder_release(embedder);
         return false;
     }
+    bool is_first = true;
     for (uint32_t i = 0; i < plan->scratch_count; i++)
-        for (uint32_t k = 0; k < embedding->scale; k++) {
-            const uint32_t like =
-                embedding->first_class + plan->scratch_like[i] * embedding->scale + k;
-            const uint32_t chunk = plan_scratch(builder, like);
-            if (i == 0 && k == 0) embedder->first_scratch = chunk;
+        declare_scratch(embedder, plan->scratch_like[i], &is_first);
+    for (int buffer = 0; is_uneven(embedding) && buffer < PLAN_BUFFER_COUNT; buffer++)
+        if (!lay_out(embedder, (enum plan_buffer)buffer)) {
+            embedder_release(embedder);
+            return false;
         }
     return true;
 }
@@ -46,6 +105,10 @@ void embedder_release(struct embedder *embedder)
 {
     free(embedder->groups);
     embedder->groups = NULL;
+    for (int buffer = 0; buffer < PLAN_BUFFER_COUNT; buffer++) {
+        free(embedder->at[buffer]);
+        embedder->at[buffer] = NULL;
+    }
 }
 
 struct plan_place embed_place(const struct embedder *embedder, struct plan_place place)
@@ -54,7 +117,63 @@ struct plan_place embed_place(const struct embedder *embedder, struct plan_place
     const struct plan_place base = place.buffer == PLAN_INPUT    ? embedder->of.input
                                    : place.buffer == PLAN_OUTPUT ? embedder->of.output
                                                                  : scratch;
+    if (is_uneven(&embedder->of))
+        return (struct plan_place){base.buffer, embedder->at[place.buffer][place.first]};
     return (struct plan_place){base.buffer, base.first + place.first * embedder->of.scale};
+}
+
+/* Some place of the step, from which its classes are known: where it reads or where it writes. */
+static bool find_place(const struct rank_plan *plan, const struct plan_step *step,
+                       struct plan_place *place)
+{
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const struct plan_source *source = &plan->sources[step->first_source + i];
+        if (source->is_link) continue;
+        *place = source->place;
+        return true;
+    }
+    *place = step->destination;
+    return step->has_destination;
+}
+
+uint32_t embed_chunk_count(const struct embedder *embedder, const struct plan_step *step)
+{
+    const struct embedding *of = &embedder->of;
+    if (!is_uneven(of)) return step->chunk_count * of->scale;
+    struct plan_place place;
+    uint32_t count = 0;
+    if (!find_place(of->plan, step, &place)) return step->chunk_count; /* see embed_fits */
+    for (uint32_t i = 0; i < step->chunk_count; i++)
+        count += width_of(of, plan_place_class(of->plan, place.buffer, place.first + i));
+    return count;
+}
+
+static bool lies_in_one_piece(const struct embedder *embedder, struct plan_place place,
+                              uint32_t count)
+{
+    const uint32_t *at = embedder->at[place.buffer];
+    uint32_t end = at[place.first];
+    for (uint32_t i = 0; i < count; i++) {
+        if (at[place.first + i] != end) return false;
+        end += width_of(&embedder->of,
+                        plan_place_class(embedder->of.plan, place.buffer, place.first + i));
+    }
+    return true;
+}
+
+bool embed_fits(const struct embedder *embedder, const struct plan_step *step)
+{
+    const struct rank_plan *plan = embedder->of.plan;
+    struct plan_place place;
+    if (!is_uneven(&embedder->of)) return true;
+    if (!find_place(plan, step, &place)) return false;
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const struct plan_source *source = &plan->sources[step->first_source + i];
+        if (!source->is_link && !lies_in_one_piece(embedder, source->place, step->chunk_count))
+            return false;
+    }
+    return !step->has_destination ||
+           lies_in_one_piece(embedder, step->destination, step->chunk_count);
 }
 
 void embed_sources(const struct embedder *embedder, const struct plan_step *step)

@@ -7,6 +7,14 @@
  * What moves between ranks and what is added stays the same, so a small plan that does its
  * collective does it on those chunks of the whole. Whether the whole is right is for plan_verify to
  * say.
+ *
+ * An uneven embedding gives each class of the plan its own number of chunks, where its ranks have
+ * shares of different sizes; it says what they are like and where they lie:
+ *
+ *     class of the plan      0      1        2      3          starts   0 2 3 3 5
+ *     like                  [6 7]  [0]      [ ]    [3 4]       like     6 7 0 3 4
+ *
+ * Steps on a class of which the whole has nothing, as of 2, are left out, on all ranks alike.
  */
 #ifndef TUTTI_ALGO_EMBED_H
 #define TUTTI_ALGO_EMBED_H
@@ -15,11 +23,17 @@
 #include "plan/plan.h"
 
 struct embedding {
-    const struct rank_plan *plan; /* NULL: this rank has no part in it */
-    const int *ranks;     /* ascending, plan->shape.rank_count of them; NULL: the same numbers */
-    uint32_t scale;       /* chunks of the whole in one of the plan */
-    uint32_t first_class; /* of the whole, for the plan's class 0 */
+    const struct rank_plan *plan;    /* NULL: this rank has no part in it */
+    const int *ranks;                /* plan->shape.rank_count of them; NULL: the same numbers */
+    uint32_t scale;                  /* chunks of the whole in one of the plan */
+    uint32_t first_class;            /* of the whole, for the plan's class 0 */
     struct plan_place input, output; /* where the plan's first chunk of that buffer lies */
+    /* Uneven, in place of scale and first_class: the plan's class c is like the classes
+     * like[starts[c]] .. like[starts[c+1]-1] of the whole.  NULL: even. */
+    const uint32_t *starts, *like;
+    /* Where in input.buffer and output.buffer each chunk of the plan begins, if it is uneven; NULL:
+     * one behind the other.  A range of several chunks has to lie in one piece. */
+    const uint32_t *input_at, *output_at;
     int first_channel;
     bool partial; /* what the plan completes is not yet complete in the whole: nothing is `final` */
 };
@@ -29,7 +43,8 @@ struct embedder {
     struct embedding of;
     struct plan_builder *builder;
     uint32_t first_scratch;
-    int *groups; /* number in the whole, per group of the plan */
+    int *groups;                     /* number in the whole, per group of the plan */
+    uint32_t *at[PLAN_BUFFER_COUNT]; /* uneven: where each chunk of the plan begins */
 };
 
 /* Declares scratch and groups of embedding->plan (which is not NULL) in the builder.  False when
@@ -39,6 +54,10 @@ bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
 void embedder_release(struct embedder *embedder);
 
 int embed_rank(const struct embedding *embedding, int rank);
+/* Chunks of the whole that a step of the plan acts on; 0 where it is left out, and in barriers. */
+uint32_t embed_chunk_count(const struct embedder *embedder, const struct plan_step *step);
+/* Whether each range of the step lies in one piece. */
+bool embed_fits(const struct embedder *embedder, const struct plan_step *step);
 struct plan_place embed_place(const struct embedder *embedder, struct plan_place place);
 /* What a step of the plan says, for the builder's step that is begun: */
 void embed_sources(const struct embedder *embedder, const struct plan_step *step);

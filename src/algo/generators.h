@@ -40,6 +40,17 @@ algo_generate bine_allreduce, bine_reduce, bine_broadcast, bine_gather, bine_sca
     bine_allgather, bine_reduce_scatter;
 /* torus.c */
 algo_generate torus_allreduce, torus_reduce_scatter, torus_allgather;
+/* hierarchical.c */
+algo_generate hierarchical_allreduce, hierarchical_ring_allreduce, hierarchical_broadcast,
+    hierarchical_reduce;
+/* hierarchical_blocks.c */
+algo_generate hierarchical_reduce_scatter, hierarchical_allgather;
+/* hierarchical_leaders.c */
+algo_generate hierarchical_tree_allreduce, hierarchical_tree_broadcast, hierarchical_tree_reduce,
+    hierarchical_tree_allgather, hierarchical_tree_reduce_scatter, hierarchical_gather,
+    hierarchical_scatter;
+/* hierarchical_exchange.c */
+algo_generate hierarchical_alltoall, hierarchical_barrier;
 
 /* The rank `distance` further on in the circle of all ranks; a negative distance goes back. */
 static inline int rank_at(int rank, int distance, int rank_count)

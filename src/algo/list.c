@@ -13,7 +13,8 @@ enum property {
     COMMUTATIVE = 2, /* needs it of the operation */
     ONE_TREE = 4,    /* deterministic */
     RADIX = 8,       /* takes one */
-    DIRECT = 16      /* blocks pass through nobody */
+    DIRECT = 16,     /* blocks pass through nobody */
+    LEVELS = 32      /* needs the host map */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -35,10 +36,15 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define BINE "De Sensi et al., SC 2025"
 #define JAIN "Jain, Sabharwal, ICS 2010"
 
+#define KARONIS "Karonis et al., IPDPS 2000"
+#define CHO "Cho, Finkler, Kung, Hunter, MLSys 2019"
+#define TRAEFF_HIERARCHY "Träff, Rougier, EuroMPI/ASIA 2014"
+
 #define ENTRY(of, called, function, properties, what, price, origin)                            \
     {                                                                                           \
         .name = called, .collective = COLLECTIVE_##of, .generate = function,                    \
         .has_radix = ((properties)&RADIX) != 0, .needs_power_of_two = ((properties)&CUBE) != 0, \
+        .needs_levels = ((properties)&LEVELS) != 0,                                             \
         .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                   \
         .deterministic = ((properties)&ONE_TREE) != 0, .is_direct = ((properties)&DIRECT) != 0, \
         .rank_count_max =                                                                       \
@@ -48,7 +54,7 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 
 /* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
  * all blocks together; S the number of pieces; k the radix (k-1 ports); lg is rounded up.  A torus has D
- * dimensions of d_i ranks. */
+ * dimensions of d_i ranks; N hosts have L ranks each, and what happens in a host is not in the cost. */
 const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
@@ -92,6 +98,16 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "torus", torus_allreduce, COMMUTATIVE,
           "rings in all dimensions and directions at once; large messages on a torus",
           "2 sum(d_i-1) alpha + 2 (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
+    ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE,
+          "a rail across hosts for every rank of a host, on circulant graphs; medium to large",
+          "2 lg N alpha + 2 (N-1)/N n/L beta across", CHO),
+    ENTRY(ALLREDUCE, "hierarchical_ring", hierarchical_ring_allreduce, LEVELS | COMMUTATIVE,
+          "a rail across hosts for every rank of a host, around rings; large messages",
+          "2 (N-1) alpha + 2 (N-1)/N n/L beta across", CHO),
+    ENTRY(ALLREDUCE, "hierarchical_tree", hierarchical_tree_allreduce,
+          LEVELS | COMMUTATIVE | ONE_TREE,
+          "through one leader a host, doubling between them; small messages",
+          "lg N (alpha + n beta) across", KARONIS),
 
     ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE, "all send to the root; small messages, few ranks",
           "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
@@ -114,6 +130,13 @@ const struct algorithm algo_list[] = {
     ENTRY(REDUCE, "bine", bine_reduce, CUBE | COMMUTATIVE | ONE_TREE,
           "binomial tree with nearer partners; small messages", "lg p (alpha + n beta + n gamma)",
           BINE),
+    ENTRY(
+        REDUCE, "hierarchical", hierarchical_reduce, LEVELS | COMMUTATIVE,
+        "a rail across hosts for every rank of a host, two trees on each; medium to large messages",
+        "(S + lg N) (2 alpha + n/SL beta) across", CHO),
+    ENTRY(REDUCE, "hierarchical_tree", hierarchical_tree_reduce, LEVELS | COMMUTATIVE | ONE_TREE,
+          "through one leader a host, a tree between them; small messages",
+          "lg N (alpha + n beta) across", KARONIS),
 
     ENTRY(BROADCAST, "direct", mesh_broadcast, NONE,
           "the root sends to all at once; one host, or few ranks",
@@ -136,6 +159,13 @@ const struct algorithm algo_list[] = {
           "(S + lg p) (2 alpha + n/S beta)", SANDERS),
     ENTRY(BROADCAST, "bine", bine_broadcast, CUBE,
           "binomial tree with nearer partners; small messages", "lg p (alpha + n beta)", BINE),
+    ENTRY(
+        BROADCAST, "hierarchical", hierarchical_broadcast, LEVELS,
+        "a rail across hosts for every rank of a host, two trees on each; medium to large messages",
+        "(S + lg N) (2 alpha + n/SL beta) across", CHO),
+    ENTRY(BROADCAST, "hierarchical_tree", hierarchical_tree_broadcast, LEVELS,
+          "through one leader a host, a tree between them; small messages",
+          "lg N (alpha + n beta) across", KARONIS),
 
     ENTRY(GATHER, "direct", mesh_gather, DIRECT, "all send to the root; large blocks, or one host",
           "alpha + (p-1)/p n beta", THAKUR),
@@ -143,6 +173,9 @@ const struct algorithm algo_list[] = {
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
     ENTRY(GATHER, "bine", bine_gather, CUBE, "binomial tree with nearer partners; small blocks",
           "lg p alpha + (p-1)/p n beta", BINE),
+    ENTRY(GATHER, "hierarchical", hierarchical_gather, LEVELS,
+          "all blocks of a host in one message, through leaders; small blocks",
+          "lg N alpha + (N-1)/N n beta across", KARONIS),
 
     ENTRY(SCATTER, "direct", mesh_scatter, DIRECT,
           "the root sends to all; large blocks, or one host", "alpha + (p-1)/p n beta", THAKUR),
@@ -150,6 +183,9 @@ const struct algorithm algo_list[] = {
           "lg_k p (k-1) alpha + (p-1)/p n beta", THAKUR),
     ENTRY(SCATTER, "bine", bine_scatter, CUBE, "binomial tree with nearer partners; small blocks",
           "lg p alpha + (p-1)/p n beta", BINE),
+    ENTRY(SCATTER, "hierarchical", hierarchical_scatter, LEVELS,
+          "all blocks of a host in one message, through leaders; small blocks",
+          "lg N alpha + (N-1)/N n beta across", KARONIS),
 
     ENTRY(ALLGATHER, "direct", mesh_allgather, NONE,
           "everyone sends its block to everyone; one host", "alpha + (p-1)/p n beta", THAKUR),
@@ -178,6 +214,12 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLGATHER, "two_way_ring", ring_allgather_two_ways, NONE,
           "half way round a ring in both directions; large blocks",
           "p/2 alpha + 1/2 n beta on each of two links", FRAIGNIAUD),
+    ENTRY(ALLGATHER, "hierarchical", hierarchical_allgather, LEVELS,
+          "a rail across hosts for every rank of a host, around rings; large blocks",
+          "(N-1) alpha + (N-1)/N n/L beta across", CHO),
+    ENTRY(ALLGATHER, "hierarchical_tree", hierarchical_tree_allgather, LEVELS,
+          "all blocks of a host in one message, through leaders; small blocks",
+          "lg N alpha + (N-1)/N n beta across", KARONIS),
 
     ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE,
           "block j to rank j, reduced there; one host", "alpha + (p-1)/p n beta + (p-1)/p n gamma",
@@ -202,6 +244,12 @@ const struct algorithm algo_list[] = {
     ENTRY(REDUCE_SCATTER, "torus", torus_reduce_scatter, COMMUTATIVE,
           "rings in all dimensions and directions at once; large blocks on a torus",
           "sum(d_i-1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
+    ENTRY(REDUCE_SCATTER, "hierarchical", hierarchical_reduce_scatter, LEVELS | COMMUTATIVE,
+          "a rail across hosts for every rank of a host, around rings; large blocks",
+          "(N-1) alpha + (N-1)/N n/L beta across", CHO),
+    ENTRY(REDUCE_SCATTER, "hierarchical_tree", hierarchical_tree_reduce_scatter,
+          LEVELS | COMMUTATIVE, "all blocks of a host in one message, through leaders; small blocks",
+          "lg N alpha + (N-1)/N n beta across", KARONIS),
 
     ENTRY(ALLTOALL, "direct", mesh_alltoall, DIRECT, "all blocks at once; small and medium blocks",
           "alpha + (p-1)/p n beta", THAKUR),
@@ -210,6 +258,10 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLTOALL, "bruck", bruck_alltoall, RADIX,
           "a digit of the way at a time, many blocks in a message; small blocks",
           "(k-1) lg_k p alpha + (k-1)/k lg_k p n beta", BRUCK),
+    ENTRY(
+        ALLTOALL, "hierarchical", hierarchical_alltoall, LEVELS,
+        "one message a rail and pair of hosts, with the blocks of a host; small and medium blocks",
+        "(N-1) alpha + (N-1)/N n beta across", TRAEFF_HIERARCHY),
 
     ENTRY(BARRIER, "mesh", mesh_barrier, NONE, "everyone tells everyone; one host", "alpha",
           FOLKLORE),
@@ -217,6 +269,9 @@ const struct algorithm algo_list[] = {
           "lg_k p alpha", HENSGEN),
     ENTRY(BARRIER, "tree", tree_barrier, RADIX, "up and down a k-nomial tree; few messages",
           "2 lg_k p alpha", BRUCK),
+    ENTRY(BARRIER, "hierarchical", hierarchical_barrier, LEVELS,
+          "leaders of hosts at powers of 2 further on; few messages across hosts",
+          "lg N alpha across", KARONIS),
 };
 const int algo_count = sizeof algo_list / sizeof *algo_list;
 
@@ -258,6 +313,11 @@ bool algo_parse(enum collective collective, const char *text, const struct algor
 
 bool algo_supports(const struct algorithm *algorithm, int rank_count)
 {
+    return !algorithm->needs_levels && algo_supports_levels(algorithm, rank_count);
+}
+
+bool algo_supports_levels(const struct algorithm *algorithm, int rank_count)
+{
     if (rank_count < 1 || rank_count > algorithm->rank_count_max) return false;
     return !algorithm->needs_power_of_two || is_power_of_two(rank_count);
 }
@@ -288,12 +348,17 @@ static enum tutti_status check_params(const struct algorithm *algorithm,
         *message = "the algorithm is one of another collective";
         return TUTTI_INVALID_ALGORITHM;
     }
-    if (!algo_supports(algorithm, params->rank_count)) {
+    if (!algo_supports_levels(algorithm, params->rank_count)) {
         *message = "the algorithm cannot do this number of ranks";
         return TUTTI_INVALID_ALGORITHM;
     }
-    if (params->order == NULL) return TUTTI_OK;
-    return algo_check_order(params->order, params->rank_count, message);
+    if (algorithm->needs_levels && params->levels == NULL) {
+        *message = "the algorithm needs to know which ranks are on one host";
+        return TUTTI_INVALID_ALGORITHM;
+    }
+    if (params->order != NULL) TRY(algo_check_order(params->order, params->rank_count, message));
+    if (params->levels == NULL) return TUTTI_OK;
+    return algo_check_levels(params->levels, params->rank_count, message);
 }
 
 static void write_steps(const struct algorithm *algorithm, const struct algo_params *params,

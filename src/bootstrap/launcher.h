@@ -1,18 +1,41 @@
-/* launcher.h - who started this process, and as which rank of what: read from the environment, by a table. */
+/* launcher.h - who started this process, and as which rank of what: read from the environment, by a table.
+ *
+ *  1. A place is taken only from variables of one launcher. Where launchers are nested, the inner one wins, as far as
+ *     the environment can tell (the order of the table in launcher.c).
+ *  2. What contradicts itself is refused, and the message names the variables and says what to do. The number of a
+ *     Kubernetes pod is the rank of a process only where something says that a pod has one process; the shell of a
+ *     batch job is no rank.
+ *  3. Nobody is asked anything: reading the environment, and who made one descriptor (see run_id), is all.
+ */
 #ifndef TUTTI_BOOTSTRAP_LAUNCHER_H
 #define TUTTI_BOOTSTRAP_LAUNCHER_H
 
 #include "bootstrap/rendezvous.h"
 #include "tutti/tutti.h"
 
+/* Through which service of the launcher the ranks can exchange keys; exchange.h does it. */
+enum launcher_service { LAUNCHER_SERVICE_NONE, LAUNCHER_SERVICE_PMI1, LAUNCHER_SERVICE_PMIX };
+
 struct launcher_place {
     const char *launcher; /* static */
     int rank, size;
+    int local_rank, local_size; /* among the ranks of this host; -1: not said */
+    int node_index, node_count; /* -1: not said */
+    /* MASTER_ADDR and MASTER_PORT, where both are there and make sense; else "" and 0. Only a proposal: nobody has looked
+     * whether anything listens there, or can. */
+    char master_address[256];
+    int master_port;
+    /* The job's name: the same text for all ranks of a job, as far as possible another one for every other job. No
+     * secret. Hydra (MPICH, Intel MPI) gives its jobs no name in the environment: where all of its ranks are on
+     * one host, the process id of the manager at the other end of PMI_FD tells two of them apart; on several hosts
+     * TUTTI_JOB_ID has to. */
+    char run_id[160];
+    enum launcher_service service;
     struct rendezvous_key key; /* the same for all ranks of the job, another one for each call in a process */
 };
 
 /* Fills *place. INVALID_OPTIONS when no launcher is recognised or what it says makes no sense; the message
- * names the variable. Reads the environment: not while another thread changes it. */
+ * names the variables. Does not block. Reads the environment: not while another thread changes it. */
 enum tutti_status launcher_detect(struct launcher_place *place);
 
 #endif

@@ -104,6 +104,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, const struct call 
     if (operation_run(&request->operation) != RUN_DONE) status = comm_drive_blocking(comm, request);
     comm_program_release(request->program);
     board_end(board_calls(comm->board, comm->size, comm->rank, 0), request->begun);
+    if (__builtin_expect(comm->network != NULL, 0)) comm_network_leave_rest(comm);
     return status;
 }
 

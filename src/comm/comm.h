@@ -125,6 +125,15 @@ struct cached_program {
     struct program *program;
 };
 
+/* Another process with ranks of the communicator, see deaths.c. */
+struct watched_process {
+    uint64_t key;
+    pid_t pid;
+    int rank;               /* the first of its ranks */
+    int fd;                 /* of a neighbour; else -1 */
+    _Atomic bool has_ended; /* as far as it was noticed */
+};
+
 struct tutti_comm {
     int rank, size;
     bool oversubscribed;   /* more ranks than cores: yield at the first miss */
@@ -134,18 +143,21 @@ struct tutti_comm {
     bool deterministic;
     enum kernel_level level;
     struct rules *rules;
-    struct transport *transport; /* NULL for a communicator of one */
-    struct board *board;         /* shared; a private one for a communicator of one */
+    struct transport *local; /* of the ranks of this host: the board, who is near whom; NULL for one */
+    struct transport *transport;  /* of the data: the local one, or over TCP; NULL for one */
+    struct comm_network *network; /* NULL: nothing goes over TCP */
+    bool has_door;                /* has opened the process's */
+    struct board *board;          /* shared; a private one for a communicator of one */
     char host[64];
-    int *pidfds; /* of the other processes, and the first rank of each */
-    int *pidfd_ranks;
-    int pidfd_count;
-    struct heap_window **windows; /* of the other processes */
-    uint32_t window_count;
+    struct watched_process *processes; /* the others, in the order of their first ranks */
+    int process_count;
+    _Atomic int next_process;     /* to look at */
+    struct heap_window **windows; /* of the other processes, at their first rank; else NULL */
 
     _Alignas(64) _Atomic uint32_t domain;
     _Atomic uint32_t wanted;      /* threads that wait for the domain */
     _Atomic unsigned wakefulness; /* how often the time before a sleep was doubled */
+    _Atomic bool has_output;      /* something that is over here still waits for room in a socket */
     bool looks_rarely;            /* whoever has the domain will not look again soon */
     bool has_napped;              /* the progress thread has, since its last pass */
     _Atomic uint64_t sequence;    /* calls so far */
@@ -243,7 +255,8 @@ static inline bool comm_is_busy(struct tutti_comm *comm)
     return atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0;
+           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->has_output, memory_order_relaxed);
 }
 /* Makes sure that the progress thread knows this communicator; any thread. */
 enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
@@ -299,6 +312,18 @@ static inline uint32_t comm_patience(const struct tutti_comm *comm)
     return comm->oversubscribed ? 8 : 128;
 }
 
+/* network.c: only for a communicator that has one; the domain is held, if others may move it. */
+/* On failure comm_network_free gives back what there is. ports: of the ranks' doors. */
+enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *ports);
+bool comm_network_progress(struct tutti_comm *comm);
+/* At the end of a call: what is not sent yet is the progress thread's. */
+void comm_network_leave_rest(struct tutti_comm *comm);
+/* After a failure: memory that was posted or is expected is not touched any more. */
+void comm_network_stop(struct tutti_comm *comm);
+/* Until the others have what was sent to them, or the deadline. */
+void comm_network_finish(struct tutti_comm *comm);
+void comm_network_free(struct tutti_comm *comm);
+
 /* drive.c */
 static inline bool comm_try_lock(struct tutti_comm *comm)
 {
@@ -329,6 +354,13 @@ enum tutti_status comm_check(struct tutti_comm *comm);
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
 /* Only for processes that died; true when the communicator failed of it. */
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
+/* Watches the processes: takes those behind this rank's own as its neighbours. */
+enum tutti_status comm_watch_neighbours(struct tutti_comm *comm);
+void comm_unwatch(struct tutti_comm *comm);
+/* Looks at some of the processes; whether one is known to have ended (has_ended). Any thread. */
+bool comm_look_at_processes(struct tutti_comm *comm);
+/* Whether a rank's process is gone, with all its threads. Any thread. */
+bool comm_is_gone(struct tutti_comm *comm, int rank);
 /* "rank 3 (host a, pid 71)" */
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
 /* A message of that peer made no sense for this request. */

@@ -158,8 +158,9 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     bool about_to_sleep = false;
     for (unsigned passes = 1;; passes++) {
         operation->impatient = comm->looks_rarely = about_to_sleep;
+        const bool came = comm->network != NULL && comm_network_progress(comm);
         const enum run_result result = operation_run(operation);
-        bool moved = result != RUN_BLOCKED;
+        bool moved = came || result != RUN_BLOCKED;
         if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
             (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
             moved = true;

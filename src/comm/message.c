@@ -16,7 +16,7 @@
 #include "comm/options.h"
 
 enum {
-    EAGER_BYTES_MAX = 16 << 10, /* below, a copy at the receiver costs less than asking first */
+    EAGER_BYTES_MAX = (16 << 10) - 1, /* a copy at the receiver costs less than asking first */
     UNEXPECTED_COUNT_MAX = 65536,
     STUCK_NS = 100000000 /* a receive that nothing can reach is given up after this */
 };
@@ -301,6 +301,7 @@ static enum tutti_status start(struct tutti_comm *comm, const struct message_cal
             line_up(comm, started);
         if (status != TUTTI_OK) comm_give_back(started);
     }
+    if (has_domain && comm->network != NULL) comm_network_leave_rest(comm);
     if (has_domain) comm_unlock(comm);
     if (status == TUTTI_OK) *request = started;
     return status;

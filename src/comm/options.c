@@ -49,6 +49,14 @@ enum tutti_status options_unexpected(size_t *bytes)
     return TUTTI_OK;
 }
 
+enum tutti_status options_transport(bool *over_tcp)
+{
+    const char *text = getenv("TUTTI_TRANSPORT");
+    *over_tcp = text != NULL && strcmp(text, "tcp") == 0;
+    if (text == NULL || *text == '\0' || *over_tcp || strcmp(text, "auto") == 0) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_TRANSPORT=%.40s: auto or tcp is needed", text);
+}
+
 static enum tutti_status check_store(const struct tutti_store *store)
 {
     if (store == NULL) return TUTTI_OK;

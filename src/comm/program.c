@@ -127,7 +127,8 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .op = call->op,
         .level = comm->level,
         .in_place = call->in_place,
-        .shares_cores = comm->oversubscribed};
+        .shares_cores = comm->oversubscribed,
+        .is_one_to_one = comm->transport->is_one_to_one};
     comm->transport->ops->limits(comm->transport, &options.piece_bytes_max,
                                  &options.piece_count_max);
     const enum tutti_status status = bind_program(plan, &options, program);

@@ -198,7 +198,7 @@ static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
 
 bool comm_progress(struct tutti_comm *comm)
 {
-    bool moved = false;
+    bool moved = comm->network != NULL && comm_network_progress(comm);
     while (begin_next(comm)) moved = true;
     int urgency = 0;
     bool urgent_moved = false;

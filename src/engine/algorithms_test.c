@@ -11,8 +11,18 @@
 #include "base/status.h"
 #include "call.h"
 #include "engine/bind.h"
+#include "host_map.h"
 
 enum { RANKS_MAX = 9 };
+
+/* Hosts of several sizes for what needs them. */
+static const struct algo_levels *levels_for(const struct algorithm *algorithm, int size,
+                                            struct host_map *map)
+{
+    if (!algorithm->needs_levels) return NULL;
+    host_map_init_mixed(map, size);
+    return &map->levels;
+}
 
 static struct rank_plan *planned(const struct algorithm *algorithm,
                                  const struct algo_params *params, int rank)
@@ -44,13 +54,15 @@ typedef void rank_check(const struct algorithm *algorithm, const struct algo_par
 static void for_all_ranks(const struct algorithm *algorithm, rank_check *check, void *context)
 {
     for (int size = 2; size <= RANKS_MAX; size++) {
-        if (!algo_supports(algorithm, size)) continue;
+        if (!algo_supports_levels(algorithm, size)) continue;
+        struct host_map map;
         const int roots = root_count(algorithm->collective, size);
         for (int way = 0; way < 2 * roots; way++) {
             const struct algo_params params = {.collective = algorithm->collective,
                                                .rank_count = size,
                                                .root = way / 2,
-                                               .in_place = way % 2 == 1};
+                                               .in_place = way % 2 == 1,
+                                               .levels = levels_for(algorithm, size, &map)};
             for (int rank = 0; rank < size; rank++) check(algorithm, &params, rank, context);
         }
     }
@@ -220,10 +232,12 @@ static void bind_job(struct job *job)
                                          .in_place = true,
                                          .piece_bytes_max = 64 << 10,
                                          .piece_count_max = 4};
+    struct host_map map;
     const struct algo_params params = {.collective = job->algorithm->collective,
                                        .rank_count = job->size,
                                        .root = job->root,
-                                       .in_place = true};
+                                       .in_place = true,
+                                       .levels = levels_for(job->algorithm, job->size, &map)};
     for (int rank = 0; rank < job->size; rank++) {
         struct rank_plan *plan = planned(job->algorithm, &params, rank);
         assert_int_equal(bind_program(plan, &options, &job->programs[rank]), TUTTI_OK);
@@ -303,7 +317,7 @@ static void in_place_results_are_placed_by_who_read_what_was_there(void **state)
         const struct algorithm *algorithm = &algo_list[i];
         if (!collective_reduces(algorithm->collective)) continue;
         for (int size = 2; size <= RANKS_MAX; size++) {
-            if (!algo_supports(algorithm, size)) continue;
+            if (!algo_supports_levels(algorithm, size)) continue;
             for (int root = 0; root < root_count(algorithm->collective, size); root++) {
                 struct job job = {.algorithm = algorithm, .size = size, .root = root};
                 bind_job(&job);
@@ -329,13 +343,15 @@ struct most {
 static void look_at(const struct algorithm *algorithm, int size, unsigned radix, int rank,
                     struct most *most)
 {
-    if (!algo_supports(algorithm, size)) return;
+    if (!algo_supports_levels(algorithm, size)) return;
+    struct host_map map;
     const struct algo_params params = {
         .collective = algorithm->collective,
         .rank_count = size,
         .root = collective_is_rooted(algorithm->collective) ? (size - 1) / 2 : 0,
         .in_place = size % 2 == 0,
-        .radix = radix};
+        .radix = radix,
+        .levels = levels_for(algorithm, size, &map)};
     struct rank_plan *plan = planned(algorithm, &params, rank);
     if (plan->lane_count > most->lanes) most->lanes = plan->lane_count;
     for (uint32_t s = 0; s < plan->step_count; s++) {

@@ -20,7 +20,9 @@ enum {
     /* Where ranks share cores. */
     COPY_OUT_SHARED_BYTES_MAX = 2 << 20,
     COPY_OUT_SHARED_TO_ROOT_BYTES_MAX = 512 << 10,
-    COPY_OUT_SHARED_MANY_BYTES_MIN = 64 << 10, /* by several */
+    COPY_OUT_SHARED_FROM_ROOT_BYTES_MIN = 128
+                                          << 10, /* the root waits until all have had their turn */
+    COPY_OUT_SHARED_MANY_BYTES_MIN = 64 << 10,   /* by several */
     COPY_OUT_SHARED_REDUCED_BYTES_MIN = 64 << 10,
     COPY_OUT_SHARED_REDUCED_ALL_BYTES_MAX = 1 << 20 /* the messages of all ranks together */
 };
@@ -79,7 +81,7 @@ static bool step_bytes(const struct binder *binder, const struct plan_step *step
 static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_count)
 {
     const struct rank_plan *plan = binder->plan;
-    if (group == PLAN_NO_GROUP ||
+    if (group == PLAN_NO_GROUP || binder->options->is_one_to_one ||
         plan->groups[group].member_count != (uint32_t)plan->shape.rank_count)
         return false;
     const struct layout *layout = &binder->layout;
@@ -235,6 +237,8 @@ static bool is_copied_out(const struct binder *binder, const struct program_step
             min = COPY_OUT_SHARED_REDUCED_BYTES_MIN;
         else if (has_many_readers(binder->program, bound))
             min = COPY_OUT_SHARED_MANY_BYTES_MIN;
+        else if (binder->plan->shape.collective == COLLECTIVE_SCATTER)
+            min = COPY_OUT_SHARED_FROM_ROOT_BYTES_MIN;
     }
     return bound->bytes >= min && bound->bytes <= copy_out_max(binder, bound);
 }

@@ -96,7 +96,8 @@ struct bind_options {
     bool in_place;          /* input and output are the same memory, as plan.h says */
     size_t piece_bytes_max; /* of the transport's links */
     unsigned piece_count_max;
-    bool shares_cores; /* there are more ranks than cores */
+    bool shares_cores;  /* there are more ranks than cores */
+    bool is_one_to_one; /* the transport has no links to all */
 };
 
 /* The plan is only read; the op must live as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also when a

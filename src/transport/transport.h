@@ -131,6 +131,7 @@ struct link_rx_ops {
 struct transport {
     const struct transport_ops *ops;
     int rank, size;
+    bool is_one_to_one; /* has no links to all: what goes to all goes one by one */
     /* Of the operation that runs in each slot; the engine sets it before the operation's first step. */
     uint64_t signatures[TRANSPORT_SLOT_COUNT];
 };

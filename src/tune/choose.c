@@ -60,9 +60,15 @@ static const struct preference in_rank_order[] = {
     {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false},
 };
 
+static bool supports(const struct algorithm *algorithm, const struct choose_call *call)
+{
+    return call->knows_hosts ? algo_supports_levels(algorithm, call->rank_count)
+                             : algo_supports(algorithm, call->rank_count);
+}
+
 static bool is_usable(const struct choose_call *call, const struct algorithm *algorithm)
 {
-    return algorithm != NULL && algo_supports(algorithm, call->rank_count) &&
+    return algorithm != NULL && supports(algorithm, call) &&
            (!call->deterministic || algorithm->deterministic ||
             !collective_reduces(call->collective)) &&
            (!call->in_rank_order || !algorithm->needs_commutative) &&
@@ -74,7 +80,11 @@ static enum tutti_status insist(const struct choose_call *call, const struct alg
 {
     if (is_usable(call, algorithm)) return TUTTI_OK;
     const char *why = "is not deterministic";
-    if (!algo_supports(algorithm, call->rank_count))
+    if (algorithm->needs_levels && !call->knows_hosts)
+        return error_set(TUTTI_INVALID_ALGORITHM,
+                         "%s of %s needs to know which ranks are on one host", algorithm->name,
+                         collective_name(call->collective));
+    if (!supports(algorithm, call))
         return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s cannot do %d ranks", algorithm->name,
                          collective_name(call->collective), call->rank_count);
     if (call->in_rank_order && algorithm->needs_commutative) why = "needs a commutative operation";

@@ -15,6 +15,7 @@ struct choose_call {
     bool deterministic;    /* one association tree for all elements */
     bool in_rank_order;    /* operands: the operation does not commute */
     bool oversubscribed;   /* more ranks than cores */
+    bool knows_hosts;      /* the plan will be made with algo_params.levels */
     bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts */
     const struct algorithm *algorithm; /* asked for; or NULL */
     unsigned radix;                    /* of it; 0: its default */

@@ -145,6 +145,11 @@ static void what_cannot_be_done_is_refused(void **state)
                                         .deterministic = true,
                                         .algorithm = algo_find(COLLECTIVE_ALLREDUCE, "ring")},
                    "deterministic");
+    expect_refused(
+        (struct choose_call){.collective = COLLECTIVE_ALLREDUCE,
+                             .rank_count = 4,
+                             .algorithm = algo_find(COLLECTIVE_ALLREDUCE, "hierarchical")},
+        "on one host");
     char none_left[400] = "alltoall=";
     for (int i = 0; i < algo_count; i++)
         if (algo_list[i].collective == COLLECTIVE_ALLTOALL)
@@ -156,6 +161,16 @@ static void what_cannot_be_done_is_refused(void **state)
         (struct choose_call){.collective = COLLECTIVE_ALLTOALL, .rank_count = 4, .rules = rules},
         "alltoall");
     rules_free(rules);
+}
+
+static void hosts_that_are_known_can_be_made_use_of(void **state)
+{
+    (void)state;
+    const struct choose_call call = {.collective = COLLECTIVE_ALLREDUCE,
+                                     .rank_count = 6,
+                                     .knows_hosts = true,
+                                     .algorithm = algo_find(COLLECTIVE_ALLREDUCE, "hierarchical")};
+    assert_string_equal(chosen(call)->name, "hierarchical");
 }
 
 /* Data that is only moved has the same bits by any algorithm. */
@@ -177,6 +192,7 @@ int main(void)
         cmocka_unit_test(rules_decide_where_they_speak),
         cmocka_unit_test(a_name_wins_over_rules),
         cmocka_unit_test(what_cannot_be_done_is_refused),
+        cmocka_unit_test(hosts_that_are_known_can_be_made_use_of),
         cmocka_unit_test(deterministic_mode_leaves_moving_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

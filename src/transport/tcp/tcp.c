@@ -320,7 +320,8 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     TRY(check_options(options));
     struct tcp *tcp = calloc(1, sizeof *tcp);
     if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
-    tcp->base = (struct transport){.ops = &ops, .rank = options->rank, .size = options->size};
+    tcp->base = (struct transport){
+        .ops = &ops, .rank = options->rank, .size = options->size, .is_one_to_one = true};
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
     tcp->shared = (struct tcp_shared){
         .rank = options->rank,

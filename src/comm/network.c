@@ -1,0 +1,178 @@
+/* network.c - a communicator whose data goes over TCP: its connections, and who moves them.
+ *
+ *     link opened ──wants──► visit, if the peer is the lower rank ──► socket ──attach──► transport/tcp
+ *                            else the peer visits this rank       ──┘
+ *
+ * Its ranks are on one host and meet there, and what they tell each other besides data stays on their board: that
+ * is for measuring, and for tests of all that moves bytes. Calls may be over while some of what they sent still waits for
+ * room in a socket; then the progress thread sends it.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "os/clock.h"
+#include "process/network.h"
+#include "transport/tcp/tcp.h"
+
+enum {
+    PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
+    NAP_NS = 50000
+};
+
+struct comm_network {
+    struct network_client client;
+    struct tutti_comm *comm;
+    uint16_t *ports; /* of the ranks' doors */
+    uint8_t *wanted; /* of each rank, a bit for each connection that nobody has gone for yet */
+    bool any_wanted, is_stopped;
+    unsigned missing, passes; /* connections that were wanted and have not come */
+};
+
+/* Until what waits for a connection gives up: calls have deadlines of their own. */
+static const uint64_t FOR_GOOD = UINT64_MAX / 2;
+
+static_assert(TCP_STREAMS_MAX <= 8, "a bit for each stream of a peer");
+
+/* May not call the transport. */
+static void want(void *context, int peer, unsigned stream)
+{
+    struct comm_network *network = context;
+    network->wanted[peer] |= (uint8_t)(1 << stream);
+    network->any_wanted = true;
+    network->missing++;
+}
+
+enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *ports)
+{
+    struct comm_network *network = calloc(1, sizeof *network);
+    const size_t size = (size_t)comm->size;
+    if (network == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    comm->network = network;
+    network->comm = comm;
+    network->ports = calloc(size, sizeof *network->ports);
+    network->wanted = calloc(size, sizeof *network->wanted);
+    if (network->ports == NULL || network->wanted == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    memcpy(network->ports, ports, size * sizeof *ports);
+    network->client.identity = comm->identity;
+    network->client.rank = comm->rank;
+    network->client.size = comm->size;
+    const struct tcp_options options = {
+        .rank = comm->rank, .size = comm->size, .wants = want, .wants_context = network};
+    TRY(tcp_create(&options, &comm->transport));
+    network_enter(&network->client);
+    return TUTTI_OK;
+}
+
+static enum tutti_status go_for_wanted(struct comm_network *network)
+{
+    network->any_wanted = false;
+    for (int r = 0; r < network->comm->size; r++)
+        for (unsigned s = 0; network->wanted[r] != 0; s++) {
+            if ((network->wanted[r] & 1 << s) == 0) continue;
+            network->wanted[r] &= (uint8_t) ~(1 << s);
+            TRY(network_visit(&network->client, r, s, network->ports[r], FOR_GOOD));
+        }
+    return TUTTI_OK;
+}
+
+static enum tutti_status attach_arrived(struct comm_network *network, bool *moved)
+{
+    int peer, fd;
+    unsigned stream;
+    while (network_take(&network->client, &peer, &stream, &fd)) {
+        *moved = true;
+        if (network->missing > 0) network->missing--;
+        TRY(tcp_attach(network->comm->transport, peer, stream, fd));
+    }
+    return TUTTI_OK;
+}
+
+/* A connection that cannot be made. */
+static enum tutti_status check_client(struct network_client *client)
+{
+    const int status = atomic_load_explicit(&client->status, memory_order_acquire);
+    return status == TUTTI_OK ? TUTTI_OK : error_set((enum tutti_status)status, "%s", client->why);
+}
+
+void comm_network_stop(struct tutti_comm *comm)
+{
+    if (comm->network->is_stopped) return;
+    comm->network->is_stopped = true;
+    tcp_stop(comm->transport);
+    atomic_store_explicit(&comm->has_output, false, memory_order_relaxed);
+}
+
+bool comm_network_progress(struct tutti_comm *comm)
+{
+    struct comm_network *network = comm->network;
+    bool moved = false;
+    enum tutti_status status = TUTTI_OK;
+    if (board_has_failed(comm->board)) {
+        comm_network_stop(comm);
+        return false;
+    }
+    if (network->any_wanted) status = go_for_wanted(network);
+    if (network->missing > 0 || ++network->passes % PASSES_A_LOOK == 0)
+        network_progress(clock_now_ns());
+    if (status == TUTTI_OK) status = attach_arrived(network, &moved);
+    if (status == TUTTI_OK) status = check_client(&network->client);
+    if (status != TUTTI_OK) comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
+    moved |= comm->transport->ops->progress(comm->transport);
+    if (atomic_load_explicit(&comm->has_output, memory_order_relaxed))
+        atomic_store_explicit(&comm->has_output, !tcp_is_idle(comm->transport),
+                              memory_order_relaxed);
+    return moved;
+}
+
+void comm_network_leave_rest(struct tutti_comm *comm)
+{
+    if (comm->network->is_stopped || tcp_is_idle(comm->transport) ||
+        comm_ensure_progress(comm) != TUTTI_OK)
+        return;
+    atomic_store_explicit(&comm->has_output, true, memory_order_relaxed);
+    progress_notify();
+}
+
+static bool is_anybody_there(struct tutti_comm *comm)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && board_state(comm->board, r) == RANK_PRESENT && !comm_is_gone(comm, r))
+            return true;
+    return false;
+}
+
+void comm_network_finish(struct tutti_comm *comm)
+{
+    const uint64_t deadline_ns = clock_now_ns() + comm->timeout_ns;
+    for (unsigned passes = 1; !board_has_failed(comm->board); passes++) {
+        const bool moved = comm_network_progress(comm);
+        if (tcp_finish(comm->transport)) return;
+        if (moved) continue;
+        if (passes % PASSES_A_LOOK != 0)
+            sched_yield();
+        else if (!is_anybody_there(comm) || clock_now_ns() > deadline_ns)
+            return;
+        else
+            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+    }
+}
+
+void comm_network_free(struct tutti_comm *comm)
+{
+    struct comm_network *network = comm->network;
+    if (network == NULL) return;
+    network_leave(&network->client);
+    tcp_close(comm->transport);
+    comm->transport = NULL;
+    comm->network = NULL;
+    free(network->ports);
+    free(network->wanted);
+    free(network);
+}

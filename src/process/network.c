@@ -1,0 +1,255 @@
+#include "process/network.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "bootstrap/door.h"
+#include "os/process.h"
+
+enum { PURPOSE_LINKS = 1, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
+
+struct network_socket {
+    struct network_socket *next;
+    int peer, fd;
+    unsigned stream;
+};
+
+struct network_visit {
+    struct network_visit *next;
+    struct visit *visit;
+    int peer;
+    unsigned stream;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all below, and every client */
+static struct door *door;
+static unsigned door_users;
+static struct network_client *clients;
+
+/* -------------------------------------------------------------------------------------------- forks */
+
+static void hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void let_go(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* The parent's door stays the parent's: the child forgets it, with its descriptors. */
+static void forget(void)
+{
+    door = NULL;
+    door_users = 0;
+    clients = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    process_watch_forks();
+    pthread_atfork(hold, let_go, forget);
+}
+
+/* --------------------------------------------------------------------------------------------- door */
+
+/* With the lock held. */
+static enum tutti_status open_door(void)
+{
+    struct door_options options = {.guest_max = 0};
+    struct secret_key key;
+    uint16_t first;
+    TRY(secret_read("tutti", &key));
+    TRY(door_ports_read(&first, &options.port_last));
+    net_address_parse("127.0.0.1", &options.address);
+    options.address.port = first;
+    hello_self_init(&options.self, &key, HELLO_ANY_RANK);
+    return door_open(&options, &door);
+}
+
+enum tutti_status network_open_door(uint16_t *port)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    const enum tutti_status status = door_users == 0 ? open_door() : TUTTI_OK;
+    if (status == TUTTI_OK) {
+        struct net_address address;
+        door_address(door, &address);
+        *port = address.port;
+        door_users++;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void network_close_door(void)
+{
+    pthread_mutex_lock(&lock);
+    if (door_users > 0 && --door_users == 0) {
+        door_close(door);
+        door = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------------------------------- clients */
+
+void network_enter(struct network_client *client)
+{
+    client->generation = process_generation();
+    pthread_mutex_lock(&lock);
+    client->next = clients;
+    clients = client;
+    pthread_mutex_unlock(&lock);
+}
+
+void network_leave(struct network_client *client)
+{
+    if (client->generation != process_generation()) return;
+    pthread_mutex_lock(&lock);
+    struct network_client **link = &clients;
+    while (*link != NULL && *link != client) link = &(*link)->next;
+    if (*link != NULL) *link = client->next;
+    while (client->visits != NULL) {
+        struct network_visit *visit = client->visits;
+        client->visits = visit->next;
+        visit_free(visit->visit);
+        free(visit);
+    }
+    while (client->arrived != NULL) {
+        struct network_socket *socket = client->arrived;
+        client->arrived = socket->next;
+        close(socket->fd);
+        free(socket);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* What a visitor says: the communicator, who it is, whom it wants, and the connection's number. */
+static void write_payload(const struct network_client *client, int peer, unsigned stream,
+                          struct hello_call *call)
+{
+    const int32_t ranks[2] = {client->rank, peer};
+    call->payload_bytes = PAYLOAD_BYTES;
+    memcpy(call->payload, &client->identity, sizeof client->identity);
+    memcpy(call->payload + sizeof client->identity, ranks, sizeof ranks);
+    call->payload[PAYLOAD_BYTES - 1] = (uint8_t)stream;
+}
+
+enum tutti_status network_visit(struct network_client *client, int peer, unsigned stream,
+                                uint16_t port, uint64_t deadline_ns)
+{
+    if (peer > client->rank) return TUTTI_OK;
+    struct door_call call = {.hello = {.peer_rank = HELLO_ANY_RANK, .purpose = PURPOSE_LINKS},
+                             .deadline_ns = deadline_ns};
+    net_address_parse("127.0.0.1", &call.address);
+    call.address.port = port;
+    write_payload(client, peer, stream, &call.hello);
+    struct network_visit *visit = calloc(1, sizeof *visit);
+    if (visit == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
+    visit->peer = peer;
+    visit->stream = stream;
+    pthread_mutex_lock(&lock);
+    const enum tutti_status status = door_connect(door, &call, &visit->visit);
+    if (status == TUTTI_OK) {
+        visit->next = client->visits;
+        client->visits = visit;
+    }
+    pthread_mutex_unlock(&lock);
+    if (status != TUTTI_OK) free(visit);
+    return status;
+}
+
+/* With the lock held. */
+static void deliver(struct network_client *client, int peer, unsigned stream, int fd)
+{
+    struct network_socket *socket = malloc(sizeof *socket);
+    if (socket == NULL) { /* its visitor comes again */
+        close(fd);
+        return;
+    }
+    *socket = (struct network_socket){client->arrived, peer, fd, stream};
+    client->arrived = socket;
+    atomic_fetch_add_explicit(&client->arrived_count, 1, memory_order_relaxed);
+}
+
+static void receive_guest(const struct door_arrival *arrival)
+{
+    int32_t ranks[2] = {-1, -1};
+    const size_t identity_bytes = sizeof(struct rendezvous_key);
+    if (arrival->status != TUTTI_OK) {
+        log_write(LOG_WARN, "%s", arrival->text);
+        return;
+    }
+    if (arrival->purpose == PURPOSE_LINKS && arrival->payload_bytes == PAYLOAD_BYTES) {
+        memcpy(ranks, arrival->payload + identity_bytes, sizeof ranks);
+        for (struct network_client *c = clients; c != NULL; c = c->next)
+            if (memcmp(&c->identity, arrival->payload, identity_bytes) == 0 &&
+                c->rank == ranks[1] && ranks[0] > c->rank && ranks[0] < c->size) {
+                deliver(c, ranks[0], arrival->payload[PAYLOAD_BYTES - 1], arrival->fd);
+                return;
+            }
+    }
+    close(arrival->fd); /* of a communicator that is gone, or of nobody */
+}
+
+static void look_at_visits(struct network_client *client)
+{
+    struct network_visit **link = &client->visits;
+    while (*link != NULL) {
+        struct network_visit *visit = *link;
+        struct door_arrival arrival;
+        const enum tutti_status status = visit_test(visit->visit, &arrival);
+        if (status == TUTTI_IN_PROGRESS) {
+            link = &visit->next;
+            continue;
+        }
+        if (status == TUTTI_OK) {
+            deliver(client, visit->peer, visit->stream, arrival.fd);
+        } else if (atomic_load_explicit(&client->status, memory_order_relaxed) == TUTTI_OK) {
+            error_copy(client->why, sizeof client->why);
+            atomic_store_explicit(&client->status, (int)status,
+                                  memory_order_release); /* pairs with whoever reads why */
+        }
+        *link = visit->next;
+        visit_free(visit->visit);
+        free(visit);
+    }
+}
+
+void network_progress(uint64_t now_ns)
+{
+    struct door_arrival arrival;
+    if (pthread_mutex_trylock(&lock) != 0) return;
+    if (door != NULL) {
+        door_progress(door, now_ns);
+        while (door_take(door, &arrival)) receive_guest(&arrival);
+        for (struct network_client *c = clients; c != NULL; c = c->next) look_at_visits(c);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool network_take(struct network_client *client, int *peer, unsigned *stream, int *fd)
+{
+    if (atomic_load_explicit(&client->arrived_count, memory_order_relaxed) == 0) return false;
+    pthread_mutex_lock(&lock);
+    struct network_socket *socket = client->arrived;
+    if (socket != NULL) {
+        client->arrived = socket->next;
+        atomic_fetch_sub_explicit(&client->arrived_count, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lock);
+    if (socket == NULL) return false;
+    *peer = socket->peer;
+    *stream = socket->stream;
+    *fd = socket->fd;
+    free(socket);
+    return true;
+}

@@ -1,0 +1,53 @@
+/* network.h - the one listening port of the process, and the connections that its communicators want.
+ *
+ *     communicator ──visit(peer, stream)──► door of the peer's process ──► its communicator of the same identity
+ *                  ◄──take(peer, stream)── sockets, authenticated, from either side
+ *
+ * Of two ranks the higher one visits the lower one. The identity of a communicator is random and goes to nobody but its own ranks, so
+ * who knows it belongs to it; the key of the job (bootstrap/secret.h) comes on top.
+ *
+ * Whoever progresses a client moves the door for all. A child of fork() has neither door nor clients.
+ */
+#ifndef TUTTI_PROCESS_NETWORK_H
+#define TUTTI_PROCESS_NETWORK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap/key.h"
+#include "tutti/tutti.h"
+
+struct network_socket;
+struct network_visit;
+
+/* A communicator's; zeroed but for what is said. */
+struct network_client {
+    struct rendezvous_key identity; /* set before network_enter */
+    int rank, size;                 /* the same */
+    struct network_client *next;
+    struct network_socket *arrived;
+    _Atomic unsigned arrived_count;
+    struct network_visit *visits;
+    _Atomic int status; /* not OK: a connection cannot be made, and why */
+    char why[256];
+    uint32_t generation; /* of the process that entered */
+};
+
+/* Opens the door, which stays until the last network_close_door; *port is where it listens, on all addresses of this host's
+ * loopback. */
+enum tutti_status network_open_door(uint16_t *port);
+void network_close_door(void);
+/* From now on connections for the client are let in. */
+void network_enter(struct network_client *client);
+/* Ends what is under way for it. */
+void network_leave(struct network_client *client);
+/* Wants connection number `stream` to a peer's door; a lower rank of the two waits for the other's. Tries until the deadline. */
+enum tutti_status network_visit(struct network_client *client, int peer, unsigned stream,
+                                uint16_t port, uint64_t deadline_ns);
+/* Moves everybody's hellos as far as they go now, if nobody else does. */
+void network_progress(uint64_t now_ns);
+/* The next connection for the client; false when there is none, which costs nothing. The socket is the taker's. */
+bool network_take(struct network_client *client, int *peer, unsigned *stream, int *fd);
+
+#endif
