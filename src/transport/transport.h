@@ -27,7 +27,8 @@
  * its functions NULL: lend, share, hand_on, open_lending; expected_at, placed, expect; refer, copy.
  *
  * What the sender committed or posted in one call is one message; a chunk may be cut into any messages, the
- * receiver takes it as a stream of views. A message of 0 bytes carries order only.
+ * receiver takes it as a stream of views. A transport may show what was posted as several messages, and put several
+ * where one was expected, one behind the other. A message of 0 bytes carries order only.
  *
  * Every message carries the signature of its slot's operation (transport.signatures): a message with another
  * one is a fault, and nothing of it is handed up. What a peer wrote is foreign: it is read once and checked.
