@@ -50,13 +50,14 @@ static void print_subtree(struct tree *tree, int node, int depth)
     }
 }
 
-/* What tells a node from others: it and what it stands in, up to the machine. "machine a, nic eth0" */
+/* What tells a node from others: itself behind its machine or, above machines, its rack. "machine a, nic eth0" */
 static void print_whereabouts(const struct topo *topo, int node, FILE *file)
 {
     char label[TOPO_LABEL_SIZE];
-    const int machine = topo_within(topo, node, TOPO_MACHINE);
-    if (machine >= 0 && machine != node && topo->nodes[0].kind != TOPO_MACHINE) {
-        topo_label(&topo->nodes[machine], label);
+    int place = topo_within(topo, node, TOPO_MACHINE);
+    if (place < 0 || place == node) place = topo_within(topo, node, TOPO_RACK);
+    if (place > 0 && place != node) { /* what contains everything tells nothing apart */
+        topo_label(&topo->nodes[place], label);
         fprintf(file, "%s, ", label);
     }
     topo_label(&topo->nodes[node], label);
@@ -240,6 +241,14 @@ static int compare_ends(const void *a, const void *b, void *context)
     return left < right ? -1 : left > right;
 }
 
+/* An accelerator that a rank has is shown by the rank. */
+static bool is_taken(const struct matrix *matrix, int node)
+{
+    for (int i = 0; i < matrix->count; i++)
+        if (linked_node(matrix->topo, matrix->ends[i]) == node) return true;
+    return false;
+}
+
 static enum tutti_status add_ends(struct matrix *matrix, enum topo_kind kind)
 {
     struct topo *topo = (struct topo *)(uintptr_t)matrix->topo; /* for qsort_r, which reads it */
@@ -248,8 +257,9 @@ static enum tutti_status add_ends(struct matrix *matrix, enum topo_kind kind)
         return error_set(TUTTI_UNSUPPORTED, "a matrix of more than %d rows says nothing",
                          MATRIX_MAX);
     for (int i = 0; i < topo->node_count; i++)
-        if (is_kind(topo, i, kind)) matrix->ends[matrix->count++] = i;
-    qsort_r(matrix->ends + begin, (size_t)count, sizeof *matrix->ends, compare_ends, topo);
+        if (is_kind(topo, i, kind) && !is_taken(matrix, i)) matrix->ends[matrix->count++] = i;
+    qsort_r(matrix->ends + begin, (size_t)(matrix->count - begin), sizeof *matrix->ends,
+            compare_ends, topo);
     for (int i = begin; i < matrix->count; i++)
         write_head(matrix, matrix->ends[i], i - begin, matrix->heads[i]);
     return TUTTI_OK;
@@ -410,7 +420,7 @@ enum tutti_status print_levels(const struct topo *topo, FILE *file)
             fputc('\n', file);
         }
     }
-    fprintf(file, "all: 0-%d\n", levels.rank_count - 1);
+    fprintf(file, levels.rank_count > 1 ? "all: 0-%d\n" : "all: %d\n", levels.rank_count - 1);
     topo_levels_release(&levels);
     return TUTTI_OK;
 }

@@ -17,12 +17,14 @@ enum {
     PAD = 8,
     GAP = 8,
     LINE_ROOM = 40, /* between shelves that lines cross */
-    ARC_ROOM = 72,  /* below accelerators that lines join */
+    ARC_ROOM = 46,  /* below accelerators that lines join */
     TITLE_LINE = 18,
     NOTE_LINE = 13,
     CHIP_WIDTH = 24,
     CHIP_HEIGHT = 20,
     LEGEND_LINE = 22,
+    BULGE_MAX = 58,       /* of an arc, which goes down three quarters of it */
+    ROW_WIDTH_MAX = 2400, /* where a row should stay one */
     WIDTH_MIN = 420
 };
 
@@ -33,7 +35,7 @@ struct box {
     char title[TOPO_LABEL_SIZE];
     char note[TOPO_LABEL_SIZE]; /* below the title: the link to what contains it */
     bool crossed;               /* links join what is in it */
-    bool arched;                /* ... and some of them go below accelerators */
+    bool arched;                /* links leave children of it downwards and come up to their like */
 };
 
 /* Where a link meets one of its ends. */
@@ -53,6 +55,7 @@ struct picture {
     FILE *file;
     int *first, *next, *hues; /* of every node */
     struct box *boxes;
+    char counts[200]; /* below the heading */
     struct line *lines;
     int line_count;
     const struct topo_link *styles[STYLE_COUNT]; /* one of each kind of link; the last one for all others */
@@ -100,6 +103,29 @@ static void write_titles(struct picture *picture)
     }
 }
 
+/* "2 racks, 4 machines, 16 ranks" */
+static void write_counts(const struct topo *topo, char *text, size_t size)
+{
+    static const char *const plurals[TOPO_KIND_COUNT] = {
+        [TOPO_RACK] = "racks",       [TOPO_SWITCH] = "switches",
+        [TOPO_MACHINE] = "machines", [TOPO_PACKAGE] = "packages",
+        [TOPO_CORE] = "cores",       [TOPO_PU] = "processing units",
+        [TOPO_NIC] = "nics",         [TOPO_ACCELERATOR] = "accelerators",
+        [TOPO_RANK] = "ranks"};
+    static const char *const singulars[TOPO_KIND_COUNT] = {[TOPO_PU] = "processing unit"};
+    int counts[TOPO_KIND_COUNT] = {0};
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < topo->node_count; i++) counts[topo->nodes[i].kind]++;
+    for (int kind = 0; kind < TOPO_KIND_COUNT && used < size; kind++) {
+        if (counts[kind] == 0 || plurals[kind] == NULL) continue;
+        const char *singular =
+            singulars[kind] != NULL ? singulars[kind] : topo_kind_name((enum topo_kind)kind);
+        used += (size_t)snprintf(text + used, size - used, "%s%d %s", used > 0 ? ", " : "",
+                                 counts[kind], counts[kind] == 1 ? singular : plurals[kind]);
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------- links */
 
 static bool same_style(const struct topo_link *a, const struct topo_link *b)
@@ -131,7 +157,8 @@ static void sort_links(struct picture *picture)
         }
         picture->boxes[common].crossed = true;
         if (topo->nodes[a].kind == topo->nodes[b].kind && topo->nodes[a].kind != TOPO_SWITCH)
-            picture->boxes[common].arched = true;
+            picture->boxes[topo->nodes[a].parent].arched =
+                picture->boxes[topo->nodes[b].parent].arched = true;
         picture->lines[picture->line_count++] =
             (struct line){.link = i, .style = style_of(picture, link)};
     }
@@ -160,7 +187,7 @@ static int head_of(const struct box *box)
 
 static int text_room(const struct box *box)
 {
-    const int title = text_width(box->title, 68), note = text_width(box->note, 54);
+    const int title = text_width(box->title, 76), note = text_width(box->note, 60);
     return (title > note ? title : note) + 2 * PAD;
 }
 
@@ -178,18 +205,35 @@ static int width_wanted(const struct picture *picture, int node)
     return square > widest ? square : widest;
 }
 
-/* Puts the children of one sort into rows that begin at y; returns where they end, and the widest row's width. */
+/* How many children of a sort stand in a row of that width: as many as fit, but rows that are as long as each other. */
+static int row_length(const struct picture *picture, int node, int shelf, int width)
+{
+    int count = 0, fit = 0, x = 0;
+    for (int child = picture->first[node]; child >= 0; child = picture->next[child]) {
+        if (shelf_of(picture->topo->nodes[child].kind) != shelf) continue;
+        x += picture->boxes[child].width + GAP;
+        if (count == fit && x - GAP <= width) fit++;
+        count++;
+    }
+    if (fit < 2) return 1;
+    const int rows = (count + fit - 1) / fit;
+    return (count + rows - 1) / rows;
+}
+
+/* Puts the children of one sort into rows that begin at y; returns where they end, and the longest row's width. */
 static int fill_shelf(struct picture *picture, int node, int shelf, int y, int width, int *widest)
 {
-    int x = 0, row_height = 0;
+    const int length = row_length(picture, node, shelf, width);
+    int x = 0, row_height = 0, in_row = 0;
     for (int child = picture->first[node]; child >= 0; child = picture->next[child]) {
         struct box *box = &picture->boxes[child];
         if (shelf_of(picture->topo->nodes[child].kind) != shelf) continue;
-        if (x > 0 && x + box->width > width) {
-            x = 0;
+        if (in_row == length) {
+            x = in_row = 0;
             y += row_height + GAP;
             row_height = 0;
         }
+        in_row++;
         box->x = PAD + x;
         box->y = y;
         x += box->width + GAP;
@@ -209,17 +253,17 @@ static void shift_shelf(struct picture *picture, int node, int shelf, int by)
 static void measure_container(struct picture *picture, int node)
 {
     struct box *box = &picture->boxes[node];
-    const int wanted = width_wanted(picture, node);
-    int widest = text_room(box) - 2 * PAD, switches = 0, y = head_of(box) + PAD;
+    /* What lines join stands in one row, so that they go around it. */
+    const int wanted = box->crossed ? ROW_WIDTH_MAX : width_wanted(picture, node);
+    int rows[SHELF_COUNT] = {0}, widest = text_room(box) - 2 * PAD, y = head_of(box) + PAD;
     for (int shelf = 0; shelf < SHELF_COUNT; shelf++) {
-        int row = 0;
-        const int end = fill_shelf(picture, node, shelf, y, wanted, &row);
-        const bool room = box->crossed && end > y && shelf < 2;
+        const int end = fill_shelf(picture, node, shelf, y, wanted, &rows[shelf]);
+        const bool room = box->crossed && end > y && shelf == 0;
         y = end + (room ? LINE_ROOM : 0);
-        if (row > widest) widest = row;
-        if (shelf == 0) switches = row;
+        if (rows[shelf] > widest) widest = rows[shelf];
     }
-    shift_shelf(picture, node, 0, (widest - switches) / 2); /* switches stand in the middle */
+    for (int shelf = 0; shelf < 2; shelf++) /* switches and cards stand in the middle */
+        shift_shelf(picture, node, shelf, (widest - rows[shelf]) / 2);
     box->width = widest + 2 * PAD;
     box->height = y - GAP + PAD + (box->arched ? ARC_ROOM : 0);
 }
@@ -247,6 +291,8 @@ static void measure(struct picture *picture)
         picture->boxes[i].y += parent->y;
     }
     picture->width = picture->boxes[0].width + 2 * MARGIN;
+    const int text = text_width(picture->counts, 66) + 2 * MARGIN;
+    if (picture->width < text) picture->width = text;
     if (picture->width < WIDTH_MIN) picture->width = WIDTH_MIN;
     picture->height = HEAD + picture->boxes[0].height + MARGIN +
                       (picture->style_count > 0 ? picture->style_count * LEGEND_LINE + 6 : 0);
@@ -336,15 +382,17 @@ static void print_style(const struct picture *picture)
     fputs("<style>text{font-weight:600;font-size:12px}.t{font-size:19px}.u{font-weight:400}"
           ".m{font-weight:400;font-size:10px}.c,.w{text-anchor:middle;font-weight:400}"
           ".w{fill:#fff;font-weight:600}.l,.h{fill:none}.l{stroke-width:2}.h{stroke-width:5}"
-          ".as{stroke-dasharray:5 4}\n"
-          ".g{fill:#fff}.h{stroke:#fff;stroke-opacity:.75}.t,.n{fill:#0f172a}.u,.m{fill:#64748b}"
+          ".as{stroke-dasharray:5 4}"
+          ".n{paint-order:stroke;stroke-width:4;stroke-linejoin:round;stroke-opacity:.8}\n"
+          ".g{fill:#fff}.h,.n{stroke:#f8fafc}.h{stroke-opacity:.75}.t,.n{fill:#0f172a}.u,.m{fill:#"
+          "64748b}"
           ".c{fill:#334155}.b0{fill:#f8fafc;stroke:#e2e8f0}.b1{fill:#fff;stroke:#e2e8f0}"
           ".bs{fill:#eee7f8;stroke:#c0a8e4}.bn{fill:#e7f6f8;stroke:#a8dee4}"
           ".ba{fill:#e7f8f1;stroke:#a8e4c9}.bp{fill:#e2e8f0;stroke:#cbd5e1}\n",
           file);
     for (int i = 0; i < STYLE_COUNT; i++)
         fprintf(file, ".r%d{fill:%s}.l%d{stroke:%s}", i, bright[i], i, bright[i]);
-    fputs("\n@media(prefers-color-scheme:dark){.g{fill:#0d1117}.h{stroke:#0d1117}"
+    fputs("\n@media(prefers-color-scheme:dark){.g{fill:#0d1117}.h,.n{stroke:#0d1117}"
           ".t,.n{fill:#e6edf3}.u,.m{fill:#9198a1}.c{fill:#c9d1d9}"
           ".b0{fill:#161b22;stroke:#30363d}.b1{fill:#0d1117;stroke:#30363d}"
           ".bs{fill:#1e172b;stroke:#432e60}.bn{fill:#17292b;stroke:#2e5c60}"
@@ -377,6 +425,13 @@ static void draw_box(const struct picture *picture, int node, int depth)
         fprintf(file, "<rect class=\"%s\"", look_of(what, depth));
     fprintf(file, " x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\"/>\n", box->x, box->y,
             box->width, box->height, is_chip(what) ? 4 : 7);
+}
+
+/* Above the lines, with a halo. */
+static void draw_label(const struct picture *picture, int node)
+{
+    const struct topo_node *what = &picture->topo->nodes[node];
+    const struct box *box = &picture->boxes[node];
     if (is_chip(what) && picture->first[node] < 0) {
         print_text(picture, what->kind == TOPO_RANK ? "w" : "c", middle_of(box), box->y + 14,
                    box->title);
@@ -408,7 +463,7 @@ static void draw_line(const struct picture *picture, const struct line *line)
     int first_y, second_y; /* of the points that the curve leans to */
     if (a->below == b->below) {
         int bulge = 14 + abs(a->x - b->x) / 8;
-        if (bulge > ARC_ROOM) bulge = ARC_ROOM;
+        if (bulge > BULGE_MAX) bulge = BULGE_MAX;
         first_y = second_y = b->y + bulge;
     } else {
         const int lean = (b->y - a->y) / 2;
@@ -421,29 +476,6 @@ static void draw_line(const struct picture *picture, const struct line *line)
     const struct topo_link *link = &picture->topo->links[line->link];
     fprintf(picture->file, "<path class=\"h\" d=\"%s\"/><path class=\"l l%d%s\" d=\"%s\"/>\n", path,
             line->style, link->known == TOPO_ASSUMED ? " as" : "", path);
-}
-
-/* "2 racks, 4 machines, 16 ranks" */
-static void write_counts(const struct topo *topo, char *text, size_t size)
-{
-    static const char *const plurals[TOPO_KIND_COUNT] = {
-        [TOPO_RACK] = "racks",       [TOPO_SWITCH] = "switches",
-        [TOPO_MACHINE] = "machines", [TOPO_PACKAGE] = "packages",
-        [TOPO_CORE] = "cores",       [TOPO_PU] = "processing units",
-        [TOPO_NIC] = "nics",         [TOPO_ACCELERATOR] = "accelerators",
-        [TOPO_RANK] = "ranks"};
-    static const char *const singulars[TOPO_KIND_COUNT] = {[TOPO_PU] = "processing unit"};
-    int counts[TOPO_KIND_COUNT] = {0};
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < topo->node_count; i++) counts[topo->nodes[i].kind]++;
-    for (int kind = 0; kind < TOPO_KIND_COUNT && used < size; kind++) {
-        if (counts[kind] == 0 || plurals[kind] == NULL) continue;
-        const char *singular =
-            singulars[kind] != NULL ? singulars[kind] : topo_kind_name((enum topo_kind)kind);
-        used += (size_t)snprintf(text + used, size - used, "%s%d %s", used > 0 ? ", " : "",
-                                 counts[kind], counts[kind] == 1 ? singular : plurals[kind]);
-    }
 }
 
 static void draw_legend(const struct picture *picture)
@@ -467,8 +499,6 @@ static void draw_legend(const struct picture *picture)
 static void draw_sheet(const struct picture *picture)
 {
     FILE *file = picture->file;
-    char counts[200];
-    write_counts(picture->topo, counts, sizeof counts);
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"Inter, 'Segoe UI', 'Helvetica Neue', Arial, "
@@ -477,9 +507,10 @@ static void draw_sheet(const struct picture *picture)
     print_style(picture);
     fputs("<rect class=\"g\" width=\"100%\" height=\"100%\" rx=\"10\"/>\n", file);
     print_text(picture, "t", MARGIN, 32, picture->heading);
-    print_text(picture, "u", MARGIN, 52, counts);
+    print_text(picture, "u", MARGIN, 52, picture->counts);
     draw_boxes(picture);
     for (int i = 0; i < picture->line_count; i++) draw_line(picture, &picture->lines[i]);
+    for (int i = 0; i < picture->topo->node_count; i++) draw_label(picture, i);
     draw_legend(picture);
     fputs("</svg>\n", file);
 }
@@ -511,6 +542,7 @@ enum tutti_status topo_draw_svg(const struct topo *topo, const char *title, FILE
     } else {
         topo_children(topo, picture.first, picture.next);
         write_titles(&picture);
+        write_counts(topo, picture.counts, sizeof picture.counts);
         sort_links(&picture);
         measure(&picture);
         for (int i = 0; i < picture.line_count; i++) place_line(&picture, &picture.lines[i]);
