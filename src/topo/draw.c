@@ -256,10 +256,13 @@ static void measure_container(struct picture *picture, int node)
     /* What lines join stands in one row, so that they go around it. */
     const int wanted = box->crossed ? ROW_WIDTH_MAX : width_wanted(picture, node);
     int rows[SHELF_COUNT] = {0}, widest = text_room(box) - 2 * PAD, y = head_of(box) + PAD;
+    bool spread = false; /* there is room below the switches */
     for (int shelf = 0; shelf < SHELF_COUNT; shelf++) {
-        const int end = fill_shelf(picture, node, shelf, y, wanted, &rows[shelf]);
-        const bool room = box->crossed && end > y && shelf == 0;
-        y = end + (room ? LINE_ROOM : 0);
+        const int room = box->crossed && shelf > 0 && rows[0] > 0 && !spread ? LINE_ROOM : 0;
+        const int end = fill_shelf(picture, node, shelf, y + room, wanted, &rows[shelf]);
+        if (end == y + room) continue; /* nothing is there */
+        spread |= shelf > 0;
+        y = end;
         if (rows[shelf] > widest) widest = rows[shelf];
     }
     for (int shelf = 0; shelf < 2; shelf++) /* switches and cards stand in the middle */
