@@ -171,9 +171,9 @@ int main(int argc, char **argv)
     struct options options;
     struct topo topo = {0};
     enum exit_code code = options_parse(argc, argv, &options);
-    if (code != EXIT_FINE || options.done) return code;
+    if (code != EXIT_FINE || options.done) return (int)code;
     code = get_topo(&options, &topo);
     if (code == EXIT_FINE) code = show(&topo, &options);
     topo_release(&topo);
-    return code;
+    return (int)code;
 }
