@@ -13,7 +13,7 @@
 
 #include "topo/topo.h"
 
-/* This host, with the processors that the process may use. *topo, which is overwritten, is a valid topology with the
+/* This host, with the processors that its control group leaves to the process, wherever the process is bound. *topo, which is overwritten, is a valid topology with the
  * machine as its root; on failure (SYSTEM: hwloc cannot say; NO_MEMORY; UNSUPPORTED: too large) it is empty. Any
  * thread. */
 enum tutti_status topo_discover(struct topo *topo);

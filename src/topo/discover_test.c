@@ -52,7 +52,7 @@ static struct topo synthetic(const char *description)
     return topo;
 }
 
-static void this_host_has_the_processors_that_we_may_use(void **state)
+static void this_host_has_processors_and_no_ranks(void **state)
 {
     (void)state;
     struct topo topo;
@@ -226,7 +226,7 @@ int main(void)
     unsetenv("HWLOC_SYNTHETIC");
     setenv("HWLOC_HIDE_ERRORS", "2", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(this_host_has_the_processors_that_we_may_use),
+        cmocka_unit_test(this_host_has_processors_and_no_ranks),
         cmocka_unit_test(everything_of_a_described_host_is_there),
         cmocka_unit_test(memory_contains_what_is_near_it),
         cmocka_unit_test(what_hwloc_does_not_understand_is_refused),
