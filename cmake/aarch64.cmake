@@ -13,3 +13,5 @@ endif()
 # Debian has cmocka for this machine only where its packages are mixed in; the whole of this one is a header.
 set(CMOCKA_INCLUDE_DIR ${CMAKE_CURRENT_LIST_DIR}/../tests/cross)
 set(CMOCKA_LIBRARY m)
+# The same goes for OpenSSL, whose place nothing takes: this build authenticates nobody.
+set(TUTTI_OPENSSL OFF CACHE BOOL "As for any other build folder")

@@ -34,6 +34,24 @@ if(TUTTI_FUZZ) # kernels parse nothing, and clang takes minutes to instrument th
     set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 
+# OpenSSL authenticates who comes from other hosts. A cross build, for which its package is not to be had without
+# making another architecture part of the system, does without: see src/bootstrap/mac.h.
+option(TUTTI_OPENSSL "Authenticate connections between hosts; without it there are none" ON)
+if(TUTTI_OPENSSL)
+    find_package(OpenSSL 1.1.1 COMPONENTS Crypto)
+    if(NOT OPENSSL_FOUND)
+        message(FATAL_ERROR "OpenSSL is needed (Debian: libssl-dev), or -DTUTTI_OPENSSL=OFF: then ranks of one host can meet")
+    endif()
+    set(crypto_include_dir ${OPENSSL_INCLUDE_DIR})
+    set(crypto_library ${OPENSSL_CRYPTO_LIBRARY})
+    set(tutti_pc_crypto "-lcrypto ") # what the archive's users link, by name: they have their own OpenSSL
+    set(tutti_config_crypto "crypto;")
+    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/bootstrap/mac_absent.c)
+else()
+    message(STATUS "without OpenSSL: ranks of several hosts cannot meet")
+    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/bootstrap/mac_openssl.c)
+endif()
+
 find_package(Threads REQUIRED)
 
 # What the tools need beside the library, and the libraries behind it: looking at the host and files of topologies.
@@ -42,13 +60,15 @@ list(REMOVE_ITEM sources ${topology_sources})
 
 add_library(tutti_objects OBJECT ${sources})
 target_include_directories(tutti_objects PUBLIC src include)
+target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir})
 
 add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects>)
 target_include_directories(tutti_internal PUBLIC src include)
-target_link_libraries(tutti_internal PUBLIC Threads::Threads m ${CMAKE_DL_LIBS})
+target_link_libraries(tutti_internal PUBLIC ${crypto_library} Threads::Threads m ${CMAKE_DL_LIBS})
 if(TUTTI_TOPOLOGY)
     add_library(tutti_topology_objects OBJECT ${topology_used})
     target_include_directories(tutti_topology_objects PUBLIC src include)
+    target_include_directories(tutti_topology_objects SYSTEM PRIVATE ${topology_include_dirs})
     target_sources(tutti_internal PRIVATE $<TARGET_OBJECTS:tutti_topology_objects>)
     # Programs that do not look at topologies do not load what does.
     target_link_libraries(tutti_internal PUBLIC
@@ -64,7 +84,7 @@ target_link_options(tutti PRIVATE "LINKER:--version-script=${symbol_map}")
 if(NOT TUTTI_SANITIZE) # a sanitizer's functions are found in the program
     target_link_options(tutti PRIVATE LINKER:-z,defs)
 endif()
-target_link_libraries(tutti PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
+target_link_libraries(tutti PRIVATE ${crypto_library} Threads::Threads m ${CMAKE_DL_LIBS})
 target_include_directories(tutti PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 

@@ -4,7 +4,7 @@
 #     topology_sources     all files of src/ that need one of these libraries, whether it is here or not
 #     topology_used        those that are built
 #     topology_tests       patterns of tests, fuzzers and tools that cannot be built without
-#     topology_libraries
+#     topology_libraries, topology_include_dirs
 
 find_path(HWLOC_INCLUDE_DIR hwloc.h)
 find_library(HWLOC_LIBRARY hwloc)
@@ -33,10 +33,12 @@ file(GLOB topology_sources CONFIGURE_DEPENDS src/topo/discover.c src/format/*.c)
 list(FILTER topology_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 set(topology_used ${topology_sources})
 set(topology_libraries ${HWLOC_LIBRARY} ${JANSSON_LIBRARY})
+set(topology_include_dirs ${HWLOC_INCLUDE_DIR} ${JANSSON_INCLUDE_DIR})
 set(topology_tests "")
 if(TUTTI_NCCL_XML)
     list(FILTER topology_used EXCLUDE REGEX "/nccl_xml_absent\\.c$")
     list(APPEND topology_libraries ${EXPAT_LIBRARY})
+    list(APPEND topology_include_dirs ${EXPAT_INCLUDE_DIR})
 else()
     list(FILTER topology_used EXCLUDE REGEX "/nccl_xml\\.c$")
     list(APPEND topology_tests "src/format/nccl_xml_")

@@ -81,6 +81,9 @@ struct engine_net {
     int size;
     struct transport_ops ops; /* those that the mood allows */
     uint64_t random, placed, handed_on;
+    struct transport *const *transports; /* of somebody else, or NULL */
+    void (*step)(void *context);
+    void *context;
     /* last: to all */
     struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
     struct reader *readers[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX][2];
@@ -477,8 +480,22 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     return net;
 }
 
+struct engine_net *engine_net_over(int size, struct transport *const *transports,
+                                   void (*step)(void *context), void *context, uint64_t seed)
+{
+    struct engine_net *net = calloc(1, sizeof *net);
+    assert_non_null(net);
+    net->size = size;
+    net->random = seed;
+    net->transports = transports;
+    net->step = step;
+    net->context = context;
+    return net;
+}
+
 struct transport *engine_net_transport(struct engine_net *net, int rank)
 {
+    if (net->transports != NULL) return net->transports[rank];
     return &net->endpoints[rank].base;
 }
 
@@ -831,6 +848,7 @@ void engine_run(const struct engine_job *job, struct engine_net *net, struct eng
     for (int looks = 0; left > 0; looks++) {
         if (looks == LOOKS_MAX) fail_job(job, "stuck");
         struct engine_rank *own = &ranks[engine_net_draw(net) % (uint64_t)job->size];
+        if (net->step != NULL) net->step(net->context);
         if (own->done) continue;
         own->operation.impatient = engine_net_draw(net) % 8 == 0;
         const enum run_result result = operation_run(&own->operation);

@@ -29,6 +29,9 @@ struct engine_mood {
 struct engine_net; /* opaque: the links of all ranks */
 
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed);
+/* The same over transports of somebody else, which stay his: `step` moves them before each look. */
+struct engine_net *engine_net_over(int size, struct transport *const *transports,
+                                   void (*step)(void *context), void *context, uint64_t seed);
 void engine_net_free(struct engine_net *net);
 struct transport *engine_net_transport(struct engine_net *net, int rank);
 uint64_t engine_net_draw(struct engine_net *net);

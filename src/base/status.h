@@ -33,7 +33,8 @@
     X(MISMATCH, "ranks called with different arguments; make the named calls agree")              \
     X(DESYNC, "ranks called different operations; make the order of calls the same on all ranks") \
     X(ABORTED, "the communicator was aborted; free it")                                           \
-    X(AUTH_FAILED, "somebody else answered; check who else uses this job's id")                   \
+    X(AUTH_FAILED,                                                                                \
+      "the other side is not of this job; check TUTTI_SECRET and who else uses the job's id")     \
     X(VERSION, "ranks run versions of Tutti that do not fit together; install one version")       \
     X(NO_MEMORY, "out of memory; free some, or raise the limit")                                  \
     X(NO_SPACE, "shared memory could not be reserved; free some, or raise the memory limit")      \

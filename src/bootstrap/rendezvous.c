@@ -14,450 +14,628 @@
 
 enum {
     MAGIC = 0x74757469,
-    HELLO_TIMEOUT_MS = 2000, /* a connection that says nothing gives its place back */
-    LOOK_NS = 50000000, /* between two questions whether those who are missing can still come */
-    STRANGERS_MAX = 64, /* connections beyond the ranks still missing */
-    MEMBERS_A_MESSAGE = 512,
-    HEAPS_A_MESSAGE = 64
+    STRANGERS_MAX = 64, /* connections beyond those that belong here */
+    MEMBERS_A_MESSAGE = 256,
+    MESSAGE_BYTES = 400
 };
+static const uint64_t HELLO_NS =
+    2000000000; /* a connection that says nothing gives its place back */
+static const uint64_t LOOK_NS =
+    50000000; /* between two questions whether the missing can still come */
+static const uint64_t ANSWER_NS =
+    2000000000; /* rank 0 gets to say who is missing, and others to pass it on */
+static const uint64_t RETRY_NS_MIN = 200000, RETRY_NS_MAX = 20000000; /* for who is not there yet */
+static const uint64_t SEND_NS = 10000000000;
 
-struct hello {
-    uint32_t magic, version_major, version_minor;
+enum packet_kind {
+    PACKET_HELLO,   /* to the parent, first of all */
+    PACKET_REPORT,  /* to the parent: my subtree is complete; its members follow */
+    PACKET_PRESENT, /* to rank 0, late: these are there, but we wait; members follow */
+    PACKET_FAILED,  /* to the parent or rank 0: this cannot become anything */
+    PACKET_ANSWER /* from the parent or rank 0; when all is well the segment and all members follow */
+};
+struct packet {
+    uint32_t magic, kind, version_major, version_minor;
     int32_t rank, size, pid;
-    uint64_t process_key, heap_bytes;
-    struct rendezvous_key key;
+    uint32_t status, member_count;
+    struct rendezvous_key key; /* of the meeting; in an answer the identity */
+    char message[MESSAGE_BYTES];
 };
-struct answer {
-    uint32_t magic, status, process_count;
-    struct rendezvous_key identity;
-    char message[400];
-};
-struct member_message {
+struct members_message {
     struct rendezvous_member members[MEMBERS_A_MESSAGE];
 };
-struct process_message {
-    struct {
-        uint64_t key, heap_bytes;
-    } processes[HEAPS_A_MESSAGE];
+
+/* Somebody who has connected here. */
+struct guest {
+    int fd;                  /* -1: place is free */
+    int rank;                /* -1: no hello yet */
+    bool reports;            /* is a child; else only says that it is there */
+    uint32_t left;           /* members that are to follow */
+    uint64_t hello_until_ns; /* for all that it has to say at once */
+    bool pids_are_visible;
 };
 
-static void socket_name(const struct rendezvous_key *key, char name[64])
+struct meeting {
+    const struct rendezvous_options *options;
+    struct rendezvous_result *result;
+    int rank, size, end; /* the subtree is the ranks from this one up to `end` */
+    int listener;        /* -1: no children */
+    struct guest *guests;
+    struct pollfd *entries; /* of the guests, then listener, parent, rank 0 */
+    int place_count;
+    bool *is_known;   /* the member's record is here */
+    bool *is_present; /* rank 0: somebody says that it is there */
+    int known_count;
+    int parent, rank_0; /* sockets; -1 */
+    bool has_reported;
+    uint64_t late_ns; /* from then on rank 0 is told who is here */
+    uint64_t retry_at_ns, retry_ns;
+    unsigned dropped;
+    bool heard; /* what failed came from above */
+};
+
+static void socket_name(const struct rendezvous_key *key, int rank, char name[64])
 {
     int used = snprintf(name, 64, "tutti-");
     for (int i = 0; i < 16; i++)
         used += snprintf(name + used, 64 - (size_t)used, "%02x", key->bytes[i]);
+    snprintf(name + used, 64 - (size_t)used, "-%d", rank);
+}
+
+static int parent_of(int rank)
+{
+    return rank & (rank - 1);
+}
+
+/* The rank after the last of a rank's subtree. */
+static int subtree_end(int rank, int size)
+{
+    const int64_t end = rank == 0 ? size : (int64_t)rank + (rank & -rank);
+    return end < size ? (int)end : size;
 }
 
 void rendezvous_result_release(struct rendezvous_result *result)
 {
-    for (uint32_t i = 0; result->processes != NULL && i < result->process_count; i++)
-        if (result->processes[i].heap_fd >= 0) close(result->processes[i].heap_fd);
     if (result->segment_fd >= 0) close(result->segment_fd);
-    free(result->processes);
     free(result->members);
     *result = (struct rendezvous_result){.segment_fd = -1};
 }
 
-static enum tutti_status result_allocate(struct rendezvous_result *result, int size,
-                                         uint32_t process_max)
+/* ------------------------------------------------------------------------------------------ messages */
+
+static enum tutti_status send_packet(struct meeting *m, int fd, struct packet *packet,
+                                     const char *message, const int *descriptor)
 {
-    *result = (struct rendezvous_result){.segment_fd = -1};
-    result->members = calloc((size_t)size, sizeof *result->members);
-    result->processes = calloc(process_max, sizeof *result->processes);
-    if (result->members != NULL && result->processes != NULL) return TUTTI_OK;
-    rendezvous_result_release(result);
-    return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    packet->magic = MAGIC;
+    packet->version_major = TUTTI_VERSION_MAJOR;
+    packet->version_minor = TUTTI_VERSION_MINOR;
+    packet->rank = m->rank;
+    packet->size = m->size;
+    packet->pid = getpid();
+    snprintf(packet->message, sizeof packet->message, "%s", message);
+    m->result->message_count++;
+    return local_socket_send(fd, packet, sizeof *packet, descriptor, descriptor != NULL,
+                             clock_now_ns() + SEND_NS);
 }
 
-static enum tutti_status look_around(const struct rendezvous_options *options)
+/* Of the ranks from the first one up to `end` those that are known. */
+static enum tutti_status send_members(struct meeting *m, int fd, int end)
 {
-    return options->look == NULL ? TUTTI_OK : options->look(options->look_context);
+    int rank = m->rank;
+    if (end == m->size) rank = 0;
+    while (rank < end) {
+        struct members_message message = {0};
+        int count = 0;
+        for (; rank < end && count < MEMBERS_A_MESSAGE; rank++)
+            if (m->is_known[rank]) message.members[count++] = m->result->members[rank];
+        if (count == 0) break;
+        m->result->message_count++;
+        TRY(local_socket_send(fd, &message, sizeof message, NULL, 0, clock_now_ns() + SEND_NS));
+    }
+    return TUTTI_OK;
 }
 
-/* The next time to look around, if there is anything to look at, or the deadline. */
-static uint64_t next_look(const struct rendezvous_options *options, uint64_t deadline_ns)
+static enum tutti_status receive(struct meeting *m, int fd, void *data, size_t bytes,
+                                 int *descriptor, uint64_t deadline_ns)
 {
-    const uint64_t next_ns = clock_now_ns() + LOOK_NS;
-    return options->look == NULL || next_ns > deadline_ns ? deadline_ns : next_ns;
+    int count = 0, ignored = -1;
+    const enum tutti_status status =
+        local_socket_receive(fd, data, bytes, descriptor != NULL ? descriptor : &ignored,
+                             descriptor != NULL, &count, deadline_ns);
+    if (status == TUTTI_OK) m->result->message_count++;
+    if (descriptor != NULL && count == 0) *descriptor = -1;
+    return status;
 }
 
-/* ----------------------------------------------------------------------------------------- rank 0 */
+/* ------------------------------------------------------------------------------------------- guests */
 
-struct guest {
-    int fd;   /* -1: place is free */
-    int rank; /* -1: no hello yet */
-    uint64_t hello_deadline_ns;
-};
-
-struct host {
-    const struct rendezvous_options *options;
-    struct rendezvous_result *result;
-    struct guest *guests;
-    int *socket_of; /* of each rank that has come; -1 */
-    int arrived;
-    unsigned dropped;
-};
-
-static void send_answer(int fd, struct answer *answer, const char *message, const int *segment_fd)
+static void refuse(struct meeting *m, struct guest *guest, enum tutti_status status,
+                   const char *message)
 {
-    answer->magic = MAGIC;
-    snprintf(answer->message, sizeof answer->message, "%s", message);
-    const uint64_t deadline = clock_now_ns() + HELLO_TIMEOUT_MS * 1000000ull;
-    if (local_socket_send(fd, answer, sizeof *answer, segment_fd, segment_fd != NULL, deadline) !=
-        TUTTI_OK)
+    struct packet packet = {.kind = PACKET_ANSWER, .status = status};
+    if (status == TUTTI_OK)
+        m->dropped++;
+    else if (send_packet(m, guest->fd, &packet, message, NULL) != TUTTI_OK)
         log_write(LOG_INFO, "start-up: a rank left before it was answered");
-}
-
-static void send_refusal(int fd, enum tutti_status status, const char *message)
-{
-    send_answer(fd, &(struct answer){.status = status}, message, NULL);
-}
-
-static void refuse(struct guest *guest, enum tutti_status status, const char *message)
-{
-    if (status != TUTTI_OK) send_refusal(guest->fd, status, message);
     close(guest->fd);
     guest->fd = -1;
 }
 
-static uint32_t process_index(struct rendezvous_result *result, uint64_t key, uint64_t heap_bytes,
-                              int *heap_fd)
+/* Whether the packet comes from one of this meeting and belongs here; who is from elsewhere is dropped, who errs is told. */
+static bool is_welcome(struct meeting *m, struct guest *guest, const struct packet *packet)
 {
-    for (uint32_t i = 0; i < result->process_count; i++)
-        if (result->processes[i].key == key) return i;
-    result->processes[result->process_count] =
-        (struct rendezvous_process){key, heap_bytes, *heap_fd};
-    *heap_fd = -1;
-    return result->process_count++;
-}
-
-/* Reads one guest's hello; whatever is wrong with it is the guest's problem alone. */
-static void welcome(struct host *host, struct guest *guest)
-{
-    const struct rendezvous_options *options = host->options;
-    struct hello hello;
-    int heap_fd = -1, count = 0;
-    const enum tutti_status status =
-        local_socket_receive(guest->fd, &hello, sizeof hello, &heap_fd, 1, &count, 0);
-    if (status == TUTTI_IN_PROGRESS) return;
-    pid_t pid = 0;
-    uid_t uid = (uid_t)-1;
+    pid_t pid;
+    uid_t uid;
+    if (packet->magic != MAGIC || packet->kind >= PACKET_ANSWER ||
+        memcmp(&packet->key, &m->options->key, sizeof packet->key) != 0 ||
+        !local_socket_peer(guest->fd, &pid, &uid) || uid != geteuid()) {
+        refuse(m, guest, TUTTI_OK, NULL);
+        return false;
+    }
     char message[200] = "";
-    enum tutti_status verdict = TUTTI_OK;
-    if (status != TUTTI_OK || count != 1 || hello.magic != MAGIC ||
-        !local_socket_peer(guest->fd, &pid, &uid) || uid != geteuid() ||
-        memcmp(&hello.key, &options->key, sizeof hello.key) != 0) {
-        host->dropped++;
-        refuse(guest, TUTTI_OK, NULL);
-        if (heap_fd >= 0) close(heap_fd);
-        return;
-    }
-    if (hello.version_major != TUTTI_VERSION_MAJOR) {
+    enum tutti_status verdict = TUTTI_INVALID_RANK;
+    if (packet->version_major != TUTTI_VERSION_MAJOR) {
         verdict = TUTTI_VERSION;
-        snprintf(message, sizeof message, "rank 0 runs version %d.%d, rank %d runs %u.%u",
-                 TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, hello.rank, hello.version_major,
-                 hello.version_minor);
-    } else if (hello.size != options->size || hello.rank < 1 || hello.rank >= options->size) {
-        verdict = TUTTI_INVALID_RANK;
+        snprintf(message, sizeof message, "rank %d runs version %d.%d, rank %d runs %u.%u", m->rank,
+                 TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, packet->rank, packet->version_major,
+                 packet->version_minor);
+    } else if (packet->size != m->size || packet->rank < 1 || packet->rank >= m->size) {
         snprintf(message, sizeof message,
-                 "rank 0 makes a communicator of %d ranks, pid %d came as rank %d of %d",
-                 options->size, (int)pid, hello.rank, hello.size);
-    } else if (host->socket_of[hello.rank] >= 0) {
-        verdict = TUTTI_INVALID_RANK;
-        snprintf(message, sizeof message, "rank %d came twice: pid %d and pid %d", hello.rank,
-                 host->result->members[hello.rank].pid, (int)pid);
+                 "rank %d makes a communicator of %d ranks, pid %d came as rank %d of %d", m->rank,
+                 m->size, (int)pid, packet->rank, packet->size);
+    } else if (packet->kind == PACKET_HELLO && parent_of(packet->rank) != m->rank) {
+        refuse(m, guest, TUTTI_OK, NULL);
+        return false;
+    } else if (packet->kind == PACKET_HELLO) {
+        for (int i = 0; i < m->place_count && message[0] == '\0'; i++)
+            if (m->guests[i].fd >= 0 && m->guests[i].reports && m->guests[i].rank == packet->rank)
+                snprintf(message, sizeof message, "rank %d came twice, the second time as pid %d",
+                         packet->rank, (int)pid);
+        guest->pids_are_visible = pid == packet->pid;
     }
-    if (verdict != TUTTI_OK) {
-        log_write(LOG_WARN, "start-up: %s", message);
-        refuse(guest, verdict, message);
-    } else {
-        guest->rank = hello.rank;
-        host->socket_of[hello.rank] = guest->fd;
-        host->result->members[hello.rank] = (struct rendezvous_member){
-            pid, process_index(host->result, hello.process_key, hello.heap_bytes, &heap_fd),
-            pid == hello.pid};
-        host->arrived++;
-    }
-    if (heap_fd >= 0) close(heap_fd);
+    if (message[0] == '\0') return true;
+    log_write(LOG_WARN, "start-up: %s", message);
+    refuse(m, guest, verdict, message);
+    return false;
 }
 
-static void list_missing(const struct host *host, char *message, size_t bytes)
+static enum tutti_status foreign_failure(const struct packet *packet)
 {
-    int used = snprintf(message, bytes, "after the start-up deadline %d of %d ranks are missing:",
-                        host->options->size - host->arrived, host->options->size);
-    int listed = 0;
-    for (int r = 1; r < host->options->size && used > 0 && (size_t)used + 16 < bytes; r++)
-        if (host->socket_of[r] < 0 && listed++ < 40)
-            used += snprintf(message + used, bytes - (size_t)used, " %d", r);
-    if (listed > 40 && (size_t)used + 5 < bytes)
-        snprintf(message + used, bytes - (size_t)used, " ...");
+    const bool makes_sense = packet->status > TUTTI_IN_PROGRESS && packet->status < STATUS_COUNT;
+    return error_set(makes_sense ? (enum tutti_status)packet->status : TUTTI_INTERNAL, "%.*s",
+                     MESSAGE_BYTES - 1, packet->message);
+}
+
+/* Records of a guest's members; false when they make no sense. */
+static bool take_members(struct meeting *m, struct guest *guest)
+{
+    struct members_message message;
+    const enum tutti_status status = receive(m, guest->fd, &message, sizeof message, NULL, 0);
+    if (status == TUTTI_IN_PROGRESS) return true;
+    if (status != TUTTI_OK) return false;
+    const uint32_t count = guest->left < MEMBERS_A_MESSAGE ? guest->left : MEMBERS_A_MESSAGE;
+    const int end = subtree_end(guest->rank, m->size);
+    for (uint32_t i = 0; i < count; i++) {
+        struct rendezvous_member *member = &message.members[i];
+        if (member->rank < guest->rank || member->rank >= end) return false;
+        if (!guest->reports) {
+            m->is_present[member->rank] = true;
+            continue;
+        }
+        if (m->is_known[member->rank]) return false;
+        member->pid_is_visible = member->pid_is_visible != 0 && guest->pids_are_visible;
+        m->result->members[member->rank] = *member;
+        m->is_known[member->rank] = true;
+        m->known_count++;
+    }
+    guest->left -= count;
+    return true;
+}
+
+/* What a guest has to say. Whatever is wrong with a stranger is its problem alone; a child that goes away ends it all. */
+static enum tutti_status listen_to(struct meeting *m, struct guest *guest)
+{
+    if (guest->left > 0) {
+        if (!take_members(m, guest)) refuse(m, guest, TUTTI_OK, NULL);
+        return TUTTI_OK;
+    }
+    struct packet packet;
+    const enum tutti_status status = receive(m, guest->fd, &packet, sizeof packet, NULL, 0);
+    if (status == TUTTI_IN_PROGRESS) return TUTTI_OK;
+    packet.message[sizeof packet.message - 1] = '\0';
+    if (guest->rank >= 0 && guest->reports) {
+        if (status != TUTTI_OK)
+            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", guest->rank);
+        if (packet.magic == MAGIC && packet.kind == PACKET_FAILED) return foreign_failure(&packet);
+        const uint32_t all = (uint32_t)(subtree_end(guest->rank, m->size) - guest->rank);
+        if (packet.magic != MAGIC || packet.kind != PACKET_REPORT || packet.member_count != all ||
+            m->is_known[guest->rank])
+            return error_set(TUTTI_AUTH_FAILED, "start-up: rank %d sent what makes no sense",
+                             guest->rank);
+        guest->left = all;
+        return TUTTI_OK;
+    }
+    if (status != TUTTI_OK || guest->rank >= 0) {
+        const bool has_spoken = guest->rank >= 0;
+        if (has_spoken && status == TUTTI_OK && packet.magic == MAGIC && packet.kind == PACKET_FAILED)
+            return foreign_failure(&packet);
+        m->dropped -= has_spoken; /* it needs no answer any more */
+        refuse(m, guest, TUTTI_OK, NULL);
+        return TUTTI_OK;
+    }
+    if (!is_welcome(m, guest, &packet)) return TUTTI_OK;
+    if (packet.kind == PACKET_FAILED) return foreign_failure(&packet);
+    guest->reports = packet.kind == PACKET_HELLO;
+    if (packet.kind == PACKET_REPORT || (!guest->reports && m->rank != 0) ||
+        packet.member_count > (uint32_t)m->size) {
+        refuse(m, guest, TUTTI_OK, NULL);
+        return TUTTI_OK;
+    }
+    guest->rank = packet.rank;
+    guest->left = packet.member_count;
+    if (m->rank == 0) m->is_present[packet.rank] = true;
+    return TUTTI_OK;
+}
+
+static void let_in(struct meeting *m, uint64_t now)
+{
+    for (int i = 0; i < m->place_count; i++) {
+        if (m->guests[i].fd >= 0) continue;
+        const int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) return;
+        m->guests[i] = (struct guest){.fd = fd, .rank = -1, .hello_until_ns = now + HELLO_NS};
+    }
+}
+
+static void tell_guests(struct meeting *m, enum tutti_status status, const char *message)
+{
+    for (int i = 0; i < m->place_count; i++)
+        if (m->guests[i].fd >= 0 && m->guests[i].rank >= 0)
+            refuse(m, &m->guests[i], status, message);
+}
+
+/* --------------------------------------------------------------------------------------- going up */
+
+/* Connects to a rank, if it is there, and says something. The other side must be the same user. */
+static enum tutti_status call_on(struct meeting *m, int rank, enum packet_kind kind,
+                                 uint32_t member_count, int *fd)
+{
+    char name[64];
+    socket_name(&m->options->key, rank, name);
+    const enum tutti_status status = local_socket_connect(name, 0, fd);
+    if (status != TUTTI_OK) return status == TUTTI_INIT_TIMEOUT ? TUTTI_OK : status;
+    pid_t pid;
+    uid_t uid;
+    if (!local_socket_peer(*fd, &pid, &uid) || uid != geteuid()) {
+        close(*fd);
+        *fd = -1;
+        return error_set(TUTTI_AUTH_FAILED, "start-up: user %d (pid %d) listens in place of rank %d",
+                         (int)uid, (int)pid, rank);
+    }
+    struct packet packet = {.kind = kind, .member_count = member_count, .key = m->options->key};
+    const bool sent = send_packet(m, *fd, &packet, "", NULL) == TUTTI_OK &&
+                      (member_count == 0 || send_members(m, *fd, m->end) == TUTTI_OK);
+    if (!sent) { /* whoever it is does not want us: perhaps it is there later */
+        close(*fd);
+        *fd = -1;
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status report(struct meeting *m)
+{
+    struct packet packet = {
+        .kind = PACKET_REPORT, .member_count = (uint32_t)m->known_count, .key = m->options->key};
+    m->has_reported = true;
+    TRY(send_packet(m, m->parent, &packet, "", NULL));
+    return send_members(m, m->parent, m->end);
+}
+
+/* Finds the parent, reports to it, or tells rank 0, as far as it is time for that. */
+static enum tutti_status reach_up(struct meeting *m, uint64_t now)
+{
+    if (m->rank == 0) return TUTTI_OK;
+    const bool tries = now >= m->retry_at_ns;
+    if (m->parent < 0 && tries) TRY(call_on(m, parent_of(m->rank), PACKET_HELLO, 0, &m->parent));
+    if (m->parent >= 0 && !m->has_reported && m->known_count == m->end - m->rank) TRY(report(m));
+    if (!m->has_reported && m->rank_0 < 0 && now >= m->late_ns && tries)
+        TRY(call_on(m, 0, PACKET_PRESENT, (uint32_t)m->known_count, &m->rank_0));
+    if (tries) {
+        m->retry_ns = m->retry_ns * 3 / 2 < RETRY_NS_MAX ? m->retry_ns * 3 / 2 : RETRY_NS_MAX;
+        m->retry_at_ns = now + m->retry_ns;
+    }
+    return TUTTI_OK;
+}
+
+/* An answer from above: *answered, with the segment, or what failed. */
+static enum tutti_status hear(struct meeting *m, int *fd, bool is_parent, bool *answered)
+{
+    struct packet packet;
+    int segment_fd = -1;
+    const enum tutti_status status = receive(m, *fd, &packet, sizeof packet, &segment_fd, 0);
+    if (status == TUTTI_IN_PROGRESS) return TUTTI_OK;
+    if (status != TUTTI_OK && !is_parent) { /* it is through, or gone: the others will tell */
+        close(*fd);
+        *fd = -1;
+        return TUTTI_OK;
+    }
+    if (status != TUTTI_OK)
+        return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", parent_of(m->rank));
+    m->heard = true;
+    packet.message[sizeof packet.message - 1] = '\0';
+    const bool fine = packet.magic == MAGIC && packet.kind == PACKET_ANSWER;
+    if (fine && packet.status == TUTTI_OK && is_parent && m->has_reported && segment_fd >= 0 &&
+        packet.member_count == (uint32_t)m->size) {
+        m->result->segment_fd = segment_fd;
+        m->result->identity = packet.key;
+        *answered = true;
+        return TUTTI_OK;
+    }
+    if (segment_fd >= 0) close(segment_fd);
+    if (fine && packet.status != TUTTI_OK) return foreign_failure(&packet);
+    return error_set(TUTTI_AUTH_FAILED, "start-up: rank %d sent an answer that makes no sense",
+                     is_parent ? parent_of(m->rank) : 0);
+}
+
+/* ------------------------------------------------------------------------------------------ waiting */
+
+static enum tutti_status name_missing(const struct meeting *m)
+{
+    char message[MESSAGE_BYTES];
+    int missing = 0, listed = 0;
+    for (int r = 0; r < m->size; r++) missing += !m->is_known[r] && !m->is_present[r];
+    int used = snprintf(message, sizeof message,
+                        "after the start-up deadline %d of %d ranks are missing:", missing, m->size);
+    for (int r = 0; r < m->size && (size_t)used + 16 < sizeof message; r++)
+        if (!m->is_known[r] && !m->is_present[r] && listed++ < 40)
+            used += snprintf(message + used, sizeof message - (size_t)used, " %d", r);
+    if (listed > 40) snprintf(message + used, sizeof message - (size_t)used, " ...");
+    return error_set(TUTTI_INIT_TIMEOUT, "%s", message);
+}
+
+static enum tutti_status check_deadline(const struct meeting *m, uint64_t now)
+{
+    const uint64_t deadline_ns = m->options->deadline_ns;
+    if (now < deadline_ns) return TUTTI_OK;
+    if (m->rank == 0) return name_missing(m);
+    if (m->parent < 0 && m->rank_0 < 0)
+        return error_set(TUTTI_INIT_TIMEOUT,
+                         "rank %d of %d: after the start-up deadline rank 0 is missing", m->rank,
+                         m->size);
+    if (now < deadline_ns + ANSWER_NS) return TUTTI_OK;
+    return error_set(TUTTI_INIT_TIMEOUT, "rank %d of %d: no answer came from rank %d", m->rank,
+                     m->size, m->parent >= 0 ? parent_of(m->rank) : 0);
+}
+
+static int nap_ms(const struct meeting *m, uint64_t now)
+{
+    uint64_t until = now + LOOK_NS;
+    const bool calls =
+        m->rank != 0 && (m->parent < 0 || (m->rank_0 < 0 && !m->has_reported && now >= m->late_ns));
+    if (calls && m->retry_at_ns < until) until = m->retry_at_ns;
+    const uint64_t deadline_ns = m->options->deadline_ns;
+    if (now < deadline_ns && deadline_ns < until) until = deadline_ns;
+    return until <= now ? 0 : (int)((until - now) / 1000000 + 1);
 }
 
 /* Waits for something to happen and handles it. */
-static void serve(struct host *host, int listener, struct pollfd *entries, int place_count)
+static enum tutti_status serve(struct meeting *m, bool *answered)
 {
-    const uint64_t now = clock_now_ns();
-    int free_place = -1;
-    entries[0] = (struct pollfd){listener, POLLIN, 0};
-    for (int i = 0; i < place_count; i++) {
-        struct guest *guest = &host->guests[i];
-        if (guest->fd >= 0 && guest->rank < 0 && now > guest->hello_deadline_ns) {
-            host->dropped++;
-            refuse(guest, TUTTI_OK, NULL);
-        }
-        if (guest->fd < 0) free_place = i;
-        entries[i + 1] = (struct pollfd){guest->rank < 0 ? guest->fd : -1, POLLIN, 0};
+    uint64_t now = clock_now_ns();
+    int free_places = 0;
+    for (int i = 0; i < m->place_count; i++) {
+        struct guest *guest = &m->guests[i];
+        const bool is_slow = guest->fd >= 0 && (guest->rank < 0 || guest->left > 0) &&
+                             now > guest->hello_until_ns && !guest->reports;
+        if (is_slow) refuse(m, guest, TUTTI_OK, NULL);
+        free_places += guest->fd < 0;
+        m->entries[i] = (struct pollfd){guest->fd, POLLIN, 0};
     }
-    if (free_place < 0) entries[0].fd = -1;
-    const uint64_t left_ms = (host->options->deadline_ns - now) / 1000000 + 1;
-    if (now >= host->options->deadline_ns) return;
-    const uint64_t nap_ms = host->options->look != NULL ? LOOK_NS / 1000000 : 200;
-    if (poll(entries, (nfds_t)place_count + 1, (int)(left_ms < nap_ms ? left_ms : nap_ms)) <= 0)
+    struct pollfd *const others = m->entries + m->place_count;
+    others[0] = (struct pollfd){free_places > 0 ? m->listener : -1, POLLIN, 0};
+    others[1] = (struct pollfd){m->parent, POLLIN, 0};
+    others[2] = (struct pollfd){m->rank_0, POLLIN, 0};
+    if (poll(m->entries, (nfds_t)m->place_count + 3, nap_ms(m, now)) <= 0) return TUTTI_OK;
+    now = clock_now_ns();
+    for (int i = 0; i < m->place_count; i++)
+        if (m->entries[i].revents != 0) TRY(listen_to(m, &m->guests[i]));
+    if (others[0].revents != 0) let_in(m, now);
+    if (others[1].revents != 0) TRY(hear(m, &m->parent, true, answered));
+    if (others[2].revents != 0 && !*answered) TRY(hear(m, &m->rank_0, false, answered));
+    return TUTTI_OK;
+}
+
+/* Until the whole tree is known (rank 0), or the answer has come. */
+static enum tutti_status gather(struct meeting *m)
+{
+    bool is_over = false;
+    uint64_t looked_ns = clock_now_ns();
+    while (!is_over) {
+        const uint64_t now = clock_now_ns();
+        TRY(reach_up(m, now));
+        TRY(check_deadline(m, now));
+        TRY(serve(m, &is_over));
+        if (m->rank == 0) is_over = m->known_count == m->size;
+        if (is_over || m->options->look == NULL || now - looked_ns < LOOK_NS) continue;
+        looked_ns = now;
+        TRY(m->options->look(m->options->look_context));
+    }
+    return TUTTI_OK;
+}
+
+/* --------------------------------------------------------------------------------------- going down */
+
+static int compare_processes(const void *a, const void *b)
+{
+    const struct rendezvous_member *x = a, *y = b;
+    if (x->process_key != y->process_key) return x->process_key < y->process_key ? -1 : 1;
+    return x->rank - y->rank;
+}
+
+/* The lowest rank of each one's process. */
+static enum tutti_status find_processes(struct meeting *m)
+{
+    struct rendezvous_member *members = m->result->members,
+                             *sorted = malloc((size_t)m->size * sizeof *sorted);
+    if (sorted == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    memcpy(sorted, members, (size_t)m->size * sizeof *sorted);
+    qsort(sorted, (size_t)m->size, sizeof *sorted, compare_processes);
+    for (int i = 0, first = 0; i < m->size; i++) {
+        if (sorted[i].process_key != sorted[first].process_key) first = i;
+        members[sorted[i].rank].first = sorted[first].rank;
+    }
+    free(sorted);
+    return TUTTI_OK;
+}
+
+static enum tutti_status receive_members(struct meeting *m)
+{
+    const uint64_t deadline_ns = clock_now_ns() + SEND_NS;
+    for (int first = 0; first < m->size; first += MEMBERS_A_MESSAGE) {
+        struct members_message message;
+        TRY(receive(m, m->parent, &message, sizeof message, NULL, deadline_ns));
+        for (int i = 0; i < MEMBERS_A_MESSAGE && first + i < m->size; i++) {
+            const struct rendezvous_member *member = &message.members[i];
+            if (member->rank != first + i || member->first < 0 || member->first > member->rank)
+                return error_set(TUTTI_AUTH_FAILED,
+                                 "start-up: rank %d sent a list of members that makes no sense",
+                                 parent_of(m->rank));
+            m->result->members[member->rank] = *member;
+            m->is_known[member->rank] = true;
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* Sends what everybody needs to the children. Who is gone by now fails the others too, as far as they wait. */
+static enum tutti_status hand_out(struct meeting *m)
+{
+    const int segment_fd = m->rank == 0 ? m->options->segment_fd : m->result->segment_fd;
+    for (int i = 0; i < m->place_count; i++) {
+        struct guest *guest = &m->guests[i];
+        if (guest->fd < 0 || !guest->reports) continue;
+        struct packet packet = {.kind = PACKET_ANSWER,
+                                .status = TUTTI_OK,
+                                .member_count = (uint32_t)m->size,
+                                .key = m->result->identity};
+        enum tutti_status status = send_packet(m, guest->fd, &packet, "", &segment_fd);
+        if (status == TUTTI_OK) status = send_members(m, guest->fd, m->size);
+        if (status != TUTTI_OK) {
+            char why[256];
+            error_copy(why, sizeof why);
+            return error_set(status, "rank %d (pid %d): %s", guest->rank,
+                             m->result->members[guest->rank].pid, why);
+        }
+        close(guest->fd);
+        guest->fd = -1;
+    }
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ the whole */
+
+static enum tutti_status meet(struct meeting *m)
+{
+    struct rendezvous_member *self = &m->result->members[m->rank];
+    *self = m->options->self;
+    self->rank = m->rank;
+    self->pid = getpid();
+    self->pid_is_visible = true;
+    m->is_known[m->rank] = true;
+    m->known_count = 1;
+    if (m->end > m->rank + 1) {
+        char name[64];
+        socket_name(&m->options->key, m->rank, name);
+        const enum tutti_status status = local_socket_listen(name, &m->listener);
+        if (status == TUTTI_IN_PROGRESS)
+            return error_set(TUTTI_INVALID_RANK, "two ranks %d: somebody meets as %s already",
+                             m->rank, name);
+        TRY(status);
+    }
+    TRY(gather(m));
+    if (m->rank == 0) {
+        TRY(rendezvous_key_create(&m->result->identity));
+        TRY(find_processes(m));
+    } else {
+        TRY(receive_members(m));
+    }
+    return hand_out(m);
+}
+
+/* Everybody who can be reached hears why. */
+static void tell_all(struct meeting *m, enum tutti_status status, const char *message)
+{
+    struct packet packet = {.kind = PACKET_FAILED, .status = status, .key = m->options->key};
+    tell_guests(m, status, message);
+    if (m->rank == 0 || m->heard) return;
+    if (m->parent < 0 && m->rank_0 < 0 &&
+        call_on(m, 0, PACKET_PRESENT, (uint32_t)m->known_count, &m->rank_0) != TUTTI_OK)
         return;
-    for (int i = 0; i < place_count; i++)
-        if (entries[i + 1].revents != 0) welcome(host, &host->guests[i]);
-    if (entries[0].revents != 0) {
-        const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0)
-            host->guests[free_place] = (struct guest){fd, -1, now + HELLO_TIMEOUT_MS * 1000000ull};
-    }
+    const int fd = m->parent >= 0 ? m->parent : m->rank_0;
+    if (fd >= 0 && send_packet(m, fd, &packet, message, NULL) != TUTTI_OK)
+        log_write(LOG_INFO, "start-up: nobody hears why this rank gives up");
 }
 
-/* Sends what everybody needs to one rank. */
-static enum tutti_status hand_out(const struct host *host, int fd)
+static bool allocate(struct meeting *m)
 {
-    const struct rendezvous_result *result = host->result;
-    const uint64_t deadline = clock_now_ns() + 10000000000ull;
-    struct answer answer = {
-        .status = TUTTI_OK, .process_count = result->process_count, .identity = result->identity};
-    send_answer(fd, &answer, "", &host->options->segment_fd);
-    for (int first = 0; first < host->options->size; first += MEMBERS_A_MESSAGE) {
-        struct member_message message = {0};
-        const int left = host->options->size - first;
-        memcpy(message.members, result->members + first,
-               sizeof *message.members *
-                   (size_t)(left < MEMBERS_A_MESSAGE ? left : MEMBERS_A_MESSAGE));
-        TRY(local_socket_send(fd, &message, sizeof message, NULL, 0, deadline));
-    }
-    for (uint32_t first = 0; first < result->process_count; first += HEAPS_A_MESSAGE) {
-        struct process_message message = {0};
-        int descriptors[HEAPS_A_MESSAGE], count = 0;
-        for (uint32_t i = first; i < result->process_count && count < HEAPS_A_MESSAGE; i++, count++) {
-            message.processes[count].key = result->processes[i].key;
-            message.processes[count].heap_bytes = result->processes[i].heap_bytes;
-            descriptors[count] = i == 0 ? host->options->heap_fd : result->processes[i].heap_fd;
-        }
-        TRY(local_socket_send(fd, &message, sizeof message, descriptors, count, deadline));
-    }
-    return TUTTI_OK;
+    int children = 0;
+    for (int step = 1; m->rank + step < m->end; step *= 2) children++;
+    m->place_count = (m->rank == 0 ? m->size : children) + (children > 0 ? STRANGERS_MAX : 0);
+    m->guests = calloc((size_t)m->place_count + 1, sizeof *m->guests);
+    m->entries = calloc((size_t)m->place_count + 3, sizeof *m->entries);
+    m->is_known = calloc((size_t)m->size, sizeof *m->is_known);
+    m->is_present = calloc((size_t)m->size, sizeof *m->is_present);
+    m->result->members = calloc((size_t)m->size, sizeof *m->result->members);
+    if (m->guests == NULL || m->entries == NULL || m->is_known == NULL || m->is_present == NULL ||
+        m->result->members == NULL)
+        return false;
+    for (int i = 0; i < m->place_count; i++) m->guests[i].fd = -1;
+    return true;
 }
 
-/* Who is gone by now fails the others too, as far as they wait for their answer. */
-static enum tutti_status hand_out_to_all(const struct host *host)
+static void release(struct meeting *m)
 {
-    for (int r = 1; r < host->options->size; r++) {
-        const enum tutti_status status = hand_out(host, host->socket_of[r]);
-        if (status == TUTTI_OK) continue;
-        char message[400];
-        snprintf(message, sizeof message, "rank %d (pid %d): %.300s", r,
-                 (int)host->result->members[r].pid, tutti_error_message());
-        for (int later = r + 1; later < host->options->size; later++)
-            send_refusal(host->socket_of[later], status, message);
-        return error_set(status, "%s", message);
-    }
-    return TUTTI_OK;
-}
-
-static enum tutti_status gather_guests(struct host *host, int listener, int place_count)
-{
-    struct pollfd *entries = calloc((size_t)place_count + 1, sizeof *entries);
-    if (entries == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    enum tutti_status status = TUTTI_OK;
-    while (status == TUTTI_OK && host->arrived < host->options->size &&
-           clock_now_ns() < host->options->deadline_ns) {
-        serve(host, listener, entries, place_count);
-        if (host->arrived < host->options->size) status = look_around(host->options);
-    }
-    free(entries);
-    if (host->dropped > 0) log_write(LOG_WARN, "start-up: dropped %u strangers", host->dropped);
-    char message[400];
-    if (status != TUTTI_OK) {
-        error_copy(message, sizeof message);
-    } else if (host->arrived < host->options->size) {
-        status = TUTTI_INIT_TIMEOUT;
-        list_missing(host, message, sizeof message);
-    } else {
-        return hand_out_to_all(host);
-    }
-    for (int r = 1; r < host->options->size; r++)
-        if (host->socket_of[r] >= 0) send_refusal(host->socket_of[r], status, message);
-    return error_set(status, "%s", message);
-}
-
-static enum tutti_status meet_as_host(const struct rendezvous_options *options, const char *name,
-                                      struct rendezvous_result *result)
-{
-    const int size = options->size, place_count = size - 1 + STRANGERS_MAX;
-    int listener = -1;
-    TRY(result_allocate(result, size, (uint32_t)size));
-    result->members[0] = (struct rendezvous_member){getpid(), 0, true};
-    result->processes[0] =
-        (struct rendezvous_process){options->process_key, options->heap_bytes, -1};
-    result->process_count = 1;
-
-    enum tutti_status status = rendezvous_key_create(&result->identity);
-    struct host host = {.options = options, .result = result, .arrived = 1};
-    host.guests = calloc((size_t)place_count, sizeof *host.guests);
-    host.socket_of = calloc((size_t)size, sizeof *host.socket_of);
-    if (host.guests == NULL || host.socket_of == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    if (status != TUTTI_OK) goto free_tables;
-    for (int i = 0; i < place_count; i++) host.guests[i] = (struct guest){-1, -1, 0};
-    for (int r = 0; r < size; r++) host.socket_of[r] = -1;
-
-    status = local_socket_listen(name, &listener);
-    if (status == TUTTI_IN_PROGRESS)
-        status = error_set(TUTTI_INVALID_RANK, "two ranks 0: somebody meets as %s already", name);
-    if (status != TUTTI_OK) goto free_tables;
-    status = gather_guests(&host, listener, place_count);
-    close(listener);
-    for (int i = 0; i < place_count; i++)
-        if (host.guests[i].fd >= 0) close(host.guests[i].fd);
-free_tables:
-    free(host.guests);
-    free(host.socket_of);
-    if (status != TUTTI_OK) rendezvous_result_release(result);
-    return status;
-}
-
-/* ----------------------------------------------------------------------------------- everyone else */
-
-static enum tutti_status receive_members(int fd, int size, struct rendezvous_result *result,
-                                         uint64_t deadline)
-{
-    int count;
-    for (int first = 0; first < size; first += MEMBERS_A_MESSAGE) {
-        struct member_message message;
-        TRY(local_socket_receive(fd, &message, sizeof message, NULL, 0, &count, deadline));
-        const int left = size - first;
-        memcpy(result->members + first, message.members,
-               sizeof *message.members *
-                   (size_t)(left < MEMBERS_A_MESSAGE ? left : MEMBERS_A_MESSAGE));
-    }
-    for (int r = 0; r < size; r++)
-        if (result->members[r].process >= result->process_count)
-            return error_set(TUTTI_AUTH_FAILED,
-                             "start-up: rank 0 sent a list of members that makes no sense");
-    return TUTTI_OK;
-}
-
-static enum tutti_status receive_processes(int fd, struct rendezvous_result *result,
-                                           uint64_t deadline)
-{
-    for (uint32_t i = 0; i < result->process_count; i++) result->processes[i].heap_fd = -1;
-    for (uint32_t first = 0; first < result->process_count; first += HEAPS_A_MESSAGE) {
-        struct process_message message;
-        int descriptors[HEAPS_A_MESSAGE], count;
-        TRY(local_socket_receive(fd, &message, sizeof message, descriptors, HEAPS_A_MESSAGE, &count,
-                                 deadline));
-        const uint32_t left = result->process_count - first;
-        const int expected = left < HEAPS_A_MESSAGE ? (int)left : HEAPS_A_MESSAGE;
-        for (int i = 0; i < count; i++) {
-            if (i < expected)
-                result->processes[first + (uint32_t)i] = (struct rendezvous_process){
-                    message.processes[i].key, message.processes[i].heap_bytes, descriptors[i]};
-            else
-                close(descriptors[i]);
-        }
-        if (count != expected)
-            return error_set(TUTTI_NO_DESCRIPTORS, "start-up: %d of %d descriptors arrived", count,
-                             expected);
-    }
-    return TUTTI_OK;
-}
-
-static enum tutti_status receive_answer(int fd, const struct rendezvous_options *options,
-                                        struct rendezvous_result *result)
-{
-    struct answer answer;
-    int count, segment_fd = -1;
-    /* Rank 0 answers at its own deadline at the latest; leave it the time to say who is missing. */
-    const uint64_t deadline = options->deadline_ns + 2000000000ull;
-    enum tutti_status received;
-    while ((received = local_socket_receive(fd, &answer, sizeof answer, &segment_fd, 1, &count,
-                                            next_look(options, deadline))) == TUTTI_INIT_TIMEOUT &&
-           clock_now_ns() < deadline)
-        TRY(look_around(options));
-    TRY(received);
-    answer.message[sizeof answer.message - 1] = '\0';
-    if (answer.magic != MAGIC ||
-        (answer.status == TUTTI_OK && (count != 1 || answer.process_count < 1 ||
-                                       answer.process_count > (uint32_t)options->size))) {
-        if (segment_fd >= 0) close(segment_fd);
-        return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 sent an answer that makes no sense");
-    }
-    if (answer.status != TUTTI_OK) {
-        if (segment_fd >= 0) close(segment_fd);
-        return error_set((enum tutti_status)answer.status, "%s", answer.message);
-    }
-    const enum tutti_status status = result_allocate(result, options->size, answer.process_count);
-    if (status != TUTTI_OK) {
-        close(segment_fd);
-        return status;
-    }
-    result->segment_fd = segment_fd;
-    result->identity = answer.identity;
-    result->process_count = answer.process_count;
-    for (uint32_t i = 0; i < result->process_count; i++) result->processes[i].heap_fd = -1;
-    TRY(receive_members(fd, options->size, result, deadline));
-    return receive_processes(fd, result, deadline);
-}
-
-static enum tutti_status meet_as_guest(const struct rendezvous_options *options, const char *name,
-                                       struct rendezvous_result *result)
-{
-    int fd;
-    *result = (struct rendezvous_result){.segment_fd = -1};
-    enum tutti_status status;
-    while ((status = local_socket_connect(name, next_look(options, options->deadline_ns), &fd)) ==
-               TUTTI_INIT_TIMEOUT &&
-           clock_now_ns() < options->deadline_ns)
-        TRY(look_around(options));
-    if (status == TUTTI_INIT_TIMEOUT)
-        return error_set(TUTTI_INIT_TIMEOUT,
-                         "rank %d of %d: after the start-up deadline rank 0 is missing",
-                         options->rank, options->size);
-    if (status != TUTTI_OK) return status;
-    pid_t pid;
-    uid_t uid;
-    if (!local_socket_peer(fd, &pid, &uid) || uid != geteuid()) {
-        status =
-            error_set(TUTTI_AUTH_FAILED, "start-up: user %d (pid %d) listens in place of rank 0",
-                      (int)uid, (int)pid);
-    } else {
-        const struct hello hello = {.magic = MAGIC,
-                                    .version_major = TUTTI_VERSION_MAJOR,
-                                    .version_minor = TUTTI_VERSION_MINOR,
-                                    .rank = options->rank,
-                                    .size = options->size,
-                                    .pid = getpid(),
-                                    .process_key = options->process_key,
-                                    .heap_bytes = options->heap_bytes,
-                                    .key = options->key};
-        status =
-            local_socket_send(fd, &hello, sizeof hello, &options->heap_fd, 1, options->deadline_ns);
-        if (status == TUTTI_OK) status = receive_answer(fd, options, result);
-    }
-    close(fd);
-    if (status != TUTTI_OK) rendezvous_result_release(result);
-    return status;
+    for (int i = 0; m->guests != NULL && i < m->place_count; i++)
+        if (m->guests[i].fd >= 0) close(m->guests[i].fd);
+    if (m->listener >= 0) close(m->listener);
+    if (m->parent >= 0) close(m->parent);
+    if (m->rank_0 >= 0) close(m->rank_0);
+    free(m->guests);
+    free(m->entries);
+    free(m->is_known);
+    free(m->is_present);
 }
 
 enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
                                   struct rendezvous_result *result)
 {
-    char name[64];
-    socket_name(&options->key, name);
-    return options->rank == 0 ? meet_as_host(options, name, result)
-                              : meet_as_guest(options, name, result);
+    const uint64_t now = clock_now_ns(),
+                   whole_ns = options->deadline_ns > now ? options->deadline_ns - now : 0,
+                   early_ns = whole_ns / 4 < ANSWER_NS ? whole_ns / 4 : ANSWER_NS;
+    *result = (struct rendezvous_result){.segment_fd = -1};
+    struct meeting m = {.options = options,
+                        .result = result,
+                        .rank = options->rank,
+                        .size = options->size,
+                        .end = subtree_end(options->rank, options->size),
+                        .listener = -1,
+                        .parent = -1,
+                        .rank_0 = -1,
+                        .late_ns = now + whole_ns - early_ns,
+                        .retry_ns = RETRY_NS_MIN};
+    enum tutti_status status = TUTTI_OK;
+    if (!allocate(&m))
+        status = error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    else
+        status = meet(&m);
+    if (status != TUTTI_OK && m.guests != NULL) {
+        char message[MESSAGE_BYTES];
+        error_copy(message, sizeof message);
+        tell_all(&m, status, message);
+        error_set(status, "%s", message);
+    }
+    if (m.dropped > 0) log_write(LOG_WARN, "start-up: dropped %u strangers", m.dropped);
+    release(&m);
+    if (status != TUTTI_OK) rendezvous_result_release(result);
+    return status;
 }

@@ -55,7 +55,7 @@ static void *meet(void *argument)
     return NULL;
 }
 
-/* Ranks in pairs pretend to be one process; each process has a heap of its own. */
+/* Ranks in pairs pretend to be one process. */
 static void prepare(struct guest *guests, int count, int size, uint64_t timeout_ns)
 {
     const struct rendezvous_key key = fresh_key();
@@ -65,12 +65,11 @@ static void prepare(struct guest *guests, int count, int size, uint64_t timeout_
                                                .rank = r,
                                                .size = size,
                                                .deadline_ns = deadline,
-                                               .process_key = 1000 + (uint64_t)r / 2,
-                                               .heap_bytes = 4096 * (1 + (uint64_t)r / 2),
+                                               .self = {.process_key = 1000 - (uint64_t)r / 2,
+                                                        .heap_inode = 5 + (uint64_t)r,
+                                                        .heap_bytes = 4096 * (1 + (uint64_t)r),
+                                                        .heap_fd = 70 + r},
                                                .segment_fd = -1}};
-        guests[r].options.heap_fd =
-            r % 2 == 1 ? guests[r - 1].options.heap_fd : memfd_create("heap", MFD_CLOEXEC);
-        assert_true(guests[r].options.heap_fd >= 0);
     }
     guests[0].options.segment_fd = memfd_create("segment", MFD_CLOEXEC);
     assert_true(guests[0].options.segment_fd >= 0);
@@ -85,10 +84,8 @@ static void run(struct guest *guests, int count)
 
 static void release(struct guest *guests, int count)
 {
-    for (int r = 0; r < count; r++) {
+    for (int r = 0; r < count; r++)
         if (guests[r].status == TUTTI_OK) rendezvous_result_release(&guests[r].result);
-        if (r % 2 == 0) close(guests[r].options.heap_fd);
-    }
     close(guests[0].options.segment_fd);
 }
 
@@ -108,23 +105,23 @@ static void expect_result(const struct guest *guests, int rank, int size)
 {
     const struct rendezvous_result *result = &guests[rank].result;
     if (guests[rank].status != TUTTI_OK) fail_msg("rank %d: %s", rank, guests[rank].message);
-    assert_int_equal(result->process_count, (size + 1) / 2);
     assert_true(is_same(&result->identity, &guests[0].result.identity));
     assert_false(is_same(&result->identity, &guests[0].options.key));
     for (int r = 0; r < size; r++) {
-        const uint32_t p = result->members[r].process;
-        assert_true(p < result->process_count);
-        assert_int_equal(result->members[r].pid, getpid());
-        assert_true(result->members[r].pid_is_visible);
-        assert_int_equal(result->processes[p].key, 1000 + r / 2);
-        assert_int_equal(result->processes[p].heap_bytes, 4096 * (1 + r / 2));
-        /* A rank gets no second descriptor of what it brought as rank 0. */
-        if (result->processes[p].heap_fd >= 0)
-            assert_int_equal(inode_of(result->processes[p].heap_fd),
-                             inode_of(guests[r].options.heap_fd));
-        else
-            assert_true(rank == 0 && r / 2 == 0);
+        const struct rendezvous_member *member = &result->members[r];
+        assert_int_equal(member->rank, r);
+        assert_int_equal(member->first, r / 2 * 2);
+        assert_int_equal(member->pid, getpid());
+        assert_true(member->pid_is_visible);
+        assert_int_equal(member->process_key, 1000 - r / 2);
+        assert_int_equal(member->heap_inode, 5 + r);
+        assert_int_equal(member->heap_bytes, 4096 * (1 + r));
+        assert_int_equal(member->heap_fd, 70 + r);
     }
+    /* A hello, what the subtrees say, and the answers, a few packets each. */
+    unsigned rounds = 0;
+    while (1 << rounds < size) rounds++;
+    assert_in_range(result->message_count, 1, 6 * (rounds + 1));
     if (rank == 0)
         assert_int_equal(result->segment_fd, -1);
     else
@@ -166,6 +163,54 @@ static void missing_ranks_are_listed_to_everybody(void **state)
     }
     release(guests, 3);
     assert_int_equal(descriptors(), before);
+}
+
+/* 13 and 15 would meet at 12 and 14, these at 8, and all of those are missing. */
+static void who_misses_its_parent_is_not_missing_itself(void **state)
+{
+    (void)state;
+    enum { SIZE = 16 };
+    static const int present[] = {0, 1, 13, 15};
+    const int before = descriptors();
+    struct guest guests[SIZE];
+    prepare(guests, SIZE, SIZE, 800000000);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(
+            pthread_create(&guests[present[i]].thread, NULL, meet, &guests[present[i]]), 0);
+    for (int i = 0; i < 4; i++) {
+        const struct guest *guest = &guests[present[i]];
+        pthread_join(guest->thread, NULL);
+        assert_int_equal(guest->status, TUTTI_INIT_TIMEOUT);
+        if (strstr(guest->message, "12 of 16 ranks are missing: 2 3 4 5 6 7 8 9 10 11 12 14") == NULL)
+            fail_msg("rank %d: %s", present[i], guest->message);
+    }
+    for (int r = 0; r < SIZE; r++) guests[r].status = TUTTI_INIT_TIMEOUT;
+    release(guests, SIZE);
+    assert_int_equal(descriptors(), before);
+}
+
+static enum tutti_status gives_up(void *unused)
+{
+    (void)unused;
+    return error_set(TUTTI_ABORTED, "rank 6 gives up");
+}
+
+/* With rank 7 missing. */
+static void who_gives_up_in_the_middle_is_heard_by_all(void **state)
+{
+    (void)state;
+    struct guest guests[8];
+    prepare(guests, 7, 8, 20000000000u);
+    guests[6].options.look = gives_up;
+    guests[6].delay_ms = 300; /* the others are there by then */
+    const uint64_t begin_ns = clock_now_ns();
+    run(guests, 7);
+    assert_true(clock_now_ns() - begin_ns < 10000000000u);
+    for (int r = 0; r < 7; r++) {
+        assert_int_equal(guests[r].status, TUTTI_ABORTED);
+        assert_string_equal(guests[r].message, "rank 6 gives up");
+    }
+    release(guests, 7);
 }
 
 static void without_rank_0_that_is_said(void **state)
@@ -299,6 +344,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ranks_get_everything),
         cmocka_unit_test(missing_ranks_are_listed_to_everybody),
+        cmocka_unit_test(who_misses_its_parent_is_not_missing_itself),
+        cmocka_unit_test(who_gives_up_in_the_middle_is_heard_by_all),
         cmocka_unit_test(without_rank_0_that_is_said),
         cmocka_unit_test(who_thinks_of_another_size_is_refused),
         cmocka_unit_test(who_has_another_key_does_not_disturb),

@@ -125,6 +125,15 @@ struct cached_program {
     struct program *program;
 };
 
+/* Another process with ranks of the communicator, see deaths.c. */
+struct watched_process {
+    uint64_t key;
+    pid_t pid;
+    int rank;               /* the first of its ranks */
+    int fd;                 /* of a neighbour; else -1 */
+    _Atomic bool has_ended; /* as far as it was noticed */
+};
+
 struct tutti_comm {
     int rank, size;
     bool oversubscribed;   /* more ranks than cores: yield at the first miss */
@@ -137,11 +146,10 @@ struct tutti_comm {
     struct transport *transport; /* NULL for a communicator of one */
     struct board *board;         /* shared; a private one for a communicator of one */
     char host[64];
-    int *pidfds; /* of the other processes, and the first rank of each */
-    int *pidfd_ranks;
-    int pidfd_count;
-    struct heap_window **windows; /* of the other processes */
-    uint32_t window_count;
+    struct watched_process *processes; /* the others, in the order of their first ranks */
+    int process_count;
+    _Atomic int next_process;     /* to look at */
+    struct heap_window **windows; /* of the other processes, at their first rank; else NULL */
 
     _Alignas(64) _Atomic uint32_t domain;
     _Atomic uint32_t wanted;      /* threads that wait for the domain */
@@ -329,6 +337,13 @@ enum tutti_status comm_check(struct tutti_comm *comm);
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
 /* Only for processes that died; true when the communicator failed of it. */
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
+/* Watches the processes: takes those behind this rank's own as its neighbours. */
+enum tutti_status comm_watch_neighbours(struct tutti_comm *comm);
+void comm_unwatch(struct tutti_comm *comm);
+/* Looks at some of the processes; whether one is known to have ended (has_ended). Any thread. */
+bool comm_look_at_processes(struct tutti_comm *comm);
+/* Whether a rank's process is gone, with all its threads. Any thread. */
+bool comm_is_gone(struct tutti_comm *comm, int rank);
 /* "rank 3 (host a, pid 71)" */
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
 /* A message of that peer made no sense for this request. */

@@ -1,5 +1,4 @@
 /* create.c - the beginning and the end of a communicator. */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 #include "comm/options.h"
 #include "memory/heap.h"
 #include "os/clock.h"
-#include "process/watch.h"
 
 enum tutti_status tutti_id_create(struct tutti_id *id)
 {
@@ -74,13 +72,15 @@ static enum tutti_status find_place(const struct tutti_comm_options *options,
 
 static enum tutti_status meet(const struct creation *creation, struct rendezvous_result *result)
 {
+    const struct heap_location heap = heap_location();
     struct rendezvous_options options = {.key = creation->key,
                                          .rank = creation->rank,
                                          .size = creation->size,
                                          .deadline_ns = creation->deadline_ns,
-                                         .process_key = heap_process_key(),
-                                         .heap_fd = heap_fd(),
-                                         .heap_bytes = heap_size(),
+                                         .self = {.process_key = heap.process_key,
+                                                  .heap_inode = heap.inode,
+                                                  .heap_bytes = heap.bytes,
+                                                  .heap_fd = heap.fd},
                                          .segment_fd = -1,
                                          .look = creation->look,
                                          .look_context = creation->look_context};
@@ -95,69 +95,59 @@ static enum tutti_status meet(const struct creation *creation, struct rendezvous
     return status;
 }
 
-/* Watches the other processes whose pids mean something here. */
-static enum tutti_status watch_processes(struct tutti_comm *comm,
-                                         const struct rendezvous_result *result)
+/* Who shares this process, and which processes there are to watch. */
+static enum tutti_status know_processes(struct tutti_comm *comm,
+                                        const struct rendezvous_member *members)
 {
-    comm->pidfds = calloc((size_t)comm->size, sizeof *comm->pidfds);
-    comm->pidfd_ranks = calloc((size_t)comm->size, sizeof *comm->pidfd_ranks);
-    bool *const seen = calloc(result->process_count, sizeof *seen);
-    enum tutti_status status = TUTTI_OK;
-    if (comm->pidfds == NULL || comm->pidfd_ranks == NULL || seen == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    const uint32_t own = result->members[comm->rank].process;
-    for (int r = 0; r < comm->size && status == TUTTI_OK; r++) {
-        const struct rendezvous_member *member = &result->members[r];
-        if (member->process == own) {
-            comm->has_threads |= r != comm->rank;
-            continue;
-        }
-        if (seen[member->process] || !member->pid_is_visible) continue;
-        seen[member->process] = true;
-        int *const fd = &comm->pidfds[comm->pidfd_count];
-        status = watch_open(result->processes[member->process].key, member->pid, fd);
-        if (status == TUTTI_OK) comm->pidfd_ranks[comm->pidfd_count++] = r;
+    comm->processes = calloc((size_t)comm->size, sizeof *comm->processes);
+    if (comm->processes == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    const int own = members[comm->rank].first;
+    for (int r = 0; r < comm->size; r++) {
+        comm->has_threads |= r != comm->rank && members[r].first == own;
+        if (members[r].first != r || r == own || !members[r].pid_is_visible) continue;
+        comm->processes[comm->process_count++] = (struct watched_process){
+            .key = members[r].process_key, .pid = members[r].pid, .rank = r, .fd = -1};
     }
-    free(seen);
-    return status;
+    return comm_watch_neighbours(comm);
 }
 
 /* Whether one of the processes that came has died before all had joined. */
 static enum tutti_status look_for_deaths(void *context)
 {
-    const struct tutti_comm *comm = context;
-    for (int i = 0; i < comm->pidfd_count; i++) {
-        struct pollfd entry = {comm->pidfds[i], POLLIN, 0};
-        if (poll(&entry, 1, 0) > 0)
-            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
-                             comm->pidfd_ranks[i]);
-    }
-    return TUTTI_OK;
+    struct tutti_comm *comm = context;
+    if (!comm_look_at_processes(comm)) return TUTTI_OK;
+    int i = 0;
+    while (!comm->processes[i].has_ended) i++;
+    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", comm->processes[i].rank);
+}
+
+static enum tutti_status acquire_window(struct tutti_comm *comm,
+                                        const struct rendezvous_member *member)
+{
+    const struct heap_location location = {.process_key = member->process_key,
+                                           .inode = member->heap_inode,
+                                           .bytes = member->heap_bytes,
+                                           .fd = member->heap_fd,
+                                           .pid = member->pid_is_visible ? member->pid : 0};
+    return heap_window_acquire(&location, &comm->windows[member->rank]);
 }
 
 static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvous_result *result,
                                         uint64_t deadline_ns)
 {
+    const struct rendezvous_member *members = result->members;
     struct local_peer *peers = calloc((size_t)comm->size, sizeof *peers);
-    if (peers == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    const uint32_t own = result->members[comm->rank].process;
+    comm->windows = calloc((size_t)comm->size, sizeof *comm->windows);
     enum tutti_status status = TUTTI_OK;
-    comm->windows = calloc(result->process_count, sizeof *comm->windows);
-    if (comm->windows == NULL)
+    if (peers == NULL || comm->windows == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (uint32_t p = 0; p < result->process_count && status == TUTTI_OK; p++) {
-        struct rendezvous_process *process = &result->processes[p];
-        if (p == own || process->heap_fd < 0) continue;
-        status = heap_window_acquire(process->key, process->heap_fd, process->heap_bytes,
-                                     &comm->windows[p]);
-        process->heap_fd = -1;
-    }
-    comm->window_count = comm->windows != NULL ? result->process_count : 0;
     for (int r = 0; r < comm->size && status == TUTTI_OK; r++) {
-        const uint32_t process = result->members[r].process;
-        peers[r] = (struct local_peer){
-            process == own, result->members[r].pid_is_visible ? result->members[r].pid : 0,
-            comm->windows[process]};
+        const int first = members[r].first;
+        const bool same_process = first == members[comm->rank].first;
+        if (first == r && !same_process) status = acquire_window(comm, &members[r]);
+        peers[r] = (struct local_peer){same_process, members[r].pid_is_visible ? members[r].pid : 0,
+                                       comm->windows[first]};
     }
     if (status == TUTTI_OK) {
         const struct local_options options = {.rank = comm->rank,
@@ -180,8 +170,10 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     struct rendezvous_result result;
     TRY(meet(creation, &result));
     comm->identity = result.identity;
-    enum tutti_status status = watch_processes(comm, &result);
+    enum tutti_status status = know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation->deadline_ns);
+    log_write(LOG_INFO, "rank %d of %d met the others with %u messages", comm->rank, comm->size,
+              result.message_count);
     rendezvous_result_release(&result);
     if (status != TUTTI_OK) return status;
     comm->board = local_board(comm->transport);
@@ -237,11 +229,10 @@ static void release(struct tutti_comm *comm)
     }
     if (comm->size == 1) free(comm->board);
     local_close(comm->transport);
-    for (uint32_t p = 0; p < comm->window_count; p++) heap_window_release(comm->windows[p]);
-    for (int i = 0; i < comm->pidfd_count; i++) watch_close(comm->pidfds[i]);
+    for (int r = 0; comm->windows != NULL && r < comm->size; r++)
+        heap_window_release(comm->windows[r]);
+    comm_unwatch(comm);
     free(comm->windows);
-    free(comm->pidfds);
-    free(comm->pidfd_ranks);
     rules_free(comm->rules);
     free(comm->algorithms);
     derived_lists_free(comm);

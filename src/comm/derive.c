@@ -1,6 +1,5 @@
 #include "comm/derive.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,12 +54,12 @@ static enum tutti_status gone(const struct roster *roster, int rank, const char 
  * have met. */
 static enum tutti_status look_for_the_dead(const struct roster *roster)
 {
-    const struct tutti_comm *parent = roster->parent;
-    for (int i = 0; i < parent->pidfd_count; i++) {
-        struct pollfd entry = {parent->pidfds[i], POLLIN, 0};
-        if (poll(&entry, 1, 0) <= 0) continue;
-        const int pid = board_pid(parent->board, parent->pidfd_ranks[i]);
-        for (int r = parent->pidfd_ranks[i]; r < parent->size; r++)
+    struct tutti_comm *parent = roster->parent;
+    if (!comm_look_at_processes(parent)) return TUTTI_OK;
+    for (int i = 0; i < parent->process_count; i++) {
+        if (!parent->processes[i].has_ended) continue;
+        const int first = parent->processes[i].rank, pid = board_pid(parent->board, first);
+        for (int r = first; r < parent->size; r++)
             if (board_pid(parent->board, r) == pid && is_member(roster, r))
                 return gone(roster, r, "died");
     }

@@ -1,5 +1,4 @@
 /* failure.c - finding out why something does not move, and telling everybody the same. */
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,10 +72,10 @@ static int rank_that_stayed(const struct tutti_comm *comm, int first)
 
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    for (int i = 0; i < comm->pidfd_count; i++) {
-        struct pollfd entry = {comm->pidfds[i], POLLIN, 0};
-        if (poll(&entry, 1, 0) <= 0) continue;
-        const int rank = rank_that_stayed(comm, comm->pidfd_ranks[i]);
+    if (!comm_look_at_processes(comm)) return false;
+    for (int i = 0; i < comm->process_count; i++) {
+        if (!comm->processes[i].has_ended) continue;
+        const int rank = rank_that_stayed(comm, comm->processes[i].rank);
         if (rank < 0) continue;
         char who[128];
         comm_name_rank(comm, rank, who, sizeof who);
@@ -199,17 +198,6 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
 
 /* --------------------------------------------------------------------------------------- the end of it */
 
-/* Whether a rank's process is gone, with all its threads. */
-static bool is_gone(const struct tutti_comm *comm, int rank)
-{
-    for (int i = 0; i < comm->pidfd_count; i++) {
-        struct pollfd entry = {comm->pidfds[i], POLLIN, 0};
-        if (board_pid(comm->board, comm->pidfd_ranks[i]) == board_pid(comm->board, rank))
-            return poll(&entry, 1, 0) > 0;
-    }
-    return false;
-}
-
 /* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it, and write
  * to memory where it is expected to. */
 static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
@@ -232,7 +220,7 @@ void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
         comm->has_threads || operation->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
     for (int r = 0; r < comm->size; r++)
         while (r != comm->rank && !(died && board_pid(comm->board, r) == failure.pid) &&
-               is_engaged(comm, r, request->slot) && !is_gone(comm, r) &&
+               is_engaged(comm, r, request->slot) && !comm_is_gone(comm, r) &&
                clock_now_ns() - begin_ns < limit_ns)
             nanosleep(&(struct timespec){0, 100000}, NULL);
 }

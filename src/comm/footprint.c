@@ -43,9 +43,9 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_comm_footprint: size_bytes of the result is not set");
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
-    sum.private_bytes = held(comm) + held(comm->pidfds) + held(comm->pidfd_ranks) +
-                        held(comm->windows) + held(comm->rules) + held(comm->algorithms) +
-                        held(comm->p2p) + operation_bytes(&comm->blocking.operation);
+    sum.private_bytes = held(comm) + held(comm->processes) + held(comm->windows) +
+                        held(comm->rules) + held(comm->algorithms) + held(comm->p2p) +
+                        operation_bytes(&comm->blocking.operation);
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
         if (comm->cache[i].program == NULL) continue;
         sum.program_count++;
@@ -53,7 +53,8 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     }
     for (const struct tutti_request *r = comm->requests; r != NULL; r = r->next_made)
         sum.private_bytes += held(r) + held(r->call.extra) + operation_bytes(&r->operation);
-    sum.descriptor_count = (size_t)comm->pidfd_count;
+    for (int i = 0; i < comm->process_count; i++)
+        sum.descriptor_count += comm->processes[i].fd >= 0;
     if (comm->transport == NULL) {
         sum.private_bytes += held(comm->board);
     } else {
@@ -63,8 +64,6 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
         sum.shared_bytes = links.shared_bytes;
         sum.link_count = links.link_count;
         sum.descriptor_count++; /* of the segment */
-        for (uint32_t p = 0; p < comm->window_count; p++)
-            sum.descriptor_count += comm->windows[p] != NULL;
     }
     *footprint = sum;
     return TUTTI_OK;

@@ -16,7 +16,7 @@
 #include "comm/options.h"
 
 enum {
-    EAGER_BYTES_MAX = 16 << 10, /* below, a copy at the receiver costs less than asking first */
+    EAGER_BYTES_MAX = (16 << 10) - 1, /* a copy at the receiver costs less than asking first */
     UNEXPECTED_COUNT_MAX = 65536,
     STUCK_NS = 100000000 /* a receive that nothing can reach is given up after this */
 };

@@ -7,6 +7,11 @@
  *     TUTTI_KERNEL        scalar, avx2, avx512                               (best)
  *     TUTTI_CMA           0: private memory always goes through slots        (1)
  *     TUTTI_UNEXPECTED    bytes of messages that wait for a recv, e.g. 64m   (16m)
+ *     TUTTI_SOCKET_IFNAME names of network interfaces, see bootstrap/interface.h
+ *     TUTTI_SOCKET_FAMILY 4 or 6                                             (both)
+ *     TUTTI_PORT_RANGE    ports to listen at, e.g. 5000-5100                 (any)
+ *     TUTTI_SECRET        what the ranks of a job know and others do not, see bootstrap/secret.h
+ *     TUTTI_SECRET_FILE   a file that has it
  *     TUTTI_LOG           off, warn, info, debug                             (warn)
  *
  * What the caller says wins over the environment.

@@ -20,7 +20,9 @@ enum {
     /* Where ranks share cores. */
     COPY_OUT_SHARED_BYTES_MAX = 2 << 20,
     COPY_OUT_SHARED_TO_ROOT_BYTES_MAX = 512 << 10,
-    COPY_OUT_SHARED_MANY_BYTES_MIN = 64 << 10, /* by several */
+    COPY_OUT_SHARED_FROM_ROOT_BYTES_MIN = 128
+                                          << 10, /* the root waits until all have had their turn */
+    COPY_OUT_SHARED_MANY_BYTES_MIN = 64 << 10,   /* by several */
     COPY_OUT_SHARED_REDUCED_BYTES_MIN = 64 << 10,
     COPY_OUT_SHARED_REDUCED_ALL_BYTES_MAX = 1 << 20 /* the messages of all ranks together */
 };
@@ -235,6 +237,8 @@ static bool is_copied_out(const struct binder *binder, const struct program_step
             min = COPY_OUT_SHARED_REDUCED_BYTES_MIN;
         else if (has_many_readers(binder->program, bound))
             min = COPY_OUT_SHARED_MANY_BYTES_MIN;
+        else if (binder->plan->shape.collective == COLLECTIVE_SCATTER)
+            min = COPY_OUT_SHARED_FROM_ROOT_BYTES_MIN;
     }
     return bound->bytes >= min && bound->bytes <= copy_out_max(binder, bound);
 }

@@ -1,9 +1,12 @@
 #include "memory/heap.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -19,10 +22,8 @@ struct block {
 
 struct heap_window {
     struct heap_window *next;
-    uint64_t process_key;
-    int fd;
+    struct heap_location location;
     unsigned users;
-    size_t bytes;
     _Atomic(char *) base; /* NULL until first used; release after mapping, acquire in readers */
 };
 
@@ -43,7 +44,7 @@ static struct {
     int fd;
     size_t bytes;
     _Atomic(char *) base; /* set and cleared while no one else can use it; relaxed */
-    uint64_t process_key;
+    uint64_t process_key, inode;
     struct block *blocks;
     struct inherited
         *heir; /* where a child puts all this; there from the start, so that it need not allocate */
@@ -107,6 +108,12 @@ static uint64_t fresh_key(void)
     return key | 1;
 }
 
+static uint64_t inode_of(int fd)
+{
+    struct stat stat;
+    return fstat(fd, &stat) == 0 ? (uint64_t)stat.st_ino : 0;
+}
+
 static enum tutti_status open_heap(void)
 {
     void *base = NULL;
@@ -123,6 +130,7 @@ static enum tutti_status open_heap(void)
         return status;
     }
     heap.process_key = fresh_key();
+    heap.inode = inode_of(heap.fd);
     atomic_store_explicit(&heap.base, base, memory_order_relaxed);
     return TUTTI_OK;
 }
@@ -177,19 +185,18 @@ void heap_release_of(uint32_t generation)
     pthread_mutex_unlock(&lock);
 }
 
-int heap_fd(void)
+struct heap_location heap_location(void)
 {
-    return heap.fd;
+    return (struct heap_location){.process_key = heap.process_key,
+                                  .inode = heap.inode,
+                                  .bytes = heap.bytes,
+                                  .fd = heap.fd,
+                                  .pid = getpid()};
 }
 
 size_t heap_size(void)
 {
     return heap.bytes;
-}
-
-uint64_t heap_process_key(void)
-{
-    return heap.process_key;
 }
 
 bool heap_find(const void *address, size_t bytes, uint64_t *offset)
@@ -299,34 +306,45 @@ enum tutti_status heap_free(void *memory)
     return TUTTI_OK;
 }
 
-enum tutti_status heap_window_acquire(uint64_t process_key, int fd, size_t size_bytes,
+/* --------------------------------------------------------------------------------------- other heaps */
+
+/* A descriptor of the object, or -1. */
+static int open_location(const struct heap_location *location)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)location->pid, (int)location->fd);
+    const int fd = location->pid > 0 ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    if (fd < 0) return -1;
+    if (inode_of(fd) == location->inode && shm_check_foreign(fd, location->bytes) == TUTTI_OK)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+bool heap_is_reachable(const struct heap_location *location)
+{
+    const int fd = open_location(location);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+enum tutti_status heap_window_acquire(const struct heap_location *location,
                                       struct heap_window **window)
 {
     *window = NULL;
     pthread_mutex_lock(&lock);
     struct heap_window *w = windows;
-    while (w != NULL && w->process_key != process_key) w = w->next;
-    if (w != NULL) {
-        w->users++;
-        pthread_mutex_unlock(&lock);
-        close(fd);
-        *window = w;
-        return TUTTI_OK;
-    }
-    enum tutti_status status = shm_check_foreign(fd, size_bytes);
-    if (status == TUTTI_OK && (w = calloc(1, sizeof *w)) == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "out of memory");
-    if (status == TUTTI_OK) {
-        w->process_key = process_key;
-        w->fd = fd;
-        w->users = 1;
-        w->bytes = size_bytes;
+    while (w != NULL && w->location.process_key != location->process_key) w = w->next;
+    if (w == NULL && (w = calloc(1, sizeof *w)) != NULL) {
+        w->location = *location;
         w->next = windows;
-        windows = *window = w;
+        windows = w;
     }
+    if (w != NULL) w->users++;
     pthread_mutex_unlock(&lock);
-    if (status != TUTTI_OK) close(fd);
-    return status;
+    if (w == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    *window = w;
+    return TUTTI_OK;
 }
 
 void heap_window_release(struct heap_window *window)
@@ -341,27 +359,33 @@ void heap_window_release(struct heap_window *window)
     }
     pthread_mutex_unlock(&lock);
     if (!last) return;
-    shm_unmap(atomic_load_explicit(&window->base, memory_order_relaxed), window->bytes);
-    close(window->fd);
+    shm_unmap(atomic_load_explicit(&window->base, memory_order_relaxed), window->location.bytes);
     free(window);
+}
+
+const struct heap_location *heap_window_location(const struct heap_window *window)
+{
+    return &window->location;
 }
 
 static char *map_window(struct heap_window *window)
 {
     pthread_mutex_lock(&lock);
     char *base = atomic_load_explicit(&window->base, memory_order_relaxed);
+    const int fd = base == NULL ? open_location(&window->location) : -1;
     void *mapped;
-    if (base == NULL && shm_map(window->fd, window->bytes, &mapped) == TUTTI_OK) {
+    if (fd >= 0 && shm_map(fd, window->location.bytes, &mapped) == TUTTI_OK) {
         base = mapped;
         atomic_store_explicit(&window->base, base, memory_order_release);
     }
+    if (fd >= 0) close(fd);
     pthread_mutex_unlock(&lock);
     return base;
 }
 
 void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes)
 {
-    if (offset > window->bytes || bytes > window->bytes - offset) return NULL;
+    if (offset > window->location.bytes || bytes > window->location.bytes - offset) return NULL;
     char *base =
         atomic_load_explicit(&window->base, memory_order_acquire); /* pairs with map_window */
     if (base == NULL && (base = map_window(window)) == NULL) return NULL;

@@ -134,6 +134,7 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int) * LOCAL_SOCKET_DESCRIPTORS_MAX)];
     } control;
+    bool was_reset = false;
     for (;;) {
         struct iovec part = {data, bytes};
         struct msghdr message = {.msg_iov = &part,
@@ -157,6 +158,11 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
                 "a start-up message of %zd bytes where %zu were expected", received, bytes);
         }
         *descriptor_count = 0;
+        if (errno == ECONNRESET &&
+            !was_reset) { /* it closed unread what we sent: its last word comes behind that */
+            was_reset = true;
+            continue;
+        }
         if (errno == ECONNRESET)
             return error_set(TUTTI_PROC_FAILED, "the other side closed during start-up");
         if (errno != EAGAIN && errno != EINTR) return error_system("receiving during start-up");

@@ -1,5 +1,7 @@
 #include "process/watch.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -75,4 +77,14 @@ void watch_close(int fd)
         free(watch);
     }
     pthread_mutex_unlock(&lock);
+}
+
+bool watch_has_ended(pid_t pid)
+{
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0) return errno == ESRCH;
+    struct pollfd entry = {fd, POLLIN, 0};
+    const bool ended = poll(&entry, 1, 0) > 0;
+    close(fd);
+    return ended;
 }

@@ -2,6 +2,7 @@
 #ifndef TUTTI_PROCESS_WATCH_H
 #define TUTTI_PROCESS_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -11,5 +12,8 @@
  * key tells processes apart (memory/heap.h): a pid alone may be another one's by now. Any thread. */
 enum tutti_status watch_open(uint64_t process_key, pid_t pid, int *fd);
 void watch_close(int fd);
+/* Whether there is no such process, or it has ended and nobody has waited for it yet. Keeps no descriptor, so another
+ * process may have that pid by now: then it looks alive. */
+bool watch_has_ended(pid_t pid);
 
 #endif

@@ -59,7 +59,13 @@ static void who_is_gone_cannot_be_watched(void **state)
     (void)state;
     int fd;
     const pid_t pid = start_sleeper();
+    assert_false(watch_has_ended(pid));
+    kill(pid, SIGKILL);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_true(watch_has_ended(pid)); /* a zombie */
     end_sleeper(pid);
+    assert_true(watch_has_ended(pid));
     assert_int_equal(watch_open(5, pid, &fd), TUTTI_SYSTEM);
 }
 

@@ -153,6 +153,9 @@ struct transport_ops {
     /* Sends the place lent last on links of the slot that all have room. */
     void (*share)(struct transport *transport, int slot, struct link_tx *const *links,
                   unsigned count, size_t bytes);
+    /* Moves bytes between links and the outside; never waits. True when something moved. NULL: links move by
+     * themselves. */
+    bool (*progress)(struct transport *transport);
     /* Announces that this rank is about to sleep; everything published before returns is seen by a look after
      * it. Then either cancel, or sleep until a peer publishes something (or wakes), at most timeout_ns. */
     void (*sleep_begin)(struct transport *transport);

@@ -88,6 +88,7 @@ struct local {
     struct local_peer *peers;
     bool has_fence;
     bool copies_remote; /* all ranks can read each other's private memory */
+    bool maps_heaps;    /* all ranks can map each other's heaps */
     uint64_t probe;     /* its own address, for peers to try */
     int *order;         /* of the ranks by nearness; NULL: as numbered */
     /* [slot][channel][peer]; the own rank's place is the link to all */
@@ -225,7 +226,8 @@ static void local_commit(struct link_tx *link, size_t bytes)
 static enum message_kind kind_of(const struct local_tx *tx, const void *address, size_t bytes,
                                  uint64_t *where)
 {
-    if (!tx->all_same_process && heap_find(address, bytes, where)) return MESSAGE_HEAP;
+    if (!tx->all_same_process && tx->local->maps_heaps && heap_find(address, bytes, where))
+        return MESSAGE_HEAP;
     *where = (uint64_t)(uintptr_t)address;
     return tx->all_same_process ? MESSAGE_ADDRESS : MESSAGE_REMOTE;
 }
@@ -530,7 +532,8 @@ static void local_expect(struct link_rx *link, void *destination, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
     uint64_t where = (uint64_t)(uintptr_t)destination;
-    if (!rx->local->peers[link->peer].same_process && !heap_find(destination, bytes, &where))
+    if (!rx->local->peers[link->peer].same_process &&
+        (!rx->local->maps_heaps || !heap_find(destination, bytes, &where)))
         return;
     rx->expected = rx->sequence + 1;
     rx->expected_bytes = bytes;
@@ -702,23 +705,39 @@ static enum tutti_status wait_for_all(struct local *local, uint32_t times,
     return TUTTI_OK;
 }
 
-/* Whether this rank can read a word of every other process's private memory. */
-static bool reads_everybody(const struct local *local)
+static bool reads(const struct local *local, int rank)
+{
+    const struct local_peer *peer = &local->peers[rank];
+    if (peer->same_process) return true;
+    const uint64_t address = atomic_load_explicit(
+        &segment_bell(local->segment, rank)->probe_address, memory_order_relaxed);
+    uint64_t word = 0;
+    return peer->pid != 0 &&
+           read_remote(peer->pid, (const void *)(uintptr_t)address, &word, sizeof word) &&
+           word == address;
+}
+
+static bool maps(const struct local *local, int rank)
+{
+    const struct local_peer *peer = &local->peers[rank];
+    return peer->same_process ||
+           (peer->window != NULL && heap_is_reachable(heap_window_location(peer->window)));
+}
+
+/* What the kernel allows is a matter of users, namespaces and security modules, of which there are few kinds among the
+ * ranks: each tries it with the ranks 1, 2, 4, ... further on, and all must succeed. */
+static bool can_with_neighbours(const struct local *local,
+                                bool (*can)(const struct local *local, int rank))
+{
+    for (int distance = 1; distance < local->base.size; distance *= 2)
+        if (!can(local, (local->base.rank + distance) % local->base.size)) return false;
+    return true;
+}
+
+static bool wants_remote_copies(void)
 {
     const char *wish = getenv("TUTTI_CMA");
-    if (wish != NULL && strcmp(wish, "0") == 0) return false;
-    for (int r = 0; r < local->base.size; r++) {
-        const struct local_peer *peer = &local->peers[r];
-        if (peer->same_process) continue;
-        const uint64_t address = atomic_load_explicit(
-            &segment_bell(local->segment, r)->probe_address, memory_order_relaxed);
-        uint64_t word = 0;
-        if (peer->pid == 0 ||
-            !read_remote(peer->pid, (const void *)(uintptr_t)address, &word, sizeof word) ||
-            word != address)
-            return false;
-    }
-    return true;
+    return wish == NULL || strcmp(wish, "0") != 0;
 }
 
 /* Everybody adds its CPUs and itself, tries to read the others' memory, and waits for the rest. */
@@ -736,11 +755,15 @@ static enum tutti_status arrive(struct local *local, const struct local_options 
     local->probe = (uint64_t)(uintptr_t)&local->probe;
     atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
     TRY(wait_for_all(local, 1, options));
-    if (!reads_everybody(local))
+    if (!wants_remote_copies() || !can_with_neighbours(local, reads))
         atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
+    if (!can_with_neighbours(local, maps))
+        atomic_fetch_add_explicit(&local->header->unmappable_count, 1, memory_order_relaxed);
     TRY(wait_for_all(local, 2, options));
     local->copies_remote =
         atomic_load_explicit(&local->header->unreadable_count, memory_order_relaxed) == 0;
+    local->maps_heaps =
+        atomic_load_explicit(&local->header->unmappable_count, memory_order_relaxed) == 0;
     return TUTTI_OK;
 }
 

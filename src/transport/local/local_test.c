@@ -236,7 +236,9 @@ static struct heap_net open_heap_net(void)
     assert_int_equal(heap_allocate(MEMORY_BYTES, &memory), TUTTI_OK);
     heap.memory = memory;
     assert_true(heap_find(memory, MEMORY_BYTES, &heap.offset));
-    assert_int_equal(heap_window_acquire(99, dup(heap_fd()), heap_size(), &heap.window), TUTTI_OK);
+    struct heap_location location = heap_location();
+    location.process_key = 99;
+    assert_int_equal(heap_window_acquire(&location, &heap.window), TUTTI_OK);
     heap.net = open_net_of(2, (struct local_peer){false, 0, heap.window});
     return heap;
 }

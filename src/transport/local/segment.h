@@ -95,6 +95,7 @@ struct segment_header {
     _Alignas(CACHE_LINE) _Atomic uint32_t ready_count;
     _Atomic uint64_t cpus[16];         /* union of the ranks' CPU masks */
     _Atomic uint32_t unreadable_count; /* ranks that cannot read another one's private memory */
+    _Atomic uint32_t unmappable_count; /* ranks that cannot map another one's heap */
     _Alignas(CACHE_LINE) _Atomic uint32_t sleeper_count; /* read at every message, written by sleepers */
 };
 

@@ -1,0 +1,101 @@
+/* door.h - the one listening port of a process: who may come in, and going to the doors of others.
+ *
+ * Everything moves in door_progress, which never waits. Hellos (hello.h) of many connections run at once; those that
+ * are done are handed out as sockets, positioned behind the hello.
+ *
+ *     socket ──accept──► guest ──hello──► arrived ──door_take──► the caller's
+ *                          │
+ *                          └── stray, silent, wrong key, pushed out: closed and counted
+ *
+ * 1. There are at most guest_max guests. When another one comes, the oldest goes that has not said a valid hello yet,
+ *    or else the oldest. So strays take neither memory nor descriptors beyond the table, and who is pushed out by a
+ *    flood of them calls again.
+ * 2. A guest is gone HELLO_TIMEOUT_NS after it came, unless it arrived.
+ * 3. What strangers do is at most one line in the log every ten seconds.
+ * 4. Once guest_max guests have arrived and nobody takes them, no others are accepted; they wait in the kernel's queue.
+ *
+ * A visit goes to another door, again and again until it is let in, or its deadline: that nobody listens, or somebody
+ * who is not of this job, may change. A key, version or configuration that does not fit does not.
+ *
+ * A door and its visits are used by one thread at a time. It does not reconnect what is lost later, and does not
+ * know who should come. A visitor whose connection breaks before it hears that it was let in comes again: then it
+ * arrives twice, and the later one counts. What to tell others is the address of interface.h with the door's port.
+ */
+#ifndef TUTTI_BOOTSTRAP_DOOR_H
+#define TUTTI_BOOTSTRAP_DOOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap/hello.h"
+#include "os/tcp_socket.h"
+#include "tutti/tutti.h"
+
+struct door;  /* opaque */
+struct visit; /* opaque */
+
+struct door_options {
+    struct net_address address; /* to listen at, from its port on (0: any); none: only for visits */
+    uint16_t port_last;         /* the first free port up to this one */
+    struct hello_self self;
+    unsigned guest_max; /* 0: 64 */
+};
+
+/* A connection, or the authenticated word of a peer that does not fit. */
+struct door_arrival {
+    enum tutti_status status;   /* OK; VERSION, MISMATCH: fd is -1 and `text` says more */
+    int fd;                     /* non-blocking, close-on-exec; the taker's */
+    struct net_address address; /* of the other side */
+    int rank;                   /* of the other side */
+    uint32_t version;           /* that both speak */
+    uint32_t purpose;
+    uint8_t payload[HELLO_PAYLOAD_MAX];
+    uint8_t payload_bytes;
+    char text[HELLO_TEXT_MAX];
+};
+
+/* Since it was opened. */
+struct door_counts {
+    uint64_t accepted;    /* connections */
+    uint64_t arrived;     /* of them: let in */
+    uint64_t strays;      /* closed, silent, or speaking something else */
+    uint64_t pushed_out;  /* to make room */
+    uint64_t auth_failed; /* without the key, or with a recorded hello */
+    uint64_t unfit;       /* another version or configuration */
+    uint64_t starved;     /* times that the system had no descriptor for the next one */
+};
+
+/* From the environment: TUTTI_PORT_RANGE=FIRST-LAST or one port; both 0 when it is not set. INVALID_OPTIONS. */
+enum tutti_status door_ports_read(uint16_t *first, uint16_t *last);
+
+/* On failure *door is NULL. */
+enum tutti_status door_open(const struct door_options *options, struct door **door);
+/* After the last visit was freed. What has arrived and was not taken is closed. NULL is fine. */
+void door_close(struct door *door);
+/* Where it listens; none without a listening socket. */
+void door_address(const struct door *door, struct net_address *address);
+/* Readable when door_progress has something to do, because of its own deadlines, too; the door's. */
+int door_descriptor(const struct door *door);
+/* Accepts, and moves hellos and visits as far as they go now. */
+void door_progress(struct door *door, uint64_t now_ns);
+/* The next of those who have arrived, in turn; false when there is none. Take all after each progress. */
+bool door_take(struct door *door, struct door_arrival *arrival);
+void door_count(const struct door *door, struct door_counts *counts);
+
+struct door_call {
+    struct net_address address;
+    const struct net_address *from; /* of this host, to go out from; NULL: the kernel chooses */
+    struct hello_call hello;
+    uint64_t deadline_ns;
+};
+
+/* Begins a visit, which door_progress moves; *call may go afterwards. Free it with visit_free. */
+enum tutti_status door_connect(struct door *door, const struct door_call *call,
+                               struct visit **visit);
+/* IN_PROGRESS; OK: *arrival is filled once and has the socket; or what it failed with, with this thread's message:
+ * AUTH_FAILED, VERSION, MISMATCH, INIT_TIMEOUT, or a system's error. */
+enum tutti_status visit_test(struct visit *visit, struct door_arrival *arrival);
+/* Ends it, if it goes on, and closes what was not taken. NULL is fine. */
+void visit_free(struct visit *visit);
+
+#endif

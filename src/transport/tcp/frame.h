@@ -1,0 +1,47 @@
+/* frame.h - what goes over a connection: heads of a fixed size, some with bytes of a link behind them.
+ *
+ *   byte  0     kind          8-15   sequence           40-43  place
+ *         1     flags        16-23   offset             44-47  check: of all before it
+ *         2     slot         24-31   signature
+ *         3     channel      32-39   consumed           all little-endian
+ *         4-7   bytes behind the head
+ *
+ *   DATA    one piece of a link. sequence: its number; offset: bytes that the link carried before it; signature: of its
+ *           operation; place: of the receiver's, for pieces that are not small; consumed: pieces that this side has
+ *           consumed of the link back (same slot and channel). Flag ANSWER: the sender waits to know that it is consumed.
+ *   CREDIT  the receiver of a link says that it is open, and `consumed` pieces of it. Flag RESUME, before READY only:
+ *           sequence has a bit for each piece from `consumed` on that has come.
+ *   READY   the end of what a new connection starts with. sequence: the rank; offset: piece_bytes; place: piece_count;
+ *           signature: the version of all this.
+ *
+ * The check finds what went astray, not who means harm: every field is checked where it is used.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_FRAME_H
+#define TUTTI_TRANSPORT_TCP_FRAME_H
+
+#include <stdint.h>
+
+enum tcp_frame_kind { TCP_FRAME_DATA = 1, TCP_FRAME_CREDIT, TCP_FRAME_READY };
+
+enum {
+    TCP_FRAME_HEAD_BYTES = 48,
+    TCP_FRAME_BYTES_MAX = 64 << 10, /* behind the head */
+    TCP_FRAME_ANSWER = 1,           /* flags */
+    TCP_FRAME_RESUME = 2,
+    TCP_FRAME_VERSION = 1
+};
+
+#define TCP_FRAME_NO_PLACE UINT32_MAX
+
+struct tcp_frame {
+    uint8_t kind, flags, slot, channel;
+    uint32_t bytes;
+    uint64_t sequence, offset, signature, consumed;
+    uint32_t place;
+};
+
+void tcp_frame_write(const struct tcp_frame *frame, unsigned char head[TCP_FRAME_HEAD_BYTES]);
+/* What is wrong with it, or NULL: then kind, slot, channel and bytes are within their bounds. */
+const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struct tcp_frame *frame);
+
+#endif

@@ -1,0 +1,470 @@
+#include "transport/tcp/pair.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "os/clock.h"
+
+enum { WRITE_BYTES_A_PASS = 1 << 20 };
+
+enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tcp_pair **created)
+{
+    struct tcp_pair *pair = calloc(1, sizeof *pair);
+    *created = NULL;
+    if (pair != NULL) pair->streams = calloc(shared->stream_count, sizeof *pair->streams);
+    if (pair == NULL || pair->streams == NULL) {
+        free(pair);
+        return error_set(TUTTI_NO_MEMORY, "connections to a peer: out of memory");
+    }
+    pair->shared = shared;
+    pair->rank = rank;
+    pair->is_stopped = shared->is_stopped;
+    pair->since_ns = clock_now_ns();
+    for (unsigned s = 0; s < shared->stream_count; s++)
+        tcp_stream_init(&pair->streams[s].stream, s);
+    *created = pair;
+    return TUTTI_OK;
+}
+
+void tcp_pair_free(struct tcp_pair *pair)
+{
+    if (pair == NULL) return;
+    tcp_pair_stop(pair);
+    for (int i = 0; i < TCP_LINK_COUNT; i++) {
+        tcp_tx_free(pair->tx[i]);
+        tcp_rx_free(pair->rx[i]);
+    }
+    free(pair->streams);
+    free(pair);
+}
+
+/* ------------------------------------------------------------------------------------------- states */
+
+static void set_state(struct tcp_pair *pair, enum tcp_peer_state state)
+{
+    if (pair->state == state) return;
+    pair->state = state;
+    pair->since_ns = clock_now_ns();
+}
+
+static void ask_for(const struct tcp_pair *pair, unsigned stream)
+{
+    const struct tcp_shared *shared = pair->shared;
+    if (shared->wants != NULL) shared->wants(shared->wants_context, pair->rank, stream);
+}
+
+static void mark_busy(struct tcp_pair *pair)
+{
+    if (pair->is_busy || pair->is_stopped) return;
+    pair->is_busy = true;
+    pair->shared->busy[pair->shared->busy_count++] = pair;
+}
+
+void tcp_pair_want(struct tcp_pair *pair)
+{
+    if (pair->state != TCP_PEER_UNUSED || pair->is_stopped) return;
+    set_state(pair, TCP_PEER_WANTED);
+    for (unsigned s = 0; s < pair->shared->stream_count; s++)
+        if (pair->streams[s].stream.fd < 0) ask_for(pair, s);
+}
+
+/* Forgets what was under way; what the peer lacks is found when it is there again. */
+static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
+{
+    const struct tcp_stream *stream = &own->stream;
+    if (stream->in_payload) {
+        const unsigned index =
+            stream->frame.slot * TRANSPORT_CHANNEL_COUNT + (unsigned)stream->frame.channel;
+        tcp_rx_abandon(pair->rx[index], stream->frame.sequence);
+    }
+    tcp_stream_close(&own->stream);
+    own->is_up = own->has_greeted = own->watches_output = false;
+    own->resume_next = 0;
+}
+
+static unsigned count_up(const struct tcp_pair *pair)
+{
+    unsigned count = 0;
+    for (unsigned s = 0; s < pair->shared->stream_count; s++) count += pair->streams[s].is_up;
+    return count;
+}
+
+static void lose_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
+{
+    log_write(LOG_INFO, "peer %d: connection %u is lost (%s)", pair->rank, own->stream.number,
+              errno != 0 ? strerror(errno) : "closed by the peer");
+    close_stream(pair, own);
+    if (pair->state == TCP_PEER_UP && count_up(pair) == 0) set_state(pair, TCP_PEER_LOST);
+    ask_for(pair, own->stream.number);
+}
+
+void tcp_pair_stop(struct tcp_pair *pair)
+{
+    pair->is_stopped = true;
+    for (unsigned s = 0; s < pair->shared->stream_count; s++) close_stream(pair, &pair->streams[s]);
+    pair->small = pair->large = pair->unsent = pair->due = pair->untold = (struct tcp_set){0};
+}
+
+static void break_peer(struct tcp_pair *pair, const char *wrong)
+{
+    log_write(LOG_WARN, "peer %d: what it sends over TCP makes no sense: %s", pair->rank, wrong);
+    set_state(pair, TCP_PEER_BROKEN);
+    tcp_pair_stop(pair);
+}
+
+enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd)
+{
+    struct tcp_pair_stream *own = &pair->streams[stream];
+    if (pair->is_stopped) {
+        close(fd);
+        return TUTTI_OK;
+    }
+    close_stream(pair, own);
+    if (pair->state == TCP_PEER_UNUSED) set_state(pair, TCP_PEER_WANTED);
+    if (pair->state == TCP_PEER_UP && count_up(pair) == 0) set_state(pair, TCP_PEER_LOST);
+    TRY(tcp_stream_open(&own->stream, fd));
+    struct epoll_event event = {.events = EPOLLIN,
+                                .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + stream};
+    if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        const enum tutti_status status = error_system("a connection cannot be watched");
+        close_stream(pair, own);
+        return status;
+    }
+    mark_busy(pair);
+    return TUTTI_OK;
+}
+
+/* -------------------------------------------------------------------------------------------- links */
+
+/* After anything that changes what a link can send. */
+static void look_at_tx(struct tcp_pair *pair, struct tcp_tx *tx)
+{
+    struct tcp_piece piece;
+    tcp_set_remove(&pair->small, tx->index);
+    tcp_set_remove(&pair->large, tx->index);
+    if (pair->is_stopped) return;
+    if (tcp_tx_is_all_sent(tx))
+        tcp_set_remove(&pair->unsent, tx->index);
+    else
+        tcp_set_add(&pair->unsent, tx->index);
+    if (!tcp_tx_next(tx, &piece)) return;
+    tcp_set_add(piece.bytes <= TCP_SMALL_BYTES ? &pair->small : &pair->large, tx->index);
+    mark_busy(pair);
+}
+
+enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct tcp_tx **opened)
+{
+    if (pair->tx[index] == NULL) {
+        const uint64_t *signature = &pair->shared->signatures[index / TRANSPORT_CHANNEL_COUNT];
+        struct tcp_tx *tx;
+        TRY(tcp_tx_create(&pair->shared->shape, signature, &tx));
+        tx->pair = pair;
+        tx->index = index;
+        tx->is_granted = tcp_set_has(&pair->granted, index);
+        pair->tx[index] = tx;
+    }
+    *opened = pair->tx[index];
+    return TUTTI_OK;
+}
+
+enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct tcp_rx **opened)
+{
+    if (pair->rx[index] == NULL) {
+        const uint64_t *signature = &pair->shared->signatures[index / TRANSPORT_CHANNEL_COUNT];
+        struct tcp_rx *rx;
+        TRY(tcp_rx_create(&pair->shared->shape, signature, &rx));
+        rx->pair = pair;
+        rx->index = index;
+        pair->rx[index] = rx;
+        if (!pair->is_stopped) tcp_set_add(&pair->due, index);
+        mark_busy(pair);
+    }
+    *opened = pair->rx[index];
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- writing */
+
+static void told(struct tcp_pair *pair, unsigned index)
+{
+    tcp_set_remove(&pair->due, index);
+    tcp_set_remove(&pair->untold, index);
+    tcp_rx_told(pair->rx[index]);
+}
+
+static void add_credit(struct tcp_pair *pair, struct tcp_stream *stream, unsigned index,
+                       bool resumes)
+{
+    const struct tcp_rx *rx = pair->rx[index];
+    const struct tcp_frame frame = {.kind = TCP_FRAME_CREDIT,
+                                    .flags = resumes ? TCP_FRAME_RESUME : 0,
+                                    .slot = (uint8_t)(index / TRANSPORT_CHANNEL_COUNT),
+                                    .channel = (uint8_t)(index % TRANSPORT_CHANNEL_COUNT),
+                                    .sequence = resumes ? tcp_rx_received(rx) : 0,
+                                    .consumed = rx->consumed,
+                                    .place = TCP_FRAME_NO_PLACE};
+    tcp_stream_add(stream, &frame, NULL, NULL);
+    told(pair, index);
+}
+
+static void add_piece(struct tcp_pair *pair, struct tcp_stream *stream, unsigned index)
+{
+    struct tcp_tx *tx = pair->tx[index];
+    const struct tcp_rx *back = pair->rx[index];
+    struct tcp_piece piece;
+    const bool is_there = tcp_tx_next(tx, &piece);
+    assert(is_there);
+    if (!is_there) return;
+    const struct tcp_frame frame = {.kind = TCP_FRAME_DATA,
+                                    .flags = piece.wants_answer ? TCP_FRAME_ANSWER : 0,
+                                    .slot = (uint8_t)(index / TRANSPORT_CHANNEL_COUNT),
+                                    .channel = (uint8_t)(index % TRANSPORT_CHANNEL_COUNT),
+                                    .bytes = (uint32_t)piece.bytes,
+                                    .sequence = piece.sequence,
+                                    .offset = piece.offset,
+                                    .signature = piece.signature,
+                                    .consumed = back != NULL ? back->consumed : 0,
+                                    .place = piece.place};
+    tcp_stream_add(stream, &frame, piece.data, tx);
+    tcp_tx_sent(tx, &piece, stream->number);
+    /* What says that a link is open is a credit of its own. */
+    if (back != NULL && back->consumed > 0) told(pair, index);
+    look_at_tx(pair, tx);
+}
+
+/* What a new connection starts with. False: not all of it fits now. */
+static bool greet(struct tcp_pair *pair, struct tcp_pair_stream *own)
+{
+    struct tcp_stream *stream = &own->stream;
+    for (; own->resume_next < TCP_LINK_COUNT; own->resume_next++) {
+        if (pair->rx[own->resume_next] == NULL) continue;
+        if (tcp_stream_room(stream) == 0) return false;
+        add_credit(pair, stream, own->resume_next, true);
+    }
+    if (tcp_stream_room(stream) == 0) return false;
+    const struct tcp_shape *shape = &pair->shared->shape;
+    const struct tcp_frame ready = {.kind = TCP_FRAME_READY,
+                                    .sequence = (uint64_t)pair->shared->rank,
+                                    .offset = shape->piece_bytes,
+                                    .signature = TCP_FRAME_VERSION,
+                                    .place = shape->place_count};
+    tcp_stream_add(stream, &ready, NULL, NULL);
+    own->has_greeted = true;
+    return true;
+}
+
+static void fill_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
+{
+    struct tcp_stream *stream = &own->stream;
+    if (!own->has_greeted && !greet(pair, own)) return;
+    int index = 0;
+    while (tcp_stream_room(stream) > 0 && (index = tcp_set_next(&pair->due, (unsigned)index)) >= 0)
+        add_credit(pair, stream, (unsigned)index, false);
+    if (!own->is_up) return;
+    while (tcp_stream_room(stream) > 0 &&
+           (index = tcp_set_turn(&pair->small, pair->small_turn)) >= 0) {
+        pair->small_turn = (unsigned)(index + 1) % TCP_LINK_COUNT;
+        add_piece(pair, stream, (unsigned)index);
+    }
+    while (tcp_stream_room(stream) > 0 && stream->unsent_bytes < pair->shared->shape.piece_bytes &&
+           (index = tcp_set_turn(&pair->large, pair->large_turn)) >= 0) {
+        pair->large_turn = (unsigned)(index + 1) % TCP_LINK_COUNT;
+        add_piece(pair, stream, (unsigned)index);
+    }
+}
+
+/* One batch; true when something was written. */
+static bool write_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
+{
+    if (own->stream.fd < 0 || own->stream.is_blocked) return false;
+    fill_batch(pair, own);
+    errno = 0;
+    const enum tcp_stream_result result = tcp_stream_flush(&own->stream);
+    if (result == TCP_STREAM_LOST) lose_stream(pair, own);
+    return result == TCP_STREAM_MOVED;
+}
+
+/* Batches on all connections in turn, as long as the kernel takes them; small pieces prefer the first. */
+static bool write_all(struct tcp_pair *pair)
+{
+    const unsigned count = pair->shared->stream_count;
+    bool moved = false, again = true;
+    for (size_t passes = 0; again && passes < WRITE_BYTES_A_PASS / TCP_FRAME_BYTES_MAX; passes++) {
+        again = false;
+        for (unsigned s = 0; s < count; s++) again |= write_batch(pair, &pair->streams[s]);
+        moved |= again;
+    }
+    return moved;
+}
+
+bool tcp_pair_write(struct tcp_pair *pair)
+{
+    for (unsigned s = 0; s < pair->shared->stream_count; s++)
+        pair->streams[s].stream.is_blocked = false;
+    return write_all(pair);
+}
+
+void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx)
+{
+    look_at_tx(pair, tx);
+    if (tcp_set_has(&pair->small, tx->index) || tcp_set_has(&pair->large, tx->index))
+        write_all(pair);
+}
+
+void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx)
+{
+    if (pair->is_stopped || rx->consumed == rx->told) return;
+    tcp_set_add(&pair->untold, rx->index);
+    mark_busy(pair);
+    if (!tcp_rx_should_tell(rx)) return;
+    tcp_set_add(&pair->due, rx->index);
+    write_all(pair);
+}
+
+void tcp_pair_tell_all(struct tcp_pair *pair)
+{
+    for (unsigned w = 0; w < TCP_SET_WORDS; w++) pair->due.words[w] |= pair->untold.words[w];
+}
+
+bool tcp_pair_has_output(const struct tcp_pair *pair)
+{
+    if (!tcp_set_is_empty(&pair->small) || !tcp_set_is_empty(&pair->large) ||
+        !tcp_set_is_empty(&pair->due) || !tcp_set_is_empty(&pair->untold))
+        return true;
+    for (unsigned s = 0; s < pair->shared->stream_count; s++) {
+        const struct tcp_pair_stream *own = &pair->streams[s];
+        if (own->stream.fd >= 0 && (own->stream.part_count > 0 || !own->has_greeted)) return true;
+    }
+    return false;
+}
+
+bool tcp_pair_is_finished(const struct tcp_pair *pair)
+{
+    if (pair->is_stopped || pair->state == TCP_PEER_LOST) return true;
+    for (unsigned i = 0; i < TCP_LINK_COUNT; i++) {
+        const struct tcp_rx *rx = pair->rx[i];
+        if (pair->tx[i] != NULL && pair->tx[i]->consumed < pair->tx[i]->sequence) return false;
+        if (rx != NULL && rx->told < rx->consumed) return false;
+    }
+    return pair->state == TCP_PEER_WANTED || !tcp_pair_has_output(pair);
+}
+
+void tcp_pair_watch(struct tcp_pair *pair)
+{
+    for (unsigned s = 0; s < pair->shared->stream_count; s++) {
+        struct tcp_pair_stream *own = &pair->streams[s];
+        const bool watches = own->stream.fd >= 0 && own->stream.is_blocked;
+        if (own->stream.fd < 0 || watches == own->watches_output) continue;
+        struct epoll_event event = {.events = watches ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                                    .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + s};
+        if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_MOD, own->stream.fd, &event) == 0)
+            own->watches_output = watches;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- reading */
+
+/* Who is reading, for the sink. */
+struct reader {
+    struct tcp_pair *pair;
+    struct tcp_pair_stream *own;
+};
+
+/* Pieces of a link that are still being written cannot have been consumed; believing it would give their memory free. */
+static const char *take_credit(struct tcp_pair *pair, struct tcp_pair_stream *own,
+                               const struct tcp_frame *frame, unsigned index)
+{
+    struct tcp_tx *tx = pair->tx[index];
+    if (tx == NULL) return frame->consumed > 0 ? "it consumed what was not sent" : NULL;
+    for (unsigned s = 0; s < pair->shared->stream_count && frame->consumed > tx->consumed; s++)
+        if (tcp_stream_is_writing(&pair->streams[s].stream, tx, frame->consumed))
+            return "it consumed what is still being sent";
+    const bool resumes = frame->kind == TCP_FRAME_CREDIT && (frame->flags & TCP_FRAME_RESUME) != 0;
+    if (resumes && own->is_up) return "it starts again in the middle";
+    const bool can_be =
+        resumes ? tcp_tx_resume(tx, own->stream.number, frame->consumed, frame->sequence)
+                : tcp_tx_credit(tx, frame->consumed);
+    if (!can_be) return "it consumed what was not sent";
+    look_at_tx(pair, tx);
+    return NULL;
+}
+
+static const char *begin_piece(struct reader *reader, const struct tcp_frame *frame, unsigned index,
+                               char **target)
+{
+    struct tcp_pair *pair = reader->pair;
+    if (!reader->own->is_up) return "a piece came before its connection was ready";
+    if (pair->rx[index] == NULL) return "a piece came on a link that is not open";
+    if (frame->consumed > 0) {
+        const char *const wrong = take_credit(pair, reader->own, frame, index);
+        if (wrong != NULL) return wrong;
+    }
+    return tcp_rx_begin(pair->rx[index], frame, target);
+}
+
+static const char *take_grant(struct reader *reader, const struct tcp_frame *frame, unsigned index)
+{
+    struct tcp_pair *pair = reader->pair;
+    tcp_set_add(&pair->granted, index);
+    if (pair->tx[index] != NULL) pair->tx[index]->is_granted = true;
+    return take_credit(pair, reader->own, frame, index);
+}
+
+static const char *take_ready(struct reader *reader, const struct tcp_frame *frame)
+{
+    struct tcp_pair *pair = reader->pair;
+    const struct tcp_shape *shape = &pair->shared->shape;
+    if (reader->own->is_up) return "it starts again in the middle";
+    if (frame->signature != TCP_FRAME_VERSION) return "it speaks another version";
+    if (frame->sequence != (uint64_t)pair->rank) return "it is another rank";
+    if (frame->offset != shape->piece_bytes || frame->place != shape->place_count)
+        return "its pieces have other limits";
+    reader->own->is_up = true;
+    set_state(pair, TCP_PEER_UP);
+    mark_busy(pair);
+    return NULL;
+}
+
+static const char *begin_frame(void *context, const struct tcp_frame *frame, char **target)
+{
+    struct reader *reader = context;
+    const unsigned index = frame->slot * TRANSPORT_CHANNEL_COUNT + (unsigned)frame->channel;
+    switch ((enum tcp_frame_kind)frame->kind) {
+    case TCP_FRAME_DATA: return begin_piece(reader, frame, index, target);
+    case TCP_FRAME_CREDIT: return take_grant(reader, frame, index);
+    case TCP_FRAME_READY: return take_ready(reader, frame);
+    }
+    return "a frame of no known kind";
+}
+
+static void end_frame(void *context, const struct tcp_frame *frame)
+{
+    struct reader *reader = context;
+    const unsigned index = frame->slot * TRANSPORT_CHANNEL_COUNT + (unsigned)frame->channel;
+    if (frame->kind == TCP_FRAME_DATA) tcp_rx_end(reader->pair->rx[index], frame->sequence);
+}
+
+bool tcp_pair_read(struct tcp_pair *pair, unsigned stream)
+{
+    struct tcp_pair_stream *own = &pair->streams[stream];
+    if (own->stream.fd < 0) return false;
+    struct reader reader = {pair, own};
+    const struct tcp_stream_sink sink = {begin_frame, end_frame, &reader};
+    const char *wrong = NULL;
+    errno = 0;
+    const enum tcp_stream_result result = tcp_stream_read(&own->stream, &sink, &wrong);
+    switch (result) {
+    case TCP_STREAM_BLOCKED: return false;
+    case TCP_STREAM_MOVED: pair->heard_ns = clock_now_ns(); break;
+    case TCP_STREAM_LOST: lose_stream(pair, own); break;
+    case TCP_STREAM_NONSENSE: break_peer(pair, wrong); break;
+    }
+    return true;
+}

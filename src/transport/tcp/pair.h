@@ -1,0 +1,91 @@
+/* pair.h - what two ranks share: the links between them, and the connections that these take turns on.
+ *
+ *   connection:  none ─attach─► resuming ─peer's READY─► up ─lost─► none, and wanted again
+ *
+ * A new connection starts with a CREDIT for each link that this side receives on, and READY. Pieces go only over
+ * connections that are up. Whoever loses a connection forgets what it had in the middle of it; what the peer then
+ * finds missing among the pieces that it sent there is sent again, over any connection.
+ *
+ * Small pieces first, then the others, links in turn: a batch has little in it, so what is urgent waits only for what the
+ * kernel has already. Credits go before pieces, and with the pieces of the link back.
+ *
+ * Reading never writes and writing never reads; so nothing here is entered twice.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_PAIR_H
+#define TUTTI_TRANSPORT_TCP_PAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/tcp/link.h"
+#include "transport/tcp/set.h"
+#include "transport/tcp/stream.h"
+#include "transport/tcp/tcp.h"
+
+/* What the pairs of a transport have in common. */
+struct tcp_shared {
+    int rank;
+    int epoll_fd;
+    unsigned stream_count;
+    struct tcp_shape shape;
+    const uint64_t *signatures; /* one a slot */
+    void (*wants)(void *context, int peer, unsigned stream);
+    void *wants_context;
+    struct tcp_pair **busy; /* those that may have something to write: room for all */
+    int busy_count;
+    bool is_stopped;
+};
+
+struct tcp_pair_stream {
+    struct tcp_stream stream;
+    bool is_up;           /* the peer has said READY */
+    bool has_greeted;     /* and this side */
+    bool watches_output;  /* epoll does */
+    unsigned resume_next; /* link of which the peer is to be told next */
+};
+
+struct tcp_pair {
+    struct tcp_shared *shared;
+    int rank; /* of the peer */
+    struct tcp_pair_stream *streams;
+    struct tcp_tx *tx[TCP_LINK_COUNT];
+    struct tcp_rx *rx[TCP_LINK_COUNT];
+    struct tcp_set granted;      /* links to the peer whose other end is open */
+    struct tcp_set small, large; /* links that have something to send next */
+    struct tcp_set unsent;       /* links that have something to send, now or when they may */
+    struct tcp_set due;          /* links from the peer of which it should be told now */
+    struct tcp_set untold;       /* or when there is nothing better to do */
+    unsigned small_turn, large_turn, stream_turn;
+    bool is_busy; /* one of shared->busy */
+    bool is_stopped;
+    enum tcp_peer_state state;
+    uint64_t since_ns, heard_ns;
+};
+
+enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tcp_pair **pair);
+void tcp_pair_free(struct tcp_pair *pair);
+/* Says that all connections are wanted, if none was there yet. */
+void tcp_pair_want(struct tcp_pair *pair);
+enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd);
+enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct tcp_tx **tx);
+enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct tcp_rx **rx);
+
+/* A link has got something to send; something of a link was consumed. What is urgent is written at once. */
+void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx);
+void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx);
+
+/* Tries all connections, also those that were full at the last try; true when something was written. */
+bool tcp_pair_write(struct tcp_pair *pair);
+bool tcp_pair_read(struct tcp_pair *pair, unsigned stream);
+/* Makes what the peer may be told later something to tell now. */
+void tcp_pair_tell_all(struct tcp_pair *pair);
+/* Whether there is anything to write; what waits for credit is not. */
+bool tcp_pair_has_output(const struct tcp_pair *pair);
+/* Whether the peer has consumed everything and knows what was consumed here, or is gone. */
+bool tcp_pair_is_finished(const struct tcp_pair *pair);
+/* For somebody who sleeps on epoll: output that the kernel did not take is something to wake up for. */
+void tcp_pair_watch(struct tcp_pair *pair);
+/* Closes all connections; nothing moves any more. */
+void tcp_pair_stop(struct tcp_pair *pair);
+
+#endif

@@ -1,0 +1,585 @@
+/* Connections that come, go and come again; one rank alone with a peer that is the test, which may write what it likes;
+ * and who sleeps meanwhile. */
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "os/clock.h"
+#include "transport/tcp/frame.h"
+#include "transport/tcp/link.h"
+#include "transport/tcp/tcp.h"
+
+enum { SIGNATURE = 4242, PIECE_BYTES = 4096, PIECES = 4 };
+
+static bool send_filled(struct link_tx *tx, unsigned char filling, size_t bytes)
+{
+    void *place = tx->ops->reserve(tx, bytes);
+    if (place == NULL) return false;
+    assert_ptr_equal(place, tx->ops->reserve(tx, bytes)); /* the same again */
+    memset(place, filling, bytes);
+    tx->ops->commit(tx, bytes);
+    return true;
+}
+
+static void expect_empty(struct link_rx *rx)
+{
+    struct link_view view;
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_EMPTY);
+}
+
+/* ------------------------------------------------------------------------------------- connections */
+
+struct wishes {
+    unsigned count[3][TCP_STREAMS_MAX];
+};
+
+static void wish(void *context, int peer, unsigned stream)
+{
+    ((struct wishes *)context)->count[peer][stream]++;
+}
+
+static struct transport *create_rank(int rank, unsigned streams, struct wishes *wishes)
+{
+    const struct tcp_options options = {.rank = rank,
+                                        .size = 3,
+                                        .streams = streams,
+                                        .piece_bytes = PIECE_BYTES,
+                                        .piece_count = PIECES,
+                                        .wants = wishes != NULL ? wish : NULL,
+                                        .wants_context = wishes};
+    struct transport *transport;
+    assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
+    for (int s = 0; s < TRANSPORT_SLOT_COUNT; s++) transport->signatures[s] = SIGNATURE;
+    return transport;
+}
+
+static enum tcp_peer_state state_of(const struct transport *transport, int peer)
+{
+    struct tcp_peer_report report;
+    tcp_state(transport, peer, &report);
+    return report.state;
+}
+
+/* Until nothing moves for a while. */
+static void progress(struct transport *a, struct transport *b)
+{
+    for (int i = 0; i < 300; i++) {
+        a->ops->progress(a);
+        if (b != NULL) b->ops->progress(b);
+        nanosleep(&(struct timespec){0, 1000}, NULL);
+    }
+}
+
+static void connect_ranks(struct transport *a, struct transport *b, unsigned stream)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(tcp_attach(a, b->rank, stream, ends[0]), TUTTI_OK);
+    assert_int_equal(tcp_attach(b, a->rank, stream, ends[1]), TUTTI_OK);
+}
+
+/* A connection to rank 1 that is closed at the other end. */
+static void attach_closed(struct transport *transport)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    close(ends[1]);
+    assert_int_equal(tcp_attach(transport, 1, 0, ends[0]), TUTTI_OK);
+}
+
+static void connections_are_wanted_once_and_again_after_a_loss(void **state)
+{
+    (void)state;
+    struct wishes wishes = {0};
+    struct transport *a = create_rank(0, 2, &wishes), *b = create_rank(1, 2, NULL);
+    struct link_tx *tx;
+    struct link_rx *rx;
+    assert_int_equal(state_of(a, 1), TCP_PEER_UNUSED);
+    assert_int_equal(a->ops->open_tx(a, 0, 0, 1, 100, &tx), TUTTI_OK);
+    assert_int_equal(a->ops->open_rx(a, 3, 0, 1, false, &rx), TUTTI_OK);
+    progress(a, b);
+    assert_true(wishes.count[1][0] == 1 && wishes.count[1][1] == 1 && wishes.count[2][0] == 0);
+    assert_int_equal(state_of(a, 1), TCP_PEER_WANTED);
+    connect_ranks(a, b, 0);
+    connect_ranks(a, b, 1);
+    progress(a, b);
+    struct tcp_peer_report report;
+    tcp_state(a, 1, &report);
+    assert_true(report.state == TCP_PEER_UP && report.streams_up == 2 && report.heard_ns > 0);
+    tcp_close(b);
+    progress(a, NULL);
+    tcp_state(a, 1, &report);
+    assert_true(report.state == TCP_PEER_LOST && report.streams_up == 0);
+    assert_true(report.since_ns >= report.heard_ns);
+    assert_true(wishes.count[1][0] == 2 && wishes.count[1][1] == 2);
+    tcp_close(a);
+}
+
+static void what_was_under_way_comes_over_the_next_connection(void **state)
+{
+    (void)state;
+    struct transport *a = create_rank(0, 1, NULL), *b = create_rank(1, 1, NULL);
+    struct link_tx *tx;
+    struct link_rx *rx;
+    struct link_view view;
+    assert_int_equal(a->ops->open_tx(a, 0, 0, 1, PIECE_BYTES, &tx), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &rx), TUTTI_OK);
+    connect_ranks(a, b, 0);
+    progress(a, b);
+    assert_true(send_filled(tx, 1, 100)); /* in the kernel, and never read */
+    assert_true(send_filled(tx, 2, PIECE_BYTES));
+    connect_ranks(a, b, 0);
+    assert_true(send_filled(tx, 3, 0));
+    progress(a, b);
+    static const size_t sizes[] = {100, PIECE_BYTES, 0};
+    for (unsigned char i = 0; i < 3; i++) {
+        assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+        assert_int_equal(view.bytes, sizes[i]);
+        if (view.bytes > 0) assert_int_equal(*(const unsigned char *)view.data, i + 1);
+        rx->ops->consume(rx, view.bytes);
+    }
+    expect_empty(rx);
+    progress(a, b);
+    assert_true(tx->ops->consumed(tx));
+    tcp_close(a);
+    tcp_close(b);
+}
+
+/* Ranks that have received all they want, each closing as soon as it may. */
+static void who_finishes_cuts_nothing_off(void **state)
+{
+    (void)state;
+    struct transport *ranks[2] = {create_rank(0, 2, NULL), create_rank(1, 2, NULL)};
+    struct link_tx *tx[2];
+    struct link_rx *rx[2];
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(ranks[r]->ops->open_tx(ranks[r], 0, 0, 1 - r, PIECE_BYTES, &tx[r]),
+                         TUTTI_OK);
+        assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, false, &rx[r]), TUTTI_OK);
+    }
+    assert_true(tcp_finish(ranks[0])); /* nobody is there, and nothing to be said */
+    connect_ranks(ranks[0], ranks[1], 0);
+    connect_ranks(ranks[0], ranks[1], 1);
+    unsigned received[2] = {0};
+    for (unsigned char i = 0; i < PIECES; i++)
+        for (int r = 0; r < 2; r++) assert_true(send_filled(tx[r], i, PIECE_BYTES));
+    assert_false(tcp_finish(ranks[0]));
+    for (int i = 0; ranks[0] != NULL || ranks[1] != NULL; i++) {
+        assert_true(i < 10000000);
+        const int r = i % 3 == 0;
+        if (ranks[r] == NULL) continue;
+        struct link_view view;
+        if (received[r] < PIECES) {
+            ranks[r]->ops->progress(ranks[r]);
+            if (rx[r]->ops->peek(rx[r], &view) != LINK_READY) continue;
+            assert_int_equal(*(const unsigned char *)view.data, received[r]++);
+            rx[r]->ops->consume(rx[r], view.bytes);
+        } else if (tcp_finish(ranks[r])) {
+            tcp_close(ranks[r]);
+            ranks[r] = NULL;
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------------- foreign bytes */
+
+static const struct tcp_frame ready = {.kind = TCP_FRAME_READY,
+                                       .sequence = 1,
+                                       .offset = PIECE_BYTES,
+                                       .signature = TCP_FRAME_VERSION,
+                                       .place = PIECES + 2};
+static const struct tcp_frame grant = {.kind = TCP_FRAME_CREDIT, .place = TCP_FRAME_NO_PLACE};
+static const struct tcp_frame small = {
+    .kind = TCP_FRAME_DATA, .bytes = 4, .signature = SIGNATURE, .place = TCP_FRAME_NO_PLACE};
+static const struct tcp_frame large = {
+    .kind = TCP_FRAME_DATA, .bytes = 300, .signature = SIGNATURE, .place = 0};
+
+static void put_frame(int fd, struct tcp_frame frame)
+{
+    unsigned char head[TCP_FRAME_HEAD_BYTES];
+    static const char zeros[TCP_FRAME_BYTES_MAX + 1];
+    tcp_frame_write(&frame, head);
+    (void)!send(fd, head, sizeof head, MSG_NOSIGNAL);
+    (void)!send(fd, zeros, frame.bytes, MSG_NOSIGNAL);
+}
+
+/* One rank with a link each way to a peer that sends just that. */
+struct lonely {
+    struct transport *transport;
+    struct link_tx *tx;
+    struct link_rx *rx;
+    int fd;
+};
+
+static struct lonely open_lonely(void)
+{
+    struct lonely lonely = {.transport = create_rank(0, 1, NULL)};
+    struct transport *transport = lonely.transport;
+    int ends[2];
+    assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, PIECE_BYTES, &lonely.tx), TUTTI_OK);
+    assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, false, &lonely.rx), TUTTI_OK);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(tcp_attach(transport, 1, 0, ends[0]), TUTTI_OK);
+    lonely.fd = ends[1];
+    return lonely;
+}
+
+static void close_lonely(struct lonely *lonely)
+{
+    tcp_close(lonely->transport);
+    close(lonely->fd);
+}
+
+/* Whether those frames break the peer. */
+static bool breaks(const struct tcp_frame *frames, int count)
+{
+    struct lonely lonely = open_lonely();
+    struct link_view view;
+    for (int f = 0; f < count; f++) put_frame(lonely.fd, frames[f]);
+    progress(lonely.transport, NULL);
+    const bool is_broken = state_of(lonely.transport, 1) == TCP_PEER_BROKEN;
+    assert_int_equal(lonely.rx->ops->peek(lonely.rx, &view) == LINK_FAULT, is_broken);
+    close_lonely(&lonely);
+    return is_broken;
+}
+
+#define BREAKS(...)                                 \
+    breaks((const struct tcp_frame[]){__VA_ARGS__}, \
+           sizeof(const struct tcp_frame[]){__VA_ARGS__} / sizeof(struct tcp_frame))
+
+static struct tcp_frame with(struct tcp_frame frame, void (*change)(struct tcp_frame *))
+{
+    change(&frame);
+    return frame;
+}
+
+static void be_another_rank(struct tcp_frame *frame)
+{
+    frame->sequence = 2;
+}
+static void have_other_limits(struct tcp_frame *frame)
+{
+    frame->offset *= 2;
+}
+static void be_newer(struct tcp_frame *frame)
+{
+    frame->signature++;
+}
+static void be_next(struct tcp_frame *frame)
+{
+    frame->sequence = 1;
+}
+static void be_far(struct tcp_frame *frame)
+{
+    frame->sequence = TCP_WINDOW;
+}
+static void use_no_place(struct tcp_frame *frame)
+{
+    frame->place = PIECES + 2;
+}
+static void be_too_long(struct tcp_frame *frame)
+{
+    frame->bytes = PIECE_BYTES + 1;
+}
+static void use_closed_link(struct tcp_frame *frame)
+{
+    frame->channel = 3;
+}
+static void consume_too_much(struct tcp_frame *frame)
+{
+    frame->consumed = 1;
+}
+static void resume(struct tcp_frame *frame)
+{
+    frame->flags = TCP_FRAME_RESUME;
+}
+
+static void frames_that_make_no_sense_break_their_peer(void **state)
+{
+    (void)state;
+    assert_false(BREAKS(ready, small));
+    assert_false(BREAKS(grant, ready, grant, large));
+    assert_false(BREAKS(ready, small, with(large, be_next)));
+    assert_false(BREAKS(with(grant, resume), ready));
+
+    assert_true(BREAKS(small)); /* not ready */
+    assert_true(BREAKS(ready, ready));
+    assert_true(BREAKS(ready, with(grant, resume)));
+    assert_true(BREAKS(with(ready, be_another_rank)));
+    assert_true(BREAKS(with(ready, have_other_limits)));
+    assert_true(BREAKS(with(ready, be_newer)));
+    assert_true(BREAKS(ready, small, small));
+    assert_true(BREAKS(ready, large, with(large, be_next))); /* the same place */
+    assert_true(BREAKS(ready, with(small, be_far)));
+    assert_true(BREAKS(ready, with(large, use_no_place)));
+    assert_true(BREAKS(ready, with(large, be_too_long)));
+    assert_true(BREAKS(ready, with(small, use_closed_link)));
+    assert_true(BREAKS(ready, with(small, consume_too_much)));
+    assert_true(BREAKS(ready, with(grant, consume_too_much)));
+    assert_true(BREAKS(with(with(grant, consume_too_much), use_closed_link), ready));
+}
+
+static void wrong_order_of_bytes_is_a_fault_of_the_link(void **state)
+{
+    (void)state;
+    struct lonely lonely = open_lonely();
+    struct link_view view;
+    put_frame(lonely.fd, ready);
+    struct tcp_frame late = small;
+    late.offset = 1;
+    put_frame(lonely.fd, late);
+    progress(lonely.transport, NULL);
+    assert_int_equal(lonely.rx->ops->peek(lonely.rx, &view), LINK_FAULT);
+    close_lonely(&lonely);
+}
+
+static size_t drain(int fd)
+{
+    char bytes[10000];
+    size_t sum = 0;
+    ssize_t got;
+    while ((got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) sum += (size_t)got;
+    return sum;
+}
+
+/* Whoever says so would make the sender give memory away of which bytes are still to be written. */
+static void what_is_still_being_written_cannot_be_consumed(void **state)
+{
+    (void)state;
+    struct lonely lonely = open_lonely();
+    enum { BYTES = 4 << 20 };
+    char *const memory = calloc(1, BYTES);
+    assert_non_null(memory);
+    const int few = 1;
+    setsockopt(lonely.fd, SOL_SOCKET, SO_RCVBUF, &few, sizeof few);
+    put_frame(lonely.fd, ready);
+    put_frame(lonely.fd, grant);
+    progress(lonely.transport, NULL);
+    assert_true(lonely.tx->ops->post(lonely.tx, memory, BYTES));
+    /* The peer reads nothing; credit lets on more than the kernel takes. */
+    struct tcp_frame credit = grant;
+    for (; credit.consumed < BYTES / PIECE_BYTES; credit.consumed++) {
+        if (state_of(lonely.transport, 1) == TCP_PEER_BROKEN) break;
+        put_frame(lonely.fd, credit);
+        progress(lonely.transport, NULL);
+    }
+    assert_int_equal(state_of(lonely.transport, 1), TCP_PEER_BROKEN);
+    assert_false(lonely.tx->ops->consumed(lonely.tx));
+    free(memory);
+    /* What was believed before is not more than what is there to be read. */
+    const uint64_t believed = credit.consumed - 2;
+    const size_t written =
+        drain(lonely.fd) - 2 * TCP_FRAME_HEAD_BYTES; /* without credit and ready */
+    assert_in_range(believed, 1, written / (TCP_FRAME_HEAD_BYTES + PIECE_BYTES));
+    close_lonely(&lonely);
+}
+
+static void a_broken_peer_harms_nobody_else(void **state)
+{
+    (void)state;
+    struct transport *a = create_rank(0, 1, NULL), *b = create_rank(2, 1, NULL);
+    struct link_tx *tx;
+    struct link_rx *rx, *from_broken;
+    struct link_view view;
+    int ends[2];
+    assert_int_equal(a->ops->open_rx(a, 0, 0, 1, false, &from_broken), TUTTI_OK);
+    assert_int_equal(a->ops->open_rx(a, 0, 0, 2, false, &rx), TUTTI_OK);
+    assert_int_equal(b->ops->open_tx(b, 0, 0, 0, 100, &tx), TUTTI_OK);
+    connect_ranks(a, b, 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(tcp_attach(a, 1, 0, ends[0]), TUTTI_OK);
+    assert_int_equal(send(ends[1], "GET / HTTP/1.1\r\nHost: somebody-else.example\r\n\r\n", 48, 0),
+                     48);
+    progress(a, b);
+    assert_true(send_filled(tx, 6, 50));
+    progress(a, b);
+    assert_int_equal(from_broken->ops->peek(from_broken, &view), LINK_FAULT);
+    assert_int_equal(state_of(a, 1), TCP_PEER_BROKEN);
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    /* It gets no second try. */
+    attach_closed(a);
+    progress(a, b);
+    assert_int_equal(state_of(a, 1), TCP_PEER_BROKEN);
+    close(ends[1]);
+    tcp_close(a);
+    tcp_close(b);
+}
+
+/* ---------------------------------------------------------------------------------------- sleeping */
+
+static uint64_t sleep_ns(struct transport *transport, uint64_t timeout_ns)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    transport->ops->sleep(transport, timeout_ns);
+    return clock_now_ns() - begin_ns;
+}
+
+static void a_sleeper_wakes_when_something_comes(void **state)
+{
+    (void)state;
+    struct transport *a = create_rank(0, 1, NULL), *b = create_rank(1, 1, NULL);
+    struct link_tx *tx;
+    struct link_rx *rx;
+    struct link_view view;
+    assert_int_equal(a->ops->open_tx(a, 0, 0, 1, 100, &tx), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &rx), TUTTI_OK);
+    connect_ranks(a, b, 0);
+    progress(a, b);
+    b->ops->sleep_begin(b);
+    b->ops->progress(b);
+    expect_empty(rx);
+    assert_true(sleep_ns(b, 5000000) >= 5000000); /* nothing comes */
+    b->ops->sleep_begin(b);
+    b->ops->progress(b);
+    assert_true(send_filled(tx, 1, 10));
+    assert_true(sleep_ns(b, 20000000000) < 10000000000);
+    b->ops->progress(b);
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    tcp_close(a);
+    tcp_close(b);
+}
+
+static void *wake_later(void *argument)
+{
+    struct transport *transport = argument;
+    for (int i = 0; i < 100; i++) {
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        transport->ops->wake(transport);
+    }
+    return NULL;
+}
+
+static void a_sleeper_is_woken_by_another_thread(void **state)
+{
+    (void)state;
+    struct transport *a = create_rank(0, 1, NULL);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wake_later, a), 0);
+    a->ops->sleep_begin(a);
+    a->ops->progress(a);
+    assert_true(sleep_ns(a, 20000000000) < 10000000000);
+    pthread_join(thread, NULL);
+    a->ops->progress(a); /* takes the ring */
+    a->ops->sleep_begin(a);
+    a->ops->progress(a);
+    a->ops->sleep_cancel(a);
+    a->ops->wake(a); /* nobody sleeps */
+    a->ops->sleep_begin(a);
+    assert_true(sleep_ns(a, 2000000) >= 2000000);
+    tcp_close(a);
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd descriptor = {.fd = fd, .events = POLLIN};
+    return poll(&descriptor, 1, 0) == 1;
+}
+
+static void what_was_blocked_makes_the_descriptor_readable(void **state)
+{
+    (void)state;
+    enum { BYTES = 2 << 20 };
+    const struct tcp_options options = {.size = 2, .streams = 1, .piece_count = 48};
+    struct transport *transport;
+    struct link_tx *tx;
+    int ends[2];
+    char *const memory = calloc(1, BYTES);
+    assert_non_null(memory);
+    assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
+    assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(tcp_attach(transport, 1, 0, ends[0]), TUTTI_OK);
+    put_frame(ends[1], grant);
+    struct tcp_frame its_ready = ready;
+    its_ready.offset = TCP_FRAME_BYTES_MAX;
+    its_ready.place = 48 + 48 / 4 + 1;
+    put_frame(ends[1], its_ready);
+    progress(transport, NULL);
+    assert_true(tx->ops->post(tx, memory, BYTES)); /* more than the kernel takes */
+    progress(transport, NULL);
+    assert_false(tcp_is_idle(transport));
+    transport->ops->sleep_begin(transport);
+    assert_false(transport->ops->progress(transport));
+    assert_false(is_readable(tcp_descriptor(transport)));
+    drain(ends[1]);
+    assert_true(is_readable(tcp_descriptor(transport)));
+    transport->ops->sleep(transport, 1000000000);
+    assert_true(transport->ops->progress(transport));
+    while (!tcp_is_idle(transport)) {
+        transport->ops->progress(transport);
+        drain(ends[1]);
+    }
+    progress(transport, NULL);
+    assert_false(is_readable(tcp_descriptor(transport))); /* room is nothing to wake up for any more */
+    tcp_close(transport);
+    close(ends[1]);
+    free(memory);
+}
+
+static void a_sleeper_wakes_when_what_was_blocked_can_go_on(void **state)
+{
+    (void)state;
+    enum { BYTES = 8 << 20 };
+    struct transport *a = create_rank(0, 1, NULL), *b = create_rank(1, 1, NULL);
+    struct link_tx *tx[8];
+    struct link_rx *rx[8];
+    char *const memory = calloc(1, BYTES);
+    assert_non_null(memory);
+    connect_ranks(a, b, 0);
+    for (int l = 0; l < 8; l++) {
+        assert_int_equal(a->ops->open_tx(a, l, 0, 1, BYTES, &tx[l]), TUTTI_OK);
+        assert_int_equal(b->ops->open_rx(b, l, 0, 0, false, &rx[l]), TUTTI_OK);
+    }
+    progress(a, b);
+    for (int l = 0; l < 8; l++) assert_true(tx[l]->ops->post(tx[l], memory, BYTES));
+    /* Each sleeps whenever it has nothing to do; nobody looks at anybody else. */
+    size_t left = 8 * (size_t)BYTES;
+    for (int i = 0; left > 0; i++) {
+        assert_true(i < 1000000);
+        struct transport *own = i % 2 == 0 ? a : b;
+        bool moved = own->ops->progress(own);
+        for (int l = 0; l < 8 && own == b; l++) {
+            struct link_view view;
+            if (rx[l]->ops->peek(rx[l], &view) != LINK_READY) continue;
+            rx[l]->ops->consume(rx[l], view.bytes);
+            left -= view.bytes;
+            moved = true;
+        }
+        if (moved) continue;
+        own->ops->sleep_begin(own);
+        if (own->ops->progress(own))
+            own->ops->sleep_cancel(own);
+        else
+            own->ops->sleep(own, 100000);
+    }
+    tcp_close(a);
+    tcp_close(b);
+    free(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_are_wanted_once_and_again_after_a_loss),
+        cmocka_unit_test(what_was_under_way_comes_over_the_next_connection),
+        cmocka_unit_test(who_finishes_cuts_nothing_off),
+        cmocka_unit_test(frames_that_make_no_sense_break_their_peer),
+        cmocka_unit_test(wrong_order_of_bytes_is_a_fault_of_the_link),
+        cmocka_unit_test(what_is_still_being_written_cannot_be_consumed),
+        cmocka_unit_test(a_broken_peer_harms_nobody_else),
+        cmocka_unit_test(a_sleeper_wakes_when_something_comes),
+        cmocka_unit_test(a_sleeper_is_woken_by_another_thread),
+        cmocka_unit_test(what_was_blocked_makes_the_descriptor_readable),
+        cmocka_unit_test(a_sleeper_wakes_when_what_was_blocked_can_go_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+/* Programs of every algorithm run over TCP links by ranks in one thread, plain and over wires that break: results are
+ * right, whatever was sent again.
+ *
+ * ctest: label=notsan */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "algo/algo.h"
+#include "engine_world.h"
+#include "tcp_world.h"
+
+enum { IN_PLACE = 0xffff };
+
+/* One world a size, for all algorithms one after the other: what one leaves behind would disturb the next. */
+static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *counts,
+                                int count_count, uint64_t seed)
+{
+    struct tcp_world *world = tcp_world_create(size, mood, seed);
+    struct engine_net *net =
+        engine_net_over(size, tcp_world_fans(world), tcp_world_step, world, seed);
+    struct engine_rank ranks[ENGINE_RANKS_MAX];
+    for (int i = 0; i < algo_count; i++) {
+        if (!algo_supports(&algo_list[i], size)) continue;
+        for (int c = 0; c < count_count; c++) {
+            const bool in_place = (i + c) % 2 == 1;
+            const struct engine_job job = {
+                .algorithm = &algo_list[i],
+                .size = size,
+                .root = collective_is_rooted(algo_list[i].collective) ? (i + c) % size : 0,
+                .count = counts[c],
+                .in_place = in_place ? IN_PLACE : 0,
+                .is_cut = c % 3 == 2};
+            for (int r = 0; r < size; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
+            engine_run(&job, net, ranks);
+            for (int r = 0; r < size; r++) {
+                engine_expect_right(&job, r, &ranks[r]);
+                engine_rank_release(&ranks[r]);
+            }
+        }
+    }
+    tcp_world_settle(world);
+    if (mood.breaks > 0) {
+        print_message("%d ranks, seed %llu: %u wires broke\n", size, (unsigned long long)seed,
+                      tcp_world_broken(world));
+        assert_true(tcp_world_broken(world) > 0);
+    }
+    engine_net_free(net);
+    tcp_world_free(world);
+}
+
+static void every_program_is_right_over_loopback(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 7, 5003, 60013};
+    for (int size = 2; size <= 5; size++)
+        run_every_algorithm(size,
+                            (struct tcp_mood){.streams = 1 + (unsigned)size % 2,
+                                              .piece_bytes = 65536,
+                                              .piece_count = 8,
+                                              .is_plain = true},
+                            counts, 4, (uint64_t)size);
+}
+
+static void every_program_is_right_over_wires_that_break(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {1, 20011, 4099};
+    for (int size = 2; size <= 5; size++)
+        run_every_algorithm(size,
+                            (struct tcp_mood){.streams = 1 + (unsigned)size % 3,
+                                              .piece_bytes = 8192,
+                                              .piece_count = 2,
+                                              .gulp = 30000,
+                                              .breaks = 700,
+                                              .silence = 20},
+                            counts, 3, 100 + (uint64_t)size);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_program_is_right_over_loopback),
+        cmocka_unit_test(every_program_is_right_over_wires_that_break),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+#include "transport/tcp/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+enum {
+    READ_BYTES_A_PASS = 1 << 20,
+    /* What the kernel holds and has not sent yet: an urgent frame waits behind that. Short batches are not asked for it. */
+    KERNEL_BYTES_MAX = 128 << 10,
+    SHORT_BATCH_BYTES = 4 << 10
+};
+
+void tcp_stream_init(struct tcp_stream *stream, unsigned number)
+{
+    *stream = (struct tcp_stream){.fd = -1, .number = number};
+}
+
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd)
+{
+    assert(stream->fd < 0);
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+        const enum tutti_status status = error_system("a connection cannot be used");
+        close(fd);
+        return status;
+    }
+    /* Without these it is slower, or not TCP at all. */
+    const int one = 1, unsent = KERNEL_BYTES_MAX;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    tcp_stream_init(stream, stream->number);
+    stream->fd = fd;
+    return TUTTI_OK;
+}
+
+void tcp_stream_close(struct tcp_stream *stream)
+{
+    if (stream->fd >= 0) close(stream->fd);
+    tcp_stream_init(stream, stream->number);
+}
+
+/* --------------------------------------------------------------------------------------------- out */
+
+unsigned tcp_stream_room(const struct tcp_stream *stream)
+{
+    return TCP_BATCH_FRAMES - stream->frame_count;
+}
+
+static void add_part(struct tcp_stream *stream, const void *data, size_t bytes,
+                     struct tcp_batch_owner owner)
+{
+    stream->parts[stream->part_count] = (struct iovec){(void *)(uintptr_t)data, bytes};
+    stream->owners[stream->part_count++] = owner;
+    stream->unsent_bytes += bytes;
+}
+
+void tcp_stream_add(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload,
+                    const void *link)
+{
+    unsigned char *const head = stream->heads[stream->frame_count++];
+    tcp_frame_write(frame, head);
+    add_part(stream, head, TCP_FRAME_HEAD_BYTES, (struct tcp_batch_owner){NULL, 0});
+    if (frame->bytes > 0)
+        add_part(stream, payload, frame->bytes, (struct tcp_batch_owner){link, frame->sequence});
+}
+
+bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *link, uint64_t below)
+{
+    for (unsigned p = stream->part_first; p < stream->part_count; p++)
+        if (stream->owners[p].link == link && stream->owners[p].sequence < below) return true;
+    return false;
+}
+
+static void was_written(struct tcp_stream *stream, size_t bytes)
+{
+    stream->unsent_bytes -= bytes;
+    while (stream->part_first < stream->part_count) {
+        struct iovec *const part = &stream->parts[stream->part_first];
+        if (bytes < part->iov_len) {
+            part->iov_base = (char *)part->iov_base + bytes;
+            part->iov_len -= bytes;
+            return;
+        }
+        bytes -= part->iov_len;
+        stream->part_first++;
+    }
+    stream->part_first = stream->part_count = stream->frame_count = 0;
+}
+
+static bool kernel_has_enough(int fd)
+{
+    int bytes = 0;
+    return ioctl(fd, SIOCOUTQNSD, &bytes) == 0 && bytes >= KERNEL_BYTES_MAX;
+}
+
+enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)
+{
+    enum tcp_stream_result result = TCP_STREAM_BLOCKED;
+    while (stream->part_first < stream->part_count) {
+        if (stream->unsent_bytes > SHORT_BATCH_BYTES && kernel_has_enough(stream->fd)) {
+            stream->is_blocked = true;
+            return result;
+        }
+        const struct msghdr message = {.msg_iov = stream->parts + stream->part_first,
+                                       .msg_iovlen = stream->part_count - stream->part_first};
+        const ssize_t written = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) {
+            if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) return TCP_STREAM_LOST;
+            stream->is_blocked = true;
+            return result;
+        }
+        was_written(stream, (size_t)written);
+        result = TCP_STREAM_MOVED;
+    }
+    return result;
+}
+
+/* ---------------------------------------------------------------------------------------------- in */
+
+/* Some of a payload lies at its target. */
+static void feed(struct tcp_stream *stream, const struct tcp_stream_sink *sink, size_t bytes)
+{
+    stream->target += bytes;
+    stream->target_left -= bytes;
+    if (stream->target_left > 0) return;
+    stream->in_payload = false;
+    sink->end(sink->context, &stream->frame);
+}
+
+static const char *begin_frame(struct tcp_stream *stream, const struct tcp_stream_sink *sink,
+                               const unsigned char *head)
+{
+    const char *wrong = tcp_frame_read(head, &stream->frame);
+    char *target = NULL;
+    if (wrong == NULL) wrong = sink->begin(sink->context, &stream->frame, &target);
+    if (wrong != NULL) return wrong;
+    if (stream->frame.bytes == 0) {
+        sink->end(sink->context, &stream->frame);
+        return NULL;
+    }
+    stream->in_payload = true;
+    stream->target = target;
+    stream->target_left = stream->frame.bytes;
+    return NULL;
+}
+
+/* All that is staged but for the first bytes of a head, which stay at its beginning. */
+static const char *digest(struct tcp_stream *stream, const struct tcp_stream_sink *sink)
+{
+    const unsigned char *next = stream->staging;
+    size_t left = stream->staged_bytes;
+    stream->staged_bytes = 0;
+    while (left > 0) {
+        if (stream->in_payload) {
+            const size_t bytes = left < stream->target_left ? left : stream->target_left;
+            memcpy(stream->target, next, bytes);
+            next += bytes;
+            left -= bytes;
+            feed(stream, sink, bytes);
+            continue;
+        }
+        if (left < TCP_FRAME_HEAD_BYTES) {
+            memmove(stream->staging, next, left);
+            stream->staged_bytes = left;
+            return NULL;
+        }
+        const char *const wrong = begin_frame(stream, sink, next);
+        if (wrong != NULL) return wrong;
+        next += TCP_FRAME_HEAD_BYTES;
+        left -= TCP_FRAME_HEAD_BYTES;
+    }
+    return NULL;
+}
+
+/* The rest of a payload, and what follows it. */
+static ssize_t receive(struct tcp_stream *stream, size_t *asked)
+{
+    struct iovec parts[2];
+    int count = 0;
+    *asked = 0;
+    if (stream->in_payload) parts[count++] = (struct iovec){stream->target, stream->target_left};
+    parts[count++] = (struct iovec){stream->staging + stream->staged_bytes,
+                                    TCP_STAGING_BYTES - stream->staged_bytes};
+    for (int i = 0; i < count; i++) *asked += parts[i].iov_len;
+    ssize_t got;
+    do {
+        got = readv(stream->fd, parts, count);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
+                                       const struct tcp_stream_sink *sink, const char **wrong)
+{
+    enum tcp_stream_result result = TCP_STREAM_BLOCKED;
+    for (size_t total = 0; total < READ_BYTES_A_PASS;) {
+        size_t asked;
+        const ssize_t got = receive(stream, &asked);
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return result;
+        if (got <= 0) return TCP_STREAM_LOST;
+        result = TCP_STREAM_MOVED;
+        total += (size_t)got;
+        size_t direct = 0;
+        if (stream->in_payload) {
+            direct = (size_t)got < stream->target_left ? (size_t)got : stream->target_left;
+            feed(stream, sink, direct);
+        }
+        stream->staged_bytes += (size_t)got - direct;
+        *wrong = digest(stream, sink);
+        if (*wrong != NULL) return TCP_STREAM_NONSENSE;
+        if ((size_t)got < asked) return result; /* there is no more, or it will be heard of */
+    }
+    return result;
+}

@@ -1,0 +1,80 @@
+/* stream.h - one connection of a pair: frames out of memory where it lies, frames in to where they belong.
+ *
+ *   out   a batch: heads of its own, payloads of links, written by one system call and again from where that stopped
+ *   in    a small buffer for heads and what is short; the rest of a payload is read straight to its target
+ *
+ * Neither direction waits. What a frame means is the sink's matter.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_STREAM_H
+#define TUTTI_TRANSPORT_TCP_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "transport/tcp/frame.h"
+#include "tutti/tutti.h"
+
+enum { TCP_BATCH_FRAMES = 16, TCP_STAGING_BYTES = 4 << 10 };
+
+enum tcp_stream_result {
+    TCP_STREAM_BLOCKED,
+    TCP_STREAM_MOVED,
+    TCP_STREAM_LOST,    /* nothing comes or goes any more */
+    TCP_STREAM_NONSENSE /* nor should it */
+};
+
+/* May not touch the stream. */
+struct tcp_stream_sink {
+    /* A head has come. Says where the payload goes (not set: there is none). Returns what is wrong, or NULL. */
+    const char *(*begin)(void *context, const struct tcp_frame *frame, char **target);
+    /* The payload has, too. */
+    void (*end)(void *context, const struct tcp_frame *frame);
+    void *context;
+};
+
+/* Whose memory a part of the batch is. */
+struct tcp_batch_owner {
+    const void *link; /* or NULL: a head's */
+    uint64_t sequence;
+};
+
+struct tcp_stream {
+    int fd; /* -1: none */
+    unsigned number;
+    bool is_blocked; /* the kernel took no more at the last try */
+    /* out */
+    unsigned char heads[TCP_BATCH_FRAMES][TCP_FRAME_HEAD_BYTES];
+    struct iovec parts[2 * TCP_BATCH_FRAMES];
+    struct tcp_batch_owner owners[2 * TCP_BATCH_FRAMES];
+    unsigned frame_count, part_first, part_count;
+    size_t unsent_bytes; /* of the batch */
+    /* in */
+    unsigned char staging[TCP_STAGING_BYTES];
+    size_t staged_bytes; /* of the next head, between reads */
+    bool in_payload;
+    struct tcp_frame frame; /* of which the payload is coming */
+    char *target;
+    size_t target_left;
+};
+
+void tcp_stream_init(struct tcp_stream *stream, unsigned number);
+/* Takes the descriptor, also on failure; the stream has none. */
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd);
+void tcp_stream_close(struct tcp_stream *stream);
+
+/* Frames that still fit into the batch. */
+unsigned tcp_stream_room(const struct tcp_stream *stream);
+/* The payload stays as it is until it is written, or the stream closed; it belongs to that piece of a link. */
+void tcp_stream_add(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload,
+                    const void *link);
+/* Whether bytes of a link's pieces below a number are still to be written from where they lie. */
+bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *link, uint64_t below);
+/* Writes what the kernel takes. */
+enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream);
+/* Reads what has come, a bounded amount. NONSENSE: *wrong says why. */
+enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
+                                       const struct tcp_stream_sink *sink, const char **wrong);
+
+#endif

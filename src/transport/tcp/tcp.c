@@ -1,0 +1,422 @@
+#include "transport/tcp/tcp.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "os/clock.h"
+#include "transport/tcp/pair.h"
+
+enum {
+    STREAMS_DEFAULT = 2,
+    PIECE_COUNT_DEFAULT = 8,
+    PIECE_COUNT_MAX = 48,
+    PIECE_BYTES_MIN = 1024,
+    EVENTS_A_PASS = 32,
+    POLL_APART_NS = 500, /* between looks in vain */
+    IDLE_PASSES = 16,    /* until those are told who may be told later */
+    /* Below, a copy takes less time than waiting until the peer says that it has consumed it. */
+    REFERENCE_BYTES_MIN = 64 << 10
+};
+static const uint64_t EVENT_WAKE = UINT64_MAX;
+
+struct tcp {
+    struct transport base;
+    struct tcp_shared shared;
+    unsigned piece_count;
+    struct tcp_pair **pairs; /* NULL: never used */
+    int wake_fd;
+    _Atomic uint32_t asleep;
+    uint64_t polled_ns; /* in vain */
+    unsigned idle_passes;
+};
+
+static struct tcp *tcp_of(struct transport *transport)
+{
+    return (struct tcp *)transport;
+}
+
+/* ------------------------------------------------------------------------------------------- sending */
+
+static void *tcp_reserve(struct link_tx *link, size_t bytes)
+{
+    return tcp_tx_reserve((struct tcp_tx *)link, bytes);
+}
+
+static void tcp_commit(struct link_tx *link, size_t bytes)
+{
+    struct tcp_tx *tx = (struct tcp_tx *)link;
+    tcp_tx_commit(tx, bytes);
+    tcp_pair_send(tx->pair, tx);
+}
+
+static enum link_reach tcp_reach(struct link_tx *link, const void *address, size_t bytes)
+{
+    (void)link, (void)address;
+    return bytes >= REFERENCE_BYTES_MIN ? REACH_READ : REACH_NONE;
+}
+
+static bool tcp_post(struct link_tx *link, const void *address, size_t bytes)
+{
+    struct tcp_tx *tx = (struct tcp_tx *)link;
+    if (!tcp_tx_post(tx, address, bytes)) return false;
+    tcp_pair_send(tx->pair, tx);
+    return true;
+}
+
+static bool tcp_consumed(struct link_tx *link)
+{
+    const struct tcp_tx *tx = (const struct tcp_tx *)link;
+    return tx->consumed == tx->sequence;
+}
+
+static bool tcp_has_room(struct link_tx *link)
+{
+    return tcp_tx_has_room((const struct tcp_tx *)link);
+}
+
+static const struct link_tx_ops tx_ops = {.reserve = tcp_reserve,
+                                          .commit = tcp_commit,
+                                          .reach = tcp_reach,
+                                          .post = tcp_post,
+                                          .consumed = tcp_consumed,
+                                          .has_room = tcp_has_room};
+
+/* ----------------------------------------------------------------------------------------- receiving */
+
+static enum link_state tcp_peek(struct link_rx *link, struct link_view *view)
+{
+    const struct tcp_rx *rx = (const struct tcp_rx *)link;
+    return rx->pair->state == TCP_PEER_BROKEN ? LINK_FAULT : tcp_rx_peek(rx, view);
+}
+
+static void tcp_consume(struct link_rx *link, size_t bytes)
+{
+    struct tcp_rx *rx = (struct tcp_rx *)link;
+    tcp_rx_consume(rx, bytes);
+    tcp_pair_consumed(rx->pair, rx);
+}
+
+static void tcp_expect(struct link_rx *link, void *destination, size_t bytes)
+{
+    tcp_rx_expect((struct tcp_rx *)link, destination, bytes);
+}
+
+static const struct link_rx_ops rx_ops = {
+    .peek = tcp_peek, .consume = tcp_consume, .expect = tcp_expect};
+
+/* ------------------------------------------------------------------------------------------- moving */
+
+/* What came from outside; true when something did. */
+static bool poll_events(struct tcp *tcp)
+{
+    const uint64_t now = clock_now_ns();
+    if (now - tcp->polled_ns < POLL_APART_NS) return false;
+    struct epoll_event events[EVENTS_A_PASS];
+    const int count = epoll_wait(tcp->shared.epoll_fd, events, EVENTS_A_PASS, 0);
+    bool moved = false;
+    for (int e = 0; e < count; e++) {
+        if (events[e].data.u64 == EVENT_WAKE) {
+            uint64_t rings;
+            (void)!read(tcp->wake_fd, &rings, sizeof rings);
+            continue;
+        }
+        struct tcp_pair *pair = tcp->pairs[events[e].data.u64 / TCP_STREAMS_MAX];
+        if ((events[e].events & ~(uint32_t)EPOLLOUT) != 0)
+            moved |= tcp_pair_read(pair, events[e].data.u64 % TCP_STREAMS_MAX);
+        if ((events[e].events & EPOLLOUT) != 0) {
+            moved |= tcp_pair_write(pair);
+            tcp_pair_watch(pair);
+        }
+    }
+    tcp->polled_ns = moved ? 0 : now;
+    return moved;
+}
+
+static bool write_busy(struct tcp *tcp)
+{
+    struct tcp_shared *shared = &tcp->shared;
+    bool moved = false;
+    for (int i = shared->busy_count - 1; i >= 0; i--) {
+        struct tcp_pair *pair = shared->busy[i];
+        moved |= tcp_pair_write(pair);
+        if (tcp_pair_has_output(pair)) continue;
+        pair->is_busy = false;
+        shared->busy[i] = shared->busy[--shared->busy_count];
+    }
+    return moved;
+}
+
+static void tell_all(struct tcp *tcp)
+{
+    for (int i = 0; i < tcp->shared.busy_count; i++) tcp_pair_tell_all(tcp->shared.busy[i]);
+}
+
+static bool tcp_progress(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    bool moved = poll_events(tcp);
+    if (moved)
+        tcp->idle_passes = 0;
+    else if (++tcp->idle_passes % IDLE_PASSES == 0)
+        tell_all(tcp);
+    moved |= write_busy(tcp);
+    return moved;
+}
+
+/* ------------------------------------------------------------------------------------------ sleeping */
+
+static void watch_all(struct tcp *tcp)
+{
+    for (int i = 0; i < tcp->shared.busy_count; i++) tcp_pair_watch(tcp->shared.busy[i]);
+}
+
+static void tcp_sleep_begin(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    atomic_store_explicit(&tcp->asleep, 1, memory_order_seq_cst); /* pairs with tcp_wake */
+    tell_all(tcp);
+    write_busy(tcp);
+    watch_all(tcp);
+    tcp->polled_ns = 0; /* the last look is a real one */
+}
+
+static void tcp_sleep_cancel(struct transport *transport)
+{
+    atomic_store_explicit(&tcp_of(transport)->asleep, 0, memory_order_relaxed);
+}
+
+static void tcp_sleep(struct transport *transport, uint64_t timeout_ns)
+{
+    struct tcp *tcp = tcp_of(transport);
+    watch_all(tcp); /* what the last look left */
+    struct pollfd descriptor = {.fd = tcp->shared.epoll_fd, .events = POLLIN};
+    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
+                                     (long)(timeout_ns % 1000000000u)};
+    (void)ppoll(&descriptor, 1, &timeout, NULL);
+    tcp->polled_ns = 0;
+    tcp_sleep_cancel(transport);
+}
+
+static void tcp_wake(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    /* What the caller published comes before this load, or else the sleeper's last look sees it. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&tcp->asleep, memory_order_relaxed) == 0) return;
+    const uint64_t one = 1;
+    (void)!write(tcp->wake_fd, &one, sizeof one);
+}
+
+/* ------------------------------------------------------------------------------------------- opening */
+
+static void tcp_limits(struct transport *transport, size_t *piece_bytes_max,
+                       unsigned *piece_count_max)
+{
+    *piece_bytes_max = tcp_of(transport)->shared.shape.piece_bytes;
+    *piece_count_max = tcp_of(transport)->piece_count;
+}
+
+static enum tutti_status find_pair(struct tcp *tcp, int peer, struct tcp_pair **pair)
+{
+    if (tcp->pairs[peer] == NULL) TRY(tcp_pair_create(&tcp->shared, peer, &tcp->pairs[peer]));
+    *pair = tcp->pairs[peer];
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_link(int channel, int peer)
+{
+    if (peer == TRANSPORT_ALL)
+        return error_set(TUTTI_UNSUPPORTED, "links over TCP go to one rank each");
+    if (channel >= TRANSPORT_CHANNEL_COUNT)
+        return error_set(TUTTI_UNSUPPORTED, "the plan uses channel %d, this transport has %d",
+                         channel, TRANSPORT_CHANNEL_COUNT);
+    return TUTTI_OK;
+}
+
+static unsigned index_of(int slot, int channel)
+{
+    return (unsigned)(slot * TRANSPORT_CHANNEL_COUNT + channel);
+}
+
+static enum tutti_status tcp_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                     size_t bytes, struct link_tx **link)
+{
+    struct tcp_pair *pair;
+    struct tcp_tx *tx;
+    TRY(check_link(channel, peer));
+    TRY(find_pair(tcp_of(transport), peer, &pair));
+    TRY(tcp_pair_open_tx(pair, index_of(slot, channel), &tx));
+    if (bytes > TCP_SMALL_BYTES) TRY(tcp_tx_make_slots(tx));
+    tx->base = (struct link_tx){&tx_ops, peer};
+    tcp_pair_want(pair);
+    *link = &tx->base;
+    return TUTTI_OK;
+}
+
+static enum tutti_status tcp_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                     bool from_all, struct link_rx **link)
+{
+    struct tcp_pair *pair;
+    struct tcp_rx *rx;
+    TRY(check_link(channel, from_all ? TRANSPORT_ALL : peer));
+    TRY(find_pair(tcp_of(transport), peer, &pair));
+    TRY(tcp_pair_open_rx(pair, index_of(slot, channel), &rx));
+    rx->base = (struct link_rx){&rx_ops, peer};
+    tcp_pair_want(pair);
+    *link = &rx->base;
+    return TUTTI_OK;
+}
+
+static const struct transport_ops ops = {.limits = tcp_limits,
+                                         .open_tx = tcp_open_tx,
+                                         .open_rx = tcp_open_rx,
+                                         .progress = tcp_progress,
+                                         .sleep_begin = tcp_sleep_begin,
+                                         .sleep_cancel = tcp_sleep_cancel,
+                                         .sleep = tcp_sleep,
+                                         .wake = tcp_wake,
+                                         .wake_all = tcp_wake};
+
+static enum tutti_status check_options(const struct tcp_options *options)
+{
+    if (options->size < 1 || options->rank < 0 || options->rank >= options->size)
+        return error_set(TUTTI_INVALID_OPTIONS, "TCP: rank %d of %d", options->rank, options->size);
+    if (options->streams > TCP_STREAMS_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "TCP: %u connections to a peer, at most %d",
+                         options->streams, TCP_STREAMS_MAX);
+    const size_t bytes = options->piece_bytes;
+    if (bytes != 0 && (bytes % 64 != 0 || bytes < PIECE_BYTES_MIN || bytes > TCP_FRAME_BYTES_MAX))
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "TCP: pieces of %zu bytes are not a multiple of 64 from %d to %d", bytes,
+                         PIECE_BYTES_MIN, TCP_FRAME_BYTES_MAX);
+    if (options->piece_count > PIECE_COUNT_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "TCP: %u pieces of a link under way, at most %d",
+                         options->piece_count, PIECE_COUNT_MAX);
+    return TUTTI_OK;
+}
+
+static enum tutti_status open_descriptors(struct tcp *tcp)
+{
+    tcp->shared.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (tcp->shared.epoll_fd < 0) return error_system("TCP: epoll");
+    tcp->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = EVENT_WAKE};
+    if (tcp->wake_fd < 0 ||
+        epoll_ctl(tcp->shared.epoll_fd, EPOLL_CTL_ADD, tcp->wake_fd, &event) != 0)
+        return error_system("TCP: eventfd");
+    return TUTTI_OK;
+}
+
+enum tutti_status tcp_create(const struct tcp_options *options, struct transport **transport)
+{
+    *transport = NULL;
+    TRY(check_options(options));
+    struct tcp *tcp = calloc(1, sizeof *tcp);
+    if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
+    tcp->base = (struct transport){.ops = &ops, .rank = options->rank, .size = options->size};
+    tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
+    const unsigned spare = tcp->piece_count / 4 + 1;
+    tcp->shared = (struct tcp_shared){
+        .rank = options->rank,
+        .epoll_fd = -1,
+        .stream_count = options->streams != 0 ? options->streams : STREAMS_DEFAULT,
+        .shape = {.piece_bytes =
+                      options->piece_bytes != 0 ? options->piece_bytes : TCP_FRAME_BYTES_MAX,
+                  .place_count = tcp->piece_count + spare,
+                  .spare = spare},
+        .signatures = tcp->base.signatures,
+        .wants = options->wants,
+        .wants_context = options->wants_context};
+    tcp->wake_fd = -1;
+    tcp->pairs = calloc((size_t)options->size, sizeof(struct tcp_pair *));
+    tcp->shared.busy = calloc((size_t)options->size, sizeof(struct tcp_pair *));
+    enum tutti_status status = TUTTI_OK;
+    if (tcp->pairs == NULL || tcp->shared.busy == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
+    if (status == TUTTI_OK) status = open_descriptors(tcp);
+    if (status != TUTTI_OK) {
+        tcp_close(&tcp->base);
+        return status;
+    }
+    *transport = &tcp->base;
+    return TUTTI_OK;
+}
+
+enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream, int fd)
+{
+    struct tcp *tcp = tcp_of(transport);
+    struct tcp_pair *pair = NULL;
+    enum tutti_status status = TUTTI_OK;
+    if (peer < 0 || peer >= transport->size || peer == transport->rank ||
+        stream >= tcp->shared.stream_count)
+        status = error_set(TUTTI_INVALID_OPTIONS, "TCP: a connection %u to rank %d", stream, peer);
+    if (status == TUTTI_OK) status = find_pair(tcp, peer, &pair);
+    if (status != TUTTI_OK) {
+        close(fd);
+        return status;
+    }
+    tcp->polled_ns = 0;
+    return tcp_pair_attach(pair, stream, fd);
+}
+
+void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report)
+{
+    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    *report = (struct tcp_peer_report){.state = TCP_PEER_UNUSED};
+    if (pair == NULL) return;
+    *report = (struct tcp_peer_report){
+        .state = pair->state, .since_ns = pair->since_ns, .heard_ns = pair->heard_ns};
+    for (unsigned s = 0; s < pair->shared->stream_count; s++)
+        report->streams_up += pair->streams[s].is_up;
+}
+
+bool tcp_is_idle(const struct transport *transport)
+{
+    const struct tcp *tcp = (const struct tcp *)transport;
+    for (int r = 0; r < transport->size; r++) {
+        const struct tcp_pair *pair = tcp->pairs[r];
+        if (pair != NULL && (!tcp_set_is_empty(&pair->unsent) || tcp_pair_has_output(pair)))
+            return false;
+    }
+    return true;
+}
+
+bool tcp_finish(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    tell_all(tcp);
+    (void)tcp_progress(transport);
+    for (int r = 0; r < transport->size; r++)
+        if (tcp->pairs[r] != NULL && !tcp_pair_is_finished(tcp->pairs[r])) return false;
+    return true;
+}
+
+int tcp_descriptor(const struct transport *transport)
+{
+    return ((const struct tcp *)transport)->shared.epoll_fd;
+}
+
+void tcp_stop(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    tcp->shared.is_stopped = true;
+    for (int r = 0; r < transport->size; r++)
+        if (tcp->pairs[r] != NULL) tcp_pair_stop(tcp->pairs[r]);
+}
+
+void tcp_close(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    if (tcp == NULL) return;
+    for (int r = 0; tcp->pairs != NULL && r < transport->size; r++) tcp_pair_free(tcp->pairs[r]);
+    free(tcp->pairs);
+    free(tcp->shared.busy);
+    if (tcp->shared.epoll_fd >= 0) close(tcp->shared.epoll_fd);
+    if (tcp->wake_fd >= 0) close(tcp->wake_fd);
+    free(tcp);
+}

@@ -1,0 +1,88 @@
+/* tcp.h - the transport between hosts: links over TCP connections that others have made and authenticated.
+ *
+ *   rank a                                                               rank b
+ *   link ─┐                    ┌─ connection 0 ─┐                  ┌─ link's places, or where
+ *   link ─┼─ pair: deals out ──┼─ connection 1 ─┼── pair: puts ────┼─ the receiver expects it
+ *   link ─┘  pieces in turn    └─ ...           ┘  pieces in order └─ ...
+ *
+ * What a link sends goes in *pieces* of up to 64 KiB, each in one frame on one connection; pieces of a link may take
+ * different connections and are put in order by their numbers. A posted message is shown to the receiver piece by
+ * piece, which it may take as messages of their own.
+ *
+ * Invariants
+ *   1. A socket is always read: nothing is sent that has no room at the receiver. Each link has its own room, so links
+ *      never wait for each other. A link's first message waits until the receiver has opened the link, too.
+ *   2. The sender keeps a piece until the receiver has consumed it. When a connection is lost, the next one with its number
+ *      starts with what each side has received, and the rest is sent again: nothing is lost, and nothing comes twice.
+ *   3. What comes from a socket is foreign: checked before use. What makes no sense breaks the peer for good: its
+ *      connections are closed and its links are at fault; the reason is logged once.
+ *   4. Only create, open and attach allocate. Only sleep waits.
+ *
+ * What it does not do: connect, authenticate, encrypt, decide that a peer is dead, links to all (UNSUPPORTED).
+ *
+ * Threads: one at a time for all of it; only wake and wake_all come from any thread. Where an operation is done as soon as
+ * its bytes lie in links (small sends), somebody still has to call progress until tcp_is_idle.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_TCP_H
+#define TUTTI_TRANSPORT_TCP_TCP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/transport.h"
+
+enum { TCP_STREAMS_MAX = 8 };
+
+/* Both ends of a connection need the same streams, piece_bytes and piece_count. */
+struct tcp_options {
+    int rank, size;
+    unsigned streams; /* connections to a peer, up to TCP_STREAMS_MAX; 0: as this module thinks best */
+    size_t piece_bytes; /* a multiple of 64 from 1024 to 65536; 0: the largest */
+    /* Pieces of a link under way, 1 to 48; 0: as this module thinks best. A link that carries more than small messages takes
+     * up to piece_count * 5 / 4 + 1 of piece_bytes at each end, touched as it is used. */
+    unsigned piece_count;
+    /* Says that connection number `stream` to that peer is wanted: once when its first link is opened, and once after
+     * each loss. Called from any function below but wake; may not call this module: remember it, connect, and attach
+     * later. May be NULL. */
+    void (*wants)(void *context, int peer, unsigned stream);
+    void *wants_context;
+};
+
+/* Failures: INVALID_OPTIONS, NO_MEMORY, NO_DESCRIPTORS. */
+enum tutti_status tcp_create(const struct tcp_options *options, struct transport **transport);
+/* Takes a connected and authenticated stream socket, also on failure, wanted or not; one that was there before with
+ * that number is given up. One to a broken peer is closed. Failures leave that connection lost: INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
+enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream, int fd);
+
+enum tcp_peer_state {
+    TCP_PEER_UNUSED, /* no link to it was opened, no connection attached */
+    TCP_PEER_WANTED, /* no connection carries data yet */
+    TCP_PEER_UP,     /* at least one does */
+    TCP_PEER_LOST,   /* none does any more */
+    TCP_PEER_BROKEN  /* it sent what makes no sense */
+};
+
+struct tcp_peer_report {
+    enum tcp_peer_state state;
+    uint64_t since_ns; /* clock_now_ns() */
+    uint64_t heard_ns; /* when something came from it last; 0: never */
+    unsigned streams_up;
+};
+
+void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report);
+/* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed was told. That does
+ * not say that peers have it: for that see `consumed` of the links. */
+bool tcp_is_idle(const struct transport *transport);
+/* Readable when progress has something to do; for who sleeps on several things, between sleep_begin and sleep_cancel. */
+int tcp_descriptor(const struct transport *transport);
+/* Gives up all connections for good: memory that was posted or is expected is not touched any more, no link moves. For
+ * who gives up an operation whose buffers go away. */
+void tcp_stop(struct transport *transport);
+/* Like progress, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it and
+ * knows what was consumed here, or is gone. Closing before that cuts off what is still on its way. */
+bool tcp_finish(struct transport *transport);
+/* Stops and frees. NULL is allowed. */
+void tcp_close(struct transport *transport);
+
+#endif
