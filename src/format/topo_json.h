@@ -18,7 +18,7 @@
 
 #include "topo/topo.h"
 
-enum { TOPO_JSON_BYTES_MAX = 1 << 25 };
+enum { TOPO_JSON_BYTES_MAX = 1 << 24 };
 
 /* Reads foreign text; *topo, which is overwritten, is then a valid topology. INVALID_OPTIONS: the message says in which
  * line what is wrong and what is expected; UNSUPPORTED: it is too large; NO_MEMORY. On failure *topo is empty. Any
