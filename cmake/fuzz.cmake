@@ -9,8 +9,12 @@ set(TUTTI_FUZZ_SECONDS 10 CACHE STRING "How long each fuzzer runs as a test")
 
 # The library reports which branches it takes, the fuzzer's program brings main().
 target_compile_options(tutti_objects PRIVATE -fsanitize=fuzzer-no-link)
+if(TUTTI_TOPOLOGY)
+    target_compile_options(tutti_topology_objects PRIVATE -fsanitize=fuzzer-no-link)
+endif()
 
 file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c)
+topology_filter(fuzzers)
 foreach(source IN LISTS fuzzers)
     string(REGEX REPLACE "^src/(.*)_fuzz\\.c$" "\\1" path ${source})
     get_filename_component(short ${path} NAME)

@@ -65,6 +65,10 @@ endif()
 
 find_package(Threads REQUIRED)
 
+# What the tools need beside the library, and the libraries behind it: looking at the host and files of topologies.
+include(cmake/topology.cmake)
+list(REMOVE_ITEM sources ${topology_sources})
+
 add_library(tutti_objects OBJECT ${sources})
 target_include_directories(tutti_objects PUBLIC src include)
 target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir})
@@ -72,6 +76,15 @@ target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir})
 add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects>)
 target_include_directories(tutti_internal PUBLIC src include)
 target_link_libraries(tutti_internal PUBLIC ${crypto_library} Threads::Threads m ${CMAKE_DL_LIBS})
+if(TUTTI_TOPOLOGY)
+    add_library(tutti_topology_objects OBJECT ${topology_used})
+    target_include_directories(tutti_topology_objects PUBLIC src include)
+    target_include_directories(tutti_topology_objects SYSTEM PRIVATE ${topology_include_dirs})
+    target_sources(tutti_internal PRIVATE $<TARGET_OBJECTS:tutti_topology_objects>)
+    # Programs that do not look at topologies do not load what does.
+    target_link_libraries(tutti_internal PUBLIC
+        -Wl,--push-state,--as-needed ${topology_libraries} -Wl,--pop-state)
+endif()
 
 set(symbol_map ${CMAKE_SOURCE_DIR}/src/tutti.map)
 add_library(tutti SHARED $<TARGET_OBJECTS:tutti_objects>)

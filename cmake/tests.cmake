@@ -55,6 +55,7 @@ function(tutti_describe_test test source)
 endfunction()
 
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c)
+topology_filter(unit_tests)
 file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c)
 foreach(source IN LISTS unit_tests system_tests)
     string(REGEX REPLACE "^(src/|)(.*)_test\\.c$" "\\2" test ${source})

@@ -5,6 +5,7 @@
     scripts/pictures.py --tutti-plan build/bin/tutti-plan --compare    writes nothing; fails when they would change
 
 What a collective does is drawn here; what an algorithm does by `tutti-plan draw`, for every algorithm of its list.
+Topologies (examples/*.json) are drawn by `tutti-topo`, which lies beside `tutti-plan`.
 """
 import argparse
 import colorsys
@@ -398,7 +399,7 @@ def gallery(root, drawn, ranks):
 
 # ------------------------------------------------------------------------------------------------------ main
 
-def make_all(root, tool):
+def make_all(root, tool, topo):
     """{path: text} of everything."""
     made, ranks = {}, {}
     drawn = primitive_pictures()
@@ -410,6 +411,9 @@ def make_all(root, tool):
         ranks[one] = count
     made["docs/pictures/hello-allreduce.svg"] = tool.run(
         "draw", "allreduce", "ring", "--ranks", "3", "--values", "2,4,6/1,2,3/4,8,12").stdout.decode()
+    for path in sorted(glob.glob(os.path.join(root, "examples/*.json"))):
+        name = os.path.splitext(os.path.basename(path))[0]
+        made["docs/pictures/topology/%s.svg" % name] = topo.run(path, "--format", "svg").stdout.decode()
     made["docs/gallery.md"] = gallery(root, drawn, ranks)
     return made
 
@@ -420,8 +424,9 @@ def main():
     parser.add_argument("--tutti-plan", required=True, metavar="PROGRAM")
     parser.add_argument("--compare", action="store_true")
     options = parser.parse_args()
-    made = make_all(options.root, Tool(options.tutti_plan))
-    there = {os.path.relpath(path, options.root) for folder in ("primitives", "algorithms")
+    topo = os.path.join(os.path.dirname(options.tutti_plan), "tutti-topo")
+    made = make_all(options.root, Tool(options.tutti_plan), Tool(topo))
+    there = {os.path.relpath(path, options.root) for folder in ("primitives", "algorithms", "topology")
              for path in glob.glob(os.path.join(options.root, "docs/pictures", folder, "*.svg"))}
     faults = ["%s: nothing has this picture any more" % path for path in sorted(there - set(made))]
     for path, text in made.items():

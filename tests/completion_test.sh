@@ -1,5 +1,5 @@
 #!/bin/bash
-# Words of tutti-run, tutti-perf and tutti-plan are completed in bash.
+# Words of tutti-run, tutti-perf, tutti-plan and tutti-topo are completed in bash.
 # ctest: label=nosan
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1
@@ -80,6 +80,13 @@ gives --started --stepbytes --stepfactor -- tutti-perf allreduce --st
 gives prepared -- tutti-perf allreduce --form p
 gives two_way_ring -- "$TUTTI_BIN/tutti-perf" allgather --algo two
 
+gives matrix -- tutti-topo --format m
+gives --format -- tutti-topo --f
+gives json matrix svg tree -- tutti-topo --format ''
+gives "$work/mine.plan" -- tutti-topo "$work/mi"
+gives "$work/mine.plan" -- tutti-topo --levels -o "$work/mi"
+gives -- tutti-topo "$work/mine.plan" "$work/mi"
+
 # The words that are listed in the script are those of --help.
 COMP_WORDS=(tutti-perf) COMP_CWORD=0
 help=$(_tutti_help)
@@ -88,5 +95,9 @@ for option in --datatype --op --place --form --skew --displs --rotate --format; 
     for word in $(_tutti_values "$option"); do
         grep -qxF -- "$word" <<<"$described" || { echo "tutti-perf --help does not know $option $word"; bad=1; }
     done
+done
+COMP_WORDS=(tutti-topo)
+for word in $(_tutti_values --format); do
+    _tutti_help | grep -qE "^ +(--format FORMAT +)?$word: " || { echo "tutti-topo --help does not know --format $word"; bad=1; }
 done
 exit $bad

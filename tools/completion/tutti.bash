@@ -1,4 +1,4 @@
-# Completion of tutti-run, tutti-perf and tutti-plan in bash.  `cmake --install` puts it where bash-completion looks;
+# Completion of tutti-run, tutti-perf, tutti-plan and tutti-topo in bash.  `cmake --install` puts it where bash-completion looks;
 # by hand:
 #     source tools/completion/tutti.bash
 #
@@ -55,7 +55,9 @@ _tutti_values() {
     --skew) echo none linear random zero-some one ;;
     --displs) echo null packed gaps reversed ;;
     --rotate) echo never auto always ;;
-    --format) echo table json csv peers ;;
+    --format)
+        if [[ ${COMP_WORDS[0]##*/} == tutti-topo ]]; then echo tree matrix svg json; else echo table json csv peers; fi
+        ;;
     esac
 }
 
@@ -95,7 +97,7 @@ _tutti_common() {
     if ((COMP_CWORD > 1)) && [[ $previous == -* ]] && _tutti_takes_value "$previous"; then
         case ${COMP_WORDS[0]##*/}:$previous in
         tutti-run:--output) _tutti_reply_files -d ;;
-        tutti-plan:-o | tutti-plan:--output | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
+        tutti-plan:-o | tutti-plan:--output | tutti-topo:-o | tutti-topo:--output | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
         *) _tutti_reply "$(_tutti_values "$previous")" ;;
         esac
         return 0
@@ -139,6 +141,12 @@ _tutti_plan() {
     fi
 }
 
+_tutti_topo() {
+    if _tutti_common || [[ $(_tutti_word 1) ]]; then return; fi
+    _tutti_reply_files -f
+}
+
 complete -F _tutti_run tutti-run
 complete -F _tutti_perf tutti-perf
 complete -F _tutti_plan tutti-plan
+complete -F _tutti_topo tutti-topo

@@ -1,0 +1,179 @@
+/* tutti-topo - shows this machine, or the topology in a file, to people and to programs. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/nccl_xml.h"
+#include "format/topo_json.h"
+#include "topo/discover.h"
+#include "topo/draw.h"
+#include "tutti-topo_options.h"
+#include "tutti-topo_text.h"
+
+enum { FILE_BYTES_MAX = TOPO_JSON_BYTES_MAX };
+
+static enum exit_code fail(const char *what, const char *why)
+{
+    fprintf(stderr, "tutti-topo: %s: %s\n", what, why);
+    return EXIT_WRONG;
+}
+
+/* ------------------------------------------------------------------------------------------ getting a topology */
+
+/* The whole file and a zero byte behind it, or NULL and errno. */
+static char *read_stream(FILE *file, size_t *size)
+{
+    char *text = NULL;
+    size_t capacity = 0;
+    *size = 0;
+    do {
+        if (*size + 1 >= capacity) {
+            capacity = capacity * 2 + 65536;
+            char *grown = capacity > 4 * (size_t)FILE_BYTES_MAX ? NULL : realloc(text, capacity);
+            if (grown == NULL) {
+                free(text);
+                errno = EFBIG;
+                return NULL;
+            }
+            text = grown;
+        }
+        *size += fread(text + *size, 1, capacity - *size - 1, file);
+    } while (!feof(file) && !ferror(file));
+    text[*size] = '\0';
+    if (!ferror(file)) return text;
+    const int error = errno;
+    free(text);
+    errno = error;
+    return NULL;
+}
+
+static void print_note(const char *note, void *file_name)
+{
+    fprintf(stderr, "tutti-topo: %s: %s\n", (const char *)file_name, note);
+}
+
+/* The name of the first element of an XML text: what stands behind the first < that is followed by a letter. */
+static bool is_first_element(const char *text, const char *name)
+{
+    while ((text = strchr(text, '<')) != NULL && (text[1] == '?' || text[1] == '!')) text++;
+    const size_t length = strlen(name);
+    return text != NULL && strncmp(text + 1, name, length) == 0 &&
+           strchr(" \t\r\n/>", text[1 + length]) != NULL;
+}
+
+/* JSON begins with a brace; of XML, hwloc's first element is <topology>. */
+static enum tutti_status read_text(const char *text, size_t size, const char *name,
+                                   struct topo *topo)
+{
+    const char *begin = text + strspn(text, " \t\r\n");
+    if (*begin != '<') return topo_json_load(text, size, topo);
+    if (is_first_element(begin, "topology")) return topo_discover_xml(text, size, topo);
+    return nccl_xml_load(text, size, topo, print_note, (void *)(uintptr_t)name);
+}
+
+static enum exit_code read_file(const char *name, struct topo *topo)
+{
+    const bool standard = strcmp(name, "-") == 0;
+    enum exit_code code = EXIT_FINE;
+    size_t size = 0;
+    FILE *file = standard ? stdin : fopen(name, "rbe");
+    char *text = file == NULL ? NULL : read_stream(file, &size);
+    if (text == NULL)
+        code = fail(name, strerror(errno));
+    else if (read_text(text, size, name, topo) != TUTTI_OK)
+        code = fail(name, tutti_error_message());
+    free(text);
+    if (file != NULL && !standard) fclose(file);
+    return code;
+}
+
+/* Rank r on the r-th core, or on what else there is, and around again. */
+static enum exit_code add_ranks(struct topo *topo, int ranks)
+{
+    static const enum topo_kind places[] = {TOPO_CORE, TOPO_PU, TOPO_ACCELERATOR, TOPO_MACHINE};
+    const int node_count = topo->node_count;
+    if (topo_rank_count(topo) > 0) return fail("--ranks", "the topology has ranks of its own");
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int rank = 0;
+        for (bool found = true; found && rank < ranks;) {
+            found = false;
+            for (int node = 0; node < node_count && rank < ranks; node++) {
+                if (topo->nodes[node].kind != places[i]) continue;
+                found = true;
+                const struct topo_node added = {.kind = TOPO_RANK, .parent = node, .number = rank++};
+                if (topo_add_node(topo, &added, NULL) != TUTTI_OK)
+                    return fail("--ranks", tutti_error_message());
+            }
+        }
+        if (rank == ranks) return EXIT_FINE;
+    }
+    return fail("--ranks", "the topology has nothing to put ranks on");
+}
+
+static enum exit_code get_topo(const struct options *options, struct topo *topo)
+{
+    enum exit_code code = EXIT_FINE;
+    if (options->file != NULL)
+        code = read_file(options->file, topo);
+    else if (topo_discover(topo) != TUTTI_OK)
+        code = fail("this machine", tutti_error_message());
+    if (code == EXIT_FINE && options->ranks > 0) code = add_ranks(topo, options->ranks);
+    return code;
+}
+
+/* --------------------------------------------------------------------------------------------------- showing it */
+
+static enum tutti_status print(const struct topo *topo, const struct options *options, FILE *file)
+{
+    if (options->levels) return print_levels(topo, file);
+    switch (options->format) {
+    case FORMAT_MATRIX: return print_matrix(topo, file);
+    case FORMAT_SVG: return topo_draw_svg(topo, options->title, file);
+    case FORMAT_JSON: return topo_json_dump(topo, file);
+    default: return print_tree(topo, file);
+    }
+}
+
+/* What is written is whole before the file is touched. */
+static enum exit_code write_out(const char *name, const char *text, size_t size)
+{
+    FILE *file = name == NULL ? stdout : fopen(name, "wbe");
+    if (file == NULL) return fail(name, strerror(errno));
+    bool written = fwrite(text, 1, size, file) == size && fflush(file) == 0;
+    int error = errno;
+    if (name != NULL && fclose(file) != 0 && written) {
+        written = false;
+        error = errno;
+    }
+    return written ? EXIT_FINE : fail(name == NULL ? "standard output" : name, strerror(error));
+}
+
+static enum exit_code show(const struct topo *topo, const struct options *options)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    if (file == NULL) return fail("output", strerror(errno));
+    const enum tutti_status status = print(topo, options, file);
+    const bool whole = fclose(file) == 0;
+    enum exit_code code;
+    if (status != TUTTI_OK)
+        code = fail(options->file != NULL ? options->file : "this machine", tutti_error_message());
+    else
+        code = whole ? write_out(options->output, text, size) : fail("output", "out of memory");
+    free(text);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct topo topo = {0};
+    enum exit_code code = options_parse(argc, argv, &options);
+    if (code != EXIT_FINE || options.done) return (int)code;
+    code = get_topo(&options, &topo);
+    if (code == EXIT_FINE) code = show(&topo, &options);
+    topo_release(&topo);
+    return (int)code;
+}

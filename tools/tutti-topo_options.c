@@ -1,0 +1,106 @@
+#include "tutti-topo_options.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/topo.h"
+#include "tutti/tutti.h"
+
+static const char help[] =
+    "tutti-topo - shows what ranks run on, and what joins it\n"
+    "\n"
+    "  tutti-topo [FILE] [--format FORMAT] [--ranks N] [-o FILE | --output FILE]\n"
+    "  tutti-topo [FILE] --levels [--ranks N] [-o FILE | --output FILE]\n"
+    "  tutti-topo -h | --help | -V | --version\n"
+    "\n"
+    "FILE is a topology: Tutti's JSON, the XML that NCCL dumps, or the XML that hwloc writes; - "
+    "is\n"
+    "standard input. Without one, it is this machine.\n"
+    "\n"
+    "  --format FORMAT  tree: what contains what (the default)\n"
+    "                   matrix: every rank, or processing unit, and device against every other\n"
+    "                   svg: a picture\n"
+    "                   json: what FILE may be\n"
+    "  --levels         which ranks stand together: the groups of each level, from the finest\n"
+    "  --ranks N        puts rank r of N on core r, modulo the cores, of a topology without ranks\n"
+    "  --title TITLE    of the picture\n"
+    "  -o, --output FILE  where it goes, instead of standard output\n"
+    "\n"
+    "Exit status: 0; 1 something is wrong; 2 usage.\n";
+
+static const char *const format_names[FORMAT_COUNT] = {"tree", "matrix", "svg", "json"};
+
+enum exit_code usage_error(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("tutti-topo: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputs(" (see tutti-topo --help)\n", stderr);
+    va_end(arguments);
+    return EXIT_USAGE;
+}
+
+static enum exit_code read_format(const char *name, struct options *options)
+{
+    for (int i = 0; i < FORMAT_COUNT; i++) {
+        if (strcmp(name, format_names[i]) != 0) continue;
+        options->format = (enum topo_format)i;
+        return EXIT_FINE;
+    }
+    return usage_error("--format %s is none of tree, matrix, svg and json", name);
+}
+
+static enum exit_code read_ranks(const char *text, struct options *options)
+{
+    long value = 0;
+    const char *c = text;
+    for (; *c >= '0' && *c <= '9' && value <= TOPO_RANKS_MAX; c++) value = value * 10 + (*c - '0');
+    if (*c != '\0' || c == text || value < 1 || value > TOPO_RANKS_MAX)
+        return usage_error("--ranks %s is not a number from 1 to %d", text, TOPO_RANKS_MAX);
+    options->ranks = (int)value;
+    return EXIT_FINE;
+}
+
+enum exit_code options_parse(int argc, char **argv, struct options *options)
+{
+    static const struct option long_options[] = {
+        {"format", required_argument, NULL, 'f'}, {"levels", no_argument, NULL, 'l'},
+        {"ranks", required_argument, NULL, 'n'},  {"title", required_argument, NULL, 't'},
+        {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
+    *options = (struct options){.format = FORMAT_COUNT};
+    enum exit_code code = EXIT_FINE;
+    for (int letter; code == EXIT_FINE &&
+                     (letter = getopt_long(argc, argv, "o:hV", long_options, NULL)) != -1;) {
+        switch (letter) {
+        case 'f': code = read_format(optarg, options); break;
+        case 'n': code = read_ranks(optarg, options); break;
+        case 'l': options->levels = true; break;
+        case 't': options->title = optarg; break;
+        case 'o': options->output = optarg; break;
+        case 'h':
+            fputs(help, stdout);
+            options->done = true;
+            return EXIT_FINE;
+        case 'V':
+            printf("tutti-topo %d.%d.%d\n", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+                   TUTTI_VERSION_PATCH);
+            options->done = true;
+            return EXIT_FINE;
+        default: code = usage_error("the command line cannot be read"); /* getopt said why */
+        }
+    }
+    if (code != EXIT_FINE) return code;
+    if (argc - optind > 1) return usage_error("what is %s?", argv[optind + 1]);
+    if (optind < argc) options->file = argv[optind];
+    if (options->levels && options->format != FORMAT_COUNT)
+        return usage_error("--levels has no --format");
+    if (options->title != NULL && options->format != FORMAT_SVG)
+        return usage_error("--title is for --format svg");
+    if (options->format == FORMAT_COUNT) options->format = FORMAT_TREE;
+    return EXIT_FINE;
+}
