@@ -250,13 +250,17 @@ enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
 /* One pass over everything that was started; domain held. True when something moved. */
 bool comm_progress(struct tutti_comm *comm);
 /* Whether anything was started that is not done. */
-static inline bool comm_is_busy(struct tutti_comm *comm)
+static inline bool comm_has_requests(struct tutti_comm *comm)
 {
     return atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->has_output, memory_order_relaxed);
+           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0;
+}
+/* Whether somebody has to move it: for that, or for what is done and not sent yet. */
+static inline bool comm_is_busy(struct tutti_comm *comm)
+{
+    return comm_has_requests(comm) || atomic_load_explicit(&comm->has_output, memory_order_relaxed);
 }
 /* Makes sure that the progress thread knows this communicator; any thread. */
 enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
@@ -316,6 +320,8 @@ static inline uint32_t comm_patience(const struct tutti_comm *comm)
 /* On failure comm_network_free gives back what there is. ports: of the ranks' doors. */
 enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *ports);
 bool comm_network_progress(struct tutti_comm *comm);
+/* Whether connections are wanted that are not there. */
+bool comm_network_is_joining(const struct tutti_comm *comm);
 /* At the end of a call: what is not sent yet is the progress thread's. */
 void comm_network_leave_rest(struct tutti_comm *comm);
 /* After a failure: memory that was posted or is expected is not touched any more. */

@@ -345,7 +345,7 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
 /* Requests that nobody waited for: their deadlines bound this. */
 static void finish_started(struct tutti_comm *comm)
 {
-    while (comm_is_busy(comm)) {
+    while (comm_has_requests(comm)) {
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);

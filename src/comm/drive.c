@@ -20,6 +20,7 @@ enum {
     AWAKE_NS_MAX = 1600000,
     SHORT_SLEEP_NS = 1000000,
     SLEEP_NS = 20000000, /* then look around */
+    JOINING_NS = 500000, /* the same while connections are missing */
     LOOK_NS = 20000000,
     NAP_NS = 20000, /* where there is no bell to sleep on */
     PASSES_A_LOOK = 4096,
@@ -93,7 +94,9 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
 static void sleep_and_learn(struct tutti_comm *comm)
 {
     const uint64_t begin_ns = clock_now_ns();
-    comm->transport->ops->sleep(comm->transport, SLEEP_NS);
+    /* Who comes to the door does not wake this rank. */
+    const bool is_joining = comm->network != NULL && comm_network_is_joining(comm);
+    comm->transport->ops->sleep(comm->transport, is_joining ? JOINING_NS : SLEEP_NS);
     unsigned doubled = atomic_load_explicit(&comm->wakefulness, memory_order_relaxed);
     if (clock_now_ns() - begin_ns > SHORT_SLEEP_NS)
         doubled = 0;

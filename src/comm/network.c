@@ -131,6 +131,11 @@ bool comm_network_progress(struct tutti_comm *comm)
     return moved;
 }
 
+bool comm_network_is_joining(const struct tutti_comm *comm)
+{
+    return comm->network->missing > 0;
+}
+
 void comm_network_leave_rest(struct tutti_comm *comm)
 {
     if (comm->network->is_stopped || tcp_is_idle(comm->transport) ||

@@ -382,7 +382,10 @@ bool tcp_is_idle(const struct transport *transport)
     const struct tcp *tcp = (const struct tcp *)transport;
     for (int r = 0; r < transport->size; r++) {
         const struct tcp_pair *pair = tcp->pairs[r];
-        if (pair != NULL && (!tcp_set_is_empty(&pair->unsent) || tcp_pair_has_output(pair)))
+        if (pair == NULL) continue;
+        /* Who is not there is owed nothing but data. */
+        if (!tcp_set_is_empty(&pair->unsent) ||
+            (pair->state == TCP_PEER_UP && tcp_pair_has_output(pair)))
             return false;
     }
     return true;

@@ -1,0 +1,96 @@
+/* Connections that are cut in the middle of large operations are made again, and what was under way goes on: nothing is
+ * lost, nothing comes twice.
+ *
+ * ctest: label=notsan timeout=120 */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ranks.h"
+#include "tutti/tutti.h"
+
+enum { COUNT = (8 << 20) / 4, OPERATIONS = 6, CUTS_MIN = 3, DESCRIPTORS = 64 };
+
+struct cutter {
+    atomic_bool stops;
+    atomic_uint cuts;
+};
+
+static bool is_connection(int fd)
+{
+    int domain = 0, listens = 0;
+    socklen_t bytes = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != AF_INET)
+        return false;
+    bytes = sizeof listens;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && !listens;
+}
+
+/* Cuts all connections of the process, again and again. */
+static void *cut(void *context)
+{
+    struct cutter *cutter = context;
+    for (int pause_ms = 7; !atomic_load(&cutter->stops); pause_ms = pause_ms * 5 % 97 + 40) {
+        ranks_nap_ms(pause_ms);
+        for (int fd = 3; fd < DESCRIPTORS; fd++)
+            if (is_connection(fd) && shutdown(fd, SHUT_RDWR) == 0)
+                atomic_fetch_add(&cutter->cuts, 1);
+    }
+    return NULL;
+}
+
+static int reduce_while_connections_are_cut(struct tutti_comm *comm, int rank, int size,
+                                            uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    struct cutter cutter = {false, 0};
+    pthread_t thread;
+    int32_t *const send = malloc(COUNT * sizeof *send), *const recv = malloc(COUNT * sizeof *recv);
+    RANKS_EXPECT(send != NULL && recv != NULL);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    RANKS_EXPECT(pthread_create(&thread, NULL, cut, &cutter) == 0);
+    size_t wrong = 0;
+    int32_t enough = 0; /* everybody's connections were cut often enough */
+    enum tutti_status status = TUTTI_OK;
+    for (int round = 0; status == TUTTI_OK && (round < OPERATIONS || !enough); round++) {
+        for (int i = 0; i < COUNT; i++) send[i] = rank * (i % 1000) + round;
+        status = tutti_allreduce(send, recv, COUNT, TUTTI_INT32, TUTTI_SUM, comm);
+        for (int i = 0; i < COUNT && status == TUTTI_OK; i++)
+            wrong += recv[i] != size * (size - 1) / 2 * (i % 1000) + size * round;
+        enough = atomic_load(&cutter.cuts) >= CUTS_MIN;
+        if (status == TUTTI_OK)
+            status = tutti_allreduce(&enough, &enough, 1, TUTTI_INT32, TUTTI_MIN, comm);
+    }
+    atomic_store(&cutter.stops, true);
+    pthread_join(thread, NULL);
+    free(send);
+    free(recv);
+    RANKS_EXPECT(status == TUTTI_OK);
+    RANKS_EXPECT(wrong == 0);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    return 0;
+}
+
+static void cut_connections_lose_nothing(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 90000};
+    for (int size = 2; size <= 3; size++)
+        assert_int_equal(ranks_run(size, &options, reduce_while_connections_are_cut, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_connections_lose_nothing),
+    };
+    setenv("TUTTI_TRANSPORT", "tcp", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
