@@ -25,7 +25,7 @@ for form in started prepared grouped; do
     run "$bin/tutti-perf" alltoall --ranks 2 --form $form --sizes 8,200K -n 3 -c 1
 done
 tests=$bin/../tests
-for name in forms messages lists varying fork; do
+for name in forms messages messages_failure lists varying fork; do
     if [[ -x $tests/tests_${name}_test ]]; then run "$tests/tests_${name}_test"; fi
 done
 # Those who do not agree are told so.

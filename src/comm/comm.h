@@ -329,6 +329,8 @@ void comm_network_stop(struct tutti_comm *comm);
 /* Until the others have what was sent to them, or the deadline. */
 void comm_network_finish(struct tutti_comm *comm);
 void comm_network_free(struct tutti_comm *comm);
+/* Adds what it holds. */
+void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
 
 /* drive.c */
 static inline bool comm_try_lock(struct tutti_comm *comm)

@@ -65,6 +65,7 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
         sum.link_count = links.link_count;
         sum.descriptor_count++; /* of the segment */
     }
+    if (comm->network != NULL) comm_network_footprint(comm, &sum);
     *footprint = sum;
     return TUTTI_OK;
 }

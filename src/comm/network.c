@@ -21,14 +21,16 @@
 
 enum {
     PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
-    NAP_NS = 50000
+    NAP_NS = 50000,
+    REVISIT_NS = 5000000
 };
 
 struct comm_network {
     struct network_client client;
     struct tutti_comm *comm;
-    uint16_t *ports; /* of the ranks' doors */
-    uint8_t *wanted; /* of each rank, a bit for each connection that nobody has gone for yet */
+    uint16_t *ports;      /* of the ranks' doors */
+    uint8_t *wanted;      /* of each rank, a bit for each connection that nobody has gone for yet */
+    uint64_t *visited_ns; /* of each rank, when last */
     bool any_wanted, is_stopped;
     unsigned missing, passes; /* connections that were wanted and have not come */
 };
@@ -57,7 +59,8 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *p
     network->comm = comm;
     network->ports = calloc(size, sizeof *network->ports);
     network->wanted = calloc(size, sizeof *network->wanted);
-    if (network->ports == NULL || network->wanted == NULL)
+    network->visited_ns = calloc(size, sizeof *network->visited_ns);
+    if (network->ports == NULL || network->wanted == NULL || network->visited_ns == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     memcpy(network->ports, ports, size * sizeof *ports);
     network->client.identity = comm->identity;
@@ -70,15 +73,24 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *p
     return TUTTI_OK;
 }
 
+/* A door may let in and then not know what for, when its communicator has just left: not again and again at once. */
 static enum tutti_status go_for_wanted(struct comm_network *network)
 {
+    const uint64_t now = clock_now_ns();
     network->any_wanted = false;
-    for (int r = 0; r < network->comm->size; r++)
+    for (int r = 0; r < network->comm->size; r++) {
+        if (network->wanted[r] == 0) continue;
+        if (now - network->visited_ns[r] < REVISIT_NS) {
+            network->any_wanted = true;
+            continue;
+        }
+        network->visited_ns[r] = now;
         for (unsigned s = 0; network->wanted[r] != 0; s++) {
             if ((network->wanted[r] & 1 << s) == 0) continue;
             network->wanted[r] &= (uint8_t) ~(1 << s);
             TRY(network_visit(&network->client, r, s, network->ports[r], FOR_GOOD));
         }
+    }
     return TUTTI_OK;
 }
 
@@ -179,5 +191,18 @@ void comm_network_free(struct tutti_comm *comm)
     comm->network = NULL;
     free(network->ports);
     free(network->wanted);
+    free(network->visited_ns);
     free(network);
+}
+
+void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
+{
+    struct tcp_footprint links;
+    tcp_footprint(comm->transport, &links);
+    sum->private_bytes +=
+        sizeof *comm->network +
+        (size_t)comm->size * (sizeof *comm->network->ports + sizeof *comm->network->wanted) +
+        links.private_bytes;
+    sum->link_count += links.link_count;
+    sum->descriptor_count += links.descriptor_count;
 }

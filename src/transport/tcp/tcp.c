@@ -377,6 +377,35 @@ void tcp_state(const struct transport *transport, int peer, struct tcp_peer_repo
         report->streams_up += pair->streams[s].is_up;
 }
 
+static void add_pair(const struct tcp_pair *pair, struct tcp_footprint *footprint)
+{
+    const struct tcp_shape *shape = &pair->shared->shape;
+    const size_t small_bytes = TCP_WINDOW * TCP_SMALL_BYTES,
+                 slot_bytes = shape->place_count * shape->piece_bytes;
+    footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
+    for (unsigned s = 0; s < pair->shared->stream_count; s++)
+        footprint->descriptor_count += pair->streams[s].stream.fd >= 0;
+    for (int i = 0; i < TCP_LINK_COUNT; i++) {
+        const struct tcp_tx *tx = pair->tx[i];
+        footprint->link_count += (tx != NULL) + (pair->rx[i] != NULL);
+        if (tx != NULL)
+            footprint->private_bytes +=
+                sizeof *tx + small_bytes + (tx->slots != NULL ? slot_bytes : 0);
+        if (pair->rx[i] != NULL)
+            footprint->private_bytes += sizeof *pair->rx[i] + small_bytes + slot_bytes;
+    }
+}
+
+void tcp_footprint(const struct transport *transport, struct tcp_footprint *footprint)
+{
+    const struct tcp *tcp = (const struct tcp *)transport;
+    *footprint = (struct tcp_footprint){
+        .private_bytes = sizeof *tcp + (size_t)transport->size * 2 * sizeof(struct tcp_pair *),
+        .descriptor_count = 2};
+    for (int r = 0; r < transport->size; r++)
+        if (tcp->pairs[r] != NULL) add_pair(tcp->pairs[r], footprint);
+}
+
 bool tcp_is_idle(const struct transport *transport)
 {
     const struct tcp *tcp = (const struct tcp *)transport;

@@ -71,6 +71,12 @@ struct tcp_peer_report {
 };
 
 void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report);
+/* What this rank's end holds now. */
+struct tcp_footprint {
+    size_t private_bytes; /* as it is touched at most */
+    size_t link_count, descriptor_count;
+};
+void tcp_footprint(const struct transport *transport, struct tcp_footprint *footprint);
 /* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed was told. That does
  * not say that peers have it: for that see `consumed` of the links. */
 bool tcp_is_idle(const struct transport *transport);

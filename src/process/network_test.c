@@ -1,0 +1,123 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "os/clock.h"
+#include "process/network.h"
+
+enum { SIZE = 3 };
+static const uint64_t SOON_NS = 20000000000u;
+
+struct meeting {
+    struct network_client clients[2];
+    uint16_t port;
+};
+
+static void open_meeting(struct meeting *meeting, int first, int second)
+{
+    memset(meeting, 0, sizeof *meeting);
+    assert_int_equal(network_open_door(&meeting->port), TUTTI_OK);
+    assert_true(meeting->port > 0);
+    for (int i = 0; i < 2; i++) {
+        memset(&meeting->clients[i].identity, 42, sizeof meeting->clients[i].identity);
+        meeting->clients[i].rank = i == 0 ? first : second;
+        meeting->clients[i].size = SIZE;
+        network_enter(&meeting->clients[i]);
+    }
+}
+
+static void close_meeting(struct meeting *meeting)
+{
+    for (int i = 0; i < 2; i++) network_leave(&meeting->clients[i]);
+    network_close_door();
+}
+
+/* Moves the door until the client gets a connection; false after the time. */
+static bool take_within(struct network_client *client, uint64_t time_ns, int *peer,
+                        unsigned *stream, int *fd)
+{
+    const uint64_t until_ns = clock_now_ns() + time_ns;
+    do {
+        network_progress(clock_now_ns());
+        if (network_take(client, peer, stream, fd)) return true;
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    } while (clock_now_ns() < until_ns);
+    return false;
+}
+
+static void the_higher_rank_visits_and_both_get_the_connection(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    open_meeting(&meeting, 1, 2);
+    struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    const uint64_t deadline_ns = clock_now_ns() + SOON_NS;
+    assert_int_equal(network_visit(low, 2, 5, meeting.port, deadline_ns), TUTTI_OK);
+    assert_int_equal(network_visit(high, 1, 5, meeting.port, deadline_ns), TUTTI_OK);
+    int peers[2], fds[2];
+    unsigned streams[2];
+    assert_true(take_within(low, SOON_NS, &peers[0], &streams[0], &fds[0]));
+    assert_true(take_within(high, SOON_NS, &peers[1], &streams[1], &fds[1]));
+    assert_int_equal(peers[0], 2);
+    assert_int_equal(peers[1], 1);
+    assert_int_equal(streams[0], 5);
+    assert_int_equal(streams[1], 5);
+    char byte = 0;
+    assert_int_equal(send(fds[1], "x", 1, MSG_NOSIGNAL), 1);
+    for (int i = 0; i < 20000 && recv(fds[0], &byte, 1, MSG_DONTWAIT) != 1; i++)
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    assert_int_equal(byte, 'x');
+    assert_false(take_within(low, 50000000, &peers[0], &streams[0], &fds[0])); /* just one */
+    close(fds[0]);
+    close(fds[1]);
+    close_meeting(&meeting);
+}
+
+static void who_is_of_another_communicator_is_not_let_in(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    open_meeting(&meeting, 0, 2);
+    memset(&meeting.clients[1].identity, 43, sizeof meeting.clients[1].identity);
+    assert_int_equal(
+        network_visit(&meeting.clients[1], 0, 0, meeting.port, clock_now_ns() + SOON_NS), TUTTI_OK);
+    int peer, fd;
+    unsigned stream;
+    assert_false(take_within(&meeting.clients[0], 200000000, &peer, &stream, &fd));
+    close_meeting(&meeting);
+}
+
+static void what_nobody_took_is_closed(void **state)
+{
+    (void)state;
+    const int before = dup(0);
+    close(before);
+    struct meeting meeting;
+    open_meeting(&meeting, 0, 1);
+    assert_int_equal(
+        network_visit(&meeting.clients[1], 0, 0, meeting.port, clock_now_ns() + SOON_NS), TUTTI_OK);
+    int peer, fd;
+    unsigned stream;
+    assert_true(take_within(&meeting.clients[1], SOON_NS, &peer, &stream, &fd));
+    close(fd);
+    close_meeting(&meeting);
+    const int after = dup(0); /* the lowest number that is free */
+    close(after);
+    assert_int_equal(after, before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_higher_rank_visits_and_both_get_the_connection),
+        cmocka_unit_test(who_is_of_another_communicator_is_not_let_in),
+        cmocka_unit_test(what_nobody_took_is_closed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
