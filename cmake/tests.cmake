@@ -5,6 +5,7 @@
 # label=long     only `./check --long` runs it
 # label=nosan    it makes no sense with sanitizers, or takes too long with them
 # label=notsan   the same for the thread sanitizer alone (it needs more than one process)
+# label=once     it takes long and asks nothing of the compiler: not again with the second one
 # timeout=N      seconds, instead of 120 (sanitizers and emulators get three times as many)
 # serial         nothing may run beside it
 # Under --long the environment has TUTTI_LONG=1 for all tests.
@@ -28,7 +29,7 @@ function(tutti_describe_test test source)
     set(labels "")
     set(timeout 120)
     foreach(word IN LISTS words)
-        if(word MATCHES "^label=(long|nosan|notsan)$")
+        if(word MATCHES "^label=(long|nosan|notsan|once)$")
             list(APPEND labels ${CMAKE_MATCH_1})
         elseif(word MATCHES "^timeout=([0-9]+)$")
             set(timeout ${CMAKE_MATCH_1})

@@ -201,7 +201,8 @@ void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprin
     tcp_footprint(comm->transport, &links);
     sum->private_bytes +=
         sizeof *comm->network +
-        (size_t)comm->size * (sizeof *comm->network->ports + sizeof *comm->network->wanted) +
+        (size_t)comm->size * (sizeof *comm->network->ports + sizeof *comm->network->wanted +
+                              sizeof *comm->network->visited_ns) +
         links.private_bytes;
     sum->link_count += links.link_count;
     sum->descriptor_count += links.descriptor_count;
