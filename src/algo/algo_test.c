@@ -1,3 +1,6 @@
+/* One thread, so the thread sanitizer has nothing to see.
+ *
+ * ctest: label=notsan */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

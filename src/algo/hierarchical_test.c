@@ -1,3 +1,6 @@
+/* One thread, so the thread sanitizer has nothing to see.
+ *
+ * ctest: label=notsan */
 /* The hierarchical algorithms over hosts, racks and rooms of many shapes, ranks in any order, every root: proven, with
  * the bytes and messages across hosts that their files promise. */
 #include <setjmp.h>

@@ -1,3 +1,6 @@
+/* One thread, so the thread sanitizer has nothing to see.
+ *
+ * ctest: label=notsan */
 /* What torus.c says of its rounds, bytes and links, seen in the plans. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,6 @@
+/* One thread, so the thread sanitizer has nothing to see.
+ *
+ * ctest: label=notsan */
 /* What binding and links demand of the algorithms in the list: direct ones need no counts but a rank's own, and none
  * uses more channels or lanes than there are. */
 #include <setjmp.h>

@@ -1,3 +1,6 @@
+/* One thread, so the thread sanitizer has nothing to see.
+ *
+ * ctest: label=notsan */
 /* Programs of hierarchical algorithms run as those of the others in run_test.c, on hosts of many shapes. */
 #include <setjmp.h>
 #include <stdarg.h>

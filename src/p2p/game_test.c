@@ -1,3 +1,6 @@
+/* One thread, so the thread sanitizer has nothing to see.
+ *
+ * ctest: label=notsan */
 /* Matching against its rules, in games.
  *
  * A game: a number of messages with random ends, tags and sizes; receives that together could take them all, but

@@ -4,7 +4,7 @@
  * that the verifier proves must be right in every order, in every mode of the search; so whatever the search
  * finds wrong is refuted by the verifier, with rank, lane and step. The verifier may be stricter.
  *
- * ctest: timeout=300
+ * ctest: label=notsan timeout=300
  * TUTTI_MUTANTS and TUTTI_SEED choose how many mutants, and which.
  */
 #include <inttypes.h>

@@ -1,3 +1,6 @@
+/* One thread, so the thread sanitizer has nothing to see.
+ *
+ * ctest: label=notsan */
 /* verify_test.c - plans with one fault each, which the verifier has to name; where the fault shows in results,
  * the search of tests/explore.c has to find it too. */
 #include <setjmp.h>
