@@ -157,10 +157,12 @@ void comm_network_leave_rest(struct tutti_comm *comm)
     progress_notify();
 }
 
-static bool is_anybody_there(struct tutti_comm *comm)
+/* Whether somebody who is there lacks something of this rank. */
+static bool is_owed(struct tutti_comm *comm)
 {
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && board_state(comm->board, r) == RANK_PRESENT && !comm_is_gone(comm, r))
+        if (r != comm->rank && !tcp_is_settled(comm->transport, r) &&
+            board_state(comm->board, r) == RANK_PRESENT && !comm_is_gone(comm, r))
             return true;
     return false;
 }
@@ -170,11 +172,12 @@ void comm_network_finish(struct tutti_comm *comm)
     const uint64_t deadline_ns = clock_now_ns() + comm->timeout_ns;
     for (unsigned passes = 1; !board_has_failed(comm->board); passes++) {
         const bool moved = comm_network_progress(comm);
-        if (tcp_finish(comm->transport)) return;
+        (void)tcp_finish(comm->transport); /* tells what is untold */
+        if (!is_owed(comm)) return;
         if (moved) continue;
         if (passes % PASSES_A_LOOK != 0)
             sched_yield();
-        else if (!is_anybody_there(comm) || clock_now_ns() > deadline_ns)
+        else if (clock_now_ns() > deadline_ns)
             return;
         else
             nanosleep(&(struct timespec){0, NAP_NS}, NULL);

@@ -347,15 +347,25 @@ bool tcp_pair_has_output(const struct tcp_pair *pair)
     return false;
 }
 
-bool tcp_pair_is_finished(const struct tcp_pair *pair)
+static bool owes_nothing(const struct tcp_pair *pair)
 {
-    if (pair->is_stopped || pair->state == TCP_PEER_LOST) return true;
     for (unsigned i = 0; i < TCP_LINK_COUNT; i++) {
         const struct tcp_rx *rx = pair->rx[i];
         if (pair->tx[i] != NULL && pair->tx[i]->consumed < pair->tx[i]->sequence) return false;
         if (rx != NULL && rx->told < rx->consumed) return false;
     }
-    return pair->state == TCP_PEER_WANTED || !tcp_pair_has_output(pair);
+    return true;
+}
+
+bool tcp_pair_is_settled(const struct tcp_pair *pair)
+{
+    return pair->is_stopped ||
+           (owes_nothing(pair) && (pair->state != TCP_PEER_UP || !tcp_pair_has_output(pair)));
+}
+
+bool tcp_pair_is_finished(const struct tcp_pair *pair)
+{
+    return pair->state == TCP_PEER_LOST || tcp_pair_is_settled(pair);
 }
 
 void tcp_pair_watch(struct tcp_pair *pair)

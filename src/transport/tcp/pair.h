@@ -83,6 +83,8 @@ void tcp_pair_tell_all(struct tcp_pair *pair);
 bool tcp_pair_has_output(const struct tcp_pair *pair);
 /* Whether the peer has consumed everything and knows what was consumed here, or is gone. */
 bool tcp_pair_is_finished(const struct tcp_pair *pair);
+/* The same, but a peer whose connections are lost may come back. */
+bool tcp_pair_is_settled(const struct tcp_pair *pair);
 /* For somebody who sleeps on epoll: output that the kernel did not take is something to wake up for. */
 void tcp_pair_watch(struct tcp_pair *pair);
 /* Closes all connections; nothing moves any more. */

@@ -430,6 +430,12 @@ bool tcp_finish(struct transport *transport)
     return true;
 }
 
+bool tcp_is_settled(const struct transport *transport, int peer)
+{
+    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    return pair == NULL || tcp_pair_is_settled(pair);
+}
+
 int tcp_descriptor(const struct transport *transport)
 {
     return ((const struct tcp *)transport)->shared.epoll_fd;

@@ -88,6 +88,9 @@ void tcp_stop(struct transport *transport);
 /* Like progress, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it and
  * knows what was consumed here, or is gone. Closing before that cuts off what is still on its way. */
 bool tcp_finish(struct transport *transport);
+/* The same of one peer, and without progress: for somebody who knows whether a peer is gone, or only its connections are and
+ * will be made again. */
+bool tcp_is_settled(const struct transport *transport, int peer);
 /* Stops and frees. NULL is allowed. */
 void tcp_close(struct transport *transport);
 
