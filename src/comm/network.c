@@ -162,7 +162,7 @@ static bool is_owed(struct tutti_comm *comm)
 {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && !tcp_is_settled(comm->transport, r) &&
-            board_state(comm->board, r) == RANK_PRESENT && !comm_is_gone(comm, r))
+            board_state(comm->board, r) != RANK_LEFT && !comm_is_gone(comm, r))
             return true;
     return false;
 }
