@@ -322,31 +322,6 @@ static enum tutti_status call_on(struct meeting *m, int rank, enum packet_kind k
     return TUTTI_OK;
 }
 
-static enum tutti_status report(struct meeting *m)
-{
-    struct packet packet = {
-        .kind = PACKET_REPORT, .member_count = (uint32_t)m->known_count, .key = m->options->key};
-    m->has_reported = true;
-    TRY(send_packet(m, m->parent, &packet, "", NULL));
-    return send_members(m, m->parent, m->end);
-}
-
-/* Finds the parent, reports to it, or tells rank 0, as far as it is time for that. */
-static enum tutti_status reach_up(struct meeting *m, uint64_t now)
-{
-    if (m->rank == 0) return TUTTI_OK;
-    const bool tries = now >= m->retry_at_ns;
-    if (m->parent < 0 && tries) TRY(call_on(m, parent_of(m->rank), PACKET_HELLO, 0, &m->parent));
-    if (m->parent >= 0 && !m->has_reported && m->known_count == m->end - m->rank) TRY(report(m));
-    if (!m->has_reported && m->rank_0 < 0 && now >= m->late_ns && tries)
-        TRY(call_on(m, 0, PACKET_PRESENT, (uint32_t)m->known_count, &m->rank_0));
-    if (tries) {
-        m->retry_ns = m->retry_ns * 3 / 2 < RETRY_NS_MAX ? m->retry_ns * 3 / 2 : RETRY_NS_MAX;
-        m->retry_at_ns = now + m->retry_ns;
-    }
-    return TUTTI_OK;
-}
-
 /* An answer from above: *answered, with the segment, or what failed. */
 static enum tutti_status hear(struct meeting *m, int *fd, bool is_parent, bool *answered)
 {
@@ -375,6 +350,40 @@ static enum tutti_status hear(struct meeting *m, int *fd, bool is_parent, bool *
     if (fine && packet.status != TUTTI_OK) return foreign_failure(&packet);
     return error_set(TUTTI_AUTH_FAILED, "start-up: rank %d sent an answer that makes no sense",
                      is_parent ? parent_of(m->rank) : 0);
+}
+
+static enum tutti_status send_report(struct meeting *m)
+{
+    struct packet packet = {
+        .kind = PACKET_REPORT, .member_count = (uint32_t)m->known_count, .key = m->options->key};
+    m->has_reported = true;
+    TRY(send_packet(m, m->parent, &packet, "", NULL));
+    return send_members(m, m->parent, m->end);
+}
+
+/* A parent that refused this rank has closed, and its word lies here to be read. */
+static enum tutti_status report(struct meeting *m)
+{
+    bool answered = false;
+    if (send_report(m) == TUTTI_OK) return TUTTI_OK;
+    TRY(hear(m, &m->parent, true, &answered));
+    return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", parent_of(m->rank));
+}
+
+/* Finds the parent, reports to it, or tells rank 0, as far as it is time for that. */
+static enum tutti_status reach_up(struct meeting *m, uint64_t now)
+{
+    if (m->rank == 0) return TUTTI_OK;
+    const bool tries = now >= m->retry_at_ns;
+    if (m->parent < 0 && tries) TRY(call_on(m, parent_of(m->rank), PACKET_HELLO, 0, &m->parent));
+    if (m->parent >= 0 && !m->has_reported && m->known_count == m->end - m->rank) TRY(report(m));
+    if (!m->has_reported && m->rank_0 < 0 && now >= m->late_ns && tries)
+        TRY(call_on(m, 0, PACKET_PRESENT, (uint32_t)m->known_count, &m->rank_0));
+    if (tries) {
+        m->retry_ns = m->retry_ns * 3 / 2 < RETRY_NS_MAX ? m->retry_ns * 3 / 2 : RETRY_NS_MAX;
+        m->retry_at_ns = now + m->retry_ns;
+    }
+    return TUTTI_OK;
 }
 
 /* ------------------------------------------------------------------------------------------ waiting */
