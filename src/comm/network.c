@@ -28,7 +28,8 @@ enum {
 struct comm_network {
     struct network_client client;
     struct tutti_comm *comm;
-    uint16_t *ports;      /* of the ranks' doors */
+    struct transport *tcp; /* the communicator's transport from when all is well */
+    uint16_t *ports;       /* of the ranks' doors */
     uint8_t *wanted;      /* of each rank, a bit for each connection that nobody has gone for yet */
     uint64_t *visited_ns; /* of each rank, when last */
     bool any_wanted, is_stopped;
@@ -68,7 +69,8 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *p
     network->client.size = comm->size;
     const struct tcp_options options = {
         .rank = comm->rank, .size = comm->size, .wants = want, .wants_context = network};
-    TRY(tcp_create(&options, &comm->transport));
+    TRY(tcp_create(&options, &network->tcp));
+    comm->transport = network->tcp;
     network_enter(&network->client);
     return TUTTI_OK;
 }
@@ -101,7 +103,7 @@ static enum tutti_status attach_arrived(struct comm_network *network, bool *move
     while (network_take(&network->client, &peer, &stream, &fd)) {
         *moved = true;
         if (network->missing > 0) network->missing--;
-        TRY(tcp_attach(network->comm->transport, peer, stream, fd));
+        TRY(tcp_attach(network->tcp, peer, stream, fd));
     }
     return TUTTI_OK;
 }
@@ -117,7 +119,7 @@ void comm_network_stop(struct tutti_comm *comm)
 {
     if (comm->network->is_stopped) return;
     comm->network->is_stopped = true;
-    tcp_stop(comm->transport);
+    tcp_stop(comm->network->tcp);
     atomic_store_explicit(&comm->has_output, false, memory_order_relaxed);
 }
 
@@ -136,9 +138,9 @@ bool comm_network_progress(struct tutti_comm *comm)
     if (status == TUTTI_OK) status = attach_arrived(network, &moved);
     if (status == TUTTI_OK) status = check_client(&network->client);
     if (status != TUTTI_OK) comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
-    moved |= comm->transport->ops->progress(comm->transport);
+    moved |= network->tcp->ops->progress(network->tcp);
     if (atomic_load_explicit(&comm->has_output, memory_order_relaxed))
-        atomic_store_explicit(&comm->has_output, !tcp_is_idle(comm->transport),
+        atomic_store_explicit(&comm->has_output, !tcp_is_idle(comm->network->tcp),
                               memory_order_relaxed);
     return moved;
 }
@@ -150,7 +152,7 @@ bool comm_network_is_joining(const struct tutti_comm *comm)
 
 void comm_network_leave_rest(struct tutti_comm *comm)
 {
-    if (comm->network->is_stopped || tcp_is_idle(comm->transport) ||
+    if (comm->network->is_stopped || tcp_is_idle(comm->network->tcp) ||
         comm_ensure_progress(comm) != TUTTI_OK)
         return;
     atomic_store_explicit(&comm->has_output, true, memory_order_relaxed);
@@ -161,7 +163,7 @@ void comm_network_leave_rest(struct tutti_comm *comm)
 static bool is_owed(struct tutti_comm *comm)
 {
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && !tcp_is_settled(comm->transport, r) &&
+        if (r != comm->rank && !tcp_is_settled(comm->network->tcp, r) &&
             board_state(comm->board, r) != RANK_LEFT && !comm_is_gone(comm, r))
             return true;
     return false;
@@ -172,7 +174,7 @@ void comm_network_finish(struct tutti_comm *comm)
     const uint64_t deadline_ns = clock_now_ns() + comm->timeout_ns;
     for (unsigned passes = 1; !board_has_failed(comm->board); passes++) {
         const bool moved = comm_network_progress(comm);
-        (void)tcp_finish(comm->transport); /* tells what is untold */
+        (void)tcp_finish(comm->network->tcp); /* tells what is untold */
         if (!is_owed(comm)) return;
         if (moved) continue;
         if (passes % PASSES_A_LOOK != 0)
@@ -189,7 +191,7 @@ void comm_network_free(struct tutti_comm *comm)
     struct comm_network *network = comm->network;
     if (network == NULL) return;
     network_leave(&network->client);
-    tcp_close(comm->transport);
+    tcp_close(network->tcp);
     comm->transport = NULL;
     comm->network = NULL;
     free(network->ports);
@@ -201,7 +203,7 @@ void comm_network_free(struct tutti_comm *comm)
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
 {
     struct tcp_footprint links;
-    tcp_footprint(comm->transport, &links);
+    tcp_footprint(comm->network->tcp, &links);
     sum->private_bytes +=
         sizeof *comm->network +
         (size_t)comm->size * (sizeof *comm->network->ports + sizeof *comm->network->wanted +

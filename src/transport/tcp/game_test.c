@@ -29,7 +29,7 @@ struct line {
     size_t expected_bytes;
     uint64_t placed; /* bytes that came where they were expected */
     unsigned messages_left;
-    bool is_stuck; /* not read for now */
+    bool is_stuck; /* it leaves what comes unread */
 };
 
 static unsigned char value_at(const struct line *line, uint64_t i)
