@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/file.h"
 #include "plan/draw.h"
 #include "plan/text.h"
 #include "tutti-plan_options.h"
@@ -20,32 +21,6 @@ static enum exit_code fail(const char *what, const char *why)
 
 /* ------------------------------------------------------------------------------------------ getting a plan */
 
-/* The whole file, or NULL and errno. */
-static char *read_stream(FILE *file, size_t *size)
-{
-    char *text = NULL;
-    size_t capacity = 0;
-    *size = 0;
-    while (!feof(file) && !ferror(file)) {
-        if (*size == capacity) {
-            capacity = capacity * 2 + 65536;
-            char *grown = capacity > 2 * (size_t)FILE_BYTES_MAX ? NULL : realloc(text, capacity);
-            if (grown == NULL) {
-                free(text);
-                errno = ENOMEM;
-                return NULL;
-            }
-            text = grown;
-        }
-        *size += fread(text + *size, 1, capacity - *size, file);
-    }
-    if (!ferror(file)) return text;
-    const int error = errno;
-    free(text);
-    errno = error;
-    return NULL;
-}
-
 static struct plan *read_plan(const char *name)
 {
     const bool standard = strcmp(name, "-") == 0;
@@ -53,7 +28,7 @@ static struct plan *read_plan(const char *name)
     char message[200];
     struct plan *plan = NULL;
     FILE *file = standard ? stdin : fopen(name, "rbe");
-    char *text = file == NULL ? NULL : read_stream(file, &size);
+    char *text = file == NULL ? NULL : file_read_all(file, FILE_BYTES_MAX, &size);
     if (text == NULL)
         fail(name, strerror(errno));
     else if (plan_parse(text, size, &plan, message, sizeof message) != TUTTI_OK)

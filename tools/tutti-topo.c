@@ -6,6 +6,7 @@
 
 #include "format/nccl_xml.h"
 #include "format/topo_json.h"
+#include "os/file.h"
 #include "topo/discover.h"
 #include "topo/draw.h"
 #include "tutti-topo_options.h"
@@ -20,33 +21,6 @@ static enum exit_code fail(const char *what, const char *why)
 }
 
 /* ------------------------------------------------------------------------------------------ getting a topology */
-
-/* The whole file and a zero byte behind it, or NULL and errno. */
-static char *read_stream(FILE *file, size_t *size)
-{
-    char *text = NULL;
-    size_t capacity = 0;
-    *size = 0;
-    do {
-        if (*size + 1 >= capacity) {
-            capacity = capacity * 2 + 65536;
-            char *grown = capacity > 4 * (size_t)FILE_BYTES_MAX ? NULL : realloc(text, capacity);
-            if (grown == NULL) {
-                free(text);
-                errno = EFBIG;
-                return NULL;
-            }
-            text = grown;
-        }
-        *size += fread(text + *size, 1, capacity - *size - 1, file);
-    } while (!feof(file) && !ferror(file));
-    text[*size] = '\0';
-    if (!ferror(file)) return text;
-    const int error = errno;
-    free(text);
-    errno = error;
-    return NULL;
-}
 
 static void print_note(const char *note, void *file_name)
 {
@@ -78,7 +52,7 @@ static enum exit_code read_file(const char *name, struct topo *topo)
     enum exit_code code = EXIT_FINE;
     size_t size = 0;
     FILE *file = standard ? stdin : fopen(name, "rbe");
-    char *text = file == NULL ? NULL : read_stream(file, &size);
+    char *text = file == NULL ? NULL : file_read_all(file, FILE_BYTES_MAX, &size);
     if (text == NULL)
         code = fail(name, strerror(errno));
     else if (read_text(text, size, name, topo) != TUTTI_OK)

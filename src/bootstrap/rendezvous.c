@@ -118,15 +118,13 @@ static enum tutti_status send_packet(struct meeting *m, int fd, struct packet *p
                              clock_now_ns() + SEND_NS);
 }
 
-/* Of the ranks from the first one up to `end` those that are known. */
-static enum tutti_status send_members(struct meeting *m, int fd, int end)
+/* Sends the members that are known. */
+static enum tutti_status send_members(struct meeting *m, int fd)
 {
-    int rank = m->rank;
-    if (end == m->size) rank = 0;
-    while (rank < end) {
+    for (int rank = 0; rank < m->size;) {
         struct members_message message = {0};
         int count = 0;
-        for (; rank < end && count < MEMBERS_A_MESSAGE; rank++)
+        for (; rank < m->size && count < MEMBERS_A_MESSAGE; rank++)
             if (m->is_known[rank]) message.members[count++] = m->result->members[rank];
         if (count == 0) break;
         m->result->message_count++;
@@ -314,7 +312,7 @@ static enum tutti_status call_on(struct meeting *m, int rank, enum packet_kind k
     }
     struct packet packet = {.kind = kind, .member_count = member_count, .key = m->options->key};
     const bool sent = send_packet(m, *fd, &packet, "", NULL) == TUTTI_OK &&
-                      (member_count == 0 || send_members(m, *fd, m->end) == TUTTI_OK);
+                      (member_count == 0 || send_members(m, *fd) == TUTTI_OK);
     if (!sent) { /* whoever it is does not want us: perhaps it is there later */
         close(*fd);
         *fd = -1;
@@ -358,7 +356,7 @@ static enum tutti_status send_report(struct meeting *m)
         .kind = PACKET_REPORT, .member_count = (uint32_t)m->known_count, .key = m->options->key};
     m->has_reported = true;
     TRY(send_packet(m, m->parent, &packet, "", NULL));
-    return send_members(m, m->parent, m->end);
+    return send_members(m, m->parent);
 }
 
 /* A parent that refused this rank has closed, and its word lies here to be read. */
@@ -528,7 +526,7 @@ static enum tutti_status hand_out(struct meeting *m)
                                 .member_count = (uint32_t)m->size,
                                 .key = m->result->identity};
         enum tutti_status status = send_packet(m, guest->fd, &packet, "", &segment_fd);
-        if (status == TUTTI_OK) status = send_members(m, guest->fd, m->size);
+        if (status == TUTTI_OK) status = send_members(m, guest->fd);
         if (status != TUTTI_OK) {
             char why[256];
             error_copy(why, sizeof why);

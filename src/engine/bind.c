@@ -20,9 +20,9 @@ enum {
     /* Where ranks share cores. */
     COPY_OUT_SHARED_BYTES_MAX = 2 << 20,
     COPY_OUT_SHARED_TO_ROOT_BYTES_MAX = 512 << 10,
-    COPY_OUT_SHARED_FROM_ROOT_BYTES_MIN = 128
-                                          << 10, /* the root waits until all have had their turn */
-    COPY_OUT_SHARED_MANY_BYTES_MIN = 64 << 10,   /* by several */
+    /* The root waits until all have had their turn. */
+    COPY_OUT_SHARED_FROM_ROOT_BYTES_MIN = 128 << 10,
+    COPY_OUT_SHARED_MANY_BYTES_MIN = 64 << 10, /* by several */
     COPY_OUT_SHARED_REDUCED_BYTES_MIN = 64 << 10,
     COPY_OUT_SHARED_REDUCED_ALL_BYTES_MAX = 1 << 20 /* the messages of all ranks together */
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/xml_text.h"
 #include "plan/rounds.h"
 
 /* Pixels. */
@@ -349,24 +350,11 @@ static void print_markers(const struct picture *picture)
     }
 }
 
-static void print_escaped(const char *text, FILE *file)
-{
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<': fputs("&lt;", file); break;
-        case '>': fputs("&gt;", file); break;
-        case '&': fputs("&amp;", file); break;
-        default:
-            if ((unsigned char)*text >= ' ') fputc(*text, file);
-        }
-    }
-}
-
 static void print_text(const struct picture *picture, int x, int y, const char *look,
                        const char *text)
 {
     fprintf(picture->file, "<text class=\"%s\" x=\"%d\" y=\"%d\">", look, x, y);
-    print_escaped(text, picture->file);
+    xml_print_text(text, picture->file);
     fprintf(picture->file, "</text>\n");
 }
 
@@ -548,7 +536,7 @@ static void draw_labels(struct picture *picture)
             write_label(picture, mark->cell->value, label, sizeof label);
             fprintf(picture->file, "<text x=\"%d\" y=\"%d\">", mark->x + width / 2,
                     mark->y + height / 2 + (size * 36 + 50) / 100 - (strokes ? 2 : 0));
-            print_escaped(label, picture->file);
+            xml_print_text(label, picture->file);
             fputs("</text>", picture->file);
         }
         fputs("</g>\n", picture->file);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/xml_text.h"
 
 /* Pixels. */
 enum {
@@ -351,24 +352,11 @@ static void spread_ports(struct picture *picture, struct port **ports)
 
 /* ----------------------------------------------------------------------------------------------------- ink */
 
-static void print_escaped(const char *text, FILE *file)
-{
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<': fputs("&lt;", file); break;
-        case '>': fputs("&gt;", file); break;
-        case '&': fputs("&amp;", file); break;
-        default:
-            if ((unsigned char)*text >= ' ') fputc(*text, file);
-        }
-    }
-}
-
 static void print_text(const struct picture *picture, const char *look, int x, int y,
                        const char *text)
 {
     fprintf(picture->file, "<text class=\"%s\" x=\"%d\" y=\"%d\">", look, x, y);
-    print_escaped(text, picture->file);
+    xml_print_text(text, picture->file);
     fputs("</text>\n", picture->file);
 }
 
