@@ -80,8 +80,6 @@ void tcp_footprint(const struct transport *transport, struct tcp_footprint *foot
 /* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed was told. That does
  * not say that peers have it: for that see `consumed` of the links. */
 bool tcp_is_idle(const struct transport *transport);
-/* Readable when progress has something to do; for who sleeps on several things, between sleep_begin and sleep_cancel. */
-int tcp_descriptor(const struct transport *transport);
 /* Gives up all connections for good: memory that was posted or is expected is not touched any more, no link moves. For
  * who gives up an operation whose buffers go away. */
 void tcp_stop(struct transport *transport);
