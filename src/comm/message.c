@@ -132,6 +132,7 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
     struct transport *transport = comm->transport;
     if (comm->size == 1) {
         comm->alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
+        comm->alone.signatures = comm->alone.own_signatures;
         transport = &comm->alone;
     }
     struct p2p *created;

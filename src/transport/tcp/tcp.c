@@ -190,18 +190,25 @@ static void tcp_sleep_begin(struct transport *transport)
 
 static void tcp_sleep_cancel(struct transport *transport)
 {
-    atomic_store_explicit(&tcp_of(transport)->asleep, 0, memory_order_relaxed);
+    struct tcp *tcp = tcp_of(transport);
+    tcp->polled_ns =
+        0; /* so is the next one: what somebody slept on may have become readable just now */
+    atomic_store_explicit(&tcp->asleep, 0, memory_order_relaxed);
+}
+
+static int tcp_descriptor(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    watch_all(tcp); /* what the last look left */
+    return tcp->shared.epoll_fd;
 }
 
 static void tcp_sleep(struct transport *transport, uint64_t timeout_ns)
 {
-    struct tcp *tcp = tcp_of(transport);
-    watch_all(tcp); /* what the last look left */
-    struct pollfd descriptor = {.fd = tcp->shared.epoll_fd, .events = POLLIN};
+    struct pollfd descriptor = {.fd = tcp_descriptor(transport), .events = POLLIN};
     const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
                                      (long)(timeout_ns % 1000000000u)};
     (void)ppoll(&descriptor, 1, &timeout, NULL);
-    tcp->polled_ns = 0;
     tcp_sleep_cancel(transport);
 }
 
@@ -282,6 +289,7 @@ static const struct transport_ops ops = {.limits = tcp_limits,
                                          .sleep_begin = tcp_sleep_begin,
                                          .sleep_cancel = tcp_sleep_cancel,
                                          .sleep = tcp_sleep,
+                                         .descriptor = tcp_descriptor,
                                          .wake = tcp_wake,
                                          .wake_all = tcp_wake};
 
@@ -323,6 +331,7 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     tcp->base = (struct transport){
         .ops = &ops, .rank = options->rank, .size = options->size, .is_one_to_one = true};
+    tcp->base.signatures = tcp->base.own_signatures;
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
     tcp->shared = (struct tcp_shared){
         .rank = options->rank,
@@ -449,11 +458,6 @@ bool tcp_is_settled(const struct transport *transport, int peer)
 {
     const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
     return pair == NULL || tcp_pair_is_settled(pair);
-}
-
-int tcp_descriptor(const struct transport *transport)
-{
-    return ((const struct tcp *)transport)->shared.epoll_fd;
 }
 
 void tcp_stop(struct transport *transport)

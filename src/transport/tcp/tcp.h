@@ -91,8 +91,6 @@ void tcp_footprint(const struct transport *transport, struct tcp_footprint *foot
 /* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed and heard was told. That
  * does not say that peers have it: for that see `consumed` of the links, and tcp_is_settled. */
 bool tcp_is_idle(const struct transport *transport);
-/* Readable when progress has something to do; for who sleeps on several things, between sleep_begin and sleep_cancel. */
-int tcp_descriptor(const struct transport *transport);
 /* Gives up all links for good: memory that was posted or is expected is not touched any more, nothing is shown on them. For
  * who gives up an operation whose buffers go away. Connections stay, and are wanted again when they are lost: notes, told
  * before or after, still get out and are heard until tcp_close, as long as somebody calls progress. What has half been
