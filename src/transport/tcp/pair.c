@@ -249,9 +249,8 @@ static bool are_notes_settled(const struct tcp_pair *pair)
 
 static void add_heard(struct tcp_pair *pair, struct tcp_stream *stream)
 {
-    const struct tcp_frame frame = {.kind = TCP_FRAME_HEARD,
-                                    .consumed = pair->notes.heard,
-                                    .place = TCP_FRAME_NO_PLACE};
+    const struct tcp_frame frame = {
+        .kind = TCP_FRAME_HEARD, .consumed = pair->notes.heard, .place = TCP_FRAME_NO_PLACE};
     tcp_stream_add(stream, &frame, NULL, NULL);
     tcp_notes_heard_told(&pair->notes);
 }
@@ -262,8 +261,7 @@ static void add_notes(struct tcp_pair *pair, struct tcp_stream *stream)
     struct tcp_notes *const notes = &pair->notes;
     const struct tcp_note *note;
     if (notes->owes_heard && tcp_stream_room(stream) > 0) add_heard(pair, stream);
-    while (tcp_stream_room(stream) > 0 &&
-           (note = tcp_notes_next(notes, stream->number)) != NULL) {
+    while (tcp_stream_room(stream) > 0 && (note = tcp_notes_next(notes, stream->number)) != NULL) {
         const struct tcp_frame frame = {.kind = TCP_FRAME_NOTE,
                                         .bytes = (uint32_t)note->bytes,
                                         .sequence = notes->sent,
