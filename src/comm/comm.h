@@ -87,6 +87,7 @@ struct tutti_request {
     uint64_t sequence;   /* number of the call on the communicator, from 1 */
     uint64_t started_ns; /* when it was first found waiting; 0: not yet */
     uint64_t looked_ns;  /* when peers were last looked at */
+    uint64_t faulted_ns; /* since when it is asked what a rank of another host meant; 0: it is not */
     enum tutti_status status;
     /* a message: */
     bool is_message;
@@ -417,8 +418,9 @@ bool comm_look_at_processes(struct tutti_comm *comm);
 bool comm_is_gone(struct tutti_comm *comm, int rank);
 /* "rank 3 (host a, pid 71)" */
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
-/* A message of that peer made no sense for this request. */
-void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer);
+/* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
+ * means; once more, please. */
+bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer);
 /* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
  * reasonably take. */
 void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request);

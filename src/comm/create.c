@@ -164,6 +164,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     struct rendezvous_options options = {.key = creation->key,
                                          .rank = comm_local_number(comm, creation->rank),
                                          .size = comm_local_size(comm),
+                                         .names = comm->hosts != NULL ? comm->hosts->names : NULL,
                                          .deadline_ns = creation->deadline_ns,
                                          .self = {.process_key = heap.process_key,
                                                   .heap_inode = heap.inode,

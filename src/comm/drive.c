@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "os/clock.h"
+#include "process/network.h"
 
 enum {
     EAGER_LOOKS =
@@ -257,6 +258,7 @@ static enum progress_result listen_to_hosts(struct tutti_comm *comm)
 {
     if (comm->hosts == NULL) return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
+    network_progress(clock_now_ns());
     const bool moved = comm_network_progress(comm);
     comm_unlock(comm);
     return moved ? PROGRESS_MOVED : PROGRESS_LISTENING;

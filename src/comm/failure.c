@@ -11,6 +11,7 @@
 
 enum {
     COMPARE_NS = 200000000, /* without progress this long: compare calls */
+    ANSWER_NS = 1000000000, /* so long another host may take to say what a rank has called */
     QUIESCE_NS = 300000000, /* other processes: their reading harms only themselves */
     /* Threads: our memory may be freed under them. Whoever was told where a result is expected: it writes there. Nobody
      * needs that long for a piece and a look at the board who is not stopped. */
@@ -146,13 +147,26 @@ static bool compare_with(struct tutti_comm *comm, const struct tutti_request *re
     return true;
 }
 
-void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer)
+/* Whether a rank of another host still is to say what it has called. */
+static bool is_being_asked(struct tutti_comm *comm, struct tutti_request *request, int peer)
 {
-    if (compare_with(comm, request, peer)) return;
+    if (comm_is_near(comm, peer) || comm_network_knows(comm, peer, request->slot, request->begun))
+        return false;
+    const uint64_t now = clock_now_ns();
+    if (request->faulted_ns == 0) request->faulted_ns = now;
+    comm_network_ask(comm, peer, request->slot, request->begun);
+    return now - request->faulted_ns < ANSWER_NS;
+}
+
+bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer)
+{
+    if (compare_with(comm, request, peer)) return true;
+    if (is_being_asked(comm, request, peer)) return false;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
     comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d does not fit to what %s sent",
               comm->rank, who);
+    return true;
 }
 
 /* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */

@@ -30,8 +30,8 @@
 
 enum {
     ASK_NS = 100000000,
-    PROBE_NS = 200000000,
-    REFUSALS = 5 /* a firewall that was told to reset connections refuses for a moment, too */
+    PROBE_NS = 30000000,
+    REFUSALS = 10 /* a firewall that was told to reset connections refuses for a moment, too */
 };
 static const uint64_t LOST_NS = 30000000000u;
 
@@ -63,9 +63,11 @@ struct note {
 };
 static_assert(sizeof(struct note) <= TCP_NOTE_BYTES_MAX, "a note is one");
 
-static bool is_connected(const struct comm_network *network, int rank)
+/* Whether it is on another host, and connected. */
+static bool is_there(const struct comm_network *network, int rank)
 {
     struct tcp_peer_report report;
+    if (comm_is_near(network->comm, rank) || network->far[rank].is_dead) return false;
     tcp_state(network->tcp, rank, &report);
     return report.state != TCP_PEER_UNUSED && report.state != TCP_PEER_BROKEN;
 }
@@ -76,32 +78,27 @@ static void tell(const struct comm_network *network, int rank, const struct note
     (void)tcp_tell(network->tcp, rank, note, sizeof *note);
 }
 
-static void tell_connected(const struct comm_network *network, const struct note *note)
-{
-    const struct tutti_comm *comm = network->comm;
-    for (int r = 0; r < comm->size; r++)
-        if (!comm_is_near(comm, r) && !network->far[r].is_dead && is_connected(network, r))
-            tell(network, r, note);
-}
-
 void far_tell_failure(struct comm_network *network)
 {
     struct tutti_failure failure;
-    if (network->far == NULL || network->has_told_failure) return;
-    network->has_told_failure = true;
-    if (board_failure(network->comm->board, &failure) == TUTTI_OK) return;
+    if (network->far == NULL || board_failure(network->comm->board, &failure) == TUTTI_OK) return;
     struct note note = {.kind = NOTE_FAILURE,
                         .u.failure = {.status = (int32_t)failure.status,
                                       .culprit = failure.culprit,
                                       .reporter = failure.reporter,
                                       .sequence = failure.sequence}};
     memcpy(note.u.failure.message, failure.message, sizeof note.u.failure.message);
-    tell_connected(network, &note);
+    for (int r = 0; r < network->comm->size; r++) {
+        if (network->far[r].knows_failure || !is_there(network, r)) continue;
+        network->far[r].knows_failure = true;
+        tell(network, r, &note);
+    }
 }
 
 void far_tell_leaving(struct comm_network *network)
 {
-    if (network->far != NULL) tell_connected(network, &(struct note){.kind = NOTE_LEFT});
+    for (int r = 0; network->far != NULL && r < network->comm->size; r++)
+        if (is_there(network, r)) tell(network, r, &(struct note){.kind = NOTE_LEFT});
 }
 
 void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "comm/network.h"
@@ -19,6 +20,8 @@
 enum {
     PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
     NAP_NS = 50000,
+    KNOCK_NS = 50000000, /* after so long, and then again */
+    REKNOCK_NS = 1000000000,
     FAREWELL_NS = 500000000, /* for words that nobody waits for */
     REVISIT_NS = 5000000
 };
@@ -35,6 +38,7 @@ static void want(void *context, int peer, unsigned stream)
     network->wanted[peer] |= (uint8_t)(1 << stream);
     network->any_wanted = true;
     network->missing++;
+    if (peer > network->comm->rank) network->next_ns[peer] = clock_now_ns() + KNOCK_NS;
 }
 
 enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_address *addresses)
@@ -47,9 +51,9 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
     network->comm = comm;
     network->addresses = calloc(size, sizeof *network->addresses);
     network->wanted = calloc(size, sizeof *network->wanted);
-    network->visited_ns = calloc(size, sizeof *network->visited_ns);
+    network->next_ns = calloc(size, sizeof *network->next_ns);
     if (comm->hosts != NULL) network->far = calloc(size, sizeof *network->far);
-    if (network->addresses == NULL || network->wanted == NULL || network->visited_ns == NULL ||
+    if (network->addresses == NULL || network->wanted == NULL || network->next_ns == NULL ||
         (comm->hosts != NULL && network->far == NULL))
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     memcpy(network->addresses, addresses, size * sizeof *addresses);
@@ -70,23 +74,29 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
     return TUTTI_OK;
 }
 
-/* A door may let in and then not know what for, when its communicator has just left: not again and again at once. */
+/* A door may let in and then not know what for, when its communicator has just left: not again and again at once. A higher
+ * rank comes by itself when it needs this one; if not, it has to be told after a while. */
+static enum tutti_status go_for(struct comm_network *network, int rank, uint64_t now)
+{
+    const struct net_address *address = &network->addresses[rank];
+    const bool visits = rank < network->comm->rank;
+    network->next_ns[rank] = now + (visits ? REVISIT_NS : REKNOCK_NS);
+    for (unsigned s = 0; s < TCP_STREAMS_MAX; s++) {
+        if ((network->wanted[rank] & 1 << s) == 0) continue;
+        TRY(visits ? network_visit(&network->client, rank, s, address, FOR_GOOD)
+                   : network_knock(&network->client, rank, s, address));
+    }
+    if (visits) network->wanted[rank] = 0; /* a visit goes on until it is let in */
+    return TUTTI_OK;
+}
+
 static enum tutti_status go_for_wanted(struct comm_network *network)
 {
     const uint64_t now = clock_now_ns();
     network->any_wanted = false;
     for (int r = 0; r < network->comm->size; r++) {
-        if (network->wanted[r] == 0) continue;
-        if (now - network->visited_ns[r] < REVISIT_NS) {
-            network->any_wanted = true;
-            continue;
-        }
-        network->visited_ns[r] = now;
-        for (unsigned s = 0; network->wanted[r] != 0; s++) {
-            if ((network->wanted[r] & 1 << s) == 0) continue;
-            network->wanted[r] &= (uint8_t) ~(1 << s);
-            TRY(network_visit(&network->client, r, s, &network->addresses[r], FOR_GOOD));
-        }
+        if (network->wanted[r] != 0 && now >= network->next_ns[r]) TRY(go_for(network, r, now));
+        network->any_wanted |= network->wanted[r] != 0;
     }
     return TUTTI_OK;
 }
@@ -97,6 +107,16 @@ static enum tutti_status attach_arrived(struct comm_network *network, bool *move
     unsigned stream;
     while (network_take(&network->client, &peer, &stream, &fd)) {
         *moved = true;
+        if (stream >= TCP_STREAMS_MAX) {
+            if (fd >= 0) close(fd);
+            continue;
+        }
+        if (fd < 0) { /* a knock */
+            network->wanted[peer] |= (uint8_t)(1 << stream);
+            network->any_wanted = true;
+            continue;
+        }
+        network->wanted[peer] &= (uint8_t) ~(1 << stream); /* it came by itself */
         if (network->missing > 0) network->missing--;
         TRY(tcp_attach(network->tcp, peer, stream, fd));
     }
@@ -114,7 +134,6 @@ void comm_network_stop(struct tutti_comm *comm)
 {
     if (comm->network->is_stopped) return;
     comm->network->is_stopped = true;
-    far_tell_failure(comm->network);
     tcp_stop(comm->network->tcp);
     atomic_store_explicit(&comm->has_output, false, memory_order_relaxed);
 }
@@ -122,25 +141,22 @@ void comm_network_stop(struct tutti_comm *comm)
 bool comm_network_progress(struct tutti_comm *comm)
 {
     struct comm_network *network = comm->network;
-    struct transport *tcp = network->tcp;
     bool moved = false;
     enum tutti_status status = TUTTI_OK;
-    if (board_has_failed(comm->board)) {
-        comm_network_stop(comm);
-        tcp->ops->progress(tcp); /* others still have to hear why */
-        return false;
-    }
+    const bool has_failed = board_has_failed(comm->board);
+    if (has_failed) comm_network_stop(comm);
     if (network->any_wanted) status = go_for_wanted(network);
     if (network->missing > 0 || ++network->passes % PASSES_A_LOOK == 0)
         network_progress(clock_now_ns());
     if (status == TUTTI_OK) status = attach_arrived(network, &moved);
     if (status == TUTTI_OK) status = check_client(&network->client);
-    if (status != TUTTI_OK) comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
-    moved |= tcp->ops->progress(tcp);
+    if (status != TUTTI_OK && !has_failed)
+        comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
+    if (has_failed) far_tell_failure(network);
+    moved |= network->tcp->ops->progress(network->tcp);
     if (atomic_load_explicit(&comm->has_output, memory_order_relaxed))
-        atomic_store_explicit(&comm->has_output, !tcp_is_idle(comm->network->tcp),
-                              memory_order_relaxed);
-    return moved;
+        atomic_store_explicit(&comm->has_output, !tcp_is_idle(network->tcp), memory_order_relaxed);
+    return moved && !has_failed;
 }
 
 bool comm_network_is_joining(const struct tutti_comm *comm)
@@ -211,7 +227,7 @@ void comm_network_free(struct tutti_comm *comm)
     far_free(network);
     free(network->addresses);
     free(network->wanted);
-    free(network->visited_ns);
+    free(network->next_ns);
     free(network);
 }
 
@@ -222,7 +238,7 @@ void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprin
     sum->private_bytes +=
         sizeof *comm->network +
         (size_t)comm->size * (sizeof *comm->network->addresses + sizeof *comm->network->wanted +
-                              sizeof *comm->network->visited_ns) +
+                              sizeof *comm->network->next_ns) +
         links.private_bytes;
     sum->link_count += links.link_count;
     sum->descriptor_count += links.descriptor_count;

@@ -10,7 +10,7 @@
 
 /* Of a rank of another host. */
 struct far_rank {
-    bool is_dead, is_invited;
+    bool is_dead, is_invited, knows_failure, has_joined;
     int probe_fd;       /* a connection to its door that shows whether anybody listens; -1 */
     unsigned refusals;  /* in a row */
     uint64_t lost_ns;   /* since when its connections are lost; 0: they are not */
@@ -25,16 +25,16 @@ struct comm_network {
     struct tutti_comm *comm;
     struct transport *tcp;
     struct net_address *addresses; /* of the ranks' doors */
-    uint8_t *wanted;      /* of each rank, a bit for each connection that nobody has gone for yet */
-    uint64_t *visited_ns; /* of each rank, when last */
-    bool any_wanted, is_stopped, has_told_failure;
+    uint8_t *wanted;   /* of each rank, a bit for each connection that is still to be gone for */
+    uint64_t *next_ns; /* of each rank, when to go for it again at the earliest */
+    bool any_wanted, is_stopped;
     unsigned missing, passes; /* connections that were wanted and have not come */
     struct far_rank *far;     /* one a rank; NULL where there is one host */
 };
 
 /* far.c: what the transport heard; may only tell. */
 void far_hear(void *context, int peer, const void *note, size_t bytes);
-/* Tells those who are connected why the communicator failed; once. */
+/* Tells those who are connected why the communicator failed; each once. */
 void far_tell_failure(struct comm_network *network);
 /* The same that this rank leaves. */
 void far_tell_leaving(struct comm_network *network);

@@ -9,13 +9,15 @@
 #include "base/status.h"
 #include "bootstrap/door.h"
 #include "bootstrap/interface.h"
+#include "os/clock.h"
 #include "os/process.h"
 
-enum { PURPOSE_LINKS = 1, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
+enum { PURPOSE_LINKS = 1, PURPOSE_KNOCK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
+static const uint64_t KNOCK_NS = 2000000000;
 
 struct network_socket {
     struct network_socket *next;
-    int peer, fd;
+    int peer, fd; /* a knock has none */
     unsigned stream;
 };
 
@@ -24,6 +26,7 @@ struct network_visit {
     struct visit *visit;
     int peer;
     unsigned stream;
+    bool is_knock;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all below, and every client */
@@ -182,7 +185,7 @@ void network_leave(struct network_client *client)
     while (client->arrived != NULL) {
         struct network_socket *socket = client->arrived;
         client->arrived = socket->next;
-        close(socket->fd);
+        if (socket->fd >= 0) close(socket->fd);
         free(socket);
     }
     pthread_mutex_unlock(&lock);
@@ -199,18 +202,20 @@ static void write_payload(const struct network_client *client, int peer, unsigne
     call->payload[PAYLOAD_BYTES - 1] = (uint8_t)stream;
 }
 
-enum tutti_status network_visit(struct network_client *client, int peer, unsigned stream,
-                                const struct net_address *address, uint64_t deadline_ns)
+static enum tutti_status begin_visit(struct network_client *client, int peer, unsigned stream,
+                                     const struct net_address *address, uint64_t deadline_ns)
 {
-    if (peer > client->rank) return TUTTI_OK;
-    struct door_call call = {.hello = {.peer_rank = HELLO_ANY_RANK, .purpose = PURPOSE_LINKS},
-                             .address = *address,
-                             .deadline_ns = deadline_ns};
+    const bool is_knock = peer > client->rank;
+    struct door_call call = {
+        .hello = {.peer_rank = HELLO_ANY_RANK, .purpose = is_knock ? PURPOSE_KNOCK : PURPOSE_LINKS},
+        .address = *address,
+        .deadline_ns = deadline_ns};
     write_payload(client, peer, stream, &call.hello);
     struct network_visit *visit = calloc(1, sizeof *visit);
     if (visit == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
     visit->peer = peer;
     visit->stream = stream;
+    visit->is_knock = is_knock;
     pthread_mutex_lock(&lock);
     const enum tutti_status status = door_connect(door, &call, &visit->visit);
     if (status == TUTTI_OK) {
@@ -220,6 +225,20 @@ enum tutti_status network_visit(struct network_client *client, int peer, unsigne
     pthread_mutex_unlock(&lock);
     if (status != TUTTI_OK) free(visit);
     return status;
+}
+
+enum tutti_status network_visit(struct network_client *client, int peer, unsigned stream,
+                                const struct net_address *address, uint64_t deadline_ns)
+{
+    if (peer > client->rank) return TUTTI_OK;
+    return begin_visit(client, peer, stream, address, deadline_ns);
+}
+
+enum tutti_status network_knock(struct network_client *client, int peer, unsigned stream,
+                                const struct net_address *address)
+{
+    if (peer < client->rank) return TUTTI_OK;
+    return begin_visit(client, peer, stream, address, clock_now_ns() + KNOCK_NS);
 }
 
 void network_give_up(struct network_client *client, int peer)
@@ -243,7 +262,7 @@ static void deliver(struct network_client *client, int peer, unsigned stream, in
 {
     struct network_socket *socket = malloc(sizeof *socket);
     if (socket == NULL) { /* its visitor comes again */
-        close(fd);
+        if (fd >= 0) close(fd);
         return;
     }
     *socket = (struct network_socket){client->arrived, peer, fd, stream};
@@ -259,14 +278,18 @@ static void receive_guest(const struct door_arrival *arrival)
         log_write(LOG_WARN, "%s", arrival->text);
         return;
     }
-    if (arrival->purpose == PURPOSE_LINKS && arrival->payload_bytes == PAYLOAD_BYTES) {
+    const bool knocks = arrival->purpose == PURPOSE_KNOCK;
+    if ((knocks || arrival->purpose == PURPOSE_LINKS) && arrival->payload_bytes == PAYLOAD_BYTES) {
         memcpy(ranks, arrival->payload + identity_bytes, sizeof ranks);
-        for (struct network_client *c = clients; c != NULL; c = c->next)
-            if (memcmp(&c->identity, arrival->payload, identity_bytes) == 0 &&
-                c->rank == ranks[1] && ranks[0] > c->rank && ranks[0] < c->size) {
-                deliver(c, ranks[0], arrival->payload[PAYLOAD_BYTES - 1], arrival->fd);
-                return;
-            }
+        for (struct network_client *c = clients; c != NULL; c = c->next) {
+            if (memcmp(&c->identity, arrival->payload, identity_bytes) != 0 ||
+                c->rank != ranks[1] || ranks[0] < 0 || ranks[0] >= c->size ||
+                (ranks[0] < c->rank) != knocks || ranks[0] == c->rank)
+                continue;
+            deliver(c, ranks[0], arrival->payload[PAYLOAD_BYTES - 1], knocks ? -1 : arrival->fd);
+            if (knocks) break;
+            return;
+        }
     }
     close(arrival->fd); /* of a communicator that is gone, or of nobody */
 }
@@ -282,7 +305,9 @@ static void look_at_visits(struct network_client *client)
             link = &visit->next;
             continue;
         }
-        if (status == TUTTI_OK) {
+        if (visit->is_knock) {
+            if (status == TUTTI_OK) close(arrival.fd);
+        } else if (status == TUTTI_OK) {
             deliver(client, visit->peer, visit->stream, arrival.fd);
         } else if (atomic_load_explicit(&client->status, memory_order_relaxed) == TUTTI_OK) {
             error_copy(client->why, sizeof client->why);

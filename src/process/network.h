@@ -3,7 +3,7 @@
  *     communicator ──visit(peer, stream)──► door of the peer's process ──► its communicator of the same identity
  *                  ◄──take(peer, stream)── sockets, authenticated, from either side
  *
- * Of two ranks the higher one visits the lower one. The identity of a communicator is random and goes to nobody but its own ranks, so
+ * Of two ranks the higher one visits the lower one; who waits for a higher one knocks at its door, so that it comes. The identity of a communicator is random and goes to nobody but its own ranks, so
  * who knows it belongs to it; the key of the job (bootstrap/secret.h) comes on top.
  *
  * Whoever progresses a client moves the door for all. A child of fork() has neither door nor clients.
@@ -51,11 +51,15 @@ void network_leave(struct network_client *client);
 /* Wants connection number `stream` to a peer's door; a lower rank of the two waits for the other's. Tries until the deadline. */
 enum tutti_status network_visit(struct network_client *client, int peer, unsigned stream,
                                 const struct net_address *address, uint64_t deadline_ns);
+/* Asks a higher rank to visit this one. Tries for a while, and does not say when nobody opens. */
+enum tutti_status network_knock(struct network_client *client, int peer, unsigned stream,
+                                const struct net_address *address);
 /* Ends what is under way to a peer. */
 void network_give_up(struct network_client *client, int peer);
 /* Moves everybody's hellos as far as they go now, if nobody else does. */
 void network_progress(uint64_t now_ns);
-/* The next connection for the client; false when there is none, which costs nothing. The socket is the taker's. */
+/* The next connection for the client; false when there is none, which costs nothing. The socket is the taker's; -1: that
+ * peer wants it to be made by a visit. */
 bool network_take(struct network_client *client, int *peer, unsigned *stream, int *fd);
 
 #endif
