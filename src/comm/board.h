@@ -54,6 +54,7 @@ struct board_rank {
 struct board {
     _Alignas(64) _Atomic uint32_t failure_state;
     _Atomic uint32_t has_messages; /* somebody has sent or received: everybody listens from then on */
+    _Atomic uint32_t all_have_joined; /* of several hosts: known here */
     int32_t failure_status, failure_culprit, failure_reporter, failure_pid;
     uint64_t failure_sequence;
     char failure_message[256];

@@ -357,6 +357,10 @@ static inline uint32_t comm_patience(const struct tutti_comm *comm)
 /* network.c: only for a communicator that has one; the domain is held, if others may move it. */
 /* On failure comm_network_free gives back what there is. addresses: of the ranks' doors. */
 enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_address *addresses);
+/* Blocks until the ranks of all hosts have come this far, `look` objects (create.h), or the deadline. */
+enum tutti_status comm_network_join(struct tutti_comm *comm,
+                                    enum tutti_status (*look)(void *context), void *look_context,
+                                    uint64_t deadline_ns);
 bool comm_network_progress(struct tutti_comm *comm);
 /* Whether connections are wanted that are not there. */
 bool comm_network_is_joining(const struct tutti_comm *comm);

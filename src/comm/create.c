@@ -357,6 +357,9 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     if (status == TUTTI_OK) status = open_network(comm, result.members);
     rendezvous_result_release(&result);
     if (status == TUTTI_OK) board_enter(comm->board, comm->rank, getpid());
+    if (status == TUTTI_OK && comm->hosts != NULL)
+        status =
+            comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns);
     if (status == TUTTI_OK && comm->hosts != NULL) status = comm_ensure_progress(comm);
     return status;
 }

@@ -1,6 +1,8 @@
 /* far.c - ranks of other hosts: what is told to them and heard of them, and whether they are still there.
  *
  *     rank of host a                                                    rank of host b
+ *     first of its host: all are here ──── JOINED ────────────────────► rank 0: when all hosts are
+ *     all have joined                     ◄─── ALL_JOINED ───────────── and they may begin
  *     fails, or sees that its host failed ──── FAILURE ───────────────► writes it on its host's board, and tells its own peers
  *     leaves, when all have what it sent  ──── LEFT ──────────────────► far board: left
  *     waits for 200 ms                    ──── ASK(slot, call) ───────►
@@ -35,7 +37,15 @@ enum {
 };
 static const uint64_t LOST_NS = 30000000000u;
 
-enum note_kind { NOTE_FAILURE = 1, NOTE_LEFT, NOTE_ASK, NOTE_CALL, NOTE_MESSAGES };
+enum note_kind {
+    NOTE_FAILURE = 1,
+    NOTE_LEFT,
+    NOTE_ASK,
+    NOTE_CALL,
+    NOTE_MESSAGES,
+    NOTE_JOINED,
+    NOTE_ALL_JOINED
+};
 
 struct failure_note {
     int32_t status, culprit, reporter, ignored;
@@ -125,6 +135,35 @@ void comm_network_invite(struct tutti_comm *comm, int rank)
     tell(network, rank, &(struct note){.kind = NOTE_MESSAGES});
 }
 
+/* ----------------------------------------------------------------------------------------------- joining */
+
+static bool is_first_of_host(const struct comm_hosts *hosts, int rank)
+{
+    for (int r = 0; r < rank; r++)
+        if (hosts->host_of[r] == hosts->host_of[rank]) return false;
+    return true;
+}
+
+bool far_all_hosts_have_joined(const struct comm_network *network)
+{
+    const struct tutti_comm *comm = network->comm;
+    for (int r = 0; r < comm->size; r++)
+        if (!comm_is_near(comm, r) && !network->far[r].has_joined && is_first_of_host(comm->hosts, r))
+            return false;
+    return true;
+}
+
+void far_tell_joined(struct comm_network *network)
+{
+    tell(network, 0, &(struct note){.kind = NOTE_JOINED});
+}
+
+void far_tell_all_have_joined(struct comm_network *network)
+{
+    for (int r = 0; r < network->comm->size; r++)
+        if (network->far[r].has_joined) tell(network, r, &(struct note){.kind = NOTE_ALL_JOINED});
+}
+
 /* ----------------------------------------------------------------------------------------------- hearing */
 
 static void hear_failure(struct comm_network *network, const struct failure_note *heard)
@@ -202,6 +241,8 @@ void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
     case NOTE_LEFT: board_leave(network->comm->far_board, peer); break;
     case NOTE_ASK: answer(network, peer, &note); break;
     case NOTE_CALL: hear_call(network, peer, &note); break;
+    case NOTE_JOINED: network->far[peer].has_joined = true; break;
+    case NOTE_ALL_JOINED: network->all_have_joined |= peer == 0; break;
     case NOTE_MESSAGES:
         atomic_store_explicit(&network->comm->board->has_messages, 1, memory_order_relaxed);
         break;

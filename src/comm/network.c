@@ -7,6 +7,7 @@
  * for room in a socket; then the progress thread sends it.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +21,8 @@
 enum {
     PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
     NAP_NS = 50000,
-    KNOCK_NS = 50000000, /* after so long, and then again */
+    ANSWER_NS = 2000000000, /* until everybody has heard from rank 0 who is missing */
+    KNOCK_NS = 50000000,    /* after so long, and then again */
     REKNOCK_NS = 1000000000,
     FAREWELL_NS = 500000000, /* for words that nobody waits for */
     REVISIT_NS = 5000000
@@ -214,6 +216,75 @@ void comm_network_finish(struct tutti_comm *comm)
     if (!settle(comm, now + comm->timeout_ns)) return;
     far_tell_leaving(comm->network);
     (void)settle(comm, clock_now_ns() + FAREWELL_NS);
+}
+
+/* Names the ranks of the hosts of which nobody has come, to all that have. */
+static enum tutti_status fail_missing(struct tutti_comm *comm)
+{
+    enum { LISTED = 16 };
+    const struct comm_hosts *hosts = comm->hosts;
+    char who[160] = "";
+    int used = 0, missing = 0, first = -1;
+    for (int r = 0; r < comm->size; r++) {
+        int leader = 0;
+        while (hosts->host_of[leader] != hosts->host_of[r]) leader++;
+        if (comm_is_near(comm, r) || comm->network->far[leader].has_joined) continue;
+        if (missing++ == 0) first = r;
+        if (missing <= LISTED) used += snprintf(who + used, sizeof who - (size_t)used, " %d", r);
+    }
+    comm_fail(comm, NULL, TUTTI_INIT_TIMEOUT, first,
+              "after the start-up deadline %d of %d ranks are missing:%s%s", missing, comm->size,
+              who, missing > LISTED ? " ..." : "");
+    (void)settle(comm, clock_now_ns() + FAREWELL_NS);
+    return comm_check(comm);
+}
+
+/* What may have become of those who are missing. */
+static enum tutti_status look_around(struct tutti_comm *comm, uint64_t now)
+{
+    const int dead = comm_network_find_dead(comm, now);
+    if (dead < 0) return TUTTI_OK;
+    char who[128];
+    comm_name_rank(comm, dead, who, sizeof who);
+    return error_set(TUTTI_PROC_FAILED, "%s died during start-up", who);
+}
+
+static bool has_joined(struct tutti_comm *comm)
+{
+    struct comm_network *network = comm->network;
+    if (comm->rank == 0 && !network->all_have_joined && far_all_hosts_have_joined(network)) {
+        network->all_have_joined = true;
+        far_tell_all_have_joined(network);
+    }
+    if (network->all_have_joined)
+        atomic_store_explicit(&comm->board->all_have_joined, 1, memory_order_relaxed);
+    return atomic_load_explicit(&comm->board->all_have_joined, memory_order_relaxed) != 0;
+}
+
+enum tutti_status comm_network_join(struct tutti_comm *comm,
+                                    enum tutti_status (*look)(void *context), void *look_context,
+                                    uint64_t deadline_ns)
+{
+    if (comm->rank != 0 && comm_local_rank(comm, 0) == comm->rank) far_tell_joined(comm->network);
+    for (unsigned passes = 1;; passes++) {
+        network_progress(clock_now_ns());
+        const bool moved = comm_network_progress(comm);
+        if (board_has_failed(comm->board)) return comm_check(comm);
+        if (has_joined(comm)) break;
+        if (moved) continue;
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        if (passes % PASSES_A_LOOK != 0) continue;
+        const uint64_t now = clock_now_ns();
+        if (look != NULL) TRY(look(look_context));
+        TRY(look_around(comm, now));
+        if (comm->rank == 0 && now > deadline_ns) return fail_missing(comm);
+        if (now > deadline_ns + ANSWER_NS)
+            return error_set(TUTTI_INIT_TIMEOUT,
+                             "rank %d of %d: after the start-up deadline no word came from rank 0",
+                             comm->rank, comm->size);
+    }
+    (void)comm_network_progress(comm); /* the word of it */
+    return TUTTI_OK;
 }
 
 void comm_network_free(struct tutti_comm *comm)

@@ -27,7 +27,7 @@ struct comm_network {
     struct net_address *addresses; /* of the ranks' doors */
     uint8_t *wanted;   /* of each rank, a bit for each connection that is still to be gone for */
     uint64_t *next_ns; /* of each rank, when to go for it again at the earliest */
-    bool any_wanted, is_stopped;
+    bool any_wanted, is_stopped, all_have_joined;
     unsigned missing, passes; /* connections that were wanted and have not come */
     struct far_rank *far;     /* one a rank; NULL where there is one host */
 };
@@ -38,6 +38,11 @@ void far_hear(void *context, int peer, const void *note, size_t bytes);
 void far_tell_failure(struct comm_network *network);
 /* The same that this rank leaves. */
 void far_tell_leaving(struct comm_network *network);
+/* Whether the first rank of each host has said that its ranks have joined; rank 0 hears it. */
+bool far_all_hosts_have_joined(const struct comm_network *network);
+/* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
+void far_tell_joined(struct comm_network *network);
+void far_tell_all_have_joined(struct comm_network *network);
 void far_free(struct comm_network *network);
 
 #endif
