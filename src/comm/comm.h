@@ -30,6 +30,7 @@
 #include "algo/algo.h"
 #include "bootstrap/key.h"
 #include "comm/board.h"
+#include "comm/host_levels.h"
 #include "engine/buffer.h"
 #include "engine/run.h"
 #include "os/process.h"
@@ -139,6 +140,7 @@ struct tutti_comm {
     bool oversubscribed;   /* more ranks than cores: yield at the first miss */
     bool has_threads;      /* another rank lives in this process */
     const int *rank_order; /* near ranks side by side; the transport's. NULL: as they are numbered */
+    const struct host_levels *host_levels; /* of ranks on several hosts; NULL: all are on one */
     uint64_t timeout_ns;
     bool deterministic;
     enum kernel_level level;
