@@ -43,7 +43,7 @@ double network_time_ns(const struct network_cost *cost);
 struct network_candidate {
     enum collective collective;
     const char *name;
-    bool shared_hosts; /* only where some host has several ranks */
+    bool needs_levels; /* only where some host has several ranks, or there are racks that it heeds */
     bool heeds_racks; /* the plan is to be made with all levels, otherwise with that of the hosts alone */
     /* block_bytes: of a block, as calls count: count times element size. */
     void (*cost)(const struct network_shape *shape, double rank_count, double block_bytes,
@@ -53,7 +53,8 @@ struct network_candidate {
 static inline bool network_suits(const struct network_candidate *candidate,
                                  const struct network_shape *shape)
 {
-    return !candidate->shared_hosts || shape->host_ranks_max > 1;
+    return !candidate->needs_levels || shape->host_ranks_max > 1 ||
+           (candidate->heeds_racks && shape->rack_count > 1);
 }
 
 /* In the order of preference where costs are the same. */

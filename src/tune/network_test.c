@@ -176,11 +176,11 @@ static void every_choice_is_proven(void **state)
     static const int host_counts[] = {2, 3, 5, 8, 16};
     struct setting setting;
     for (size_t h = 0; h < sizeof host_counts / sizeof *host_counts; h++)
-        for (int locals = 1; locals <= 8 && locals * host_counts[h] <= 32; locals *= 2)
+        for (int locals = 1; locals <= 8 && locals * host_counts[h] <= 20; locals *= 2)
             for (int racks = 0; racks <= 2; racks += 2)
                 for (int n = 0; n < NUMBERING_COUNT; n++) {
                     if (racks > 0 && (host_counts[h] % racks != 0 || host_counts[h] < 4)) continue;
-                    if (host_counts[h] * locals > 16 && n == INTERLEAVED) continue;
+                    if (host_counts[h] * locals > 12 && n != SHUFFLED) continue;
                     set_up_even(&setting, host_counts[h], locals, racks, (enum numbering)n);
                     prove_all_choices(&setting);
                 }
@@ -389,6 +389,33 @@ static void a_long_allreduce_sends_the_least_bytes(void **state)
     }
 }
 
+static struct traffic traffic_by(const struct setting *setting, const char *name, bool in_order)
+{
+    struct setting other = *setting;
+    const struct wish wish = {.collective = COLLECTIVE_ALLREDUCE};
+    const struct choice choice = {.algorithm = algo_find(COLLECTIVE_ALLREDUCE, name)};
+    for (int r = 0; r < other.map.rank_count && !in_order; r++) other.order[r] = r;
+    other.map.levels.group_of[0] = other.map.host_of; /* of the copy */
+    other.map.levels.group_of[1] = other.map.rack_of;
+    return traffic_of(&other, &wish, &choice);
+}
+
+/* What docs/choosing.md says of them. */
+static void other_long_allreduces_burden_uplinks_or_wait(void **state)
+{
+    (void)state;
+    struct setting setting;
+    set_up_interleaved_racks(&setting, 8);
+    const struct traffic ring = traffic_by(&setting, "ring", true);
+    const struct traffic unordered = traffic_by(&setting, "ring", false);
+    const struct traffic circulant = traffic_by(&setting, "circulant", true);
+    const struct traffic levels = traffic_by(&setting, "hierarchical", true);
+    assert_true(ring.card == 1.75 && ring.uplink == 1.75);
+    assert_true(unordered.card == 1.75 && unordered.uplink == 4 * 1.75);
+    assert_true(circulant.card == 1.75 && circulant.uplink > 1.75 && circulant.uplink <= 4 * 1.75);
+    assert_true(levels.card == 1.75 && levels.uplink == 1);
+}
+
 static void a_long_allreduce_of_many_ranks_sends_the_least_bytes(void **state)
 {
     (void)state;
@@ -480,28 +507,88 @@ static void a_long_alltoall_keeps_the_busiest_link_busy(void **state)
     }
 }
 
-/* The table of docs/choosing.md: one line a collective, a name for each size. */
-static void print_row(const struct setting *setting, enum collective collective)
+/* ------------------------------------------------------------------------- the tables of docs/choosing.md */
+
+static const char *size_name(size_t bytes)
 {
-    printf("| %s |", collective_name(collective));
-    const char *last = "";
-    for (int i = 1; i < SIZES - 1; i++) {
-        const struct wish wish = {.collective = collective, .bytes = sizes[i]};
-        const struct choice choice = chosen(setting, &wish);
-        printf(" %s |", strcmp(last, choice.algorithm->name) == 0 ? "″" : choice.algorithm->name);
-        last = choice.algorithm->name;
-    }
-    printf("\n");
+    static char name[24];
+    if (bytes >= 1 << 20)
+        snprintf(name, sizeof name, "%zu MiB", bytes >> 20);
+    else if (bytes >= 1 << 10)
+        snprintf(name, sizeof name, "%zu KiB", bytes >> 10);
+    else
+        snprintf(name, sizeof name, "%zu B", bytes);
+    return name;
 }
 
-static void print_tables(void)
+/* "| allreduce | `doubling`, from 256 KiB `ring` |": sizes of a block in which another one comes. */
+static void write_row(const struct setting *setting, enum collective collective, char *row,
+                      size_t size)
 {
-    struct setting setting;
-    for (int way = 0; way < 4; way++) {
-        set_up_even(&setting, 8, way < 2 ? 1 : 4, way % 2 == 0 ? 0 : 2, CONTIGUOUS);
-        printf("\n%s\n", setting.text);
-        for (int c = 0; c < COLLECTIVE_COUNT; c++) print_row(&setting, (enum collective)c);
+    const char *last = "";
+    size_t length = (size_t)snprintf(row, size, "| %s |", collective_name(collective));
+    for (int i = 1; i < SIZES; i++) {
+        const struct wish wish = {.collective = collective, .bytes = sizes[i]};
+        const struct choice choice = chosen(setting, &wish);
+        if (strcmp(last, choice.algorithm->name) == 0) continue;
+        length +=
+            i == 1 ? (size_t)snprintf(row + length, size - length, " `%s`", choice.algorithm->name)
+                   : (size_t)snprintf(row + length, size - length, ", from %s `%s`",
+                                      size_name(sizes[i]), choice.algorithm->name);
+        assert_true(length < size);
+        last = choice.algorithm->name;
     }
+    snprintf(row + length, size - length, " |\n");
+}
+
+static const struct {
+    const char *title;
+    int locals, racks;
+} tables[] = {{"8 hosts of 1 rank", 1, 0},
+              {"8 hosts of 1 rank, two racks", 1, 2},
+              {"8 hosts of 4 ranks", 4, 0},
+              {"8 hosts of 4 ranks, two racks", 4, 2}};
+
+static char *make_tables(void)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        struct setting setting;
+        set_up_even(&setting, 8, tables[t].locals, tables[t].racks, CONTIGUOUS);
+        fprintf(file, "| %s | |\n|---|---|\n", tables[t].title);
+        for (int c = 0; c < COLLECTIVE_COUNT; c++) {
+            char row[300];
+            write_row(&setting, (enum collective)c, row, sizeof row);
+            fputs(row, file);
+        }
+        fputs("\n", file);
+    }
+    fclose(file);
+    return text;
+}
+
+static void the_documented_tables_are_true(void **state)
+{
+    (void)state;
+    enum { PAGE_BYTES_MAX = 1 << 16 };
+    char path[4096];
+    const char *root = getenv("TUTTI_ROOT");
+    if (root == NULL) skip();
+    snprintf(path, sizeof path, "%s/docs/choosing.md", root);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    char *page = calloc(1, PAGE_BYTES_MAX), *made = make_tables();
+    assert_non_null(page);
+    assert_in_range(fread(page, 1, PAGE_BYTES_MAX - 1, file), 1, PAGE_BYTES_MAX - 2);
+    fclose(file);
+    const bool is_true = strstr(page, made) != NULL;
+    if (!is_true) fprintf(stderr, "docs/choosing.md should have:\n%s", made);
+    assert_true(is_true);
+    free(page);
+    free(made);
 }
 
 static void shapes_are_what_levels_say(void **state)
@@ -522,12 +609,8 @@ static void shapes_are_what_levels_say(void **state)
                         sizeof setting.network);
 }
 
-int main(int count, char **words)
+int main(void)
 {
-    if (count > 1 && strcmp(words[1], "--tables") == 0) {
-        print_tables();
-        return 0;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_are_what_levels_say),
         cmocka_unit_test(every_choice_is_proven),
@@ -535,9 +618,11 @@ int main(int count, char **words)
         cmocka_unit_test(many_ranks_have_a_plan),
         cmocka_unit_test(plans_send_what_the_model_says),
         cmocka_unit_test(a_long_allreduce_sends_the_least_bytes),
+        cmocka_unit_test(other_long_allreduces_burden_uplinks_or_wait),
         cmocka_unit_test(a_long_allreduce_of_many_ranks_sends_the_least_bytes),
         cmocka_unit_test(a_short_allreduce_takes_the_fewest_rounds),
         cmocka_unit_test(a_long_alltoall_keeps_the_busiest_link_busy),
+        cmocka_unit_test(the_documented_tables_are_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
