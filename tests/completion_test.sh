@@ -82,7 +82,7 @@ gives two_way_ring -- "$TUTTI_BIN/tutti-perf" allgather --algo two
 
 gives matrix -- tutti-topo --format m
 gives --format -- tutti-topo --f
-gives json matrix svg tree -- tutti-topo --format ''
+gives json matrix racks svg tree -- tutti-topo --format ''
 gives "$work/mine.plan" -- tutti-topo "$work/mi"
 gives "$work/mine.plan" -- tutti-topo --levels -o "$work/mi"
 gives -- tutti-topo "$work/mine.plan" "$work/mi"

@@ -9,6 +9,7 @@
 #include "os/file.h"
 #include "topo/discover.h"
 #include "topo/draw.h"
+#include "topo/racks.h"
 #include "tutti-topo_options.h"
 #include "tutti-topo_text.h"
 
@@ -36,12 +37,13 @@ static bool is_first_element(const char *text, const char *name)
            strchr(" \t\r\n/>", text[1 + length]) != NULL;
 }
 
-/* JSON begins with a brace; of XML, hwloc's first element is <topology>. */
+/* JSON begins with a brace, lines of racks do not; of XML, hwloc's first element is <topology>. */
 static enum tutti_status read_text(const char *text, size_t size, const char *name,
                                    struct topo *topo)
 {
     const char *begin = text + strspn(text, " \t\r\n");
-    if (*begin != '<') return topo_json_load(text, size, topo);
+    if (*begin != '<' && *begin != '{') return topo_racks_load(text, size, topo);
+    if (*begin == '{') return topo_json_load(text, size, topo);
     if (is_first_element(begin, "topology")) return topo_discover_xml(text, size, topo);
     return nccl_xml_load(text, size, topo, print_note, (void *)(uintptr_t)name);
 }
@@ -105,6 +107,7 @@ static enum tutti_status print(const struct topo *topo, const struct options *op
     case FORMAT_MATRIX: return print_matrix(topo, file);
     case FORMAT_SVG: return topo_draw_svg(topo, options->title, file);
     case FORMAT_JSON: return topo_json_dump(topo, file);
+    case FORMAT_RACKS: return topo_racks_dump(topo, file);
     default: return print_tree(topo, file);
     }
 }

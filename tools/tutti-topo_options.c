@@ -16,14 +16,15 @@ static const char help[] =
     "  tutti-topo [FILE] --levels [--ranks N] [-o FILE | --output FILE]\n"
     "  tutti-topo -h | --help | -V | --version\n"
     "\n"
-    "FILE is a topology: Tutti's JSON, the XML that NCCL dumps, or the XML that hwloc writes; - "
-    "is\n"
-    "standard input. Without one, it is this machine.\n"
+    "FILE is a topology: Tutti's JSON, lines of racks and their hosts, the XML that NCCL dumps, or "
+    "the\n"
+    "XML that hwloc writes; - is standard input. Without one, it is this machine.\n"
     "\n"
     "  --format FORMAT  tree: what contains what (the default)\n"
     "                   matrix: every rank, or processing unit, and device against every other\n"
     "                   svg: a picture\n"
     "                   json: what FILE may be\n"
+    "                   racks: each rack with its hosts, what TUTTI_TOPO_FILE names\n"
     "  --levels         which ranks stand together: the groups of each level, from the finest\n"
     "  --ranks N        puts rank r of N on core r, modulo the cores, of a topology without ranks\n"
     "  --title TITLE    of the picture\n"
@@ -31,7 +32,7 @@ static const char help[] =
     "\n"
     "Exit status: 0; 1 something is wrong; 2 usage.\n";
 
-static const char *const format_names[FORMAT_COUNT] = {"tree", "matrix", "svg", "json"};
+static const char *const format_names[FORMAT_COUNT] = {"tree", "matrix", "svg", "json", "racks"};
 
 enum exit_code usage_error(const char *format, ...)
 {
@@ -51,7 +52,7 @@ static enum exit_code read_format(const char *name, struct options *options)
         options->format = (enum topo_format)i;
         return EXIT_FINE;
     }
-    return usage_error("--format %s is none of tree, matrix, svg and json", name);
+    return usage_error("--format %s is none of tree, matrix, svg, json and racks", name);
 }
 
 static enum exit_code read_ranks(const char *text, struct options *options)

@@ -6,7 +6,14 @@
 
 enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
-enum topo_format { FORMAT_TREE, FORMAT_MATRIX, FORMAT_SVG, FORMAT_JSON, FORMAT_COUNT };
+enum topo_format {
+    FORMAT_TREE,
+    FORMAT_MATRIX,
+    FORMAT_SVG,
+    FORMAT_JSON,
+    FORMAT_RACKS,
+    FORMAT_COUNT
+};
 
 struct options {
     bool done;        /* help was asked for and given */

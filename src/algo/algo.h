@@ -69,6 +69,9 @@ enum tutti_status algo_check_order(const int *order, int rank_count, const char 
 /* Whether the levels can be used: INVALID_RANK and *message, where they cannot. */
 enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_count,
                                     const char **message);
+/* Fills order with all ranks, those that are together side by side: at each level, groups come in the order of their
+ * smallest ranks. Levels that were checked; NO_MEMORY. */
+enum tutti_status algo_order_by_levels(const struct algo_levels *levels, int rank_count, int *order);
 /* Where nothing is known of hosts: what needs levels supports nothing. */
 bool algo_supports(const struct algorithm *algorithm, int rank_count);
 /* Where it is known which ranks are on one host. */

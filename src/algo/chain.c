@@ -19,9 +19,10 @@
  * relay's is (S+p-1) (alpha + n/S beta + n/(2S) gamma) where one message reaches all.
  *
  * The reduction is in ring order from root+1 to root, hence commutative operations (though one tree
- * for all elements). Allreduce keeps rank order, but its halves have different trees. Relay goes from rank
- * to rank in the order of nearness, if there is one: a piece then crosses from core to core once, while
- * the ranks that share a core find it in their cache.
+ * for all elements). Allreduce keeps rank order, but its halves have different trees.
+ *
+ * All go from rank to rank in the order of nearness, if there is one: a piece then crosses from core to
+ * core once, while the ranks that share a core find it in their cache, and leaves a host or a rack once.
  *
  * Source: Pjesivac-Grbovic et al., "Performance Analysis of MPI Collective Operations", Cluster
  * Computing 10(2), 2007 (pipeline).
@@ -32,13 +33,14 @@ enum { CHANNEL_REDUCE, CHANNEL_RESULT };
 
 void chain_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const int ranks = params->rank_count, next = rank_at(rank, 1, ranks);
+    const struct circle circle = circle_of(params, rank);
+    const int next = circle_at(&circle, 1);
     plan_lane(b);
     plan_begin(b, 1);
     if (rank == params->root)
         plan_read(b, PLAN_INPUT, 0);
     else
-        plan_receive(b, rank_at(rank, -1, ranks));
+        plan_receive(b, circle_at(&circle, -1));
     plan_write(b, PLAN_OUTPUT, 0);
     if (next != params->root) plan_send(b, next);
     plan_end(b);
@@ -46,7 +48,8 @@ void chain_broadcast(const struct algo_params *params, int rank, struct plan_bui
 
 void chain_reduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const int ranks = params->rank_count, previous = rank_at(rank, -1, ranks);
+    const struct circle circle = circle_of(params, rank);
+    const int previous = circle_at(&circle, -1);
     plan_lane(b);
     plan_begin(b, 1);
     if (previous != params->root) plan_receive(b, previous);
@@ -55,9 +58,20 @@ void chain_reduce(const struct algo_params *params, int rank, struct plan_builde
         plan_write(b, PLAN_OUTPUT, 0);
         plan_final(b);
     } else {
-        plan_send(b, rank_at(rank, 1, ranks));
+        plan_send(b, circle_at(&circle, 1));
     }
     plan_end(b);
+}
+
+/* The neighbours in the chain of all ranks; -1 where it ends. */
+static int before_in_chain(const struct circle *circle)
+{
+    return circle->self > 0 ? circle_at(circle, -1) : -1;
+}
+
+static int after_in_chain(const struct circle *circle)
+{
+    return circle->self + 1 < circle->rank_count ? circle_at(circle, 1) : -1;
 }
 
 /* A step that adds this rank's half to what comes from `before` (-1: nobody), in the order of ranks; not ended. */
@@ -108,16 +122,11 @@ static void reduce_there_and_back(struct plan_builder *b, uint32_t half, int bef
 
 void chain_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const int lower = rank - 1, higher = rank + 1 < params->rank_count ? rank + 1 : -1;
+    const struct circle circle = circle_of(params, rank);
+    const int lower = before_in_chain(&circle), higher = after_in_chain(&circle);
     plan_parts(b, 2);
     reduce_there_and_back(b, 0, lower, higher);
     reduce_there_and_back(b, 1, higher, lower);
-}
-
-/* The rank at a place of the chain. */
-static int ranked(const struct algo_params *params, int at)
-{
-    return params->order != NULL ? params->order[at] : at;
 }
 
 /* Half of the buffer: `before` and `after` are the neighbours in the order of reduction, -1 where the chain ends;
@@ -139,14 +148,11 @@ static void relay_half(struct plan_builder *b, uint32_t half, int before, int af
 
 void relay_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const int ranks = params->rank_count;
-    int at = rank;
-    if (params->order != NULL)
-        for (at = 0; params->order[at] != rank;) at++;
-    const int lower = at == 0 ? -1 : ranked(params, at - 1),
-              higher = at == ranks - 1 ? -1 : ranked(params, at + 1);
+    const struct circle circle = circle_of(params, rank);
+    const int lower = before_in_chain(&circle), higher = after_in_chain(&circle);
+    const int first = circle_at(&circle, -circle.self), last = circle_at(&circle, -circle.self - 1);
     plan_parts(b, 2);
     const int all = plan_group_all(b);
-    relay_half(b, 0, lower, higher, ranked(params, ranks - 1), all);
-    relay_half(b, 1, higher, lower, ranked(params, 0), all);
+    relay_half(b, 0, lower, higher, last, all);
+    relay_half(b, 1, higher, lower, first, all);
 }

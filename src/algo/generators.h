@@ -59,6 +59,25 @@ static inline int rank_at(int rank, int distance, int rank_count)
     return at < 0 ? at + rank_count : at;
 }
 
+/* A rank's place among all, in the order of nearness where one is given: `self` is the place, not the rank. */
+struct circle {
+    const int *order; /* NULL: as ranks are numbered */
+    int self, rank_count;
+};
+static inline struct circle circle_of(const struct algo_params *params, int rank)
+{
+    struct circle circle = {params->order, rank, params->rank_count};
+    if (circle.order != NULL)
+        for (circle.self = 0; circle.order[circle.self] != rank;) circle.self++;
+    return circle;
+}
+/* The rank so many places further on; a negative distance goes back. */
+static inline int circle_at(const struct circle *circle, int distance)
+{
+    const int place = rank_at(circle->self, distance, circle->rank_count);
+    return circle->order != NULL ? circle->order[place] : place;
+}
+
 /* 2 when nothing is said, and never more than there are ranks. */
 static inline int radix_of(const struct algo_params *params)
 {

@@ -133,7 +133,7 @@ static void allreduce_on(struct vector_design *v, int level, struct path path, u
     }
     if (team.count == 1) return;
     struct embedding *gather =
-        level == 0 ? design_embed(d, COLLECTIVE_ALLGATHER, recipe->in_host_gather, &team,
+        is_in_host ? design_embed(d, COLLECTIVE_ALLGATHER, recipe->in_host_gather, &team,
                                   DESIGN_GATHER_CHANNEL)
                    : design_embed(d, COLLECTIVE_ALLGATHER, recipe->between_gather, &team, 0);
     gather->starts = starts;

@@ -59,7 +59,7 @@ bool design_init(struct design *d, const struct algo_params *params, int rank,
                  struct plan_builder *b)
 {
     *d = (struct design){.b = b, .params = params, .rank = rank};
-    if (hierarchy_init(&d->h, params->levels, params->rank_count) != TUTTI_OK) {
+    if (hierarchy_init(&d->h, params->levels, params->order, params->rank_count) != TUTTI_OK) {
         design_fail(d);
         return false;
     }

@@ -101,7 +101,8 @@ static bool exchange_init(struct exchange *e, const struct algo_params *params, 
 {
     *e = (struct exchange){
         .b = b, .in_place = params->in_place, .ranks = (uint32_t)params->rank_count};
-    if (hierarchy_init(&e->h, params->levels, params->rank_count) != TUTTI_OK) goto fail;
+    if (hierarchy_init(&e->h, params->levels, params->order, params->rank_count) != TUTTI_OK)
+        goto fail;
     e->self = e->h.position[rank];
     e->hosts_level = e->h.top > 0 ? 1 : 0;
     e->host = host_of(e, e->self);
@@ -331,7 +332,7 @@ static void disseminate(struct post *post)
 void hierarchical_barrier(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     struct post post = {.b = b};
-    if (hierarchy_init(&post.h, params->levels, params->rank_count) != TUTTI_OK) {
+    if (hierarchy_init(&post.h, params->levels, params->order, params->rank_count) != TUTTI_OK) {
         plan_fail(b, TUTTI_NO_MEMORY, OUT_OF_MEMORY);
         return;
     }

@@ -96,6 +96,8 @@ static const struct host_shape shapes[] = {
     {.hosts = {5, 3, 3}},
     {.hosts = {1, 1}, .racks = {1, 1}},
     {.hosts = {1, 1, 1, 1}, .racks = {2, 2}},
+    {.hosts = {1, 1, 1, 1, 1, 1, 1, 1}, .racks = {4, 4}},
+    {.hosts = {1, 1, 1, 1, 1, 1, 1}, .racks = {3, 4}},
     {.hosts = {2, 2, 2, 2}, .racks = {2, 2}},
     {.hosts = {2, 2}, .racks = {2}},
     {.hosts = {2, 2, 2}, .racks = {1, 2}},
@@ -478,7 +480,7 @@ static void barrier_sends_logarithmically_many_messages_across(void **state)
 static void map_ranks(const struct host_map *map, int *rank_at)
 {
     struct hierarchy hierarchy;
-    assert_int_equal(hierarchy_init(&hierarchy, &map->levels, map->rank_count), TUTTI_OK);
+    assert_int_equal(hierarchy_init(&hierarchy, &map->levels, NULL, map->rank_count), TUTTI_OK);
     memcpy(rank_at, hierarchy.order, sizeof *rank_at * (size_t)map->rank_count);
     hierarchy_release(&hierarchy);
 }

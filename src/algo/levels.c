@@ -91,13 +91,27 @@ static bool sort_by(const int *number, int group_count, int *order, int rank_cou
     return memory;
 }
 
-static bool order_ranks(struct hierarchy *h, const struct algo_levels *levels, int *number,
-                        int *first_of)
+/* Gives groups the numbers in which that order comes to them. room: for a number of each group. */
+static void number_along(const int *order, int rank_count, int *number, int *room)
 {
-    for (int r = 0; r < h->rank_count; r++) h->order[r] = r;
+    int count = 0;
+    for (int r = 0; r < rank_count; r++) room[r] = -1;
+    for (int i = 0; i < rank_count; i++) {
+        int *const along = &room[number[order[i]]];
+        if (*along < 0) *along = count++;
+    }
+    for (int r = 0; r < rank_count; r++) number[r] = room[number[r]];
+}
+
+static bool order_ranks(struct hierarchy *h, const struct algo_levels *levels, const int *order,
+                        int *number, int *first_of)
+{
+    for (int r = 0; r < h->rank_count; r++) h->order[r] = order != NULL ? order[r] : r;
     for (int k = 0; levels != NULL && k < levels->level_count; k++) {
         const int count = number_groups(levels->group_of[k], h->rank_count, number, first_of);
-        if (count == 0 || !sort_by(number, count, h->order, h->rank_count)) return false;
+        if (count == 0) return false;
+        if (order != NULL) number_along(order, h->rank_count, number, first_of);
+        if (!sort_by(number, count, h->order, h->rank_count)) return false;
     }
     for (int i = 0; i < h->rank_count; i++) h->position[h->order[i]] = i;
     return true;
@@ -177,14 +191,14 @@ static void count_shards(struct hierarchy *h, int level)
 }
 
 enum tutti_status hierarchy_init(struct hierarchy *h, const struct algo_levels *levels,
-                                 int rank_count)
+                                 const int *order, int rank_count)
 {
     *h = (struct hierarchy){.rank_count = rank_count};
     int *scratch = calloc(2 * (size_t)rank_count + 1, sizeof *scratch);
     h->order = malloc(sizeof *h->order * (size_t)rank_count);
     h->position = malloc(sizeof *h->position * (size_t)rank_count);
     bool memory = scratch != NULL && h->order != NULL && h->position != NULL &&
-                  order_ranks(h, levels, scratch, scratch + rank_count);
+                  order_ranks(h, levels, order, scratch, scratch + rank_count);
     for (int r = 0; memory && r < rank_count; r++) scratch[r] = r;
     memory = memory && choose_levels(h, levels, scratch);
     free(scratch);
@@ -200,6 +214,16 @@ void hierarchy_release(struct hierarchy *h)
     free(h->order);
     free(h->position);
     h->order = h->position = NULL;
+}
+
+enum tutti_status algo_order_by_levels(const struct algo_levels *levels, int rank_count, int *order)
+{
+    struct hierarchy hierarchy;
+    const enum tutti_status status = hierarchy_init(&hierarchy, levels, NULL, rank_count);
+    if (status != TUTTI_OK) return status;
+    for (int i = 0; i < rank_count; i++) order[i] = hierarchy.order[i];
+    hierarchy_release(&hierarchy);
+    return TUTTI_OK;
 }
 
 /* -------------------------------------------------------------------------------------------- shards */

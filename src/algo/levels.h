@@ -10,8 +10,9 @@
  *
  * Invariants:
  *   1. Ranks are put in an order in which every unit is a run of positions; units come in the order
- *      of their smallest ranks.  So plans that are made from positions do not depend on how ranks are
- *      numbered.
+ *      of their smallest ranks, or as a given order of ranks comes to them.  So plans that are made from
+ *      positions do not depend on how ranks are numbered, and levels that are left out (racks, where
+ *      only hosts count) can still say which units are near each other.
  *   2. Only what says something is a level: at each one some team has two members, and at the top one
  *      all units are in one team of two or more (of one rank or more where there are no levels).
  *      So where every host has one rank, level 0 is that of racks.
@@ -37,9 +38,10 @@ struct hierarchy {
     int shard_count[ALGO_LEVELS_MAX]; /* of a team's work at that level */
 };
 
-/* NO_MEMORY, and nothing to release; levels that were checked, or NULL: all ranks are one team. */
+/* NO_MEMORY, and nothing to release; levels that were checked, or NULL: all ranks are one team. The order was checked
+ * as well; NULL: as ranks are numbered. */
 enum tutti_status hierarchy_init(struct hierarchy *hierarchy, const struct algo_levels *levels,
-                                 int rank_count);
+                                 const int *order, int rank_count);
 void hierarchy_release(struct hierarchy *hierarchy);
 
 /* The members of a team at that level, numbered as units of that level. */

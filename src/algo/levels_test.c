@@ -11,7 +11,7 @@
 static struct hierarchy make(const struct host_map *map)
 {
     struct hierarchy hierarchy;
-    assert_int_equal(hierarchy_init(&hierarchy, &map->levels, map->rank_count), TUTTI_OK);
+    assert_int_equal(hierarchy_init(&hierarchy, &map->levels, NULL, map->rank_count), TUTTI_OK);
     return hierarchy;
 }
 
@@ -158,7 +158,7 @@ static void levels_that_say_nothing_are_left_out(void **state)
         hierarchy_release(&h);
     }
     struct hierarchy h;
-    assert_int_equal(hierarchy_init(&h, NULL, 5), TUTTI_OK);
+    assert_int_equal(hierarchy_init(&h, NULL, NULL, 5), TUTTI_OK);
     assert_int_equal(h.top, 0);
     hierarchy_release(&h);
 }

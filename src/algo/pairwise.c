@@ -7,6 +7,12 @@
  *                      o   |   +---+   |
  *                          +-----------+
  *
+ *     alltoall         r-k --> r --> r+k   where ranks are on several hosts, in the order of nearness:
+ *                                          of a host or rack of m ranks min(k, m, p-k) leave it in
+ *                                          round k and as many enter it, so that its card or uplink is as busy in every
+ *                                          round as it has to be, where partners that swap leave it idle
+ *                                          in some rounds and all want it in the others
+ *
  *     reduce_scatter   r-k --> r --> r+k
  *
  * Cost: alltoall (p-1) alpha + (p-1)/p n beta for p blocks of n/p bytes, reduce_scatter the same
@@ -22,11 +28,9 @@
 
 /* In place a block arrives where the block to the same partner lay: that one is sent from a copy.
  */
-void pairwise_alltoall(const struct algo_params *params, int rank, struct plan_builder *b)
+static void swap_with_partners(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count;
-    plan_lane(b);
-    plan_copy(b, PLAN_INPUT, (uint32_t)rank, PLAN_OUTPUT, (uint32_t)rank, 1);
     for (int k = 0; k < ranks; k++) {
         const int partner = is_power_of_two(ranks) ? rank ^ k : rank_at(k, -rank, ranks);
         if (partner == rank) continue;
@@ -42,15 +46,53 @@ void pairwise_alltoall(const struct algo_params *params, int rank, struct plan_b
     }
 }
 
+/* In place the block of round k lies where that of round p-k arrives. In the first half of the rounds it has left by
+ * then: who sends that one has received it before. In the other half it is sent from a copy. */
+static void send_further_and_further(const struct algo_params *params, int rank,
+                                     struct plan_builder *b)
+{
+    const int ranks = params->rank_count;
+    const struct circle circle = circle_of(params, rank);
+    uint32_t first_copy = 0;
+    for (int k = ranks - 1; params->in_place && 2 * k >= ranks; k--) {
+        const uint32_t peer = (uint32_t)circle_at(&circle, k);
+        const uint32_t copy = plan_scratch(b, (uint32_t)rank * (uint32_t)ranks + peer);
+        if (k == ranks - 1) first_copy = copy;
+    }
+    for (int k = 1; k < ranks; k++) {
+        const int to = circle_at(&circle, k), from = circle_at(&circle, -k);
+        const bool is_copied = params->in_place && 2 * k >= ranks;
+        const uint32_t copy = first_copy + (uint32_t)(ranks - 1 - k);
+        if (is_copied && 2 * k == ranks)
+            plan_copy(b, PLAN_INPUT, (uint32_t)to, PLAN_SCRATCH, copy, 1);
+        plan_send_from(b, to, is_copied ? PLAN_SCRATCH : PLAN_INPUT,
+                       is_copied ? copy : (uint32_t)to, 1);
+        if (params->in_place && 2 * k < ranks)
+            plan_copy(b, PLAN_INPUT, (uint32_t)from, PLAN_SCRATCH, first_copy + (uint32_t)k - 1, 1);
+        plan_receive_to(b, from, PLAN_OUTPUT, (uint32_t)from, 1);
+    }
+}
+
+void pairwise_alltoall(const struct algo_params *params, int rank, struct plan_builder *b)
+{
+    plan_lane(b);
+    plan_copy(b, PLAN_INPUT, (uint32_t)rank, PLAN_OUTPUT, (uint32_t)rank, 1);
+    if (params->levels != NULL)
+        send_further_and_further(params, rank, b);
+    else
+        swap_with_partners(params, rank, b);
+}
+
 void pairwise_reduce_scatter(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count;
+    const struct circle circle = circle_of(params, rank);
     plan_lane(b);
     for (int k = 1; k < ranks; k++) {
-        const int to = rank_at(rank, k, ranks);
+        const int to = circle_at(&circle, k);
         plan_send_from(b, to, PLAN_INPUT, (uint32_t)to, 1);
         plan_begin(b, 1);
-        plan_receive(b, rank_at(rank, -k, ranks));
+        plan_receive(b, circle_at(&circle, -k));
         if (k == 1)
             plan_read(b, PLAN_INPUT, (uint32_t)rank);
         else

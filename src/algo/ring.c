@@ -14,6 +14,9 @@
  * few ranks, and where links lead to neighbours only.  Two ways: floor(p/2) (alpha + n/p beta) with a
  * link to each side, half the rounds of the ring.
  *
+ * The ring goes through the ranks in the order of nearness, if there is one: then it enters
+ * every host and every rack once and leaves it once.
+ *
  * Needs a commutative operation: the operands of chunk c start with rank c+1, so that every chunk
  * has another association tree. Any rank count; one neighbour on each side.
  *
@@ -26,44 +29,46 @@
 /* All links are full after the first send, and a step that receives and sends at once needs room
  * before it makes some: so message k goes over channel k mod 2, and there is room for it while
  * message k-1 is under way. */
-static void receive_message(struct plan_builder *b, int rank, int ranks, int message)
+static void receive_message(struct plan_builder *b, const struct circle *ring, int message)
 {
     plan_channel(b, message % 2);
-    plan_receive(b, rank_at(rank, -1, ranks));
+    plan_receive(b, circle_at(ring, -1));
 }
 
-static void send_message(struct plan_builder *b, int rank, int ranks, int message)
+static void send_message(struct plan_builder *b, const struct circle *ring, int message)
 {
     plan_channel(b, message % 2);
-    plan_send(b, rank_at(rank, 1, ranks));
+    plan_send(b, circle_at(ring, 1));
 }
 
 /* Message 0 of a reduction: our operand of the chunk that ends at our left neighbour. */
-static void send_first_operand(struct plan_builder *b, int rank, int ranks)
+static void send_first_operand(struct plan_builder *b, const struct circle *ring)
 {
     plan_begin(b, 1);
-    plan_read(b, PLAN_INPUT, (uint32_t)rank_at(rank, -1, ranks));
-    send_message(b, rank, ranks, 0);
+    plan_read(b, PLAN_INPUT, (uint32_t)circle_at(ring, -1));
+    send_message(b, ring, 0);
     plan_end(b);
 }
 
 /* That message, plus our operand. */
-static void begin_reduce(struct plan_builder *b, int rank, int ranks, int message, uint32_t chunk)
+static void begin_reduce(struct plan_builder *b, const struct circle *ring, int message,
+                         uint32_t chunk)
 {
     plan_begin(b, 1);
-    receive_message(b, rank, ranks, message);
+    receive_message(b, ring, message);
     plan_read(b, PLAN_INPUT, chunk);
 }
 
 /* The results of all others, from the left; all but the last are passed on. */
-static void receive_results(struct plan_builder *b, int rank, int ranks, int first_message)
+static void receive_results(struct plan_builder *b, const struct circle *ring, int first_message)
 {
+    const int ranks = ring->rank_count;
     for (int k = 1; k < ranks; k++) {
         const int message = first_message + k - 1;
         plan_begin(b, 1);
-        receive_message(b, rank, ranks, message);
-        plan_write(b, PLAN_OUTPUT, (uint32_t)rank_at(rank, -k, ranks));
-        if (k < ranks - 1) send_message(b, rank, ranks, message + 1);
+        receive_message(b, ring, message);
+        plan_write(b, PLAN_OUTPUT, (uint32_t)circle_at(ring, -k));
+        if (k < ranks - 1) send_message(b, ring, message + 1);
         plan_end(b);
     }
 }
@@ -72,30 +77,32 @@ static void receive_results(struct plan_builder *b, int rank, int ranks, int fir
  * come as well: it has gone all the way round, past everybody who read the old content. */
 void ring_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const int ranks = params->rank_count;
+    const struct circle circle = circle_of(params, rank), *ring = &circle;
+    const int ranks = ring->rank_count;
     plan_parts(b, (uint32_t)ranks);
     plan_lane(b);
-    send_first_operand(b, rank, ranks);
+    send_first_operand(b, ring);
     for (int message = 0; message < ranks - 1; message++) {
-        const uint32_t chunk = (uint32_t)rank_at(rank, -2 - message, ranks);
-        begin_reduce(b, rank, ranks, message, chunk);
+        const uint32_t chunk = (uint32_t)circle_at(ring, -2 - message);
+        begin_reduce(b, ring, message, chunk);
         plan_write(b, PLAN_OUTPUT, chunk);
-        send_message(b, rank, ranks, message + 1);
+        send_message(b, ring, message + 1);
         if (message == ranks - 2) plan_final(b);
         plan_end(b);
     }
-    receive_results(b, rank, ranks, ranks - 1);
+    receive_results(b, ring, ranks - 1);
 }
 
 void ring_reduce_scatter(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const int ranks = params->rank_count;
+    const struct circle circle = circle_of(params, rank), *ring = &circle;
+    const int ranks = ring->rank_count;
     plan_lane(b);
-    send_first_operand(b, rank, ranks);
+    send_first_operand(b, ring);
     for (int message = 0; message < ranks - 1; message++) {
-        begin_reduce(b, rank, ranks, message, (uint32_t)rank_at(rank, -2 - message, ranks));
+        begin_reduce(b, ring, message, (uint32_t)circle_at(ring, -2 - message));
         if (message < ranks - 2) {
-            send_message(b, rank, ranks, message + 1);
+            send_message(b, ring, message + 1);
         } else {
             plan_write(b, PLAN_OUTPUT, 0);
             plan_final(b);
@@ -106,29 +113,29 @@ void ring_reduce_scatter(const struct algo_params *params, int rank, struct plan
 
 void ring_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const int ranks = params->rank_count;
+    const struct circle circle = circle_of(params, rank), *ring = &circle;
     plan_lane(b);
     plan_begin(b, 1);
     plan_read(b, PLAN_INPUT, 0);
     plan_write(b, PLAN_OUTPUT, (uint32_t)rank);
-    send_message(b, rank, ranks, 0);
+    send_message(b, ring, 0);
     plan_end(b);
-    receive_results(b, rank, ranks, 0);
+    receive_results(b, ring, 0);
 }
 
 /* Blocks that go that way round (1 or -1), each to `hops` ranks: ours first, then those of the ranks
  * behind us.  Channels alternate as in receive_message. */
-static void pass_one_way(struct plan_builder *b, int rank, int ranks, int way, int hops)
+static void pass_one_way(struct plan_builder *b, const struct circle *ring, int way, int hops)
 {
     plan_lane(b);
-    plan_send_from(b, rank_at(rank, way, ranks), PLAN_INPUT, 0, 1);
+    plan_send_from(b, circle_at(ring, way), PLAN_INPUT, 0, 1);
     for (int k = 1; k <= hops; k++) {
         plan_channel(b, (k - 1) % 2);
         plan_begin(b, 1);
-        plan_receive(b, rank_at(rank, -way, ranks));
-        plan_write(b, PLAN_OUTPUT, (uint32_t)rank_at(rank, -way * k, ranks));
+        plan_receive(b, circle_at(ring, -way));
+        plan_write(b, PLAN_OUTPUT, (uint32_t)circle_at(ring, -way * k));
         plan_channel(b, k % 2);
-        if (k < hops) plan_send(b, rank_at(rank, way, ranks));
+        if (k < hops) plan_send(b, circle_at(ring, way));
         plan_end(b);
     }
 }
@@ -137,9 +144,10 @@ static void pass_one_way(struct plan_builder *b, int rank, int ranks, int way, i
  * one is reached by the right. */
 void ring_allgather_two_ways(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    const int ranks = params->rank_count, left_hops = (ranks - 1) / 2;
-    pass_one_way(b, rank, ranks, 1, ranks - 1 - left_hops);
-    if (left_hops > 0) pass_one_way(b, rank, ranks, -1, left_hops);
+    const struct circle circle = circle_of(params, rank), *ring = &circle;
+    const int ranks = ring->rank_count, left_hops = (ranks - 1) / 2;
+    pass_one_way(b, ring, 1, ranks - 1 - left_hops);
+    if (left_hops > 0) pass_one_way(b, ring, -1, left_hops);
     plan_lane(b);
     plan_copy(b, PLAN_INPUT, 0, PLAN_OUTPUT, (uint32_t)rank, 1);
 }

@@ -30,6 +30,7 @@
 #include "algo/algo.h"
 #include "bootstrap/key.h"
 #include "comm/board.h"
+#include "comm/host_levels.h"
 #include "comm/hosts.h"
 #include "engine/buffer.h"
 #include "engine/run.h"
@@ -142,6 +143,7 @@ struct tutti_comm {
     bool shares_cores;     /* the same of some host: all ranks agree */
     bool has_threads;      /* another rank lives in this process */
     const int *rank_order; /* near ranks side by side; the transport's. NULL: as they are numbered */
+    const struct host_levels *host_levels; /* of ranks on several hosts; NULL: all are on one */
     uint64_t timeout_ns;
     bool deterministic;
     enum kernel_level level;

@@ -32,8 +32,15 @@ static uint64_t described(const struct call_description *what)
            (uint64_t)what->started << 24 | (uint64_t)what->varies << 25;
 }
 
+/* NULL: all ranks are on one host. */
+static const struct host_levels *several_hosts(const struct tutti_comm *comm)
+{
+    const struct host_levels *levels = comm->host_levels;
+    return levels != NULL && levels->network.host_count > 1 ? levels : NULL;
+}
+
 /* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. Plans in different
- * orders of ranks do not fit each other. */
+ * orders of ranks do not fit each other, nor do those of different levels. */
 static uint64_t signature_of(const struct tutti_comm *comm, const struct call *call,
                              const char *algorithm, const struct algo_params *params)
 {
@@ -48,6 +55,10 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
     for (const char *c = algorithm; *c != '\0'; c++) hash = mixed(hash, (unsigned char)*c);
     for (int r = 0; params->order != NULL && r < comm->size; r++)
         hash = mixed(hash, (uint64_t)(uint32_t)params->order[r]);
+    if (params->levels != NULL) {
+        hash = mixed(hash, comm->host_levels->fingerprint);
+        hash = mixed(hash, (uint64_t)params->levels->level_count);
+    }
     return mixed(hash, params->radix);
 }
 
@@ -71,6 +82,7 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
                                 struct choice *choice)
 {
     const struct call_description *what = &call->what;
+    const struct host_levels *hosts = several_hosts(comm);
     const struct choose_call wanted = {.collective = what->collective,
                                        .bytes = shared_bytes(comm, call),
                                        .rank_count = comm->size,
@@ -79,6 +91,7 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
                                                         !call->op->commutative,
                                        .oversubscribed = comm->shares_cores,
                                        .counts_are_local = what->varies && !knows_all_counts(call),
+                                       .network = hosts != NULL ? &hosts->network : NULL,
                                        .algorithm = call->algorithm,
                                        .radix = call->radix,
                                        .rules = comm->rules};
@@ -97,7 +110,9 @@ static const int *order_for(const struct tutti_comm *comm, const struct call *ca
 {
     const bool is_bound = collective_reduces(call->what.collective) &&
                           (call->deterministic || !call->op->commutative);
-    return is_bound ? NULL : comm->rank_order;
+    if (is_bound) return NULL;
+    const struct host_levels *hosts = several_hosts(comm);
+    return hosts != NULL ? hosts->order : comm->rank_order;
 }
 
 static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call,
@@ -106,12 +121,16 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const struct call_description *what = &call->what;
     struct choice choice;
     TRY(choose(comm, call, &choice));
+    const struct host_levels *hosts = several_hosts(comm);
+    struct algo_levels levels = hosts != NULL ? hosts->levels : (struct algo_levels){0};
+    if (choice.only_hosts) levels.level_count = 1;
     const struct algo_params params = {.collective = what->collective,
                                        .rank_count = comm->size,
                                        .root = what->root,
                                        .in_place = call->in_place,
                                        .radix = choice.radix,
-                                       .order = order_for(comm, call)};
+                                       .order = order_for(comm, call),
+                                       .levels = hosts != NULL ? &levels : NULL};
     struct rank_plan *plan;
     const char *message = "";
     const enum tutti_status built =

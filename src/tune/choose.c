@@ -62,8 +62,8 @@ static const struct preference in_rank_order[] = {
 
 static bool supports(const struct algorithm *algorithm, const struct choose_call *call)
 {
-    return call->knows_hosts ? algo_supports_levels(algorithm, call->rank_count)
-                             : algo_supports(algorithm, call->rank_count);
+    return call->network != NULL ? algo_supports_levels(algorithm, call->rank_count)
+                                 : algo_supports(algorithm, call->rank_count);
 }
 
 static bool is_usable(const struct choose_call *call, const struct algorithm *algorithm)
@@ -80,7 +80,7 @@ static enum tutti_status insist(const struct choose_call *call, const struct alg
 {
     if (is_usable(call, algorithm)) return TUTTI_OK;
     const char *why = "is not deterministic";
-    if (algorithm->needs_levels && !call->knows_hosts)
+    if (algorithm->needs_levels && call->network == NULL)
         return error_set(TUTTI_INVALID_ALGORITHM,
                          "%s of %s needs to know which ranks are on one host", algorithm->name,
                          collective_name(call->collective));
@@ -110,17 +110,49 @@ static const struct algorithm *first_preferred(const struct choose_call *call,
     return NULL;
 }
 
+/* The one that the model of the network takes to be the fastest; NULL. */
+static const struct algorithm *fastest(const struct choose_call *call, bool *only_hosts)
+{
+    const double bytes =
+        call->counts_are_local ? (double)NETWORK_ASSUMED_BLOCK_BYTES : (double)call->bytes;
+    const struct algorithm *best = NULL;
+    double best_ns = 0;
+    for (int i = 0; i < network_candidate_count; i++) {
+        const struct network_candidate *candidate = &network_candidates[i];
+        if (candidate->collective != call->collective || !network_suits(candidate, call->network) ||
+            rules_forbids(call->rules, call->collective, call->bytes, candidate->name))
+            continue;
+        const struct algorithm *algorithm = algo_find(call->collective, candidate->name);
+        if (!is_usable(call, algorithm)) continue;
+        struct network_cost cost = {0};
+        candidate->cost(call->network, call->rank_count, bytes, &cost);
+        const double ns = network_time_ns(&cost);
+        if (best != NULL && ns >= best_ns) continue;
+        best = algorithm;
+        best_ns = ns;
+        *only_hosts = !candidate->heeds_racks;
+    }
+    return best;
+}
+
+/* By the tables of one host, or the model of several; NULL where rules leave nothing of that. */
+static const struct algorithm *preferred(const struct choose_call *call, bool *only_hosts)
+{
+    if (call->deterministic && collective_reduces(call->collective))
+        return first_preferred(call, in_rank_order, sizeof in_rank_order / sizeof *in_rank_order);
+    if (call->network != NULL) return fastest(call, only_hosts);
+    return first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
+}
+
 enum tutti_status choose_algorithm(const struct choose_call *call, struct choice *choice)
 {
-    *choice = (struct choice){call->algorithm, call->radix};
+    *choice = (struct choice){.algorithm = call->algorithm, .radix = call->radix};
     if (call->algorithm != NULL) return insist(call, call->algorithm);
     if (rules_wanted(call->rules, call->collective, call->bytes, &choice->algorithm, &choice->radix))
         return insist(call, choice->algorithm);
 
     const bool ordered = call->deterministic && collective_reduces(call->collective);
-    choice->algorithm =
-        ordered ? first_preferred(call, in_rank_order, sizeof in_rank_order / sizeof *in_rank_order)
-                : first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
+    choice->algorithm = preferred(call, &choice->only_hosts);
     if (choice->algorithm != NULL) return TUTTI_OK;
     /* Beyond the table sizes may get different trees, so what promises one tree stops here. */
     for (int i = 0; i < algo_count && !ordered; i++) {

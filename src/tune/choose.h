@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "algo/algo.h"
+#include "tune/network.h"
 #include "tune/rules.h"
 
 struct choose_call {
@@ -15,8 +16,9 @@ struct choose_call {
     bool deterministic;    /* one association tree for all elements */
     bool in_rank_order;    /* operands: the operation does not commute */
     bool oversubscribed;   /* more ranks than cores */
-    bool knows_hosts;      /* the plan will be made with algo_params.levels */
     bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts */
+    /* The ranks are on several hosts, and the plan will be made with algo_params.levels; NULL: they are on one. */
+    const struct network_shape *network;
     const struct algorithm *algorithm; /* asked for; or NULL */
     unsigned radix;                    /* of it; 0: its default */
     const struct rules *rules;         /* of the communicator; or NULL */
@@ -25,6 +27,7 @@ struct choose_call {
 struct choice {
     const struct algorithm *algorithm;
     unsigned radix; /* 0: its default */
+    bool only_hosts; /* the plan is to be made with the level of hosts alone: for this call, racks are no help */
 };
 
 /* INVALID_ALGORITHM: none of that name for this collective and rank count, or not one that can do the call. */

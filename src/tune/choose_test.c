@@ -166,9 +166,10 @@ static void what_cannot_be_done_is_refused(void **state)
 static void hosts_that_are_known_can_be_made_use_of(void **state)
 {
     (void)state;
+    const struct network_shape two_hosts = {2, 3, 3, 1, 2};
     const struct choose_call call = {.collective = COLLECTIVE_ALLREDUCE,
                                      .rank_count = 6,
-                                     .knows_hosts = true,
+                                     .network = &two_hosts,
                                      .algorithm = algo_find(COLLECTIVE_ALLREDUCE, "hierarchical")};
     assert_string_equal(chosen(call)->name, "hierarchical");
 }

@@ -56,7 +56,7 @@ _tutti_values() {
     --displs) echo null packed gaps reversed ;;
     --rotate) echo never auto always ;;
     --format)
-        if [[ ${COMP_WORDS[0]##*/} == tutti-topo ]]; then echo tree matrix svg json; else echo table json csv peers; fi
+        if [[ ${COMP_WORDS[0]##*/} == tutti-topo ]]; then echo tree matrix svg json racks; else echo table json csv peers; fi
         ;;
     esac
 }
