@@ -568,7 +568,8 @@ static void what_was_blocked_makes_the_descriptor_readable(void **state)
         drain(ends[1]);
     }
     progress(transport, NULL);
-    assert_false(is_readable(transport->ops->descriptor(transport))); /* room is nothing to wake up for any more */
+    assert_false(is_readable(
+        transport->ops->descriptor(transport))); /* room is nothing to wake up for any more */
     tcp_close(transport);
     close(ends[1]);
     free(memory);
