@@ -386,6 +386,11 @@ static enum tutti_status reach_up(struct meeting *m, uint64_t now)
 
 /* ------------------------------------------------------------------------------------------ waiting */
 
+static int name_of(const struct meeting *m, int rank)
+{
+    return m->options->names != NULL ? m->options->names[rank] : rank;
+}
+
 static enum tutti_status name_missing(const struct meeting *m)
 {
     char message[MESSAGE_BYTES];
@@ -395,7 +400,7 @@ static enum tutti_status name_missing(const struct meeting *m)
                         "after the start-up deadline %d of %d ranks are missing:", missing, m->size);
     for (int r = 0; r < m->size && (size_t)used + 16 < sizeof message; r++)
         if (!m->is_known[r] && !m->is_present[r] && listed++ < 40)
-            used += snprintf(message + used, sizeof message - (size_t)used, " %d", r);
+            used += snprintf(message + used, sizeof message - (size_t)used, " %d", name_of(m, r));
     if (listed > 40) snprintf(message + used, sizeof message - (size_t)used, " ...");
     return error_set(TUTTI_INIT_TIMEOUT, "%s", message);
 }

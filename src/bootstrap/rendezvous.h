@@ -39,6 +39,7 @@ struct rendezvous_member {
 struct rendezvous_options {
     struct rendezvous_key key;
     int rank, size;
+    const int *names; /* what the ranks are called in messages; NULL: as they are numbered */
     uint64_t deadline_ns;
     struct rendezvous_member self; /* rank, pid and the like are filled in */
     int segment_fd;                /* rank 0: what to hand around, stays the caller's; others: -1 */

@@ -1,39 +1,29 @@
-/* network.c - a communicator whose data goes over TCP: its connections, and who moves them.
+/* network.c - a communicator with data that goes over TCP: its connections, and who moves them.
  *
  *     link opened ──wants──► visit, if the peer is the lower rank ──► socket ──attach──► transport/tcp
  *                            else the peer visits this rank       ──┘
  *
- * Its ranks are on one host and meet there, and what they tell each other besides data stays on their board: that
- * is for measuring, and for tests of all that moves bytes. Calls may be over while some of what they sent still waits for
- * room in a socket; then the progress thread sends it.
+ * That is the data between hosts; or all of it, where that is asked for. Calls may be over while some of what they sent still waits
+ * for room in a socket; then the progress thread sends it.
  */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "base/log.h"
 #include "base/status.h"
-#include "comm/comm.h"
+#include "comm/network.h"
 #include "os/clock.h"
-#include "process/network.h"
 #include "transport/tcp/tcp.h"
 
 enum {
     PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
     NAP_NS = 50000,
+    KNOCK_NS = 50000000, /* after so long, and then again */
+    REKNOCK_NS = 1000000000,
+    FAREWELL_NS = 500000000, /* for words that nobody waits for */
     REVISIT_NS = 5000000
-};
-
-struct comm_network {
-    struct network_client client;
-    struct tutti_comm *comm;
-    struct transport *tcp; /* the communicator's transport from when all is well */
-    uint16_t *ports;       /* of the ranks' doors */
-    uint8_t *wanted;      /* of each rank, a bit for each connection that nobody has gone for yet */
-    uint64_t *visited_ns; /* of each rank, when last */
-    bool any_wanted, is_stopped;
-    unsigned missing, passes; /* connections that were wanted and have not come */
 };
 
 /* Until what waits for a connection gives up: calls have deadlines of their own. */
@@ -48,9 +38,10 @@ static void want(void *context, int peer, unsigned stream)
     network->wanted[peer] |= (uint8_t)(1 << stream);
     network->any_wanted = true;
     network->missing++;
+    if (peer > network->comm->rank) network->next_ns[peer] = clock_now_ns() + KNOCK_NS;
 }
 
-enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *ports)
+enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_address *addresses)
 {
     struct comm_network *network = calloc(1, sizeof *network);
     const size_t size = (size_t)comm->size;
@@ -58,40 +49,54 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *p
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     comm->network = network;
     network->comm = comm;
-    network->ports = calloc(size, sizeof *network->ports);
+    network->addresses = calloc(size, sizeof *network->addresses);
     network->wanted = calloc(size, sizeof *network->wanted);
-    network->visited_ns = calloc(size, sizeof *network->visited_ns);
-    if (network->ports == NULL || network->wanted == NULL || network->visited_ns == NULL)
+    network->next_ns = calloc(size, sizeof *network->next_ns);
+    if (comm->hosts != NULL) network->far = calloc(size, sizeof *network->far);
+    if (network->addresses == NULL || network->wanted == NULL || network->next_ns == NULL ||
+        (comm->hosts != NULL && network->far == NULL))
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    memcpy(network->ports, ports, size * sizeof *ports);
+    memcpy(network->addresses, addresses, size * sizeof *addresses);
+    for (int r = 0; network->far != NULL && r < comm->size; r++)
+        network->far[r] = (struct far_rank){.probe_fd = -1, .known_slot = -1};
     network->client.identity = comm->identity;
     network->client.rank = comm->rank;
     network->client.size = comm->size;
-    const struct tcp_options options = {
-        .rank = comm->rank, .size = comm->size, .wants = want, .wants_context = network};
+    const struct tcp_options options = {.rank = comm->rank,
+                                        .size = comm->size,
+                                        .wants = want,
+                                        .wants_context = network,
+                                        .hears = far_hear,
+                                        .hears_context = network};
     TRY(tcp_create(&options, &network->tcp));
     comm->transport = network->tcp;
     network_enter(&network->client);
     return TUTTI_OK;
 }
 
-/* A door may let in and then not know what for, when its communicator has just left: not again and again at once. */
+/* A door may let in and then not know what for, when its communicator has just left: not again and again at once. A higher
+ * rank comes by itself when it needs this one; if not, it has to be told after a while. */
+static enum tutti_status go_for(struct comm_network *network, int rank, uint64_t now)
+{
+    const struct net_address *address = &network->addresses[rank];
+    const bool visits = rank < network->comm->rank;
+    network->next_ns[rank] = now + (visits ? REVISIT_NS : REKNOCK_NS);
+    for (unsigned s = 0; s < TCP_STREAMS_MAX; s++) {
+        if ((network->wanted[rank] & 1 << s) == 0) continue;
+        TRY(visits ? network_visit(&network->client, rank, s, address, FOR_GOOD)
+                   : network_knock(&network->client, rank, s, address));
+    }
+    if (visits) network->wanted[rank] = 0; /* a visit goes on until it is let in */
+    return TUTTI_OK;
+}
+
 static enum tutti_status go_for_wanted(struct comm_network *network)
 {
     const uint64_t now = clock_now_ns();
     network->any_wanted = false;
     for (int r = 0; r < network->comm->size; r++) {
-        if (network->wanted[r] == 0) continue;
-        if (now - network->visited_ns[r] < REVISIT_NS) {
-            network->any_wanted = true;
-            continue;
-        }
-        network->visited_ns[r] = now;
-        for (unsigned s = 0; network->wanted[r] != 0; s++) {
-            if ((network->wanted[r] & 1 << s) == 0) continue;
-            network->wanted[r] &= (uint8_t) ~(1 << s);
-            TRY(network_visit(&network->client, r, s, network->ports[r], FOR_GOOD));
-        }
+        if (network->wanted[r] != 0 && now >= network->next_ns[r]) TRY(go_for(network, r, now));
+        network->any_wanted |= network->wanted[r] != 0;
     }
     return TUTTI_OK;
 }
@@ -102,6 +107,16 @@ static enum tutti_status attach_arrived(struct comm_network *network, bool *move
     unsigned stream;
     while (network_take(&network->client, &peer, &stream, &fd)) {
         *moved = true;
+        if (stream >= TCP_STREAMS_MAX) {
+            if (fd >= 0) close(fd);
+            continue;
+        }
+        if (fd < 0) { /* a knock */
+            network->wanted[peer] |= (uint8_t)(1 << stream);
+            network->any_wanted = true;
+            continue;
+        }
+        network->wanted[peer] &= (uint8_t) ~(1 << stream); /* it came by itself */
         if (network->missing > 0) network->missing--;
         TRY(tcp_attach(network->tcp, peer, stream, fd));
     }
@@ -128,21 +143,20 @@ bool comm_network_progress(struct tutti_comm *comm)
     struct comm_network *network = comm->network;
     bool moved = false;
     enum tutti_status status = TUTTI_OK;
-    if (board_has_failed(comm->board)) {
-        comm_network_stop(comm);
-        return false;
-    }
+    const bool has_failed = board_has_failed(comm->board);
+    if (has_failed) comm_network_stop(comm);
     if (network->any_wanted) status = go_for_wanted(network);
     if (network->missing > 0 || ++network->passes % PASSES_A_LOOK == 0)
         network_progress(clock_now_ns());
     if (status == TUTTI_OK) status = attach_arrived(network, &moved);
     if (status == TUTTI_OK) status = check_client(&network->client);
-    if (status != TUTTI_OK) comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
+    if (status != TUTTI_OK && !has_failed)
+        comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
+    if (has_failed) far_tell_failure(network);
     moved |= network->tcp->ops->progress(network->tcp);
     if (atomic_load_explicit(&comm->has_output, memory_order_relaxed))
-        atomic_store_explicit(&comm->has_output, !tcp_is_idle(comm->network->tcp),
-                              memory_order_relaxed);
-    return moved;
+        atomic_store_explicit(&comm->has_output, !tcp_is_idle(network->tcp), memory_order_relaxed);
+    return moved && !has_failed;
 }
 
 bool comm_network_is_joining(const struct tutti_comm *comm)
@@ -164,26 +178,42 @@ static bool is_owed(struct tutti_comm *comm)
 {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && !tcp_is_settled(comm->network->tcp, r) &&
-            board_state(comm->board, r) != RANK_LEFT && !comm_is_gone(comm, r))
+            comm_state_of(comm, r) != RANK_LEFT && !comm_is_gone(comm, r))
             return true;
     return false;
 }
 
-void comm_network_finish(struct tutti_comm *comm)
+/* Until all who are there have what was sent to them; false at the deadline. */
+static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
 {
-    const uint64_t deadline_ns = clock_now_ns() + comm->timeout_ns;
-    for (unsigned passes = 1; !board_has_failed(comm->board); passes++) {
+    for (unsigned passes = 1; is_owed(comm); passes++) {
         const bool moved = comm_network_progress(comm);
         (void)tcp_finish(comm->network->tcp); /* tells what is untold */
-        if (!is_owed(comm)) return;
         if (moved) continue;
-        if (passes % PASSES_A_LOOK != 0)
+        if (passes % PASSES_A_LOOK != 0) {
             sched_yield();
-        else if (clock_now_ns() > deadline_ns)
-            return;
-        else
-            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+            continue;
+        }
+        const uint64_t now = clock_now_ns();
+        if (now > deadline_ns) return false;
+        if (comm->hosts != NULL) (void)comm_network_find_dead(comm, now);
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
+    return true;
+}
+
+void comm_network_finish(struct tutti_comm *comm)
+{
+    const uint64_t now = clock_now_ns();
+    (void)comm_network_progress(comm);
+    (void)tcp_finish(comm->network->tcp);
+    if (board_has_failed(comm->board)) { /* the word of it is all that is left to say */
+        (void)settle(comm, now + FAREWELL_NS);
+        return;
+    }
+    if (!settle(comm, now + comm->timeout_ns)) return;
+    far_tell_leaving(comm->network);
+    (void)settle(comm, clock_now_ns() + FAREWELL_NS);
 }
 
 void comm_network_free(struct tutti_comm *comm)
@@ -194,9 +224,10 @@ void comm_network_free(struct tutti_comm *comm)
     tcp_close(network->tcp);
     comm->transport = NULL;
     comm->network = NULL;
-    free(network->ports);
+    far_free(network);
+    free(network->addresses);
     free(network->wanted);
-    free(network->visited_ns);
+    free(network->next_ns);
     free(network);
 }
 
@@ -206,8 +237,8 @@ void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprin
     tcp_footprint(comm->network->tcp, &links);
     sum->private_bytes +=
         sizeof *comm->network +
-        (size_t)comm->size * (sizeof *comm->network->ports + sizeof *comm->network->wanted +
-                              sizeof *comm->network->visited_ns) +
+        (size_t)comm->size * (sizeof *comm->network->addresses + sizeof *comm->network->wanted +
+                              sizeof *comm->network->next_ns) +
         links.private_bytes;
     sum->link_count += links.link_count;
     sum->descriptor_count += links.descriptor_count;

@@ -30,7 +30,7 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->comm = comm;
     request->status = TUTTI_OK;
-    request->started_ns = 0;
+    request->started_ns = request->faulted_ns = 0;
     atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     request->next = NULL;
     request->error[0] = '\0';
@@ -183,8 +183,9 @@ static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
     enum run_result result =
         board_has_failed(comm->board) ? RUN_FAULT : operation_run(&request->operation);
     if (result == RUN_FAULT) {
-        if (!board_has_failed(comm->board))
-            comm_fault(comm, request, request->operation.fault_peer);
+        if (!board_has_failed(comm->board) &&
+            !comm_fault(comm, request, request->operation.fault_peer))
+            return false;
         status = comm_check(comm);
         comm_quiesce(comm, request);
     } else if (result != RUN_DONE) {

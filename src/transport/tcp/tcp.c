@@ -1,5 +1,6 @@
 #include "transport/tcp/tcp.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -342,12 +343,15 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
                   .spare = (tcp->piece_count + 1) / 2},
         .signatures = tcp->base.signatures,
         .wants = options->wants,
-        .wants_context = options->wants_context};
+        .wants_context = options->wants_context,
+        .hears = options->hears,
+        .hears_context = options->hears_context};
     tcp->wake_fd = -1;
     tcp->pairs = calloc((size_t)options->size, sizeof(struct tcp_pair *));
     tcp->shared.busy = calloc((size_t)options->size, sizeof(struct tcp_pair *));
+    tcp->shared.discard = malloc(TCP_FRAME_BYTES_MAX);
     enum tutti_status status = TUTTI_OK;
-    if (tcp->pairs == NULL || tcp->shared.busy == NULL)
+    if (tcp->pairs == NULL || tcp->shared.busy == NULL || tcp->shared.discard == NULL)
         status = error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     if (status == TUTTI_OK) status = open_descriptors(tcp);
     if (status != TUTTI_OK) {
@@ -375,6 +379,15 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
     return tcp_pair_attach(pair, stream, fd);
 }
 
+enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes)
+{
+    struct tcp_pair *pair;
+    assert(peer >= 0 && peer < transport->size && peer != transport->rank);
+    assert(bytes > 0 && bytes <= TCP_NOTE_BYTES_MAX);
+    TRY(find_pair(tcp_of(transport), peer, &pair));
+    return tcp_pair_tell(pair, note, bytes);
+}
+
 void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report)
 {
     const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
@@ -392,6 +405,8 @@ static void add_pair(const struct tcp_pair *pair, struct tcp_footprint *footprin
     const size_t small_bytes = TCP_WINDOW * TCP_SMALL_BYTES,
                  slot_bytes = shape->place_count * shape->piece_bytes;
     footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
+    if (pair->notes.queue != NULL)
+        footprint->private_bytes += TCP_NOTES_MAX * sizeof *pair->notes.queue;
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
         footprint->descriptor_count += pair->streams[s].stream.fd >= 0;
     for (int i = 0; i < TCP_LINK_COUNT; i++) {
@@ -422,7 +437,7 @@ bool tcp_is_idle(const struct transport *transport)
         const struct tcp_pair *pair = tcp->pairs[r];
         if (pair == NULL) continue;
         /* Who is not there is owed nothing but data. */
-        if (!tcp_set_is_empty(&pair->unsent) ||
+        if (!tcp_set_is_empty(&pair->unsent) || !tcp_pair_has_told_all(pair) ||
             (pair->state == TCP_PEER_UP && tcp_pair_has_output(pair)))
             return false;
     }
@@ -460,6 +475,7 @@ void tcp_close(struct transport *transport)
     for (int r = 0; tcp->pairs != NULL && r < transport->size; r++) tcp_pair_free(tcp->pairs[r]);
     free(tcp->pairs);
     free(tcp->shared.busy);
+    free(tcp->shared.discard);
     if (tcp->shared.epoll_fd >= 0) close(tcp->shared.epoll_fd);
     if (tcp->wake_fd >= 0) close(tcp->wake_fd);
     free(tcp);
