@@ -811,6 +811,7 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     }
     struct transport *transport = engine_net_transport(net, rank);
     transport->ops->limits(transport, &options.piece_bytes_max, &options.piece_count_max);
+    options.is_one_to_one = transport->is_one_to_one;
     if (bind_program(plan, &options, &own->program) != TUTTI_OK)
         fail_msg("%s by %s: %s", collective_name(collective), job->algorithm->name,
                  tutti_error_message());

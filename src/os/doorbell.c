@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -54,16 +53,17 @@ static bool ring(int fd, const struct sockaddr_un *address, socklen_t address_by
            errno != EAGAIN;
 }
 
-void doorbell_ring(int own_fd, uint64_t number)
+bool doorbell_ring(int own_fd, uint64_t number)
 {
     struct sockaddr_un address;
     const socklen_t address_bytes = address_of(number, &address);
-    if (own_fd >= 0 && ring(own_fd, &address, address_bytes)) return;
+    if (own_fd >= 0 && ring(own_fd, &address, address_bytes)) return true;
     /* The kernel counts what nobody has hushed yet against the socket that it came from. */
     const int fresh_fd = socket(AF_UNIX, SOCKET_TYPE, 0);
-    if (fresh_fd < 0) return;
+    if (fresh_fd < 0) return false;
     (void)ring(fresh_fd, &address, address_bytes); /* no room there: it is ringing */
     close(fresh_fd);
+    return true;
 }
 
 void doorbell_hush(int fd)

@@ -7,6 +7,7 @@
 #ifndef TUTTI_OS_DOORBELL_H
 #define TUTTI_OS_DOORBELL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tutti/tutti.h"
@@ -14,8 +15,8 @@
 /* Close it with close(). */
 enum tutti_status doorbell_open(uint64_t *number, int *fd);
 /* Any thread; never waits. From a doorbell of one's own, or (-1) from a socket that is made for it, which takes longer. Where
- * nobody has that number, nothing happens. */
-void doorbell_ring(int own_fd, uint64_t number);
+ * nobody has that number, nothing happens. False: it does not ring for all that is known, as there was no descriptor for it. */
+bool doorbell_ring(int own_fd, uint64_t number);
 /* Forgets what rang before. */
 void doorbell_hush(int fd);
 /* Until it has rung, at most timeout_ns; may end early. */

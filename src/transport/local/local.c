@@ -114,10 +114,12 @@ static bool has_door(const struct local *local)
     return atomic_load_explicit(&local->door_fd, memory_order_relaxed) >= 0;
 }
 
-static void ring_door(struct local *local, struct bell *bell)
+/* False: it is not certain that it rings. */
+static bool ring_door(struct local *local, struct bell *bell)
 {
     const uint64_t door = atomic_load_explicit(&bell->door, memory_order_relaxed);
-    if (door != 0) doorbell_ring(atomic_load_explicit(&local->door_fd, memory_order_relaxed), door);
+    return door == 0 ||
+           doorbell_ring(atomic_load_explicit(&local->door_fd, memory_order_relaxed), door);
 }
 
 /* At a door one ring is enough: whoever finds that it has rung in this sleep has nothing to add. */
@@ -128,7 +130,7 @@ __attribute__((noinline, cold)) static void ring_sleeper(struct local *local, st
     case ASLEEP_RUNG: break;
     case ASLEEP_AT_DOOR:
         atomic_thread_fence(memory_order_acquire); /* pairs with sleep_begin, for the number */
-        ring_door(local, bell);
+        if (!ring_door(local, bell)) break;
         atomic_compare_exchange_strong_explicit(&bell->asleep, &asleep, asleep | ASLEEP_RUNG,
                                                 memory_order_release, memory_order_relaxed);
         break;
@@ -219,7 +221,7 @@ static void local_wake_all(struct transport *transport)
         struct bell *bell = segment_bell(local->segment, r);
         atomic_fetch_add_explicit(&bell->ring, 1, memory_order_seq_cst);
         futex_wake(&bell->ring);
-        ring_door(local, bell);
+        (void)ring_door(local, bell);
     }
 }
 

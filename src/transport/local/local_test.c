@@ -989,6 +989,30 @@ static void a_message_rings_in_another_process(void **state)
     close_net(&net);
 }
 
+/* A child of fork() that gives back what it inherited has not answered the door of its parent for good. */
+static void a_child_that_closes_takes_no_descriptor_from_its_parent(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct transport *sleeper = net.ranks[1];
+    const int fd = door_of(sleeper);
+    int status;
+    sleeper->ops->sleep_begin(sleeper);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close_net(&net);
+        _exit(fcntl(fd, F_GETFD) == -1 ? 0 : 1);
+    }
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(send_filled(tx, 1, 10));
+    assert_true(rings(fd));
+    sleeper->ops->sleep_cancel(sleeper);
+    close_net(&net);
+}
+
 /* ------------------------------------------------------------------------------------------- names */
 
 static void links_show_names_and_go_by_numbers(void **state)
@@ -1127,6 +1151,7 @@ int main(void)
         cmocka_unit_test(a_descriptor_ends_with_its_rank),
         cmocka_unit_test(bells_that_make_no_sense_ring_nobody),
         cmocka_unit_test(a_message_rings_in_another_process),
+        cmocka_unit_test(a_child_that_closes_takes_no_descriptor_from_its_parent),
         cmocka_unit_test(links_show_names_and_go_by_numbers),
         cmocka_unit_test(limits_are_those_of_the_count_of_ranks),
         cmocka_unit_test(the_board_is_shared_and_zeroed),

@@ -11,11 +11,10 @@
  *   1. near and far have one set of signatures, far's, from before the first link is opened.
  *   2. Who sleeps is woken by both. Where one of them has no descriptor, a sleep is a short one.
  *
- * What it does not do: links to all, lending between links (each host has ranks that could, but a program that lends
- * does so to all that it sends to), closing of what it is made of.
+ * What it does not do: links to all; lending, since a place is lent to near and far readers alike; closing what it is made of.
  *
- * Whoever creates it keeps near and far, uses them for what only they can, and closes them: first frees the router, then closes
- * near, and far last. Threads: as for near and far; wake and wake_all from any.
+ * Whoever creates it keeps near and far, uses them for what only they can do, and closes them: the router is freed first, and far
+ * is closed last. Threads: as for near and far; wake and wake_all from any.
  */
 #ifndef TUTTI_TRANSPORT_ROUTER_ROUTER_H
 #define TUTTI_TRANSPORT_ROUTER_ROUTER_H
@@ -29,9 +28,9 @@ struct router_options {
     struct transport *far; /* of the same rank and size */
     /* NULL: this rank is alone on its host. Its links show ranks (local_options.names). */
     struct transport *near;
-    const int *near_numbers; /* of each rank in near, -1 elsewhere; stays the caller's until the router is freed. */
+    const int *near_numbers; /* of each rank in near, -1 elsewhere; stays the caller's until the router is freed */
     /* Of the links of the near transports of all hosts, the least: what links can take is the same on all ranks, also
-     * where they are alone. 0: no less than those here. */
+     * where they are alone. 0: as near's here. */
     size_t piece_bytes_max;
     unsigned piece_count_max;
 };

@@ -1,0 +1,59 @@
+/* Programs of every algorithm run by ranks on several hosts in one thread, some of them over shared memory and some over
+ * connections: results are right, whichever link is which.
+ *
+ * ctest: label=notsan */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "algo/algo.h"
+#include "engine_world.h"
+#include "router_world.h"
+
+static const struct host_shape shapes[] = {
+    {.hosts = {2, 3, 1}}, {.hosts = {2, 2}}, {.hosts = {4, 4}}, {.hosts = {3, 1, 2, 1}}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static void move_all(void *context)
+{
+    struct router_world *world = context;
+    for (int r = 0; r < world->size; r++) world->ranks[r]->ops->progress(world->ranks[r]);
+}
+
+static void every_program_is_right(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {5, 3001, 40013};
+    int hierarchical = 0;
+    for (int s = 0; s < SHAPES; s++) {
+        struct router_world *world =
+            router_world_open(&shapes[s], (enum numbering)(s % NUMBERING_COUNT), s % 2 == 0);
+        struct engine_net *net =
+            engine_net_over(world->size, world->ranks, move_all, world, (uint64_t)s);
+        for (int i = 0; i < algo_count; i++) {
+            if (!router_world_supports(&algo_list[i], world)) continue;
+            hierarchical += algo_list[i].needs_levels;
+            struct engine_rank ranks[ENGINE_RANKS_MAX];
+            const struct engine_job job = router_world_job(world, i, s, counts[(i + s) % 3]);
+            for (int r = 0; r < world->size; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
+            engine_run(&job, net, ranks);
+            for (int r = 0; r < world->size; r++) {
+                engine_expect_right(&job, r, &ranks[r]);
+                engine_rank_release(&ranks[r]);
+            }
+        }
+        engine_net_free(net);
+        router_world_close(world);
+    }
+    assert_true(hierarchical >= SHAPES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_program_is_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,554 @@
+/* Ranks of several hosts as threads that exchange messages and run programs, and sleep for longer than the tests may take. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "algo/algo.h"
+#include "engine_world.h"
+#include "os/clock.h"
+#include "router_world.h"
+#include "transport/local/local.h"
+#include "transport/router/router.h"
+
+enum { SLOT = 3, CHANNEL = 1 };
+static const uint64_t LONG_NS = 60000000000, DEADLINE_NS = 30000000000;
+
+static const struct host_shape mixed = {.hosts = {2, 3, 1}};
+
+static bool are_near(const struct router_world *world, int a, int b)
+{
+    return world->map.host_of[a] == world->map.host_of[b];
+}
+
+/* Of another rank on its host, or on another one. */
+static int peer_of(const struct router_world *world, int rank, bool near)
+{
+    for (int r = 0; r < world->size; r++)
+        if (r != rank && are_near(world, r, rank) == near) return r;
+    fail_msg("rank %d has no such peer", rank);
+    return -1;
+}
+
+static struct link_tx *tx_of(const struct router_world *world, int rank, int peer)
+{
+    struct transport *transport = world->ranks[rank];
+    struct link_tx *link;
+    assert_int_equal(transport->ops->open_tx(transport, SLOT, CHANNEL, peer, 1 << 20, &link),
+                     TUTTI_OK);
+    assert_int_equal(link->peer, peer);
+    return link;
+}
+
+static struct link_rx *rx_of(const struct router_world *world, int rank, int peer)
+{
+    struct transport *transport = world->ranks[rank];
+    struct link_rx *link;
+    assert_int_equal(transport->ops->open_rx(transport, SLOT, CHANNEL, peer, false, &link),
+                     TUTTI_OK);
+    assert_int_equal(link->peer, peer);
+    return link;
+}
+
+/* --------------------------------------------------------------------------------- ranks as threads */
+
+/* What a rank does each time it looks; true when something moved. Assertions would leave a thread by longjmp. */
+struct rank_thread {
+    struct router_world *world;
+    struct transport *transport;
+    int rank;
+    bool (*look)(struct rank_thread *own);
+    _Atomic int *left; /* ranks that are not done */
+    bool done;
+    const char *fault;
+    unsigned long sleeps;
+    struct link_tx *tx[ROUTER_RANKS_MAX];
+    struct link_rx *rx[ROUTER_RANKS_MAX];
+    unsigned sent[ROUTER_RANKS_MAX], received[ROUTER_RANKS_MAX];
+    struct operation *operation;
+};
+
+static bool look_once(struct rank_thread *own)
+{
+    const bool moved = own->transport->ops->progress(own->transport);
+    return (own->look(own) && !own->done) || moved;
+}
+
+static void finish(struct rank_thread *own)
+{
+    own->done = true;
+    if (own->fault != NULL) /* nobody waits for it */
+        atomic_store(own->left, 0);
+    else if (atomic_fetch_sub(own->left, 1) > 1)
+        return;
+    for (int r = 0; r < own->world->size; r++) /* the last one sends all home */
+        own->world->ranks[r]->ops->wake(own->world->ranks[r]);
+}
+
+/* Who is done goes on moving what others wait for. Sleeps from the first look in vain on, for longer than the test may take:
+ * somebody has to wake it. */
+static void *run_rank(void *argument)
+{
+    struct rank_thread *own = argument;
+    struct transport *transport = own->transport;
+    bool about_to_sleep = false;
+    while (atomic_load(own->left) > 0) {
+        const bool was_done = own->done, moved = look_once(own);
+        if (!was_done && (own->done || own->fault != NULL)) finish(own);
+        const bool goes_on = moved || own->done != was_done || atomic_load(own->left) == 0;
+        if (about_to_sleep && goes_on) transport->ops->sleep_cancel(transport);
+        if (about_to_sleep && !goes_on) {
+            transport->ops->sleep(transport, LONG_NS);
+            own->sleeps++;
+        }
+        if (!about_to_sleep && !goes_on) transport->ops->sleep_begin(transport);
+        about_to_sleep = !about_to_sleep && !goes_on;
+    }
+    if (about_to_sleep) transport->ops->sleep_cancel(transport);
+    return NULL;
+}
+
+static void run_ranks(struct router_world *world, struct rank_thread *ranks)
+{
+    pthread_t threads[ROUTER_RANKS_MAX];
+    _Atomic int left = world->size;
+    const uint64_t begin_ns = clock_now_ns();
+    unsigned long sleeps = 0;
+    for (int r = 0; r < world->size; r++) {
+        ranks[r].world = world;
+        ranks[r].transport = world->ranks[r];
+        ranks[r].rank = r;
+        ranks[r].left = &left;
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ranks[r]), 0);
+    }
+    for (int r = 0; r < world->size; r++) pthread_join(threads[r], NULL);
+    for (int r = 0; r < world->size; r++) {
+        if (ranks[r].fault != NULL) fail_msg("rank %d: %s", r, ranks[r].fault);
+        sleeps += ranks[r].sleeps;
+    }
+    assert_true(sleeps > 0);
+    assert_true(clock_now_ns() - begin_ns < DEADLINE_NS);
+}
+
+/* ---------------------------------------------------------------------------------------- exchanging */
+
+enum { MESSAGES = 200 };
+static const size_t sizes[] = {8, 0, 300, ROUTER_PIECE_BYTES, 40, 5000, 8, 41};
+
+static unsigned char filling(int from, int to, unsigned number)
+{
+    return (unsigned char)(from * 31 + to * 7 + (int)number);
+}
+
+static bool exchange_sends(struct rank_thread *own, int peer)
+{
+    struct link_tx *tx = own->tx[peer];
+    const unsigned number = own->sent[peer];
+    const size_t bytes = sizes[number % 8];
+    if (number == MESSAGES) return false;
+    void *place = tx->ops->reserve(tx, bytes);
+    if (place == NULL) return false;
+    memset(place, filling(own->rank, peer, number), bytes);
+    tx->ops->commit(tx, bytes);
+    own->sent[peer]++;
+    return true;
+}
+
+static bool exchange_receives(struct rank_thread *own, int peer)
+{
+    struct link_rx *rx = own->rx[peer];
+    struct link_view view;
+    const enum link_state state = rx->ops->peek(rx, &view);
+    if (state == LINK_FAULT) own->fault = "a message makes no sense";
+    if (state != LINK_READY) return false;
+    const unsigned number = own->received[peer]++;
+    if (number >= MESSAGES || view.bytes != sizes[number % 8])
+        own->fault = "a message of another size";
+    for (size_t i = 0; i < view.bytes; i++)
+        if (((const unsigned char *)view.data)[i] != filling(peer, own->rank, number))
+            own->fault = "a message of somebody else";
+    rx->ops->consume(rx, view.bytes);
+    return true;
+}
+
+static bool exchange(struct rank_thread *own)
+{
+    bool moved = false, is_over = true;
+    for (int peer = 0; peer < own->world->size; peer++) {
+        if (peer == own->rank) continue;
+        moved |= exchange_sends(own, peer);
+        moved |= exchange_receives(own, peer);
+        is_over &= own->sent[peer] == MESSAGES && own->received[peer] == MESSAGES &&
+                   own->tx[peer]->ops->consumed(own->tx[peer]);
+    }
+    own->done |= is_over;
+    return moved;
+}
+
+static void all_pairs_exchange_and_sleep_until_woken(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        struct router_world *world =
+            router_world_open(&mixed, round == 0 ? INTERLEAVED : CONTIGUOUS, round == 0);
+        struct rank_thread ranks[ROUTER_RANKS_MAX] = {0};
+        for (int r = 0; r < world->size; r++) {
+            ranks[r].look = exchange;
+            for (int peer = 0; peer < world->size; peer++) {
+                if (peer == r) continue;
+                ranks[r].tx[peer] = tx_of(world, r, peer);
+                ranks[r].rx[peer] = rx_of(world, r, peer);
+            }
+        }
+        run_ranks(world, ranks);
+        router_world_close(world);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ sleeping */
+
+struct waker {
+    struct router_world *world;
+    int rank;
+    struct link_tx *tx;           /* sends on it, */
+    void (*wake)(struct waker *); /* or else calls this */
+};
+
+static void wake_sleeper(struct waker *waker)
+{
+    struct transport *sleeper = waker->world->ranks[0];
+    sleeper->ops->wake(sleeper);
+}
+
+static void wake_everybody(struct waker *waker)
+{
+    struct transport *own = waker->world->ranks[waker->rank];
+    own->ops->wake_all(own);
+}
+
+static void wake_near(struct waker *waker)
+{
+    struct transport *near = waker->world->near[waker->rank];
+    near->ops->wake_all(near);
+}
+
+/* After the sleeper has most likely gone to sleep; it is right also if not. */
+static void *wake_later(void *argument)
+{
+    struct waker *waker = argument;
+    struct transport *own = waker->world->ranks[waker->rank];
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    if (waker->tx == NULL) {
+        waker->wake(waker);
+        return NULL;
+    }
+    memset(waker->tx->ops->reserve(waker->tx, 100), 7, 100);
+    waker->tx->ops->commit(waker->tx, 100);
+    for (int i = 0; i < 10; i++) own->ops->progress(own);
+    return NULL;
+}
+
+static void expect_woken(struct router_world *world, struct waker waker, struct link_rx *rx)
+{
+    struct transport *sleeper = world->ranks[0];
+    struct link_view view;
+    pthread_t thread;
+    waker.world = world;
+    while (sleeper->ops->progress(sleeper)) {
+    }
+    const uint64_t begin_ns = clock_now_ns();
+    sleeper->ops->sleep_begin(sleeper);
+    (void)sleeper->ops->progress(sleeper);
+    assert_int_equal(pthread_create(&thread, NULL, wake_later, &waker), 0);
+    sleeper->ops->sleep(sleeper, LONG_NS);
+    /* A connection may have other things to tell first. */
+    while (rx != NULL && rx->ops->peek(rx, &view) != LINK_READY &&
+           clock_now_ns() - begin_ns < DEADLINE_NS) {
+        sleeper->ops->sleep_begin(sleeper);
+        if (sleeper->ops->progress(sleeper))
+            sleeper->ops->sleep_cancel(sleeper);
+        else
+            sleeper->ops->sleep(sleeper, LONG_NS);
+    }
+    assert_true(clock_now_ns() - begin_ns < DEADLINE_NS);
+    pthread_join(thread, NULL);
+    if (rx == NULL) return;
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+    assert_int_equal(view.bytes, 100);
+    rx->ops->consume(rx, 100);
+}
+
+static void a_sleeper_is_woken_from_either_side(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
+    const int near = peer_of(world, 0, true), far = peer_of(world, 0, false);
+    const struct waker from_near = {.rank = near, .tx = tx_of(world, near, 0)},
+                       from_far = {.rank = far, .tx = tx_of(world, far, 0)};
+    struct link_rx *near_rx = rx_of(world, 0, near), *far_rx = rx_of(world, 0, far);
+    for (int i = 0; i < 200; i++) { /* the far link is known at both ends */
+        world->ranks[0]->ops->progress(world->ranks[0]);
+        world->ranks[far]->ops->progress(world->ranks[far]);
+    }
+    for (int round = 0; round < 3; round++) {
+        expect_woken(world, from_near, near_rx);
+        expect_woken(world, from_far, far_rx);
+        expect_woken(world, (struct waker){.rank = 0, .wake = wake_sleeper}, NULL);
+        expect_woken(world, (struct waker){.rank = 0, .wake = wake_everybody}, NULL);
+        expect_woken(world, (struct waker){.rank = near, .wake = wake_everybody}, NULL);
+        expect_woken(world, (struct waker){.rank = near, .wake = wake_near}, NULL);
+    }
+    router_world_close(world);
+}
+
+static void who_is_alone_on_a_host_sleeps_and_is_woken(void **state)
+{
+    (void)state;
+    static const struct host_shape shape = {.hosts = {1, 2}};
+    struct router_world *world = router_world_open(&shape, CONTIGUOUS, true);
+    assert_null(world->near[0]);
+    const struct waker far = {.rank = 1, .tx = tx_of(world, 1, 0)};
+    struct link_rx *rx = rx_of(world, 0, 1);
+    for (int i = 0; i < 200; i++) {
+        world->ranks[0]->ops->progress(world->ranks[0]);
+        world->ranks[1]->ops->progress(world->ranks[1]);
+    }
+    expect_woken(world, far, rx);
+    expect_woken(world, (struct waker){.rank = 0, .wake = wake_sleeper}, NULL);
+    expect_woken(world, (struct waker){.rank = 0, .wake = wake_everybody}, NULL);
+    router_world_close(world);
+}
+
+static void a_sleep_ends_at_its_time(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
+    struct transport *sleeper = world->ranks[0];
+    const uint64_t begin_ns = clock_now_ns();
+    sleeper->ops->sleep_begin(sleeper);
+    sleeper->ops->sleep(sleeper, 3000000);
+    assert_true(clock_now_ns() - begin_ns >= 3000000);
+    router_world_close(world);
+}
+
+/* As it is where the kernel or the limit of descriptors does not give what it takes. */
+static int no_descriptor(struct transport *transport)
+{
+    (void)transport;
+    return -1;
+}
+
+static void without_descriptors_sleeps_are_short(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
+        struct transport_ops changed[2] = {*world->near[0]->ops, *world->far[0]->ops};
+        const struct transport_ops *const kept[2] = {world->near[0]->ops, world->far[0]->ops};
+        if (which != 1) changed[0].descriptor = no_descriptor;
+        if (which != 0) changed[1].descriptor = NULL;
+        world->near[0]->ops = &changed[0];
+        world->far[0]->ops = &changed[1];
+        struct transport *sleeper = world->ranks[0];
+        const uint64_t begin_ns = clock_now_ns();
+        sleeper->ops->sleep_begin(sleeper);
+        sleeper->ops->sleep(sleeper, LONG_NS);
+        assert_true(clock_now_ns() - begin_ns < DEADLINE_NS);
+        world->near[0]->ops = kept[0];
+        world->far[0]->ops = kept[1];
+        router_world_close(world);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- links */
+
+static enum link_state await(struct router_world *world, struct link_rx *rx, struct link_view *view)
+{
+    enum link_state state = LINK_EMPTY;
+    for (int i = 0; i < 10000 && state == LINK_EMPTY; i++) {
+        for (int r = 0; r < world->size; r++) world->ranks[r]->ops->progress(world->ranks[r]);
+        state = rx->ops->peek(rx, view);
+    }
+    return state;
+}
+
+static void another_signature_is_a_fault_on_both_kinds(void **state)
+{
+    (void)state;
+    for (int near = 0; near < 2; near++) {
+        struct router_world *world = router_world_open(&mixed, SHUFFLED, true);
+        const int peer = peer_of(world, 0, near == 1);
+        struct link_tx *tx = tx_of(world, 0, peer);
+        struct link_rx *rx = rx_of(world, peer, 0);
+        struct link_view view;
+        uint64_t word = 1;
+        for (unsigned i = 0; i < 2; i++) {
+            world->ranks[0]->signatures[SLOT] = ROUTER_SIGNATURE + i;
+            memcpy(tx->ops->reserve(tx, sizeof word), &word, sizeof word);
+            tx->ops->commit(tx, sizeof word);
+        }
+        assert_int_equal(await(world, rx, &view), LINK_READY);
+        rx->ops->consume(rx, sizeof word);
+        assert_int_equal(await(world, rx, &view), LINK_FAULT);
+        assert_int_equal(await(world, rx, &view), LINK_FAULT);
+        router_world_close(world);
+    }
+}
+
+static void there_are_no_links_to_all_and_no_lending(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
+    for (int r = 0; r < world->size; r++) {
+        struct transport *transport = world->ranks[r];
+        struct link_tx *tx;
+        struct link_rx *rx;
+        assert_true(transport->is_one_to_one);
+        assert_int_equal(transport->ops->open_tx(transport, SLOT, CHANNEL, TRANSPORT_ALL, 8, &tx),
+                         TUTTI_UNSUPPORTED);
+        assert_int_equal(
+            transport->ops->open_rx(transport, SLOT, CHANNEL, (r + 1) % world->size, true, &rx),
+            TUTTI_UNSUPPORTED);
+        assert_true(transport->ops->lend == NULL && transport->ops->share == NULL &&
+                    transport->ops->open_lending == NULL);
+        assert_int_equal(transport->ops->open_tx(transport, SLOT, TRANSPORT_CHANNEL_COUNT,
+                                                 (r + 1) % world->size, 8, &tx),
+                         TUTTI_UNSUPPORTED);
+    }
+    router_world_close(world);
+}
+
+/* Also where a rank has nobody near, or where fewer are near than elsewhere. */
+static void limits_are_the_same_on_all_ranks(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
+    size_t least_bytes, bytes;
+    unsigned least_count, count;
+    local_limits(ROUTER_RANKS_MAX, &least_bytes, &least_count);
+    for (int r = 0; r < world->size; r++) {
+        world->ranks[r]->ops->limits(world->ranks[r], &bytes, &count);
+        assert_int_equal(bytes, ROUTER_PIECE_BYTES < least_bytes ? ROUTER_PIECE_BYTES : least_bytes);
+        assert_int_equal(count, least_count);
+    }
+    /* Without a word of others: of what is here. */
+    struct transport *router;
+    struct router_options options = {.rank = 0,
+                                     .size = world->size,
+                                     .far = world->far[0],
+                                     .near = world->near[0],
+                                     .near_numbers = world->numbers[0],
+                                     .piece_bytes_max = 4096};
+    assert_int_equal(router_create(&options, &router), TUTTI_OK);
+    router->ops->limits(router, &bytes, &count);
+    assert_true(bytes == 4096 && count == least_count);
+    router_free(router);
+    options.near = NULL;
+    options.piece_bytes_max = 0;
+    assert_int_equal(router_create(&options, &router), TUTTI_OK);
+    router->ops->limits(router, &bytes, &count);
+    assert_int_equal(bytes, ROUTER_PIECE_BYTES);
+    assert_true(count > least_count);
+    router_free(router);
+    router_free(NULL);
+    router_world_close(world);
+}
+
+static void what_cannot_be_created_is_refused(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
+    struct router_options right = {.rank = 0,
+                                   .size = world->size,
+                                   .far = world->far[0],
+                                   .near = world->near[0],
+                                   .near_numbers = world->numbers[0]};
+    int numbers[ROUTER_RANKS_MAX];
+    const int near = peer_of(world, 0, true), far = peer_of(world, 0, false);
+    struct router_options wrong[7];
+    for (int i = 0; i < 7; i++) wrong[i] = right;
+    wrong[0].far = NULL;
+    wrong[1].far = world->far[1];
+    wrong[2].size++;
+    wrong[3].near_numbers = NULL;
+    wrong[4].near_numbers = world->numbers[near]; /* the same */
+    wrong[4].near = world->near[near];            /* but somebody else's end */
+    wrong[5].near_numbers = world->numbers[far];
+    wrong[6].near_numbers = numbers;
+    memcpy(numbers, world->numbers[0], sizeof numbers);
+    for (int change = 0; change < 3; change++) {
+        struct transport *router;
+        numbers[near] = change == 0 ? -1 : change == 1 ? 2 : world->numbers[0][near];
+        numbers[far] = change == 2 ? numbers[near] : -1;
+        for (int i = 0; i < 7; i++) {
+            assert_int_equal(router_create(&wrong[i], &router), TUTTI_INVALID_OPTIONS);
+            assert_null(router);
+        }
+    }
+    router_world_close(world);
+}
+
+/* ------------------------------------------------------------------------------------------ programs */
+
+/* Its last look before it sleeps is an impatient one. */
+static bool run_program(struct rank_thread *own)
+{
+    if (own->done) return false;
+    own->operation->impatient = true;
+    const enum run_result result = operation_run(own->operation);
+    if (result == RUN_FAULT) own->fault = "a message makes no sense";
+    own->done |= result == RUN_DONE;
+    return result != RUN_BLOCKED;
+}
+
+static void programs_are_right_on_ranks_that_sleep(void **state)
+{
+    (void)state;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        /* Of the others a few. */
+        if (!algorithm->needs_levels && i % 4 != 0) continue;
+        struct router_world *world =
+            router_world_open(&mixed, (enum numbering)(i % NUMBERING_COUNT), i % 2 == 0);
+        struct engine_net *net = engine_net_over(world->size, world->ranks, NULL, NULL, (uint64_t)i);
+        if (router_world_supports(algorithm, world)) {
+            const struct engine_job job = router_world_job(world, i, 0, i % 2 == 0 ? 1000 : 30011);
+            struct engine_rank ranks[ENGINE_RANKS_MAX];
+            struct rank_thread threads[ROUTER_RANKS_MAX] = {0};
+            for (int r = 0; r < world->size; r++) {
+                engine_rank_prepare(&job, net, r, &ranks[r]);
+                threads[r].look = run_program;
+                threads[r].operation = &ranks[r].operation;
+            }
+            run_ranks(world, threads);
+            for (int r = 0; r < world->size; r++) {
+                engine_expect_right(&job, r, &ranks[r]);
+                engine_rank_release(&ranks[r]);
+            }
+        }
+        engine_net_free(net);
+        router_world_close(world);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_pairs_exchange_and_sleep_until_woken),
+        cmocka_unit_test(a_sleeper_is_woken_from_either_side),
+        cmocka_unit_test(who_is_alone_on_a_host_sleeps_and_is_woken),
+        cmocka_unit_test(a_sleep_ends_at_its_time),
+        cmocka_unit_test(without_descriptors_sleeps_are_short),
+        cmocka_unit_test(another_signature_is_a_fault_on_both_kinds),
+        cmocka_unit_test(there_are_no_links_to_all_and_no_lending),
+        cmocka_unit_test(limits_are_the_same_on_all_ranks),
+        cmocka_unit_test(what_cannot_be_created_is_refused),
+        cmocka_unit_test(programs_are_right_on_ranks_that_sleep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

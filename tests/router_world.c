@@ -1,0 +1,145 @@
+#include "router_world.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "os/clock.h"
+#include "transport/local/local.h"
+#include "transport/router/router.h"
+#include "transport/tcp/tcp.h"
+
+enum { BOARD_BYTES = 64, IN_PLACE = 0xffff };
+static const uint64_t OPENING_NS = 30000000000;
+
+struct joiner {
+    struct local_options options;
+    struct transport *transport;
+    enum tutti_status status;
+};
+
+static void *join(void *argument)
+{
+    struct joiner *joiner = argument;
+    joiner->status = local_open(&joiner->options, &joiner->transport);
+    return NULL;
+}
+
+/* The ranks of a host, in order; their count. */
+static int ranks_of_host(const struct router_world *world, int host, int *ranks)
+{
+    int count = 0;
+    for (int r = 0; r < world->size; r++)
+        if (world->map.host_of[r] == host) ranks[count++] = r;
+    return count;
+}
+
+static void open_host(struct router_world *world, const int *ranks, int count, bool same_process)
+{
+    struct local_peer peers[ROUTER_RANKS_MAX];
+    struct joiner joiners[ROUTER_RANKS_MAX];
+    pthread_t threads[ROUTER_RANKS_MAX];
+    int fd;
+    for (int i = 0; i < count; i++) peers[i] = (struct local_peer){.same_process = same_process};
+    assert_int_equal(local_segment_create(count, BOARD_BYTES, &fd), TUTTI_OK);
+    for (int i = 0; i < count; i++) {
+        joiners[i].options = (struct local_options){.rank = i,
+                                                    .size = count,
+                                                    .segment_fd = dup(fd),
+                                                    .board_bytes = BOARD_BYTES,
+                                                    .peers = peers,
+                                                    .deadline_ns = clock_now_ns() + OPENING_NS,
+                                                    .names = ranks};
+        assert_int_equal(pthread_create(&threads[i], NULL, join, &joiners[i]), 0);
+    }
+    for (int i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(joiners[i].status, TUTTI_OK);
+        world->near[ranks[i]] = joiners[i].transport;
+        for (int j = 0; j < count; j++) world->numbers[ranks[i]][ranks[j]] = j;
+    }
+    close(fd);
+}
+
+static void connect_ranks(struct router_world *world, int a, int b)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(tcp_attach(world->far[a], b, 0, ends[0]), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->far[b], a, 0, ends[1]), TUTTI_OK);
+}
+
+static struct transport *create_router(const struct router_world *world, int rank)
+{
+    size_t piece_bytes_max; /* as on the host that has the most ranks */
+    unsigned piece_count_max;
+    struct transport *router;
+    local_limits(ROUTER_RANKS_MAX, &piece_bytes_max, &piece_count_max);
+    const struct router_options options = {.rank = rank,
+                                           .size = world->size,
+                                           .far = world->far[rank],
+                                           .near = world->near[rank],
+                                           .near_numbers = world->numbers[rank],
+                                           .piece_bytes_max = piece_bytes_max,
+                                           .piece_count_max = piece_count_max};
+    assert_int_equal(router_create(&options, &router), TUTTI_OK);
+    for (int s = 0; s < TRANSPORT_SLOT_COUNT; s++) router->signatures[s] = ROUTER_SIGNATURE;
+    return router;
+}
+
+struct router_world *router_world_open(const struct host_shape *shape, enum numbering numbering,
+                                       bool same_process)
+{
+    struct router_world *world = calloc(1, sizeof *world);
+    assert_non_null(world);
+    host_map_init(&world->map, shape, numbering, 1);
+    world->size = world->map.rank_count;
+    assert_true(world->size <= ROUTER_RANKS_MAX);
+    for (int r = 0; r < world->size; r++) {
+        for (int other = 0; other < world->size; other++) world->numbers[r][other] = -1;
+        const struct tcp_options options = {
+            .rank = r, .size = world->size, .streams = 1, .piece_bytes = ROUTER_PIECE_BYTES};
+        assert_int_equal(tcp_create(&options, &world->far[r]), TUTTI_OK);
+    }
+    for (int r = 0; r < world->size; r++) {
+        int ranks[ROUTER_RANKS_MAX];
+        const int count = ranks_of_host(world, world->map.host_of[r], ranks);
+        if (ranks[0] == r && count > 1) open_host(world, ranks, count, same_process);
+        for (int other = 0; other < r; other++)
+            if (world->map.host_of[other] != world->map.host_of[r]) connect_ranks(world, other, r);
+    }
+    for (int r = 0; r < world->size; r++) world->ranks[r] = create_router(world, r);
+    return world;
+}
+
+void router_world_close(struct router_world *world)
+{
+    for (int r = 0; r < world->size; r++) router_free(world->ranks[r]);
+    for (int r = 0; r < world->size; r++) local_close(world->near[r]);
+    for (int r = 0; r < world->size; r++) tcp_close(world->far[r]);
+    free(world);
+}
+
+bool router_world_supports(const struct algorithm *algorithm, const struct router_world *world)
+{
+    return algorithm->needs_levels ? algo_supports_levels(algorithm, world->size)
+                                   : algo_supports(algorithm, world->size);
+}
+
+struct engine_job router_world_job(const struct router_world *world, int algorithm, int turn,
+                                   size_t count)
+{
+    const bool is_rooted = collective_is_rooted(algo_list[algorithm].collective);
+    return (struct engine_job){.algorithm = &algo_list[algorithm],
+                               .levels = &world->map.levels,
+                               .size = world->size,
+                               .root = is_rooted ? (algorithm + turn) % world->size : 0,
+                               .count = count,
+                               .in_place = (algorithm + turn) % 2 == 1 ? IN_PLACE : 0,
+                               .is_cut = (algorithm + turn) % 3 == 2};
+}

@@ -1,0 +1,38 @@
+/* router_world.h - ranks of several hosts, all of this process: those of one host share a segment, all others have
+ * connections, and each has a router over both. Assertions are cmocka's.
+ */
+#ifndef TUTTI_TESTS_ROUTER_WORLD_H
+#define TUTTI_TESTS_ROUTER_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "algo/algo.h"
+#include "engine_world.h"
+#include "host_map.h"
+#include "transport/transport.h"
+
+enum {
+    ROUTER_RANKS_MAX = ENGINE_RANKS_MAX,
+    ROUTER_PIECE_BYTES = 16384, /* of the far transports: less than near ones take */
+    ROUTER_SIGNATURE = 4242     /* of all slots at first */
+};
+
+struct router_world {
+    int size;
+    struct host_map map;
+    struct transport *ranks[ROUTER_RANKS_MAX], *near[ROUTER_RANKS_MAX], *far[ROUTER_RANKS_MAX];
+    int numbers[ROUTER_RANKS_MAX][ROUTER_RANKS_MAX]; /* [rank][other]: in its near transport, or -1 */
+};
+
+/* same_process: ranks of a host know that they share their memory. */
+struct router_world *router_world_open(const struct host_shape *shape, enum numbering numbering,
+                                       bool same_process);
+void router_world_close(struct router_world *world);
+
+/* A job with what that algorithm of the list needs; another one each turn. */
+struct engine_job router_world_job(const struct router_world *world, int algorithm, int turn,
+                                   size_t count);
+bool router_world_supports(const struct algorithm *algorithm, const struct router_world *world);
+
+#endif
