@@ -17,8 +17,8 @@
 static struct message example(void)
 {
     static int ranks[] = {1, 4, 65535};
-    static char *arguments[] = {(char[]){"./train"}, (char[]){""}, (char[]){"a b'c\n"}, NULL};
-    static char *environment[] = {(char[]){"TUTTI_SECRET=s"}, (char[]){"EMPTY="}, NULL};
+    static char *arguments[] = {"./train", "", "a b'c\n", NULL};
+    static char *environment[] = {"TUTTI_SECRET=s", "EMPTY=", NULL};
     return (struct message){.options = {.size = 65536,
                                         .rank_count = 3,
                                         .ranks = ranks,
@@ -141,9 +141,9 @@ static void nonsense_is_refused(void **state)
     message.options.arguments = (char *[]){NULL};
     expect_wrong(&message, "no program");
     message = example();
-    message.environment = (char *[]){(char[]){"=x"}, NULL};
+    message.environment = (char *[]){"=x", NULL};
     expect_wrong(&message, "a variable has no name");
-    message.environment = (char *[]){(char[]){"x"}, NULL};
+    message.environment = (char *[]){"x", NULL};
     expect_wrong(&message, "a variable has no name");
     message = example();
     message.folder = "here";
