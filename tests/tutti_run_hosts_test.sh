@@ -229,6 +229,24 @@ streams_and_lines_arrive_as_they_are() {
     expect "long lines are not cut twice" 2 "$(wc -l <out)"
 }
 
+slow_reader_loses_nothing() {
+    # A remote shell that has buffers of its own: the ranks and the agent have ended long before all is read.
+    cat >rsh-buffered <<'END'
+#!/bin/bash
+./rsh "$@" | cat
+END
+    chmod +x rsh-buffered
+    mkfifo slow
+    timeout -k 1 60 "$run" --rsh ./rsh-buffered -H a,b seq 50000 >slow 2>err </dev/null &
+    local job=$!
+    exec 9<slow
+    sleep 3 # longer than a remote shell may take to end after its host
+    expect "nothing lost" 100000 "$(wc -l <&9)"
+    exec 9<&-
+    wait $job
+    expect code 0 $?
+}
+
 greetings_of_a_shell_do_no_harm() {
     tutti -H chatty echo fine
     expect code 0 "$code"

@@ -275,7 +275,7 @@ static int run_here(struct command_line *line)
 
 /* ----------------------------------------------------------------------------------------- on several hosts */
 
-static bool is_exported(const char *variable, const char *const *names)
+static bool is_exported(const char *variable, char *const *names)
 {
     size_t length = strcspn(variable, "=");
     if (strncmp(variable, "TUTTI_", 6) == 0 || strncmp(variable, "OMP_", 4) == 0 ||
@@ -287,7 +287,7 @@ static bool is_exported(const char *variable, const char *const *names)
 }
 
 /* NULL: no memory. */
-static char **exported_environment(const char *const *names)
+static char **exported_environment(char *const *names)
 {
     size_t count = 0, used = 0;
     while (environ[count] != NULL) ++count;
@@ -300,14 +300,16 @@ static char **exported_environment(const char *const *names)
     return exported;
 }
 
-/* NULL: no memory. */
+/* One block, of the list and the words behind it. NULL: no memory. */
 static char **split_words(const char *text)
 {
-    char *copy = strdup(text), *rest = copy;
-    char **words = calloc(strlen(text) / 2 + 2, sizeof *words);
-    if (copy == NULL || words == NULL) return NULL;
+    const size_t count_max = strlen(text) / 2 + 1;
+    char **words = malloc((count_max + 1) * sizeof *words + strlen(text) + 1);
+    if (words == NULL) return NULL;
+    char *rest = strcpy((char *)(words + count_max + 1), text);
     size_t count = 0;
     for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL;) words[count++] = word;
+    words[count] = NULL;
     return words;
 }
 
@@ -369,12 +371,15 @@ static int run_on_hosts(struct command_line *line)
                        : own_path(path)          ? path
                                                  : NULL,
         .start_timeout_ns = line->start_timeout_ns};
+    int code = RUN_FAILED;
     if (options.common.folder == NULL || options.common.environment == NULL ||
-        options.remote_shell == NULL || options.remote_path == NULL) {
+        options.remote_shell == NULL || options.remote_path == NULL)
         fprintf(stderr, "tutti-run: cannot start: %s\n", strerror(errno));
-        return RUN_FAILED;
-    }
-    return start(&(struct work){run_conductor, &options, NULL, NULL});
+    else
+        code = start(&(struct work){run_conductor, &options, NULL, NULL});
+    free(options.common.environment);
+    free(options.remote_shell);
+    return code;
 }
 
 /* ------------------------------------------------------------------------------------------ for another host */
@@ -409,8 +414,12 @@ int main(int argument_count, char **arguments)
                                 .start_timeout_ns = UINT64_C(60000000000)};
     sigprocmask(SIG_BLOCK, NULL, &line.run.signals_before);
     int code = command_line_read(argument_count, arguments, &line);
-    if (code >= 0) return code;
-    if (line.is_agent) return run_agent(&line.run.signals_before);
-    if (!make_digits(job_id, 16)) return RUN_FAILED;
-    return line.hosts.count > 0 ? run_on_hosts(&line) : run_here(&line);
+    if (code < 0 && line.is_agent)
+        code = run_agent(&line.run.signals_before);
+    else if (code < 0 && !make_digits(job_id, 16))
+        code = RUN_FAILED;
+    else if (code < 0)
+        code = line.hosts.count > 0 ? run_on_hosts(&line) : run_here(&line);
+    command_line_release(&line);
+    return code;
 }

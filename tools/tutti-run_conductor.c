@@ -378,6 +378,26 @@ static void read_children(struct conductor *conductor)
     }
 }
 
+/* Reads what has come, or for which there is room again. What a host wrote before its end may take any time to come. */
+static void read_agent(struct agent *agent, const struct pollfd polls[2], bool room, uint64_t now)
+{
+    for (int i = 0; i < 2; ++i) {
+        struct stream *stream = agent->streams[i];
+        if (stream == NULL || !(room || polls[i].revents != 0)) continue;
+        stream_pump(stream);
+        if (agent->is_done && !agent->is_killed) agent->deadline_ns = now + CLOSE_NS;
+    }
+}
+
+static bool waits_for_reader(const struct agent *agent)
+{
+    for (int i = 0; i < 2; ++i) {
+        const struct stream *stream = agent->streams[i];
+        if (stream != NULL && stream_wants(stream) < 0 && !stream_is_done(stream)) return true;
+    }
+    return false;
+}
+
 static void check_agent(struct agent *agent, uint64_t now)
 {
     struct conductor *conductor = agent->conductor;
@@ -390,6 +410,8 @@ static void check_agent(struct agent *agent, uint64_t now)
                        agent->host->name, (double)conductor->options->start_timeout_ns / 1e9);
         terminate(conductor, RUN_FAILED, now);
         close_connection(agent, now);
+    } else if (agent->is_done && waits_for_reader(agent)) {
+        agent->deadline_ns = now + CLOSE_NS;
     } else if (agent->running && !agent->is_killed) {
         agent->is_killed = true;
         kill(-agent->pid, SIGKILL);
@@ -462,10 +484,7 @@ static void poll_once(struct conductor *conductor)
         struct agent *agent = &conductor->agents[i];
         const struct pollfd *its = polls + POLL_AGENTS + POLLS_EACH * i;
         if (its[0].revents != 0) send_input(agent);
-        for (int j = 0; j < 2; ++j) {
-            if (agent->streams[j] != NULL && (room || its[j + 1].revents != 0))
-                stream_pump(agent->streams[j]);
-        }
+        read_agent(agent, its + 1, room, now);
     }
     if (polls[POLL_CHILDREN].revents != 0) read_children(conductor);
     for (int i = 0; i < count; ++i) {

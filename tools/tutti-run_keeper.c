@@ -505,8 +505,9 @@ static void flush_streams(struct keeper *keeper)
         struct stream *stream = keeper->ranks[i / 2].streams[i % 2];
         if (stream != NULL) done = stream_finish(stream) && done;
     }
-    if (!done) return;
-    if (!keeper->has_said_done) report(keeper, REPORT_DONE, keeper->exit_code);
+    if (!done || !outlet_is_empty(&keeper->outlet)) return;
+    if (!keeper->has_said_done)
+        report(keeper, REPORT_DONE, keeper->exit_code); /* behind all else */
     keeper->has_said_done = true;
     if (outlet_is_empty(&keeper->outlet)) keeper->phase = DONE;
 }

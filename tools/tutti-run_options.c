@@ -229,3 +229,11 @@ int command_line_read(int argument_count, char **arguments, struct command_line 
     line->run.arguments = arguments + optind;
     return -1;
 }
+
+void command_line_release(struct command_line *line)
+{
+    for (int i = 0; line->exported != NULL && line->exported[i] != NULL; ++i)
+        free(line->exported[i]);
+    free(line->exported);
+    hosts_release(&line->hosts);
+}

@@ -13,11 +13,12 @@ struct command_line {
     const char *remote_shell;
     const char *remote_path; /* NULL: as this program */
     uint64_t start_timeout_ns;
-    const char **exported; /* names that -x gave, NULL last */
+    char **exported; /* names that -x gave, NULL last */
     bool is_agent;
 };
 
 /* Returns -1 to go on, otherwise the exit code. Variables that are given a value are set at once. */
 int command_line_read(int argument_count, char **arguments, struct command_line *line);
+void command_line_release(struct command_line *line);
 
 #endif
