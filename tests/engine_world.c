@@ -474,9 +474,11 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     net->random = seed;
     net->ops = net_ops;
     if (mood.lends == 0) net->ops.lend = NULL;
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < size; r++) {
         net->endpoints[r] =
             (struct endpoint){.base = {.ops = &net->ops, .rank = r, .size = size}, .net = net};
+        net->endpoints[r].base.signatures = net->endpoints[r].base.own_signatures;
+    }
     return net;
 }
 

@@ -249,8 +249,10 @@ struct net *net_create(int size, struct mood mood, uint64_t seed)
     net->size = size;
     net->opens_left = -1;
     net->random = seed;
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < size; r++) {
         net->endpoints[r] = (struct endpoint){{.ops = &net_ops, .rank = r, .size = size}, net};
+        net->endpoints[r].base.signatures = net->endpoints[r].base.own_signatures;
+    }
     return net;
 }
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +28,8 @@ struct run {
     bool without_comm;
     struct tutti_comm_options comm_options;
     struct tutti_id id;
+    int host_count; /* that the ranks take themselves to be on; 0: they look */
+    int port;       /* where those meet */
     ranks_function *function;
     void *context;
 };
@@ -117,6 +120,26 @@ struct child {
     bool killed;
 };
 
+static void set_number(const char *name, int number)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", number);
+    setenv(name, text, 1);
+}
+
+/* As a launcher would on that many hosts, which ranks take in turns. */
+static void pretend_hosts(const struct run *run, int rank)
+{
+    const int hosts = run->host_count;
+    set_number("RANK", rank);
+    set_number("WORLD_SIZE", run->size);
+    set_number("LOCAL_RANK", rank / hosts);
+    set_number("LOCAL_WORLD_SIZE", (run->size + hosts - 1 - rank % hosts) / hosts);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("MASTER_PORT", run->port);
+    set_number("TUTTI_HOSTID", rank % hosts);
+}
+
 /* Returns the child's exit status.  It is no _Noreturn function: those need not save the registers in which
  * their callers may keep the only pointer to memory, and the leak checker looks for pointers. */
 static __attribute__((noinline)) int be_child(const struct run *run, int rank, pid_t parent,
@@ -125,6 +148,7 @@ static __attribute__((noinline)) int be_child(const struct run *run, int rank, p
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) return EXIT_FAILURE; /* it died before the line above */
     setenv("CMOCKA_TEST_ABORT", "1", 1);
+    if (run->host_count > 1 && run->size > 1) pretend_hosts(run, rank);
 
     struct tutti_comm *comm;
     note->outcome = join(run, rank, &comm);
@@ -374,6 +398,9 @@ int ranks_run(int n, const struct ranks_options *options, ranks_function *functi
                       .comm_options = TUTTI_COMM_OPTIONS_INIT,
                       .function = function,
                       .context = context};
+    const char *const hosts = getenv("TUTTI_TEST_HOSTS");
+    run.host_count = hosts != NULL ? atoi(hosts) : 0;
+    run.port = 20000 + (int)(choose_seed(0) % 10000);
     if (options->comm_options != NULL) run.comm_options = *options->comm_options;
     run.comm_options.size = n;
     run.comm_options.id = &run.id;

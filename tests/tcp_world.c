@@ -236,6 +236,7 @@ struct transport *const *tcp_world_fans(struct tcp_world *world)
         struct fan *fan = &world->fans[r];
         fan->base = (struct transport){.ops = &fan_ops, .rank = r, .size = world->size};
         fan->inner = world->ranks[r];
+        fan->base.signatures = fan->inner->signatures;
         world->fan_transports[r] = &fan->base;
     }
     return world->fan_transports;

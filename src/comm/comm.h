@@ -30,6 +30,7 @@
 #include "algo/algo.h"
 #include "bootstrap/key.h"
 #include "comm/board.h"
+#include "comm/hosts.h"
 #include "engine/buffer.h"
 #include "engine/run.h"
 #include "os/process.h"
@@ -136,7 +137,8 @@ struct watched_process {
 
 struct tutti_comm {
     int rank, size;
-    bool oversubscribed;   /* more ranks than cores: yield at the first miss */
+    bool oversubscribed;   /* more ranks than cores here: yield at the first miss */
+    bool shares_cores;     /* the same of some host: all ranks agree */
     bool has_threads;      /* another rank lives in this process */
     const int *rank_order; /* near ranks side by side; the transport's. NULL: as they are numbered */
     uint64_t timeout_ns;
@@ -144,15 +146,19 @@ struct tutti_comm {
     enum kernel_level level;
     struct rules *rules;
     struct transport *local; /* of the ranks of this host: the board, who is near whom; NULL for one */
-    struct transport *transport;  /* of the data: the local one, or over TCP; NULL for one */
+    struct transport *router;     /* to ranks of this host and of others; NULL */
+    struct transport *transport;  /* of the data: one of these, or over TCP; NULL for one */
     struct comm_network *network; /* NULL: nothing goes over TCP */
+    bool over_tcp;                /* all of it, also to ranks of this host */
     bool has_door;                /* has opened the process's */
-    struct board *board;          /* shared; a private one for a communicator of one */
+    struct comm_hosts *hosts;     /* NULL: all ranks are on this one */
+    struct board *board;          /* shared by the ranks of this host; a private one for one rank */
+    struct board *far_board;      /* what this rank was told of those of other hosts; or NULL */
     char host[64];
     struct watched_process *processes; /* the others, in the order of their first ranks */
     int process_count;
     _Atomic int next_process;     /* to look at */
-    struct heap_window **windows; /* of the other processes, at their first rank; else NULL */
+    struct heap_window **windows; /* of each local number: the first one's of a process; else NULL */
 
     _Alignas(64) _Atomic uint32_t domain;
     _Atomic uint32_t wanted;      /* threads that wait for the domain */
@@ -201,6 +207,37 @@ struct tutti_comm {
 static inline bool comm_is_foreign(const struct tutti_comm *comm)
 {
     return __builtin_expect(comm->generation != process_generation(), 0);
+}
+
+/* Ranks of this host, by rank and by local number (hosts.h). */
+static inline bool comm_is_near(const struct tutti_comm *comm, int rank)
+{
+    return comm->hosts == NULL || comm->hosts->locals[rank] >= 0;
+}
+static inline int comm_local_size(const struct tutti_comm *comm)
+{
+    return comm->hosts == NULL ? comm->size : comm->hosts->local_size;
+}
+static inline int comm_local_number(const struct tutti_comm *comm, int rank)
+{
+    return comm->hosts == NULL ? rank : comm->hosts->locals[rank];
+}
+static inline int comm_local_rank(const struct tutti_comm *comm, int number)
+{
+    return comm->hosts == NULL ? number : comm->hosts->names[number];
+}
+/* What a rank says on the board of its host, or what was heard of one of another host. */
+static inline struct board *comm_board_of(const struct tutti_comm *comm, int rank)
+{
+    return comm_is_near(comm, rank) ? comm->board : comm->far_board;
+}
+static inline enum rank_state comm_state_of(const struct tutti_comm *comm, int rank)
+{
+    return board_state(comm_board_of(comm, rank), rank);
+}
+static inline struct board_call *comm_calls_of(const struct tutti_comm *comm, int rank, int slot)
+{
+    return board_calls(comm_board_of(comm, rank), comm->size, rank, slot);
 }
 
 /* create.c */
@@ -317,8 +354,8 @@ static inline uint32_t comm_patience(const struct tutti_comm *comm)
 }
 
 /* network.c: only for a communicator that has one; the domain is held, if others may move it. */
-/* On failure comm_network_free gives back what there is. ports: of the ranks' doors. */
-enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *ports);
+/* On failure comm_network_free gives back what there is. addresses: of the ranks' doors. */
+enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_address *addresses);
 bool comm_network_progress(struct tutti_comm *comm);
 /* Whether connections are wanted that are not there. */
 bool comm_network_is_joining(const struct tutti_comm *comm);
@@ -326,8 +363,17 @@ bool comm_network_is_joining(const struct tutti_comm *comm);
 void comm_network_leave_rest(struct tutti_comm *comm);
 /* After a failure: memory that was posted or is expected is not touched any more. */
 void comm_network_stop(struct tutti_comm *comm);
-/* Until the others have what was sent to them, or the deadline. */
+/* Until the others have what was sent to them and know that this rank leaves, or the deadline. */
 void comm_network_finish(struct tutti_comm *comm);
+/* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the far board. */
+void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
+/* Whether it is known how far that rank is with it. */
+bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint64_t begun);
+/* Tells a rank of another host, once, that there are messages for it. */
+void comm_network_invite(struct tutti_comm *comm, int rank);
+/* A rank of another host whose process is gone, as far as its connections and its door tell; -1. */
+int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns);
+bool comm_network_is_dead(const struct tutti_comm *comm, int rank);
 void comm_network_free(struct tutti_comm *comm);
 /* Adds what it holds. */
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);

@@ -1,4 +1,6 @@
 /* create.c - the beginning and the end of a communicator. */
+#include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "bootstrap/exchange.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/rendezvous.h"
 #include "comm/comm.h"
@@ -16,6 +19,8 @@
 #include "memory/heap.h"
 #include "os/clock.h"
 #include "process/network.h"
+#include "process/roll_call.h"
+#include "transport/router/router.h"
 
 enum tutti_status tutti_id_create(struct tutti_id *id)
 {
@@ -43,6 +48,15 @@ static enum tutti_status id_through_store(const struct tutti_store *store, int r
     return TUTTI_OK;
 }
 
+/* Who is told its place may still be of a launcher's job, which knows the hosts. */
+static void learn_hosts(const struct tutti_comm_options *options, struct launcher_place *place)
+{
+    struct launcher_place detected;
+    if (launcher_detect(&detected) == TUTTI_OK && detected.rank == options->rank &&
+        detected.size == options->size)
+        *place = detected;
+}
+
 static enum tutti_status find_place(const struct tutti_comm_options *options,
                                     uint64_t init_timeout_ns, struct launcher_place *place)
 {
@@ -50,8 +64,11 @@ static enum tutti_status find_place(const struct tutti_comm_options *options,
     if (!meets && options->size != 1 && (options->rank >= 0 || options->size >= 0))
         return error_set(TUTTI_INVALID_OPTIONS,
                          "rank or size are given, but neither an id nor a store to meet through");
-    *place = (struct launcher_place){.launcher = "options"};
-    if (options->rank == -1 || options->size == -1) TRY(launcher_detect(place));
+    *place = (struct launcher_place){.launcher = "options", .local_size = -1, .node_count = -1};
+    if (options->rank == -1 || options->size == -1)
+        TRY(launcher_detect(place));
+    else
+        learn_hosts(options, place);
     if (!meets && options->size != 1) return TUTTI_OK;
     if (options->rank != -1) place->rank = options->rank;
     if (options->size != -1) place->size = options->size;
@@ -71,13 +88,82 @@ static enum tutti_status find_place(const struct tutti_comm_options *options,
 
 /* ---------------------------------------------------------------------------------------------- joining */
 
+static bool is_here(const char *address)
+{
+    struct net_address parsed;
+    return strcmp(address, "localhost") == 0 ||
+           (net_address_parse(address, &parsed) && net_address_is_loopback(&parsed));
+}
+
+/* Whether ranks may be on other hosts, as far as what started them says. */
+static bool may_span_hosts(const struct launcher_place *place)
+{
+    if (place == NULL || place->local_size == place->size || place->node_count == 1) return false;
+    return place->local_size > 0 || place->node_count > 1 ||
+           (place->master_address[0] != '\0' && !is_here(place->master_address));
+}
+
+/* MPI libraries use the one PMI-1 connection of a process themselves. */
+static unsigned exchange_means(void)
+{
+    return EXCHANGE_FOLDER | EXCHANGE_PMIX |
+           (dlsym(RTLD_DEFAULT, "MPI_Init") == NULL ? EXCHANGE_PMI1 : 0);
+}
+
+static int core_count(void)
+{
+    cpu_set_t cores;
+    const long all = sysconf(_SC_NPROCESSORS_ONLN);
+    const int own = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    /* A rank that is tied to one core is one of several that are tied to others. */
+    return own > 1 || all < 1 ? own : (int)all;
+}
+
+/* Learns where all ranks are, if they may be on several hosts. */
+static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation)
+{
+    struct net_address door;
+    if (comm->hosts != NULL) {
+        TRY(network_open_door(NULL, &door));
+        comm->has_door = true;
+        return TUTTI_OK;
+    }
+    if (!may_span_hosts(creation->place)) return TUTTI_OK;
+    struct roll_options options = {
+        .place = creation->place,
+        .self = {.host = roll_host(), .pid = getpid(), .core_count = core_count()},
+        .deadline_ns = creation->deadline_ns,
+        .exchange_means = exchange_means()};
+    snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->host);
+    TRY(network_open_door(creation->place, &options.self.address));
+    comm->has_door = true;
+    struct roll_entry *entries = calloc((size_t)comm->size, sizeof *entries);
+    if (entries == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    unsigned messages;
+    enum tutti_status status = roll_call(&options, entries, &messages);
+    if (status == TUTTI_OK)
+        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->hosts);
+    free(entries);
+    if (status != TUTTI_OK) return status;
+    log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; the roll call took %u messages",
+              comm->rank, comm->size, comm->hosts->local_size, comm->hosts->host_count, messages);
+    if (comm->hosts->host_count > 1) return TUTTI_OK;
+    comm_hosts_free(comm->hosts);
+    comm->hosts = NULL;
+    comm->has_door = false;
+    network_close_door();
+    return TUTTI_OK;
+}
+
+/* The ranks of this host meet under their local numbers. */
 static enum tutti_status meet(struct tutti_comm *comm, const struct creation *creation,
                               struct rendezvous_result *result)
 {
     const struct heap_location heap = heap_location();
     struct rendezvous_options options = {.key = creation->key,
-                                         .rank = creation->rank,
-                                         .size = creation->size,
+                                         .rank = comm_local_number(comm, creation->rank),
+                                         .size = comm_local_size(comm),
                                          .deadline_ns = creation->deadline_ns,
                                          .self = {.process_key = heap.process_key,
                                                   .heap_inode = heap.inode,
@@ -86,18 +172,22 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                                          .segment_fd = -1,
                                          .look = creation->look,
                                          .look_context = creation->look_context};
-    bool over_tcp;
-    TRY(options_transport(&over_tcp));
-    if (over_tcp) {
-        uint16_t port;
-        TRY(network_open_door(&port));
-        comm->has_door = true;
-        options.self.port = port;
+    if (comm->hosts != NULL) { /* hosts can be told apart that share a namespace */
+        const int host = comm->hosts->host_of[comm->rank];
+        rendezvous_key_derive(&creation->key, &host, sizeof host, &options.key);
     }
-    if (creation->rank == 0)
-        TRY(local_segment_create(creation->size, board_bytes(creation->size), &options.segment_fd));
+    TRY(options_transport(&comm->over_tcp));
+    if (comm->over_tcp && comm->hosts == NULL) {
+        struct net_address door;
+        TRY(network_open_door(NULL, &door));
+        comm->has_door = true;
+        options.self.port = door.port;
+    }
+    const bool leads = options.rank == 0;
+    if (leads)
+        TRY(local_segment_create(options.size, board_bytes(comm->size), &options.segment_fd));
     const enum tutti_status status = rendezvous_meet(&options, result);
-    if (creation->rank != 0) return status;
+    if (!leads) return status;
     if (status == TUTTI_OK)
         result->segment_fd = options.segment_fd;
     else
@@ -112,12 +202,15 @@ static enum tutti_status know_processes(struct tutti_comm *comm,
     comm->processes = calloc((size_t)comm->size, sizeof *comm->processes);
     if (comm->processes == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    const int own = members[comm->rank].first;
-    for (int r = 0; r < comm->size; r++) {
-        comm->has_threads |= r != comm->rank && members[r].first == own;
-        if (members[r].first != r || r == own || !members[r].pid_is_visible) continue;
-        comm->processes[comm->process_count++] = (struct watched_process){
-            .key = members[r].process_key, .pid = members[r].pid, .rank = r, .fd = -1};
+    const int number = comm_local_number(comm, comm->rank), own = members[number].first;
+    for (int i = 0; i < comm_local_size(comm); i++) {
+        comm->has_threads |= i != number && members[i].first == own;
+        if (members[i].first != i || i == own || !members[i].pid_is_visible) continue;
+        comm->processes[comm->process_count++] =
+            (struct watched_process){.key = members[i].process_key,
+                                     .pid = members[i].pid,
+                                     .rank = comm_local_rank(comm, i),
+                                     .fd = -1};
     }
     return comm_watch_neighbours(comm);
 }
@@ -132,36 +225,39 @@ static enum tutti_status look_for_deaths(void *context)
     return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", comm->processes[i].rank);
 }
 
-static enum tutti_status acquire_window(struct tutti_comm *comm,
-                                        const struct rendezvous_member *member)
+static enum tutti_status acquire_window(const struct rendezvous_member *member,
+                                        struct heap_window **window)
 {
     const struct heap_location location = {.process_key = member->process_key,
                                            .inode = member->heap_inode,
                                            .bytes = member->heap_bytes,
                                            .fd = member->heap_fd,
                                            .pid = member->pid_is_visible ? member->pid : 0};
-    return heap_window_acquire(&location, &comm->windows[member->rank]);
+    return heap_window_acquire(&location, window);
 }
 
 static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvous_result *result,
                                         uint64_t deadline_ns)
 {
     const struct rendezvous_member *members = result->members;
-    struct local_peer *peers = calloc((size_t)comm->size, sizeof *peers);
-    comm->windows = calloc((size_t)comm->size, sizeof *comm->windows);
+    const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank);
+    struct local_peer *peers = calloc((size_t)size, sizeof *peers);
+    comm->windows = calloc((size_t)size, sizeof *comm->windows);
     enum tutti_status status = TUTTI_OK;
     if (peers == NULL || comm->windows == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int r = 0; r < comm->size && status == TUTTI_OK; r++) {
-        const int first = members[r].first;
-        const bool same_process = first == members[comm->rank].first;
-        if (first == r && !same_process) status = acquire_window(comm, &members[r]);
-        peers[r] = (struct local_peer){same_process, members[r].pid_is_visible ? members[r].pid : 0,
+    for (int i = 0; i < size && status == TUTTI_OK; i++) {
+        const int first = members[i].first;
+        const bool same_process = first == members[number].first;
+        if (first == i && !same_process) status = acquire_window(&members[i], &comm->windows[i]);
+        peers[i] = (struct local_peer){same_process, members[i].pid_is_visible ? members[i].pid : 0,
                                        comm->windows[first]};
     }
     if (status == TUTTI_OK) {
-        const struct local_options options = {.rank = comm->rank,
-                                              .size = comm->size,
+        const struct local_options options = {.rank = number,
+                                              .size = size,
+                                              .names =
+                                                  comm->hosts != NULL ? comm->hosts->names : NULL,
                                               .segment_fd = result->segment_fd,
                                               .board_bytes = board_bytes(comm->size),
                                               .peers = peers,
@@ -175,47 +271,92 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     return status;
 }
 
-/* Over TCP if all want that; ranks that do not agree would wait for each other. */
+/* Of one host: over TCP if all want that; ranks that do not agree would wait for each other. */
+static enum tutti_status check_wish(const struct tutti_comm *comm,
+                                    const struct rendezvous_member *members)
+{
+    for (int r = 1; r < comm->size; r++)
+        if ((members[r].port != 0) != (members[0].port != 0))
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "TUTTI_TRANSPORT=tcp holds for rank %d, and not for rank %d",
+                             members[0].port != 0 ? 0 : r, members[0].port != 0 ? r : 0);
+    return TUTTI_OK;
+}
+
 static enum tutti_status open_network(struct tutti_comm *comm,
                                       const struct rendezvous_member *members)
 {
-    const bool over_tcp = members[0].port != 0;
-    for (int r = 1; r < comm->size; r++)
-        if ((members[r].port != 0) != over_tcp)
-            return error_set(TUTTI_INVALID_OPTIONS,
-                             "TUTTI_TRANSPORT=tcp holds for rank %d, and not for rank %d",
-                             over_tcp ? 0 : r, over_tcp ? r : 0);
-    if (!over_tcp) return TUTTI_OK;
-    uint16_t *const ports = calloc((size_t)comm->size, sizeof *ports);
-    enum tutti_status status = TUTTI_OK;
-    if (ports == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int r = 0; r < comm->size && status == TUTTI_OK; r++) ports[r] = (uint16_t)members[r].port;
-    if (status == TUTTI_OK) status = comm_network_create(comm, ports);
-    free(ports);
+    if (comm->hosts == NULL) TRY(check_wish(comm, members));
+    if (comm->hosts == NULL && !comm->over_tcp) return TUTTI_OK;
+    struct net_address *const addresses = calloc((size_t)comm->size, sizeof *addresses);
+    if (addresses == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < comm->size; r++) {
+        if (comm->hosts != NULL) {
+            addresses[r] = comm->hosts->entries[r].address;
+        } else {
+            net_address_parse("127.0.0.1", &addresses[r]);
+            addresses[r].port = (uint16_t)members[r].port;
+        }
+    }
+    enum tutti_status status = comm_network_create(comm, addresses);
+    free(addresses);
+    if (status != TUTTI_OK || comm->over_tcp) return status;
+    struct router_options options = {.rank = comm->rank,
+                                     .size = comm->size,
+                                     .near = comm->local,
+                                     .near_numbers = comm->hosts->locals,
+                                     .far = comm->transport};
+    local_limits(comm->hosts->largest, &options.piece_bytes_max, &options.piece_count_max);
+    status = router_create(&options, &comm->router);
+    comm->transport = comm->router;
     return status;
+}
+
+/* What is the same for ranks of all hosts. */
+static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct rendezvous_key *key)
+{
+    static const char what[] = "hosts";
+    rendezvous_key_derive(key, what, sizeof what, &comm->identity);
+    comm->shares_cores = comm_hosts_share_cores(comm->hosts);
+    comm->rank_order = NULL;
+    const size_t bytes = (board_bytes(comm->size) + 63) / 64 * 64;
+    comm->far_board = aligned_alloc(64, bytes);
+    if (comm->far_board == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    memset(comm->far_board, 0, bytes);
+    for (int r = 0; r < comm->size; r++) {
+        if (comm_is_near(comm, r)) continue;
+        board_enter(comm->far_board, r, comm->hosts->entries[r].pid);
+        board_enter(comm->board, r, comm->hosts->entries[r].pid); /* for whom a failure names */
+    }
+    return TUTTI_OK;
 }
 
 static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
+    TRY(find_hosts(comm, creation));
     TRY(meet(comm, creation, &result));
     comm->identity = result.identity;
     enum tutti_status status = know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation->deadline_ns);
-    log_write(LOG_INFO, "rank %d of %d met the others with %u messages", comm->rank, comm->size,
-              result.message_count);
+    log_write(LOG_INFO, "rank %d of %d met the others%s with %u messages", comm->rank, comm->size,
+              comm->hosts != NULL ? " of its host" : "", result.message_count);
     if (status != TUTTI_OK) {
         rendezvous_result_release(&result);
         return status;
     }
     comm->board = local_board(comm->local);
-    comm->oversubscribed = comm->size > local_core_count(comm->local);
+    comm->oversubscribed = comm_local_size(comm) > local_core_count(comm->local);
+    comm->shares_cores = comm->oversubscribed;
     comm->rank_order = local_order(comm->local);
     comm->transport = comm->local;
-    status = open_network(comm, result.members);
+    if (comm->hosts != NULL) status = agree_over_hosts(comm, &creation->key);
+    if (status == TUTTI_OK) status = open_network(comm, result.members);
     rendezvous_result_release(&result);
     if (status == TUTTI_OK) board_enter(comm->board, comm->rank, getpid());
+    if (status == TUTTI_OK && comm->hosts != NULL) status = comm_ensure_progress(comm);
     return status;
 }
 
@@ -264,14 +405,17 @@ static void release(struct tutti_comm *comm)
         pthread_mutex_destroy(&comm->queue_lock);
     }
     if (comm->size == 1) free(comm->board);
+    router_free(comm->router);
+    local_close(comm->local);
     /* Of a parent's connections a child has descriptors only: closing them properly would disturb the parent. */
     if (!comm_is_foreign(comm)) comm_network_free(comm);
     if (comm->has_door && !comm_is_foreign(comm)) network_close_door();
-    local_close(comm->local);
-    for (int r = 0; comm->windows != NULL && r < comm->size; r++)
-        heap_window_release(comm->windows[r]);
+    for (int i = 0; comm->windows != NULL && i < comm_local_size(comm); i++)
+        heap_window_release(comm->windows[i]);
     comm_unwatch(comm);
     free(comm->windows);
+    free(comm->far_board);
+    comm_hosts_free(comm->hosts);
     rules_free(comm->rules);
     free(comm->algorithms);
     derived_lists_free(comm);
@@ -284,15 +428,18 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     const struct tutti_comm_options *options = creation->options;
     struct tutti_comm *created = aligned_alloc(64, (sizeof *created + 63) / 64 * 64);
     *comm = NULL;
-    if (created == NULL)
-        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    memset(created, 0, sizeof *created);
+    enum tutti_status status = TUTTI_OK;
     process_watch_forks();
-    enum tutti_status status = heap_acquire();
+    if (created == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    if (status == TUTTI_OK) status = heap_acquire();
     if (status != TUTTI_OK) {
         free(created);
+        comm_hosts_free(creation->hosts);
         return status;
     }
+    memset(created, 0, sizeof *created);
+    created->hosts = creation->hosts;
     pthread_mutex_init(&created->queue_lock, NULL);
     created->generation = process_generation();
     created->rank = creation->rank;
@@ -337,6 +484,7 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
                                       .rank = place.rank,
                                       .size = place.size,
                                       .key = place.key,
+                                      .place = &place,
                                       .options = &options,
                                       .deadline_ns = deadline_ns};
     return comm_create_at(&creation, comm);

@@ -4,13 +4,16 @@
 
 #include <stdint.h>
 
-#include "bootstrap/key.h"
+#include "bootstrap/launcher.h"
+#include "comm/hosts.h"
 #include "tutti/tutti.h"
 
 struct creation {
     const char *origin; /* what says so, for the log */
     int rank, size;
-    struct rendezvous_key key;                /* where the ranks meet, if there are several */
+    struct rendezvous_key key;          /* where the ranks meet, if there are several */
+    const struct launcher_place *place; /* what the launcher says of hosts; or NULL */
+    struct comm_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
     const struct tutti_comm_options *options; /* complete; of them timeouts, deterministic, algorithms */
     uint64_t deadline_ns;
     /* Whether the missing ranks can still come, see bootstrap/rendezvous.h; or NULL. */

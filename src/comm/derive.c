@@ -46,8 +46,9 @@ static bool is_member(const struct roster *roster, int parent_rank)
 
 static enum tutti_status gone(const struct roster *roster, int rank, const char *how)
 {
-    return error_set(TUTTI_PROC_FAILED, "rank %d (host %s, pid %d) %s", rank, roster->parent->host,
-                     board_pid(roster->parent->board, rank), how);
+    char who[128];
+    comm_name_rank(roster->parent, rank, who, sizeof who);
+    return error_set(TUTTI_PROC_FAILED, "%s %s", who, how);
 }
 
 /* Whether the members of a process that ended are among those who are waited for. Nobody ends normally before all
@@ -60,7 +61,7 @@ static enum tutti_status look_for_the_dead(const struct roster *roster)
         if (!parent->processes[i].has_ended) continue;
         const int first = parent->processes[i].rank, pid = board_pid(parent->board, first);
         for (int r = first; r < parent->size; r++)
-            if (board_pid(parent->board, r) == pid && is_member(roster, r))
+            if (comm_is_near(parent, r) && board_pid(parent->board, r) == pid && is_member(roster, r))
                 return gone(roster, r, "died");
     }
     return TUTTI_OK;
@@ -72,7 +73,7 @@ static enum tutti_status look(void *context)
     TRY(comm_check(roster->parent));
     TRY(look_for_the_dead(roster));
     for (int i = 0; i < roster->size; i++)
-        if (board_state(roster->parent->board, roster->ranks[i]) == RANK_LEFT)
+        if (comm_state_of(roster->parent, roster->ranks[i]) == RANK_LEFT)
             return gone(roster, roster->ranks[i], "left the communicator without joining");
     return TUTTI_OK;
 }
@@ -108,6 +109,14 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .deadline_ns = clock_now_ns() + options.init_timeout_ns,
                                 .look = look,
                                 .look_context = roster};
+    if (parent->hosts != NULL) {
+        TRY(comm_hosts_of_some(parent->hosts, roster->ranks, roster->rank, roster->size,
+                               &creation.hosts));
+        if (creation.hosts->host_count == 1) {
+            comm_hosts_free(creation.hosts);
+            creation.hosts = NULL;
+        }
+    }
     rendezvous_key_derive(&parent->identity, what, what_bytes, &creation.key);
     const enum tutti_status status = comm_create_at(&creation, created);
     return status == TUTTI_OK || board_has_failed(parent->board) ? status : explain(roster, status);

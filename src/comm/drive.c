@@ -252,11 +252,21 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
     }
 }
 
+/* While there is nothing to move: who comes to the door, and what other hosts tell and ask. */
+static enum progress_result listen_to_hosts(struct tutti_comm *comm)
+{
+    if (comm->hosts == NULL) return PROGRESS_NOTHING_TO_DO;
+    if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
+    const bool moved = comm_network_progress(comm);
+    comm_unlock(comm);
+    return moved ? PROGRESS_MOVED : PROGRESS_LISTENING;
+}
+
 enum progress_result comm_client_progress(struct progress_client *client)
 {
     struct tutti_comm *comm =
         (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
-    if (!comm_is_busy(comm)) return PROGRESS_NOTHING_TO_DO;
+    if (!comm_is_busy(comm)) return listen_to_hosts(comm);
     if (is_wanted(comm) || !comm_try_lock(comm))
         return PROGRESS_BLOCKED; /* somebody else moves it */
     comm->looks_rarely = comm->has_napped;

@@ -19,8 +19,8 @@ enum {
 
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, comm->host,
-             board_pid(comm->board, rank));
+    const char *host = comm->hosts != NULL ? comm->hosts->entries[rank].host_name : comm->host;
+    snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, host, board_pid(comm->board, rank));
 }
 
 void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
@@ -64,22 +64,32 @@ enum tutti_status comm_check(struct tutti_comm *comm)
 static int rank_that_stayed(const struct tutti_comm *comm, int first)
 {
     for (int r = first; r < comm->size; r++)
-        if (board_state(comm->board, r) != RANK_LEFT &&
+        if (comm_is_near(comm, r) && comm_state_of(comm, r) != RANK_LEFT &&
             (r == first || board_pid(comm->board, r) == board_pid(comm->board, first)))
             return r;
     return -1;
 }
 
+static void fail_dead(struct tutti_comm *comm, const struct tutti_request *request, int rank)
+{
+    char who[128];
+    comm_name_rank(comm, rank, who, sizeof who);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died", who);
+}
+
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
+    const int far = comm->hosts != NULL ? comm_network_find_dead(comm, clock_now_ns()) : -1;
+    if (far >= 0) {
+        fail_dead(comm, request, far);
+        return true;
+    }
     if (!comm_look_at_processes(comm)) return false;
     for (int i = 0; i < comm->process_count; i++) {
         if (!comm->processes[i].has_ended) continue;
         const int rank = rank_that_stayed(comm, comm->processes[i].rank);
         if (rank < 0) continue;
-        char who[128];
-        comm_name_rank(comm, rank, who, sizeof who);
-        comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died", who);
+        fail_dead(comm, request, rank);
         return true;
     }
     return false;
@@ -89,10 +99,10 @@ bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *r
 static int leaver_waited_for(const struct tutti_comm *comm, const struct tutti_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
-    if (peer >= 0) return board_state(comm->board, peer) == RANK_LEFT ? peer : -1;
+    if (peer >= 0) return comm_state_of(comm, peer) == RANK_LEFT ? peer : -1;
     for (int r = 0; r < comm->size; r++)
-        if (board_state(comm->board, r) == RANK_LEFT &&
-            board_begun(board_calls(comm->board, comm->size, r, request->slot)) < request->begun)
+        if (comm_is_near(comm, r) && comm_state_of(comm, r) == RANK_LEFT &&
+            board_begun(comm_calls_of(comm, r, request->slot)) < request->begun)
             return r;
     return -1;
 }
@@ -117,8 +127,7 @@ static bool compare_with(struct tutti_comm *comm, const struct tutti_request *re
     struct call_description theirs;
     const struct call_description *mine = &request->call.what;
     if (peer == comm->rank ||
-        !board_read_call(board_calls(comm->board, comm->size, peer, request->slot), request->begun,
-                         &theirs) ||
+        !board_read_call(comm_calls_of(comm, peer, request->slot), request->begun, &theirs) ||
         theirs.signature == mine->signature)
         return false;
     char who[128], what[96];
@@ -146,13 +155,21 @@ void comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer
               comm->rank, who);
 }
 
+/* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
+static bool has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request,
+                          int rank)
+{
+    return (comm_is_near(comm, rank) ||
+            comm_network_knows(comm, rank, request->slot, request->begun)) &&
+           board_begun(comm_calls_of(comm, rank, request->slot)) < request->begun;
+}
+
 static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
 {
     const double seconds = (double)request->call.timeout_ns * 1e-9;
     char who[128];
     for (int r = 0; r < comm->size; r++) {
-        if (board_begun(board_calls(comm->board, comm->size, r, request->slot)) >= request->begun)
-            continue;
+        if (!has_not_begun(comm, request, r)) continue;
         comm_name_rank(comm, r, who, sizeof who);
         comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s", who,
                   seconds);
@@ -172,8 +189,7 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
 static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
-    if (peer < 0 ||
-        !board_has_ended(board_calls(comm->board, comm->size, peer, request->slot), request->begun))
+    if (peer < 0 || !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun))
         return false;
     if (operation_run(&request->operation) != RUN_BLOCKED ||
         operation_waits_for(&request->operation) != peer)
@@ -189,6 +205,9 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
 {
     if (comm_look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
     const uint64_t waited_ns = now_ns - request->started_ns;
+    const int peer = operation_waits_for(&request->operation);
+    if (waited_ns >= COMPARE_NS && peer >= 0 && !comm_is_near(comm, peer))
+        comm_network_ask(comm, peer, request->slot, request->begun);
     if (waited_ns >= COMPARE_NS || waited_ns >= request->call.timeout_ns)
         for (int r = 0; r < comm->size; r++)
             if (compare_with(comm, request, r)) return;
@@ -204,28 +223,27 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
  * to memory where it is expected to. */
 static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
 {
-    return board_state(comm->board, rank) == RANK_PRESENT &&
-           board_is_engaged(board_calls(comm->board, comm->size, rank, slot));
+    return comm_state_of(comm, rank) == RANK_PRESENT &&
+           board_is_engaged(comm_calls_of(comm, rank, slot));
 }
 
 void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
+    board_end(comm_calls_of(comm, comm->rank, request->slot), request->begun);
     const struct operation *operation = &request->operation;
-    if (comm->network != NULL) {
-        comm_network_stop(comm);
-        return;
-    }
+    if (comm->network != NULL) comm_network_stop(comm);
+    if (comm->over_tcp) return;
     if (!operation->any_referenced && !operation->any_expected) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;
     const bool died = board_failure(comm->board, &failure) == TUTTI_PROC_FAILED &&
-                      failure.culprit >= 0 && board_state(comm->board, failure.culprit) != RANK_LEFT;
+                      failure.culprit >= 0 && comm_state_of(comm, failure.culprit) != RANK_LEFT;
     const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns =
         comm->has_threads || operation->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
     for (int r = 0; r < comm->size; r++)
-        while (r != comm->rank && !(died && board_pid(comm->board, r) == failure.pid) &&
+        while (r != comm->rank && comm_is_near(comm, r) &&
+               !(died && board_pid(comm->board, r) == failure.pid) &&
                is_engaged(comm, r, request->slot) && !comm_is_gone(comm, r) &&
                clock_now_ns() - begin_ns < limit_ns)
             nanosleep(&(struct timespec){0, 100000}, NULL);

@@ -132,6 +132,7 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
     struct transport *transport = comm->transport;
     if (comm->size == 1) {
         comm->alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
+        comm->alone.signatures = comm->alone.own_signatures;
         transport = &comm->alone;
     }
     struct p2p *created;
@@ -167,8 +168,7 @@ static void fail_all(struct tutti_comm *comm)
 
 static bool move_messages(struct tutti_comm *comm)
 {
-    struct board_call *calls =
-        board_calls(comm->board, comm->size, comm->rank, TRANSPORT_SLOT_MESSAGES);
+    struct board_call *calls = comm_calls_of(comm, comm->rank, TRANSPORT_SLOT_MESSAGES);
     static const struct call_description nothing;
     board_begin(calls, &nothing, ++comm->message_pass);
     /* Who fails looks at this after its fence (comm_quiesce), so one of the two sees the other. */
@@ -183,6 +183,7 @@ static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *re
     const struct message_call *call = &request->message_call;
     if (board_has_failed(comm->board)) return comm_check(comm);
     TRY(ensure_p2p(comm));
+    if (call->is_send && comm->hosts != NULL) comm_network_invite(comm, call->peer);
     request->message = (struct p2p_request){.is_send = call->is_send,
                                             .buffer = call->buffer,
                                             .bytes = call->count * dtype_size(call->dtype),
@@ -360,11 +361,11 @@ void comm_message_describe(const struct tutti_request *request, char *text, size
 static int leaver_waited_for(const struct tutti_comm *comm, int peer)
 {
     if (peer != TUTTI_ANY_RANK)
-        return peer != comm->rank && board_state(comm->board, peer) == RANK_LEFT ? peer : -1;
+        return peer != comm->rank && comm_state_of(comm, peer) == RANK_LEFT ? peer : -1;
     int leaver = -1;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank) continue;
-        if (board_state(comm->board, r) != RANK_LEFT) return -1;
+        if (comm_state_of(comm, r) != RANK_LEFT) return -1;
         leaver = r;
     }
     return leaver;
@@ -378,7 +379,7 @@ static int held_back(const struct tutti_comm *comm, int peer)
     for (int r = 0; r < comm->size; r++) {
         if (p2p_held_back(comm->p2p, r) >= 0)
             held = r;
-        else if (r != comm->rank && board_state(comm->board, r) != RANK_LEFT)
+        else if (r != comm->rank && comm_state_of(comm, r) != RANK_LEFT)
             return -1;
     }
     return held;

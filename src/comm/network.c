@@ -1,39 +1,26 @@
-/* network.c - a communicator whose data goes over TCP: its connections, and who moves them.
+/* network.c - a communicator with data that goes over TCP: its connections, and who moves them.
  *
  *     link opened ──wants──► visit, if the peer is the lower rank ──► socket ──attach──► transport/tcp
  *                            else the peer visits this rank       ──┘
  *
- * Its ranks are on one host and meet there, and what they tell each other besides data stays on their board: that
- * is for measuring, and for tests of all that moves bytes. Calls may be over while some of what they sent still waits for
- * room in a socket; then the progress thread sends it.
+ * That is the data between hosts; or all of it, where that is asked for. Calls may be over while some of what they sent still waits
+ * for room in a socket; then the progress thread sends it.
  */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "base/status.h"
-#include "comm/comm.h"
+#include "comm/network.h"
 #include "os/clock.h"
-#include "process/network.h"
 #include "transport/tcp/tcp.h"
 
 enum {
     PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
     NAP_NS = 50000,
+    FAREWELL_NS = 500000000, /* for words that nobody waits for */
     REVISIT_NS = 5000000
-};
-
-struct comm_network {
-    struct network_client client;
-    struct tutti_comm *comm;
-    struct transport *tcp; /* the communicator's transport from when all is well */
-    uint16_t *ports;       /* of the ranks' doors */
-    uint8_t *wanted;      /* of each rank, a bit for each connection that nobody has gone for yet */
-    uint64_t *visited_ns; /* of each rank, when last */
-    bool any_wanted, is_stopped;
-    unsigned missing, passes; /* connections that were wanted and have not come */
 };
 
 /* Until what waits for a connection gives up: calls have deadlines of their own. */
@@ -50,7 +37,7 @@ static void want(void *context, int peer, unsigned stream)
     network->missing++;
 }
 
-enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *ports)
+enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_address *addresses)
 {
     struct comm_network *network = calloc(1, sizeof *network);
     const size_t size = (size_t)comm->size;
@@ -58,17 +45,25 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const uint16_t *p
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     comm->network = network;
     network->comm = comm;
-    network->ports = calloc(size, sizeof *network->ports);
+    network->addresses = calloc(size, sizeof *network->addresses);
     network->wanted = calloc(size, sizeof *network->wanted);
     network->visited_ns = calloc(size, sizeof *network->visited_ns);
-    if (network->ports == NULL || network->wanted == NULL || network->visited_ns == NULL)
+    if (comm->hosts != NULL) network->far = calloc(size, sizeof *network->far);
+    if (network->addresses == NULL || network->wanted == NULL || network->visited_ns == NULL ||
+        (comm->hosts != NULL && network->far == NULL))
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    memcpy(network->ports, ports, size * sizeof *ports);
+    memcpy(network->addresses, addresses, size * sizeof *addresses);
+    for (int r = 0; network->far != NULL && r < comm->size; r++)
+        network->far[r] = (struct far_rank){.probe_fd = -1, .known_slot = -1};
     network->client.identity = comm->identity;
     network->client.rank = comm->rank;
     network->client.size = comm->size;
-    const struct tcp_options options = {
-        .rank = comm->rank, .size = comm->size, .wants = want, .wants_context = network};
+    const struct tcp_options options = {.rank = comm->rank,
+                                        .size = comm->size,
+                                        .wants = want,
+                                        .wants_context = network,
+                                        .hears = far_hear,
+                                        .hears_context = network};
     TRY(tcp_create(&options, &network->tcp));
     comm->transport = network->tcp;
     network_enter(&network->client);
@@ -90,7 +85,7 @@ static enum tutti_status go_for_wanted(struct comm_network *network)
         for (unsigned s = 0; network->wanted[r] != 0; s++) {
             if ((network->wanted[r] & 1 << s) == 0) continue;
             network->wanted[r] &= (uint8_t) ~(1 << s);
-            TRY(network_visit(&network->client, r, s, network->ports[r], FOR_GOOD));
+            TRY(network_visit(&network->client, r, s, &network->addresses[r], FOR_GOOD));
         }
     }
     return TUTTI_OK;
@@ -119,6 +114,7 @@ void comm_network_stop(struct tutti_comm *comm)
 {
     if (comm->network->is_stopped) return;
     comm->network->is_stopped = true;
+    far_tell_failure(comm->network);
     tcp_stop(comm->network->tcp);
     atomic_store_explicit(&comm->has_output, false, memory_order_relaxed);
 }
@@ -126,10 +122,12 @@ void comm_network_stop(struct tutti_comm *comm)
 bool comm_network_progress(struct tutti_comm *comm)
 {
     struct comm_network *network = comm->network;
+    struct transport *tcp = network->tcp;
     bool moved = false;
     enum tutti_status status = TUTTI_OK;
     if (board_has_failed(comm->board)) {
         comm_network_stop(comm);
+        tcp->ops->progress(tcp); /* others still have to hear why */
         return false;
     }
     if (network->any_wanted) status = go_for_wanted(network);
@@ -138,7 +136,7 @@ bool comm_network_progress(struct tutti_comm *comm)
     if (status == TUTTI_OK) status = attach_arrived(network, &moved);
     if (status == TUTTI_OK) status = check_client(&network->client);
     if (status != TUTTI_OK) comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
-    moved |= network->tcp->ops->progress(network->tcp);
+    moved |= tcp->ops->progress(tcp);
     if (atomic_load_explicit(&comm->has_output, memory_order_relaxed))
         atomic_store_explicit(&comm->has_output, !tcp_is_idle(comm->network->tcp),
                               memory_order_relaxed);
@@ -164,26 +162,42 @@ static bool is_owed(struct tutti_comm *comm)
 {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && !tcp_is_settled(comm->network->tcp, r) &&
-            board_state(comm->board, r) != RANK_LEFT && !comm_is_gone(comm, r))
+            comm_state_of(comm, r) != RANK_LEFT && !comm_is_gone(comm, r))
             return true;
     return false;
 }
 
-void comm_network_finish(struct tutti_comm *comm)
+/* Until all who are there have what was sent to them; false at the deadline. */
+static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
 {
-    const uint64_t deadline_ns = clock_now_ns() + comm->timeout_ns;
-    for (unsigned passes = 1; !board_has_failed(comm->board); passes++) {
+    for (unsigned passes = 1; is_owed(comm); passes++) {
         const bool moved = comm_network_progress(comm);
         (void)tcp_finish(comm->network->tcp); /* tells what is untold */
-        if (!is_owed(comm)) return;
         if (moved) continue;
-        if (passes % PASSES_A_LOOK != 0)
+        if (passes % PASSES_A_LOOK != 0) {
             sched_yield();
-        else if (clock_now_ns() > deadline_ns)
-            return;
-        else
-            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+            continue;
+        }
+        const uint64_t now = clock_now_ns();
+        if (now > deadline_ns) return false;
+        if (comm->hosts != NULL) (void)comm_network_find_dead(comm, now);
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
+    return true;
+}
+
+void comm_network_finish(struct tutti_comm *comm)
+{
+    const uint64_t now = clock_now_ns();
+    (void)comm_network_progress(comm);
+    (void)tcp_finish(comm->network->tcp);
+    if (board_has_failed(comm->board)) { /* the word of it is all that is left to say */
+        (void)settle(comm, now + FAREWELL_NS);
+        return;
+    }
+    if (!settle(comm, now + comm->timeout_ns)) return;
+    far_tell_leaving(comm->network);
+    (void)settle(comm, clock_now_ns() + FAREWELL_NS);
 }
 
 void comm_network_free(struct tutti_comm *comm)
@@ -194,7 +208,8 @@ void comm_network_free(struct tutti_comm *comm)
     tcp_close(network->tcp);
     comm->transport = NULL;
     comm->network = NULL;
-    free(network->ports);
+    far_free(network);
+    free(network->addresses);
     free(network->wanted);
     free(network->visited_ns);
     free(network);
@@ -206,7 +221,7 @@ void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprin
     tcp_footprint(comm->network->tcp, &links);
     sum->private_bytes +=
         sizeof *comm->network +
-        (size_t)comm->size * (sizeof *comm->network->ports + sizeof *comm->network->wanted +
+        (size_t)comm->size * (sizeof *comm->network->addresses + sizeof *comm->network->wanted +
                               sizeof *comm->network->visited_ns) +
         links.private_bytes;
     sum->link_count += links.link_count;

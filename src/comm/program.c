@@ -77,7 +77,7 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
                                        .deterministic = call->deterministic,
                                        .in_rank_order = collective_reduces(what->collective) &&
                                                         !call->op->commutative,
-                                       .oversubscribed = comm->oversubscribed,
+                                       .oversubscribed = comm->shares_cores,
                                        .counts_are_local = what->varies && !knows_all_counts(call),
                                        .algorithm = call->algorithm,
                                        .radix = call->radix,
@@ -127,7 +127,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .op = call->op,
         .level = comm->level,
         .in_place = call->in_place,
-        .shares_cores = comm->oversubscribed,
+        .shares_cores = comm->shares_cores,
         .is_one_to_one = comm->transport->is_one_to_one};
     comm->transport->ops->limits(comm->transport, &options.piece_bytes_max,
                                  &options.piece_count_max);

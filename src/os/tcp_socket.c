@@ -340,7 +340,10 @@ static enum tutti_status connect_error(const struct net_address *to, int error)
     case ENETUNREACH:
     case ENETDOWN:
     case EADDRNOTAVAIL: /* no port of this host is free now */
-    case EAGAIN: return error_set(TUTTI_PROC_FAILED, "connecting to %s: %s", text, strerror(error));
+    case EAGAIN:
+        (void)error_set(TUTTI_PROC_FAILED, "connecting to %s: %s", text, strerror(error));
+        errno = error;
+        return TUTTI_PROC_FAILED;
     default: errno = error; return error_system("connecting to %s", text);
     }
 }

@@ -52,7 +52,7 @@ enum tutti_status tcp_listen(const struct net_address *address, uint16_t port_la
 enum tutti_status tcp_accept(int listener, int *fd, struct net_address *peer);
 
 /* Begins to connect, from an address of this host where `from` is not NULL; ask tcp_connect_test from then on.
- * PROC_FAILED: nobody can be reached there now. */
+ * PROC_FAILED: nobody can be reached there now; errno says why, here and below. */
 enum tutti_status tcp_connect_start(const struct net_address *to, const struct net_address *from,
                                     int *fd);
 /* OK: connected. IN_PROGRESS: not yet. PROC_FAILED: nobody can be reached there now. The descriptor stays open. */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "bootstrap/door.h"
+#include "bootstrap/interface.h"
 #include "os/process.h"
 
 enum { PURPOSE_LINKS = 1, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
@@ -27,6 +28,8 @@ struct network_visit {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all below, and every client */
 static struct door *door;
+static struct net_address door_place; /* where others find it */
+static bool door_is_everywhere;       /* not only on loopback */
 static unsigned door_users;
 static struct network_client *clients;
 
@@ -59,30 +62,83 @@ static void watch_forks(void)
 
 /* --------------------------------------------------------------------------------------------- door */
 
+/* Where ranks of other hosts find this process. */
+static enum tutti_status choose_address(const struct launcher_place *place,
+                                        struct net_address *chosen)
+{
+    struct net_address target = {0};
+    struct interface_choice choice;
+    size_t count;
+    if (place->master_address[0] != '\0' &&
+        net_address_resolve(place->master_address, (uint16_t)place->master_port, AF_UNSPEC, &target,
+                            1, &count) != TUTTI_OK)
+        target = (struct net_address){0}; /* who has to reach it will say so */
+    if (net_address_parse(place->master_address, chosen) && net_address_is_loopback(chosen))
+        return TUTTI_OK; /* then all are here, whatever hosts they take themselves for */
+    TRY(interface_find(&target, true, &choice));
+    log_write(LOG_INFO, "rank %d: others reach it by %s", place->rank, choice.why);
+    *chosen = choice.interface.address;
+    return TUTTI_OK;
+}
+
+/* On all addresses of the host, of both families where there are two. */
+static enum tutti_status open_everywhere(struct door_options *options, uint16_t first)
+{
+    net_address_parse("::", &options->address);
+    options->address.port = first;
+    if (door_open(options, &door) == TUTTI_OK) return TUTTI_OK;
+    net_address_parse("0.0.0.0", &options->address);
+    options->address.port = first;
+    return door_open(options, &door);
+}
+
 /* With the lock held. */
-static enum tutti_status open_door(void)
+static enum tutti_status open_door(const struct launcher_place *place)
 {
     struct door_options options = {.guest_max = 0};
     struct secret_key key;
     uint16_t first;
-    TRY(secret_read("tutti", &key));
+    TRY(secret_read(place != NULL ? place->run_id : "tutti", &key));
     TRY(door_ports_read(&first, &options.port_last));
-    net_address_parse("127.0.0.1", &options.address);
-    options.address.port = first;
     hello_self_init(&options.self, &key, HELLO_ANY_RANK);
-    return door_open(&options, &door);
+    if (place == NULL) {
+        net_address_parse("127.0.0.1", &door_place);
+        options.address = door_place;
+        options.address.port = first;
+        TRY(door_open(&options, &door));
+    } else {
+        TRY(choose_address(place, &door_place));
+        if (!key.is_secret && place->rank == 0)
+            log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: who can reach "
+                                "this job's ports and "
+                                "knows its name can join it");
+        if (place->rank == 0 && place->master_port > 0) {
+            first = (uint16_t)place->master_port;
+            options.port_last = (uint16_t)(first + NETWORK_MASTER_PORTS - 1);
+        }
+        TRY(open_everywhere(&options, first));
+    }
+    door_is_everywhere = place != NULL;
+    struct net_address bound;
+    door_address(door, &bound);
+    door_place.port = bound.port;
+    return TUTTI_OK;
 }
 
-enum tutti_status network_open_door(uint16_t *port)
+enum tutti_status network_open_door(const struct launcher_place *place, struct net_address *address)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
-    const enum tutti_status status = door_users == 0 ? open_door() : TUTTI_OK;
+    enum tutti_status status = TUTTI_OK;
+    if (door_users == 0)
+        status = open_door(place);
+    else if (place != NULL && !door_is_everywhere)
+        status = error_set(TUTTI_UNSUPPORTED,
+                           "this process listens on loopback for another communicator, where "
+                           "other hosts cannot reach it");
     if (status == TUTTI_OK) {
-        struct net_address address;
-        door_address(door, &address);
-        *port = address.port;
+        *address = door_place;
         door_users++;
     }
     pthread_mutex_unlock(&lock);
@@ -144,13 +200,12 @@ static void write_payload(const struct network_client *client, int peer, unsigne
 }
 
 enum tutti_status network_visit(struct network_client *client, int peer, unsigned stream,
-                                uint16_t port, uint64_t deadline_ns)
+                                const struct net_address *address, uint64_t deadline_ns)
 {
     if (peer > client->rank) return TUTTI_OK;
     struct door_call call = {.hello = {.peer_rank = HELLO_ANY_RANK, .purpose = PURPOSE_LINKS},
+                             .address = *address,
                              .deadline_ns = deadline_ns};
-    net_address_parse("127.0.0.1", &call.address);
-    call.address.port = port;
     write_payload(client, peer, stream, &call.hello);
     struct network_visit *visit = calloc(1, sizeof *visit);
     if (visit == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
@@ -165,6 +220,22 @@ enum tutti_status network_visit(struct network_client *client, int peer, unsigne
     pthread_mutex_unlock(&lock);
     if (status != TUTTI_OK) free(visit);
     return status;
+}
+
+void network_give_up(struct network_client *client, int peer)
+{
+    pthread_mutex_lock(&lock);
+    for (struct network_visit **link = &client->visits; *link != NULL;) {
+        struct network_visit *visit = *link;
+        if (visit->peer != peer) {
+            link = &visit->next;
+            continue;
+        }
+        *link = visit->next;
+        visit_free(visit->visit);
+        free(visit);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* With the lock held. */

@@ -16,7 +16,11 @@
 #include <stdint.h>
 
 #include "bootstrap/key.h"
+#include "bootstrap/launcher.h"
+#include "os/tcp_socket.h"
 #include "tutti/tutti.h"
+
+enum { NETWORK_MASTER_PORTS = 4 };
 
 struct network_socket;
 struct network_visit;
@@ -34,9 +38,11 @@ struct network_client {
     uint32_t generation; /* of the process that entered */
 };
 
-/* Opens the door, which stays until the last network_close_door; *port is where it listens, on all addresses of this host's
- * loopback. */
-enum tutti_status network_open_door(uint16_t *port);
+/* Opens the door, which stays until the last network_close_door; *address is where others find it. place: of a job on several
+ * hosts, whose rank 0 listens at the proposed port or, where that is taken, at one of the NETWORK_MASTER_PORTS from there on;
+ * NULL: of ranks that are all on this host, which find it on loopback. One that is open already stays what it is; UNSUPPORTED
+ * when it listens on loopback and that does not do. */
+enum tutti_status network_open_door(const struct launcher_place *place, struct net_address *address);
 void network_close_door(void);
 /* From now on connections for the client are let in. */
 void network_enter(struct network_client *client);
@@ -44,7 +50,9 @@ void network_enter(struct network_client *client);
 void network_leave(struct network_client *client);
 /* Wants connection number `stream` to a peer's door; a lower rank of the two waits for the other's. Tries until the deadline. */
 enum tutti_status network_visit(struct network_client *client, int peer, unsigned stream,
-                                uint16_t port, uint64_t deadline_ns);
+                                const struct net_address *address, uint64_t deadline_ns);
+/* Ends what is under way to a peer. */
+void network_give_up(struct network_client *client, int peer);
 /* Moves everybody's hellos as far as they go now, if nobody else does. */
 void network_progress(uint64_t now_ns);
 /* The next connection for the client; false when there is none, which costs nothing. The socket is the taker's. */

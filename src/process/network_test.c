@@ -16,14 +16,14 @@ static const uint64_t SOON_NS = 20000000000u;
 
 struct meeting {
     struct network_client clients[2];
-    uint16_t port;
+    struct net_address door;
 };
 
 static void open_meeting(struct meeting *meeting, int first, int second)
 {
     memset(meeting, 0, sizeof *meeting);
-    assert_int_equal(network_open_door(&meeting->port), TUTTI_OK);
-    assert_true(meeting->port > 0);
+    assert_int_equal(network_open_door(NULL, &meeting->door), TUTTI_OK);
+    assert_true(meeting->door.port > 0);
     for (int i = 0; i < 2; i++) {
         memset(&meeting->clients[i].identity, 42, sizeof meeting->clients[i].identity);
         meeting->clients[i].rank = i == 0 ? first : second;
@@ -58,8 +58,8 @@ static void the_higher_rank_visits_and_both_get_the_connection(void **state)
     open_meeting(&meeting, 1, 2);
     struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
     const uint64_t deadline_ns = clock_now_ns() + SOON_NS;
-    assert_int_equal(network_visit(low, 2, 5, meeting.port, deadline_ns), TUTTI_OK);
-    assert_int_equal(network_visit(high, 1, 5, meeting.port, deadline_ns), TUTTI_OK);
+    assert_int_equal(network_visit(low, 2, 5, &meeting.door, deadline_ns), TUTTI_OK);
+    assert_int_equal(network_visit(high, 1, 5, &meeting.door, deadline_ns), TUTTI_OK);
     int peers[2], fds[2];
     unsigned streams[2];
     assert_true(take_within(low, SOON_NS, &peers[0], &streams[0], &fds[0]));
@@ -86,7 +86,7 @@ static void who_is_of_another_communicator_is_not_let_in(void **state)
     open_meeting(&meeting, 0, 2);
     memset(&meeting.clients[1].identity, 43, sizeof meeting.clients[1].identity);
     assert_int_equal(
-        network_visit(&meeting.clients[1], 0, 0, meeting.port, clock_now_ns() + SOON_NS), TUTTI_OK);
+        network_visit(&meeting.clients[1], 0, 0, &meeting.door, clock_now_ns() + SOON_NS), TUTTI_OK);
     int peer, fd;
     unsigned stream;
     assert_false(take_within(&meeting.clients[0], 200000000, &peer, &stream, &fd));
@@ -101,7 +101,7 @@ static void what_nobody_took_is_closed(void **state)
     struct meeting meeting;
     open_meeting(&meeting, 0, 1);
     assert_int_equal(
-        network_visit(&meeting.clients[1], 0, 0, meeting.port, clock_now_ns() + SOON_NS), TUTTI_OK);
+        network_visit(&meeting.clients[1], 0, 0, &meeting.door, clock_now_ns() + SOON_NS), TUTTI_OK);
     int peer, fd;
     unsigned stream;
     assert_true(take_within(&meeting.clients[1], SOON_NS, &peer, &stream, &fd));

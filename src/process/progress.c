@@ -13,6 +13,7 @@
 enum {
     NAP_NS_MIN = 20000,
     NAP_NS_MAX = 500000,
+    LISTEN_NS = 10000000, /* from one look for callers to the next */
     LINGER_NS =
         5000000 /* after the last operation: naps cost less than waking the thread for each one */
 };
@@ -36,11 +37,27 @@ static enum progress_result pass(void)
     return result;
 }
 
-/* Sleeps until notified, with a last look after saying so. */
+static void wait_a_moment(long ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ns;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&wake, &lock, &until);
+}
+
+/* Sleeps until notified, or it is time to listen, with a last look after saying so. */
 static void sleep_deeply(void)
 {
     atomic_exchange(&asleep, 1);
-    if (pass() == PROGRESS_NOTHING_TO_DO && clients != NULL) pthread_cond_wait(&wake, &lock);
+    const enum progress_result result = pass();
+    if (clients != NULL && result == PROGRESS_NOTHING_TO_DO)
+        pthread_cond_wait(&wake, &lock);
+    else if (clients != NULL && result == PROGRESS_LISTENING)
+        wait_a_moment(LISTEN_NS);
     atomic_store(&asleep, 0);
 }
 
@@ -57,11 +74,11 @@ static void *thread_main(void *unused)
             busy_ns = clock_now_ns();
             pthread_mutex_unlock(&lock);
             sched_yield();
-        } else if (result == PROGRESS_NOTHING_TO_DO && clock_now_ns() - busy_ns > LINGER_NS) {
+        } else if (result <= PROGRESS_LISTENING && clock_now_ns() - busy_ns > LINGER_NS) {
             sleep_deeply();
-            busy_ns = clock_now_ns();
             continue;
         } else {
+            if (result == PROGRESS_BLOCKED) busy_ns = clock_now_ns();
             pthread_mutex_unlock(&lock);
             nanosleep(&(struct timespec){0, nap_ns}, NULL);
             if (nap_ns < NAP_NS_MAX) nap_ns += nap_ns / 2;

@@ -1,7 +1,7 @@
 /* progress.h - the one thread of the process that moves started operations while the application computes.
  *
- * It exists from the first started operation on, as long as a client is registered; sleeps while no client
- * has anything to move; blocks all signals. A child of fork() has neither the thread nor its clients.
+ * It exists from the first started operation on (of communicators of several hosts: from their creation), as long as a client is
+ * registered; sleeps while no client has anything to move; blocks all signals. A child of fork() has neither the thread nor its clients.
  */
 #ifndef TUTTI_PROCESS_PROGRESS_H
 #define TUTTI_PROCESS_PROGRESS_H
@@ -10,7 +10,13 @@
 
 #include "tutti/tutti.h"
 
-enum progress_result { PROGRESS_NOTHING_TO_DO, PROGRESS_BLOCKED, PROGRESS_MOVED };
+/* LISTENING: there is nothing to do, but it wants to be asked again within some milliseconds: others may call. */
+enum progress_result {
+    PROGRESS_NOTHING_TO_DO,
+    PROGRESS_LISTENING,
+    PROGRESS_BLOCKED,
+    PROGRESS_MOVED
+};
 
 struct progress_client {
     /* Moves what it can, never waits. Called by the progress thread. */

@@ -133,8 +133,11 @@ struct transport {
     const struct transport_ops *ops;
     int rank, size;
     bool is_one_to_one; /* has no links to all: what goes to all goes one by one */
-    /* Of the operation that runs in each slot; the engine sets it before the operation's first step. */
-    uint64_t signatures[TRANSPORT_SLOT_COUNT];
+    /* Of the operation that runs in each slot; the engine sets it before the operation's first step. They are this
+     * transport's own words, or those of another one where several are the parts of one: links know where they are, so
+     * that is settled before the first of them is opened. */
+    uint64_t *signatures;
+    uint64_t own_signatures[TRANSPORT_SLOT_COUNT];
 };
 
 struct transport_ops {
@@ -163,6 +166,10 @@ struct transport_ops {
     void (*sleep_begin)(struct transport *transport);
     void (*sleep_cancel)(struct transport *transport);
     void (*sleep)(struct transport *transport, uint64_t timeout_ns);
+    /* What is readable when `sleep` would end before its time, for who sleeps on several things and then cancels. Ask once
+     * before the first sleep, and then each time after the last look: what that left is seen to. -1: there is none,
+     * now and for good, and whoever asks has to look often. NULL: the same. The descriptor stays the transport's. */
+    int (*descriptor)(struct transport *transport);
     /* Wakes this rank's own sleeper, from another thread; cheap when nobody sleeps. */
     void (*wake)(struct transport *transport);
     /* Wakes every sleeping rank. */

@@ -18,10 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/cpu.h"
+#include "os/doorbell.h"
 #include "os/futex.h"
 #include "transport/local/nearness.h"
 #include "transport/local/segment.h"
@@ -45,6 +48,7 @@ struct local_tx {
     uint64_t data_sequence;            /* payload slots used */
     uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
     bool all_same_process, data_reserved;
+    int local_peer; /* not of links to all */
     int reader_count;
     int *readers;
     struct tail **tails; /* of the readers */
@@ -58,6 +62,7 @@ struct local_rx {
     const char *data;
     struct tail *tail;
     int slot;
+    int local_peer;
     uint64_t sequence; /* messages consumed */
     uint64_t expected; /* what was offered last; foreign memory is not asked what it was */
     size_t expected_bytes;
@@ -83,9 +88,13 @@ struct local {
     struct transport base;
     struct segment *segment;
     struct segment_header *header;
-    struct bell *bell;  /* of this rank */
-    uint32_t ring_seen; /* since sleep_begin: another value means that it rang */
+    struct bell *bell;   /* of this rank */
+    uint32_t ring_seen;  /* since sleep_begin: another value means that it rang */
+    _Atomic int door_fd; /* what this rank sleeps on instead of the futex; -1: none */
+    bool asked_for_door;
+    uint32_t sleep_count; /* at the door */
     struct local_peer *peers;
+    int *names; /* that links show, of the ranks by number; NULL: their numbers */
     bool has_fence;
     bool copies_remote; /* all ranks can read each other's private memory */
     bool maps_heaps;    /* all ranks can map each other's heaps */
@@ -100,12 +109,40 @@ struct local {
 
 /* --------------------------------------------------------------------------------------------- bells */
 
+static bool has_door(const struct local *local)
+{
+    return atomic_load_explicit(&local->door_fd, memory_order_relaxed) >= 0;
+}
+
+static void ring_door(struct local *local, struct bell *bell)
+{
+    const uint64_t door = atomic_load_explicit(&bell->door, memory_order_relaxed);
+    if (door != 0) doorbell_ring(atomic_load_explicit(&local->door_fd, memory_order_relaxed), door);
+}
+
+/* At a door one ring is enough: whoever finds that it has rung in this sleep has nothing to add. */
+__attribute__((noinline, cold)) static void ring_sleeper(struct local *local, struct bell *bell,
+                                                         uint32_t asleep)
+{
+    switch (asleep & ASLEEP_WHERE) {
+    case ASLEEP_RUNG: break;
+    case ASLEEP_AT_DOOR:
+        atomic_thread_fence(memory_order_acquire); /* pairs with sleep_begin, for the number */
+        ring_door(local, bell);
+        atomic_compare_exchange_strong_explicit(&bell->asleep, &asleep, asleep | ASLEEP_RUNG,
+                                                memory_order_release, memory_order_relaxed);
+        break;
+    default:
+        atomic_fetch_add_explicit(&bell->ring, 1, memory_order_release);
+        futex_wake(&bell->ring);
+    }
+}
+
 static void ring(struct local *local, int rank)
 {
     struct bell *bell = segment_bell(local->segment, rank);
-    if (atomic_load_explicit(&bell->asleep, memory_order_relaxed) == 0) return;
-    atomic_fetch_add_explicit(&bell->ring, 1, memory_order_release);
-    futex_wake(&bell->ring);
+    const uint32_t asleep = atomic_load_explicit(&bell->asleep, memory_order_relaxed);
+    if (__builtin_expect(asleep != AWAKE, 0)) ring_sleeper(local, bell, asleep);
 }
 
 /* Invariant 6; the common case is one load of a line that is in everybody's cache. */
@@ -120,7 +157,12 @@ static void local_sleep_begin(struct transport *transport)
 {
     struct local *local = (struct local *)transport;
     local->ring_seen = atomic_load_explicit(&local->bell->ring, memory_order_acquire);
-    atomic_store_explicit(&local->bell->asleep, 1, memory_order_relaxed);
+    uint32_t asleep = ASLEEP;
+    if (has_door(local)) {
+        doorbell_hush(local->door_fd);
+        asleep = ++local->sleep_count << ASLEEP_COUNT_SHIFT | ASLEEP_AT_DOOR;
+    }
+    atomic_store_explicit(&local->bell->asleep, asleep, memory_order_release);
     atomic_fetch_add_explicit(&local->header->sleeper_count, 1, memory_order_relaxed);
     fence_everybody();
 }
@@ -128,7 +170,7 @@ static void local_sleep_begin(struct transport *transport)
 static void local_sleep_cancel(struct transport *transport)
 {
     struct local *local = (struct local *)transport;
-    atomic_store_explicit(&local->bell->asleep, 0, memory_order_relaxed);
+    atomic_store_explicit(&local->bell->asleep, AWAKE, memory_order_relaxed);
     atomic_fetch_sub_explicit(&local->header->sleeper_count, 1, memory_order_relaxed);
 }
 
@@ -137,9 +179,31 @@ static void local_sleep(struct transport *transport, uint64_t timeout_ns)
     struct local *local = (struct local *)transport;
     /* Without the kernel's fence the last look may have come too early, so the sleep is short then. */
     const uint64_t longest_ns = local->has_fence ? timeout_ns : 200000;
-    futex_wait(&local->bell->ring, local->ring_seen,
-               timeout_ns < longest_ns ? timeout_ns : longest_ns);
+    if (has_door(local))
+        doorbell_wait(local->door_fd, timeout_ns);
+    else
+        futex_wait(&local->bell->ring, local->ring_seen,
+                   timeout_ns < longest_ns ? timeout_ns : longest_ns);
     local_sleep_cancel(transport);
+}
+
+/* Decided once, so that who rings finds this rank asleep where it is. */
+static int local_descriptor(struct transport *transport)
+{
+    struct local *local = (struct local *)transport;
+    if (local->asked_for_door) return local->door_fd;
+    local->asked_for_door = true;
+    uint64_t number;
+    int fd;
+    if (!local->has_fence) return -1;
+    if (doorbell_open(&number, &fd) != TUTTI_OK) {
+        log_write(LOG_WARN, "local rank %d: %s; waiting takes processor time without it",
+                  transport->rank, tutti_error_message());
+        return -1;
+    }
+    atomic_store_explicit(&local->bell->door, number, memory_order_relaxed);
+    atomic_store_explicit(&local->door_fd, fd, memory_order_relaxed);
+    return fd;
 }
 
 static void local_wake(struct transport *transport)
@@ -153,8 +217,9 @@ static void local_wake_all(struct transport *transport)
     struct local *local = (struct local *)transport;
     for (int r = 0; r < transport->size; r++) {
         struct bell *bell = segment_bell(local->segment, r);
-        atomic_fetch_add_explicit(&bell->ring, 1, memory_order_release);
+        atomic_fetch_add_explicit(&bell->ring, 1, memory_order_seq_cst);
         futex_wake(&bell->ring);
+        ring_door(local, bell);
     }
 }
 
@@ -277,7 +342,7 @@ static void *local_expected_at(struct link_tx *link, size_t bytes)
 {
     struct local_tx *tx = (struct local_tx *)link;
     struct tail *tail = tx->tails[0];
-    const struct local_peer *peer = &tx->local->peers[tx->base.peer];
+    const struct local_peer *peer = &tx->local->peers[tx->local_peer];
     if (atomic_load_explicit(&tail->expected, memory_order_acquire) != tx->sequence + 1 ||
         atomic_load_explicit(&tail->expected_bytes, memory_order_relaxed) != bytes)
         return NULL;
@@ -377,7 +442,7 @@ static bool view_lent(struct local_rx *rx, uint64_t where, size_t bytes)
 static const void *readable_at(const struct local_rx *rx, enum message_kind kind, uint64_t where,
                                size_t bytes)
 {
-    const struct local_peer *peer = &rx->local->peers[rx->base.peer];
+    const struct local_peer *peer = &rx->local->peers[rx->local_peer];
     if (kind == MESSAGE_HEAP && peer->same_process) return heap_at(where, bytes);
     if (kind == MESSAGE_HEAP && peer->window != NULL)
         return heap_window_at(peer->window, where, bytes);
@@ -441,7 +506,7 @@ static void finish_message(struct local_rx *rx)
     rx->sequence++;
     atomic_store_explicit(&rx->tail->consumed, rx->sequence,
                           memory_order_release); /* pairs with look_at_tails */
-    if (somebody_sleeps(rx->local)) ring(rx->local, rx->base.peer);
+    if (somebody_sleeps(rx->local)) ring(rx->local, rx->local_peer);
 }
 
 /* The owner, who may wait for a place, need not be the sender of the message. */
@@ -495,7 +560,7 @@ static bool read_remote(pid_t pid, const void *remote, void *destination, size_t
 static bool local_take(struct link_rx *link, void *destination, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
-    return read_remote(rx->local->peers[link->peer].pid, rx->remote, destination, bytes);
+    return read_remote(rx->local->peers[rx->local_peer].pid, rx->remote, destination, bytes);
 }
 
 static bool local_fetch(struct link_rx *link)
@@ -523,7 +588,7 @@ static enum link_state local_copy(struct link_rx *link, const struct link_refere
         return LINK_READY;
     }
     if (kind != MESSAGE_REMOTE || !rx->local->copies_remote) return LINK_FAULT;
-    const pid_t pid = rx->local->peers[link->peer].pid;
+    const pid_t pid = rx->local->peers[rx->local_peer].pid;
     return read_remote(pid, (const void *)(uintptr_t)where, destination, bytes) ? LINK_READY
                                                                                 : LINK_EMPTY;
 }
@@ -532,7 +597,7 @@ static void local_expect(struct link_rx *link, void *destination, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
     uint64_t where = (uint64_t)(uintptr_t)destination;
-    if (!rx->local->peers[link->peer].same_process &&
+    if (!rx->local->peers[rx->local_peer].same_process &&
         (!rx->local->maps_heaps || !heap_find(destination, bytes, &where)))
         return;
     rx->expected = rx->sequence + 1;
@@ -559,6 +624,12 @@ static enum tutti_status check_channel(int channel)
     if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
     return error_set(TUTTI_UNSUPPORTED, "the plan uses channel %d, this transport has %d", channel,
                      TRANSPORT_CHANNEL_COUNT);
+}
+
+static int name_of(const struct local *local, int local_peer)
+{
+    return local->names != NULL && local_peer != TRANSPORT_ALL ? local->names[local_peer]
+                                                               : local_peer;
 }
 
 static void tx_free(struct local_tx *tx)
@@ -602,8 +673,9 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
         tx_free(tx);
         return status;
     }
-    tx->base = (struct link_tx){&tx_ops, peer};
+    tx->base = (struct link_tx){&tx_ops, name_of(local, peer)};
     tx->local = local;
+    tx->local_peer = peer;
     tx->signature = &local->base.signatures[slot];
     *created = tx;
     return TUTTI_OK;
@@ -648,8 +720,9 @@ static enum tutti_status local_open_rx(struct transport *transport, int slot, in
             free(rx);
             return status;
         }
-        rx->base = (struct link_rx){&rx_ops, peer};
+        rx->base = (struct link_rx){&rx_ops, name_of(local, peer)};
         rx->local = local;
+        rx->local_peer = peer;
         rx->signature = &transport->signatures[slot];
         rx->slot = slot;
         rx->data = data;
@@ -659,14 +732,18 @@ static enum tutti_status local_open_rx(struct transport *transport, int slot, in
     return TUTTI_OK;
 }
 
-static void local_limits(struct transport *transport, size_t *piece_bytes_max,
-                         unsigned *piece_count_max)
+void local_limits(int size, size_t *piece_bytes_max, unsigned *piece_count_max)
 {
-    *piece_bytes_max = ((struct local *)transport)->segment->slot_bytes;
+    *piece_bytes_max = segment_slot_bytes(size);
     *piece_count_max = DATA_SLOTS;
 }
 
-static const struct transport_ops ops = {.limits = local_limits,
+static void limits(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max)
+{
+    local_limits(transport->size, piece_bytes_max, piece_count_max);
+}
+
+static const struct transport_ops ops = {.limits = limits,
                                          .open_tx = local_open_tx,
                                          .open_rx = local_open_rx,
                                          .open_lending = local_open_lending,
@@ -675,6 +752,7 @@ static const struct transport_ops ops = {.limits = local_limits,
                                          .sleep_begin = local_sleep_begin,
                                          .sleep_cancel = local_sleep_cancel,
                                          .sleep = local_sleep,
+                                         .descriptor = local_descriptor,
                                          .wake = local_wake,
                                          .wake_all = local_wake_all};
 
@@ -799,6 +877,8 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
         return status;
     }
     local->base = (struct transport){.ops = &ops, .rank = options->rank, .size = options->size};
+    local->base.signatures = local->base.own_signatures;
+    local->door_fd = -1;
     local->segment = segment;
     local->header = segment_header(segment);
     local->bell = segment_bell(segment, options->rank);
@@ -807,11 +887,14 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
     local->tx = calloc(channels * size, sizeof(struct local_tx *));
     local->rx = calloc(channels * size * 2, sizeof(struct local_rx *));
     local->order = calloc(size, sizeof *local->order);
+    if (options->names != NULL) local->names = calloc(size, sizeof *local->names);
     uint64_t *const places = calloc(size, sizeof *places);
     if (local->peers == NULL || local->tx == NULL || local->rx == NULL || local->order == NULL ||
-        places == NULL)
+        places == NULL || (options->names != NULL && local->names == NULL))
         status = error_set(TUTTI_NO_MEMORY, "out of memory");
     if (status == TUTTI_OK) memcpy(local->peers, options->peers, size * sizeof *local->peers);
+    if (status == TUTTI_OK && options->names != NULL)
+        memcpy(local->names, options->names, size * sizeof *local->names);
     if (status == TUTTI_OK) status = arrive(local, options);
     if (status == TUTTI_OK) find_order(local, places);
     free(places);
@@ -835,6 +918,8 @@ void local_close(struct transport *transport)
     free(local->rx);
     free(local->peers);
     free(local->order);
+    free(local->names);
+    if (has_door(local)) close(local->door_fd);
     segment_detach(local->segment);
     free(local);
 }
@@ -853,7 +938,9 @@ void local_footprint(const struct transport *transport, struct local_footprint *
     *footprint = (struct local_footprint){
         .private_bytes = sizeof *local + size * sizeof *local->peers +
                          channels * size * (sizeof *local->tx + 2 * sizeof *local->rx) +
-                         (local->order != NULL ? size * sizeof *local->order : 0),
+                         (local->order != NULL ? size * sizeof *local->order : 0) +
+                         (local->names != NULL ? size * sizeof *local->names : 0),
+        .descriptor_count = has_door(local),
         .shared_bytes = segment->regions_offset / size};
     for (size_t i = 0; i < channels * size; i++) {
         const struct local_tx *tx = local->tx[i];

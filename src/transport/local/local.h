@@ -1,4 +1,11 @@
-/* local.h - the transport of one host: ranks as processes and as threads over the same memory. */
+/* local.h - the transport of one host: ranks as processes and as threads over the same memory.
+ *
+ * It knows its ranks by numbers of its own, 0 to size - 1. Where they are some of the ranks of something larger, links show
+ * those names as their `peer`; what opens links takes numbers, whoever they are.
+ *
+ * Who sleeps on a descriptor is rung through a doorbell (os/doorbell.h), all others through a futex: each rank chooses
+ * for itself, and who never asks for a descriptor has none.
+ */
 #ifndef TUTTI_TRANSPORT_LOCAL_LOCAL_H
 #define TUTTI_TRANSPORT_LOCAL_LOCAL_H
 
@@ -23,6 +30,7 @@ struct local_options {
      * ends the waiting. NULL: they can, until the deadline. */
     enum tutti_status (*look)(void *context);
     void *look_context;
+    const int *names; /* one a rank, what links to it show as their peer; NULL: its number. Copied */
 };
 
 /* What this rank's end of the segment holds now. */
@@ -30,10 +38,13 @@ struct local_footprint {
     size_t private_bytes;
     size_t shared_bytes; /* reserved for what it writes, and its part of what all have in common */
     size_t link_count;   /* both directions */
+    size_t descriptor_count; /* beside the segment's */
 };
 
 /* The descriptor of a segment for that many ranks, made by one of them. */
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd);
+/* What `limits` says in a segment for that many ranks: less the more there are. */
+void local_limits(int size, size_t *piece_bytes_max, unsigned *piece_count_max);
 /* Joins; blocks until all ranks of the segment have, or the deadline. */
 enum tutti_status local_open(const struct local_options *options, struct transport **transport);
 void local_close(struct transport *transport);

@@ -1,12 +1,15 @@
 /* Links between two and three ranks of this process, driven from one thread; what a peer may write into the segment
  * is written there by the test. */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,7 +41,7 @@ struct net {
 };
 
 /* Ranks wait for each other when they open, so each does it in a thread of its own. They take each other for `peer`. */
-static struct net open_net_of(int size, struct local_peer peer)
+static struct net open_named_net(int size, struct local_peer peer, const int *names)
 {
     struct net net = {.size = size};
     struct local_peer peers[RANKS_MAX];
@@ -48,8 +51,13 @@ static struct net open_net_of(int size, struct local_peer peer)
     assert_int_equal(local_segment_create(size, BOARD_BYTES, &fd), TUTTI_OK);
     for (int r = 0; r < size; r++) peers[r] = peer;
     for (int r = 0; r < size; r++) {
-        joiners[r].options = (struct local_options){
-            r, size, dup(fd), BOARD_BYTES, peers, clock_now_ns() + 10000000000u, NULL, NULL};
+        joiners[r].options = (struct local_options){.rank = r,
+                                                    .size = size,
+                                                    .segment_fd = dup(fd),
+                                                    .board_bytes = BOARD_BYTES,
+                                                    .peers = peers,
+                                                    .deadline_ns = clock_now_ns() + 10000000000u,
+                                                    .names = names};
         assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
     }
     for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
@@ -60,6 +68,11 @@ static struct net open_net_of(int size, struct local_peer peer)
     }
     assert_int_equal(segment_attach(fd, size, BOARD_BYTES, &net.segment), TUTTI_OK);
     return net;
+}
+
+static struct net open_net_of(int size, struct local_peer peer)
+{
+    return open_named_net(size, peer, NULL);
 }
 
 static struct net open_net(int size, bool same_process)
@@ -779,6 +792,259 @@ static void sleep_ends_by_itself_and_by_waking_all(void **state)
     close_net(&net);
 }
 
+/* ------------------------------------------------------------------------------------- descriptors */
+
+static bool rings(int fd)
+{
+    struct pollfd entry = {.fd = fd, .events = POLLIN};
+    return poll(&entry, 1, 0) == 1 && entry.revents == POLLIN;
+}
+
+static int door_of(struct transport *transport)
+{
+    const int fd = transport->ops->descriptor(transport);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* By one that has a door of its own, and by one that has none; once a sleep. */
+static void a_message_rings_the_descriptor_of_who_sleeps(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        struct net net = open_net(2, round == 0);
+        struct link_tx *tx = tx_of(&net, 0, 1);
+        struct link_rx *rx = rx_of(&net, 1, 0, false);
+        struct transport *sleeper = net.ranks[1];
+        const int fd = door_of(sleeper);
+        if (round == 1) (void)door_of(net.ranks[0]);
+        assert_int_equal(door_of(sleeper), fd); /* the same again */
+        assert_true(send_filled(tx, 1, 10));
+        assert_false(rings(fd)); /* awake */
+        expect_filled(rx, 1, 10);
+        for (int i = 0; i < 3; i++) {
+            sleeper->ops->sleep_begin(sleeper);
+            assert_false(rings(door_of(sleeper)));
+            for (int m = 0; m < 3; m++) assert_true(send_filled(tx, 2, 1000));
+            assert_true(rings(fd));
+            char byte[2];
+            assert_int_equal(recv(fd, byte, sizeof byte, MSG_DONTWAIT), 1);
+            assert_false(rings(fd)); /* one was enough */
+            sleeper->ops->sleep_cancel(sleeper);
+            for (int m = 0; m < 3; m++) expect_filled(rx, 2, 1000);
+        }
+        close_net(&net);
+    }
+}
+
+static void what_rang_before_does_not_end_the_next_sleep(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, true);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct transport *sleeper = net.ranks[1];
+    const int fd = door_of(sleeper);
+    sleeper->ops->sleep_begin(sleeper);
+    assert_true(send_filled(tx, 1, 10));
+    net.ranks[0]->ops->wake_all(net.ranks[0]);
+    sleeper->ops->sleep(sleeper, 20000000000u);
+    expect_filled(rx, 1, 10);
+    assert_true(rings(fd));
+    sleeper->ops->sleep_begin(sleeper);
+    assert_false(rings(fd));
+    sleeper->ops->sleep_cancel(sleeper);
+    close_net(&net);
+}
+
+/* A ringer that was slow says that it has rung, of a sleep that is over: the next one is rung all the same. */
+static void who_rings_late_does_not_silence_the_next_sleep(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, true);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct transport *sleeper = net.ranks[1];
+    struct bell *bell = segment_bell(net.segment, 1);
+    const int fd = door_of(sleeper);
+    sleeper->ops->sleep_begin(sleeper);
+    uint32_t seen = atomic_load(&bell->asleep);
+    assert_int_equal(seen & ASLEEP_WHERE, ASLEEP_AT_DOOR);
+    sleeper->ops->sleep_cancel(sleeper);
+    sleeper->ops->sleep_begin(sleeper);
+    assert_false(atomic_compare_exchange_strong(&bell->asleep, &seen, seen | ASLEEP_RUNG));
+    assert_true(send_filled(tx, 1, 10));
+    assert_true(rings(fd));
+    sleeper->ops->sleep_cancel(sleeper);
+    close_net(&net);
+}
+
+static void everything_that_wakes_rings_the_descriptor(void **state)
+{
+    (void)state;
+    struct net net = open_net(3, false);
+    struct transport *owner = net.ranks[0];
+    const int fd = door_of(owner);
+    owner->ops->sleep_begin(owner);
+    owner->ops->wake(owner); /* its own */
+    assert_true(rings(fd));
+    owner->ops->sleep_cancel(owner);
+    owner->ops->sleep_begin(owner);
+    assert_false(rings(fd));
+    net.ranks[2]->ops->wake_all(net.ranks[2]); /* somebody's who sleeps at no door */
+    assert_true(rings(fd));
+    owner->ops->sleep_cancel(owner);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    assert_true(send_filled(tx, 4, 8));
+    owner->ops->sleep_begin(owner);
+    expect_filled(rx, 4, 8); /* room is something to wake up for */
+    assert_true(rings(fd));
+    owner->ops->sleep_cancel(owner);
+    close_net(&net);
+}
+
+static void who_never_asked_sleeps_without_a_descriptor(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, true);
+    struct local_footprint footprint;
+    struct bell *bell = segment_bell(net.segment, 1);
+    struct transport *sleeper = net.ranks[1];
+    (void)door_of(net.ranks[0]);
+    sleeper->ops->sleep_begin(sleeper);
+    assert_int_equal(atomic_load(&bell->asleep), ASLEEP);
+    assert_true(send_filled(tx_of(&net, 0, 1), 1, 10));
+    const uint64_t begin = clock_now_ns();
+    sleeper->ops->sleep(sleeper, 20000000000u);
+    assert_true(clock_now_ns() - begin < 10000000000u);
+    assert_int_equal(atomic_load(&bell->door), 0);
+    local_footprint(sleeper, &footprint);
+    assert_int_equal(footprint.descriptor_count, 0);
+    local_footprint(net.ranks[0], &footprint);
+    assert_int_equal(footprint.descriptor_count, 1);
+    close_net(&net);
+}
+
+static void a_descriptor_ends_with_its_rank(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, true);
+    const int fd = door_of(net.ranks[0]);
+    net.ranks[0]->ops->sleep_begin(net.ranks[0]);
+    close_net(&net);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
+/* A peer may write what it likes where ranks say how they sleep. */
+static void bells_that_make_no_sense_ring_nobody(void **state)
+{
+    (void)state;
+    static const uint32_t words[] = {ASLEEP_RUNG, ASLEEP_AT_DOOR, 4, UINT32_MAX, UINT32_MAX - 1};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct net net = open_net(2, false);
+        struct bell *bell = segment_bell(net.segment, 1);
+        struct link_tx *tx = tx_of(&net, 0, 1);
+        struct link_rx *rx = rx_of(&net, 1, 0, false);
+        atomic_store(&segment_header(net.segment)->sleeper_count, 1);
+        atomic_store(&bell->asleep, words[i]);
+        atomic_store(&bell->door, 0x1234567890abcdef * (i % 2));
+        assert_true(send_filled(tx, 1, 10));
+        expect_filled(rx, 1, 10);
+        close_net(&net);
+    }
+}
+
+static int sleep_at_door(struct transport *transport, struct link_rx *rx, int ready)
+{
+    struct link_view view;
+    const int fd = transport->ops->descriptor(transport);
+    if (fd < 0) return 1;
+    transport->ops->sleep_begin(transport);
+    if (rx->ops->peek(rx, &view) != LINK_EMPTY || write(ready, "", 1) != 1) return 2;
+    struct pollfd entry = {.fd = fd, .events = POLLIN};
+    if (poll(&entry, 1, 20000) != 1) return 3;
+    transport->ops->sleep_cancel(transport);
+    return rx->ops->peek(rx, &view) == LINK_READY ? 0 : 4;
+}
+
+/* Rank 1 lives on in a child of this process. */
+static void a_message_rings_in_another_process(void **state)
+{
+    (void)state;
+    struct net net = open_net(2, false);
+    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    int ends[2], status;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    const pid_t pid = fork();
+    if (pid == 0) _exit(sleep_at_door(net.ranks[1], rx, ends[1]));
+    assert_true(pid > 0);
+    close(ends[1]);
+    char byte;
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    assert_true(send_filled(tx, 1, 10));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(ends[0]);
+    close_net(&net);
+}
+
+/* ------------------------------------------------------------------------------------------- names */
+
+static void links_show_names_and_go_by_numbers(void **state)
+{
+    (void)state;
+    static const int names[] = {70, 5, 900};
+    struct net net = open_named_net(3, (struct local_peer){.same_process = true}, names);
+    struct link_view view;
+    char destination[4096];
+    for (int from = 0; from < 3; from++) {
+        struct link_tx *to_all = tx_of(&net, from, TRANSPORT_ALL);
+        assert_int_equal(to_all->peer, TRANSPORT_ALL);
+        for (int to = 0; to < 3; to++) {
+            if (to == from) continue;
+            struct link_tx *tx = tx_of(&net, from, to);
+            struct link_rx *rx = rx_of(&net, to, from, false);
+            assert_int_equal(tx->peer, names[to]);
+            assert_int_equal(rx->peer, names[from]);
+            assert_int_equal(rx_of(&net, to, from, true)->peer, names[from]);
+            assert_true(tx->ops->post(tx, names, sizeof names)); /* needs to know who is who */
+            assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+            assert_ptr_equal(view.data, names);
+            net.ranks[from]->ops->sleep_begin(net.ranks[from]);
+            rx->ops->consume(rx, sizeof names); /* wakes its sender */
+            const uint64_t begin = clock_now_ns();
+            net.ranks[from]->ops->sleep(net.ranks[from], 20000000000u);
+            assert_true(clock_now_ns() - begin < 10000000000u);
+            rx->ops->expect(rx, destination, sizeof destination);
+            assert_ptr_equal(tx->ops->expected_at(tx, sizeof destination), destination);
+            struct link_reference reference;
+            assert_true(tx->ops->refer(tx, names, sizeof names, &reference));
+            assert_int_equal(rx->ops->copy(rx, &reference, 0, destination, sizeof names),
+                             LINK_READY);
+            assert_memory_equal(destination, names, sizeof names);
+        }
+    }
+    close_net(&net);
+}
+
+static void limits_are_those_of_the_count_of_ranks(void **state)
+{
+    (void)state;
+    size_t bytes, own_bytes, last_bytes = SIZE_MAX;
+    unsigned count, own_count;
+    struct net net = open_net(3, true);
+    net.ranks[1]->ops->limits(net.ranks[1], &own_bytes, &own_count);
+    local_limits(3, &bytes, &count);
+    assert_true(bytes == own_bytes && bytes == net.segment->slot_bytes && count == own_count);
+    for (int size = 1; size <= 300; size++) {
+        local_limits(size, &bytes, &count);
+        assert_true(bytes > 0 && bytes <= last_bytes && count == own_count);
+        last_bytes = bytes;
+    }
+    close_net(&net);
+}
+
 static void the_board_is_shared_and_zeroed(void **state)
 {
     (void)state;
@@ -799,8 +1065,11 @@ static void a_rank_that_does_not_open_is_missed_at_the_deadline(void **state)
     struct local_peer peers[2] = {{0}};
     struct transport *transport;
     assert_int_equal(local_segment_create(2, BOARD_BYTES, &fd), TUTTI_OK);
-    const struct local_options options = {
-        0, 2, fd, BOARD_BYTES, peers, clock_now_ns() + 50000000, NULL, NULL};
+    const struct local_options options = {.size = 2,
+                                          .segment_fd = fd,
+                                          .board_bytes = BOARD_BYTES,
+                                          .peers = peers,
+                                          .deadline_ns = clock_now_ns() + 50000000};
     assert_int_equal(local_open(&options, &transport), TUTTI_INIT_TIMEOUT);
     assert_null(transport);
     assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken, also on failure */
@@ -813,8 +1082,11 @@ static void a_segment_of_the_wrong_size_is_refused(void **state)
     struct local_peer peers[64] = {{0}};
     struct transport *transport;
     assert_int_equal(local_segment_create(2, BOARD_BYTES, &fd), TUTTI_OK);
-    const struct local_options options = {
-        0, 64, fd, BOARD_BYTES, peers, clock_now_ns() + 50000000, NULL, NULL};
+    const struct local_options options = {.size = 64,
+                                          .segment_fd = fd,
+                                          .board_bytes = BOARD_BYTES,
+                                          .peers = peers,
+                                          .deadline_ns = clock_now_ns() + 50000000};
     assert_int_equal(local_open(&options, &transport), TUTTI_AUTH_FAILED);
     assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
@@ -847,6 +1119,16 @@ int main(void)
         cmocka_unit_test(tails_that_make_no_sense_harm_only_their_owner),
         cmocka_unit_test(a_message_wakes_who_sleeps),
         cmocka_unit_test(sleep_ends_by_itself_and_by_waking_all),
+        cmocka_unit_test(a_message_rings_the_descriptor_of_who_sleeps),
+        cmocka_unit_test(what_rang_before_does_not_end_the_next_sleep),
+        cmocka_unit_test(who_rings_late_does_not_silence_the_next_sleep),
+        cmocka_unit_test(everything_that_wakes_rings_the_descriptor),
+        cmocka_unit_test(who_never_asked_sleeps_without_a_descriptor),
+        cmocka_unit_test(a_descriptor_ends_with_its_rank),
+        cmocka_unit_test(bells_that_make_no_sense_ring_nobody),
+        cmocka_unit_test(a_message_rings_in_another_process),
+        cmocka_unit_test(links_show_names_and_go_by_numbers),
+        cmocka_unit_test(limits_are_those_of_the_count_of_ranks),
         cmocka_unit_test(the_board_is_shared_and_zeroed),
         cmocka_unit_test(a_rank_that_does_not_open_is_missed_at_the_deadline),
         cmocka_unit_test(a_segment_of_the_wrong_size_is_refused),

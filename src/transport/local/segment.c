@@ -49,13 +49,18 @@ static size_t data_bytes(int rank_count)
                                     : share;
 }
 
+size_t segment_slot_bytes(int rank_count)
+{
+    return data_bytes(rank_count) / DATA_SLOTS;
+}
+
 static void lay_out(struct segment *segment, int rank_count, size_t board_bytes)
 {
     const size_t ranks = (size_t)rank_count,
                  channels = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
     segment->rank_count = rank_count;
     segment->board_bytes = board_bytes;
-    segment->slot_bytes = data_bytes(rank_count) / DATA_SLOTS;
+    segment->slot_bytes = segment_slot_bytes(rank_count);
     segment->board_offset =
         round_up(sizeof(struct segment_header) + ranks * sizeof(struct bell), PAGE);
     segment->regions_offset = segment->board_offset + round_up(board_bytes, PAGE);

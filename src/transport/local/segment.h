@@ -82,9 +82,21 @@ struct lent {
     _Alignas(CACHE_LINE) _Atomic uint32_t readers;
 };
 
+/* Where a rank sleeps, in the lowest bits of its word; at its door with the number of that sleep above them, so that who is
+ * late does not say of the next one that it has been rung. */
+enum {
+    AWAKE,
+    ASLEEP, /* on the futex */
+    ASLEEP_AT_DOOR,
+    ASLEEP_RUNG, /* at the door, and about to wake up */
+    ASLEEP_WHERE = 3,
+    ASLEEP_COUNT_SHIFT = 2
+};
+
 struct bell {
     _Alignas(CACHE_LINE) _Atomic uint32_t ring; /* futex: changes when it rings */
     _Atomic uint32_t asleep;
+    _Atomic uint64_t door;          /* the number of its doorbell, if it has slept there */
     _Atomic uint64_t probe_address; /* of a word in the rank's private memory that holds its own address */
     _Atomic uint64_t place; /* of the rank on this host, see nearness.h; constant once all have come */
 };
@@ -140,6 +152,8 @@ enum tutti_status segment_link(struct segment *segment, int rank, int slot, int 
 void segment_lent(const struct segment *segment, int owner, int slot, struct lent **lent,
                   char **data);
 enum tutti_status segment_reserve_lent(struct segment *segment, int owner, int slot);
+/* Of a data slot, in a segment for that many ranks. */
+size_t segment_slot_bytes(int rank_count);
 /* What a link has reserved. */
 size_t segment_link_bytes(const struct segment *segment, bool with_data);
 /* Reserves the data slots of a link. */

@@ -74,7 +74,12 @@ const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struc
     switch (frame->kind) {
     case TCP_FRAME_DATA: return frame->bytes > TCP_FRAME_BYTES_MAX ? "a frame is too long" : NULL;
     case TCP_FRAME_CREDIT:
-    case TCP_FRAME_READY: return frame->bytes > 0 ? "a frame has bytes that it should not" : NULL;
+    case TCP_FRAME_READY:
+    case TCP_FRAME_HEARD: return frame->bytes > 0 ? "a frame has bytes that it should not" : NULL;
+    case TCP_FRAME_NOTE:
+        return frame->bytes == 0 || frame->bytes > TCP_FRAME_NOTE_BYTES_MAX
+                   ? "a note has a length that it cannot have"
+                   : NULL;
     default: return "a frame of no known kind";
     }
 }

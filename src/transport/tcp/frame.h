@@ -14,7 +14,9 @@
  *           `signature` and ends at `offset` bytes of the link or before needs no place: it is expected. Flag RESUME,
  *           before READY only: sequence has a bit for each piece from `consumed` on that has come.
  *   READY   the end of what a new connection starts with. sequence: the rank; offset: piece_bytes; place: piece_count;
- *           signature: the version of all this.
+ *           signature: the version of all this; consumed: notes that this side has heard.
+ *   NOTE    what a rank tells the other besides data. sequence: its number.
+ *   HEARD   consumed: notes that this side has heard.
  *
  * The check finds what went astray, not who means harm: every field is checked where it is used.
  */
@@ -23,14 +25,21 @@
 
 #include <stdint.h>
 
-enum tcp_frame_kind { TCP_FRAME_DATA = 1, TCP_FRAME_CREDIT, TCP_FRAME_READY };
+enum tcp_frame_kind {
+    TCP_FRAME_DATA = 1,
+    TCP_FRAME_CREDIT,
+    TCP_FRAME_READY,
+    TCP_FRAME_NOTE,
+    TCP_FRAME_HEARD
+};
 
 enum {
     TCP_FRAME_HEAD_BYTES = 48,
     TCP_FRAME_BYTES_MAX = 64 << 10, /* behind the head */
-    TCP_FRAME_ANSWER = 1,           /* flags */
+    TCP_FRAME_NOTE_BYTES_MAX = 512,
+    TCP_FRAME_ANSWER = 1, /* flags */
     TCP_FRAME_RESUME = 2,
-    TCP_FRAME_VERSION = 1
+    TCP_FRAME_VERSION = 2
 };
 
 #define TCP_FRAME_NO_PLACE UINT32_MAX

@@ -33,10 +33,13 @@ enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tc
     return TUTTI_OK;
 }
 
+static void close_all(struct tcp_pair *pair);
+
 void tcp_pair_free(struct tcp_pair *pair)
 {
     if (pair == NULL) return;
-    tcp_pair_stop(pair);
+    close_all(pair);
+    tcp_notes_release(&pair->notes);
     for (int i = 0; i < TCP_LINK_COUNT; i++) {
         tcp_tx_free(pair->tx[i]);
         tcp_rx_free(pair->rx[i]);
@@ -62,14 +65,14 @@ static void ask_for(const struct tcp_pair *pair, unsigned stream)
 
 static void mark_busy(struct tcp_pair *pair)
 {
-    if (pair->is_busy || pair->is_stopped) return;
+    if (pair->is_busy || pair->state == TCP_PEER_BROKEN) return;
     pair->is_busy = true;
     pair->shared->busy[pair->shared->busy_count++] = pair;
 }
 
 void tcp_pair_want(struct tcp_pair *pair)
 {
-    if (pair->state != TCP_PEER_UNUSED || pair->is_stopped) return;
+    if (pair->state != TCP_PEER_UNUSED) return;
     set_state(pair, TCP_PEER_WANTED);
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
         if (pair->streams[s].stream.fd < 0) ask_for(pair, s);
@@ -79,7 +82,7 @@ void tcp_pair_want(struct tcp_pair *pair)
 static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     const struct tcp_stream *stream = &own->stream;
-    if (stream->in_payload) {
+    if (stream->in_payload && stream->frame.kind == TCP_FRAME_DATA && !pair->is_stopped) {
         const unsigned index =
             stream->frame.slot * TRANSPORT_CHANNEL_COUNT + (unsigned)stream->frame.channel;
         tcp_rx_abandon(pair->rx[index], stream->frame.sequence);
@@ -87,6 +90,9 @@ static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
     tcp_stream_close(&own->stream);
     own->is_up = own->has_greeted = own->watches_output = false;
     own->resume_next = 0;
+    own->note_next = 0;
+    tcp_notes_lost(&pair->notes, stream->number);
+    pair->notes.owes_heard |= pair->notes.heard > 0; /* that may have been lost, too */
 }
 
 static unsigned count_up(const struct tcp_pair *pair)
@@ -103,26 +109,46 @@ static void lose_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
     close_stream(pair, own);
     if (pair->state == TCP_PEER_UP && count_up(pair) == 0) set_state(pair, TCP_PEER_LOST);
     ask_for(pair, own->stream.number);
+    mark_busy(pair);
+}
+
+static void stop_links(struct tcp_pair *pair)
+{
+    pair->is_stopped = true;
+    pair->small = pair->large = pair->unsent = pair->due = pair->untold = (struct tcp_set){0};
 }
 
 void tcp_pair_stop(struct tcp_pair *pair)
 {
-    pair->is_stopped = true;
+    if (pair->is_stopped) return;
+    stop_links(pair);
+    for (unsigned s = 0; s < pair->shared->stream_count; s++) {
+        struct tcp_pair_stream *own = &pair->streams[s];
+        if (own->stream.in_payload && own->stream.frame.kind == TCP_FRAME_DATA)
+            own->stream.target = pair->shared->discard;
+        errno = ENOMEM;
+        if (!tcp_stream_take_over(&own->stream)) lose_stream(pair, own);
+    }
+    mark_busy(pair);
+}
+
+static void close_all(struct tcp_pair *pair)
+{
+    stop_links(pair);
     for (unsigned s = 0; s < pair->shared->stream_count; s++) close_stream(pair, &pair->streams[s]);
-    pair->small = pair->large = pair->unsent = pair->due = pair->untold = (struct tcp_set){0};
 }
 
 static void break_peer(struct tcp_pair *pair, const char *wrong)
 {
     log_write(LOG_WARN, "peer %d: what it sends over TCP makes no sense: %s", pair->rank, wrong);
     set_state(pair, TCP_PEER_BROKEN);
-    tcp_pair_stop(pair);
+    close_all(pair);
 }
 
 enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd)
 {
     struct tcp_pair_stream *own = &pair->streams[stream];
-    if (pair->is_stopped) {
+    if (pair->state == TCP_PEER_BROKEN) {
         close(fd);
         return TUTTI_OK;
     }
@@ -190,6 +216,61 @@ enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct
     return TUTTI_OK;
 }
 
+/* -------------------------------------------------------------------------------------------- notes */
+
+enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t bytes)
+{
+    struct tcp_notes *const notes = &pair->notes;
+    if (pair->state == TCP_PEER_BROKEN) return TUTTI_OK;
+    bool has_room = tcp_notes_has_room(notes);
+    /* What was sent again may still be written when it turns out that it had come before. */
+    if (has_room && notes->told >= TCP_NOTES_MAX)
+        for (unsigned s = 0; s < pair->shared->stream_count; s++)
+            has_room &= !tcp_stream_is_writing(&pair->streams[s].stream, notes,
+                                               notes->told - TCP_NOTES_MAX + 1);
+    if (!has_room)
+        return error_set(TUTTI_NO_MEMORY, "peer %d: %d notes to it are under way", pair->rank,
+                         TCP_NOTES_MAX);
+    TRY(tcp_notes_tell(notes, data, bytes));
+    tcp_pair_want(pair);
+    mark_busy(pair);
+    return TUTTI_OK;
+}
+
+bool tcp_pair_has_told_all(const struct tcp_pair *pair)
+{
+    return pair->state == TCP_PEER_BROKEN || pair->notes.given == pair->notes.told;
+}
+
+static bool are_notes_settled(const struct tcp_pair *pair)
+{
+    return pair->notes.acked == pair->notes.told && !pair->notes.owes_heard;
+}
+
+static void add_heard(struct tcp_pair *pair, struct tcp_stream *stream)
+{
+    const struct tcp_frame frame = {
+        .kind = TCP_FRAME_HEARD, .consumed = pair->notes.heard, .place = TCP_FRAME_NO_PLACE};
+    tcp_stream_add(stream, &frame, NULL, NULL);
+    tcp_notes_heard_told(&pair->notes);
+}
+
+/* All that go over this connection and fit. */
+static void add_notes(struct tcp_pair *pair, struct tcp_stream *stream)
+{
+    struct tcp_notes *const notes = &pair->notes;
+    const struct tcp_note *note;
+    if (notes->owes_heard && tcp_stream_room(stream) > 0) add_heard(pair, stream);
+    while (tcp_stream_room(stream) > 0 && (note = tcp_notes_next(notes, stream->number)) != NULL) {
+        const struct tcp_frame frame = {.kind = TCP_FRAME_NOTE,
+                                        .bytes = (uint32_t)note->bytes,
+                                        .sequence = notes->sent,
+                                        .place = TCP_FRAME_NO_PLACE};
+        tcp_stream_add(stream, &frame, note->data, notes);
+        tcp_notes_sent(notes, stream->number);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------- writing */
 
 static void told(struct tcp_pair *pair, unsigned index)
@@ -245,7 +326,7 @@ static void add_piece(struct tcp_pair *pair, struct tcp_stream *stream, unsigned
 static bool greet(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     struct tcp_stream *stream = &own->stream;
-    for (; own->resume_next < TCP_LINK_COUNT; own->resume_next++) {
+    for (; !pair->is_stopped && own->resume_next < TCP_LINK_COUNT; own->resume_next++) {
         if (pair->rx[own->resume_next] == NULL) continue;
         if (tcp_stream_room(stream) == 0) return false;
         add_credit(pair, stream, own->resume_next, true);
@@ -256,8 +337,10 @@ static bool greet(struct tcp_pair *pair, struct tcp_pair_stream *own)
                                     .sequence = (uint64_t)pair->shared->rank,
                                     .offset = shape->piece_bytes,
                                     .signature = TCP_FRAME_VERSION,
+                                    .consumed = pair->notes.heard,
                                     .place = shape->place_count};
     tcp_stream_add(stream, &ready, NULL, NULL);
+    tcp_notes_heard_told(&pair->notes);
     own->has_greeted = true;
     return true;
 }
@@ -267,6 +350,7 @@ static void fill_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
     struct tcp_stream *stream = &own->stream;
     if (!own->has_greeted && !greet(pair, own)) return;
     int index = 0;
+    if (own->is_up) add_notes(pair, stream);
     while (tcp_stream_room(stream) > 0 && (index = tcp_set_next(&pair->due, (unsigned)index)) >= 0)
         add_credit(pair, stream, (unsigned)index, false);
     if (!own->is_up) return;
@@ -340,9 +424,11 @@ bool tcp_pair_has_output(const struct tcp_pair *pair)
     if (!tcp_set_is_empty(&pair->small) || !tcp_set_is_empty(&pair->large) ||
         !tcp_set_is_empty(&pair->due) || !tcp_set_is_empty(&pair->untold))
         return true;
+    const bool has_notes = pair->notes.owes_heard || !tcp_notes_are_sent(&pair->notes);
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         const struct tcp_pair_stream *own = &pair->streams[s];
         if (own->stream.fd >= 0 && (own->stream.part_count > 0 || !own->has_greeted)) return true;
+        if (own->is_up && has_notes) return true;
     }
     return false;
 }
@@ -359,8 +445,9 @@ static bool owes_nothing(const struct tcp_pair *pair)
 
 bool tcp_pair_is_settled(const struct tcp_pair *pair)
 {
-    return pair->is_stopped ||
-           (owes_nothing(pair) && (pair->state != TCP_PEER_UP || !tcp_pair_has_output(pair)));
+    return pair->state == TCP_PEER_BROKEN ||
+           ((pair->is_stopped || owes_nothing(pair)) && are_notes_settled(pair) &&
+            (pair->state != TCP_PEER_UP || !tcp_pair_has_output(pair)));
 }
 
 bool tcp_pair_is_finished(const struct tcp_pair *pair)
@@ -414,6 +501,10 @@ static const char *begin_piece(struct reader *reader, const struct tcp_frame *fr
 {
     struct tcp_pair *pair = reader->pair;
     if (!reader->own->is_up) return "a piece came before its connection was ready";
+    if (pair->is_stopped) {
+        *target = pair->shared->discard;
+        return NULL;
+    }
     if (pair->rx[index] == NULL) return "a piece came on a link that is not open";
     if (frame->consumed > 0) {
         const char *const wrong = take_credit(pair, reader->own, frame, index);
@@ -425,6 +516,7 @@ static const char *begin_piece(struct reader *reader, const struct tcp_frame *fr
 static const char *take_grant(struct reader *reader, const struct tcp_frame *frame, unsigned index)
 {
     struct tcp_pair *pair = reader->pair;
+    if (pair->is_stopped) return NULL;
     tcp_set_add(&pair->granted, index);
     if (pair->tx[index] != NULL) pair->tx[index]->is_granted = true;
     return take_credit(pair, reader->own, frame, index);
@@ -439,9 +531,30 @@ static const char *take_ready(struct reader *reader, const struct tcp_frame *fra
     if (frame->sequence != (uint64_t)pair->rank) return "it is another rank";
     if (frame->offset != shape->piece_bytes || frame->place != shape->place_count)
         return "its pieces have other limits";
+    if (!tcp_notes_acked(&pair->notes, frame->consumed)) return "it heard what was not told";
     reader->own->is_up = true;
     set_state(pair, TCP_PEER_UP);
     mark_busy(pair);
+    return NULL;
+}
+
+static const char *begin_note(struct reader *reader, const struct tcp_frame *frame, char **target)
+{
+    struct tcp_pair_stream *own = reader->own;
+    if (!own->is_up) return "a note came before its connection was ready";
+    if (frame->sequence < own->note_next) return "a note came twice";
+    const char *const wrong = tcp_notes_begin(&reader->pair->notes, frame->sequence);
+    if (wrong != NULL) return wrong;
+    own->note_next = frame->sequence + 1;
+    *target = own->note;
+    return NULL;
+}
+
+static const char *take_heard(struct reader *reader, const struct tcp_frame *frame)
+{
+    if (!reader->own->is_up) return "a note was heard before its connection was ready";
+    if (!tcp_notes_acked(&reader->pair->notes, frame->consumed))
+        return "it heard what was not told";
     return NULL;
 }
 
@@ -453,6 +566,8 @@ static const char *begin_frame(void *context, const struct tcp_frame *frame, cha
     case TCP_FRAME_DATA: return begin_piece(reader, frame, index, target);
     case TCP_FRAME_CREDIT: return take_grant(reader, frame, index);
     case TCP_FRAME_READY: return take_ready(reader, frame);
+    case TCP_FRAME_NOTE: return begin_note(reader, frame, target);
+    case TCP_FRAME_HEARD: return take_heard(reader, frame);
     }
     return "a frame of no known kind";
 }
@@ -460,8 +575,16 @@ static const char *begin_frame(void *context, const struct tcp_frame *frame, cha
 static void end_frame(void *context, const struct tcp_frame *frame)
 {
     struct reader *reader = context;
+    struct tcp_pair *pair = reader->pair;
     const unsigned index = frame->slot * TRANSPORT_CHANNEL_COUNT + (unsigned)frame->channel;
-    if (frame->kind == TCP_FRAME_DATA) tcp_rx_end(reader->pair->rx[index], frame->sequence);
+    if (frame->kind == TCP_FRAME_DATA && !pair->is_stopped)
+        tcp_rx_end(pair->rx[index], frame->sequence);
+    if (frame->kind == TCP_FRAME_NOTE && tcp_notes_end(&pair->notes, frame->sequence)) {
+        const struct tcp_shared *shared = pair->shared;
+        mark_busy(pair);
+        if (shared->hears != NULL)
+            shared->hears(shared->hears_context, pair->rank, reader->own->note, frame->bytes);
+    }
 }
 
 bool tcp_pair_read(struct tcp_pair *pair, unsigned stream)

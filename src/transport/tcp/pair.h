@@ -6,8 +6,11 @@
  * connections that are up. Whoever loses a connection forgets what it had in the middle of it; what the peer then
  * finds missing among the pieces that it sent there is sent again, over any connection.
  *
- * Small pieces first, then the others, links in turn: a batch has little in it, so what is urgent waits only for what the
- * kernel has already. Credits go before pieces, and with the pieces of the link back.
+ * Notes and credits go first, then small pieces, then the others, links in turn; what is urgent waits only for the frame that
+ * is being written and for what the kernel has already. Credits also go with the pieces of the link back.
+ *
+ * A pair that is stopped moves notes only. What it is in the middle of is ended without the memory of links: what was to be
+ * written from there is copied, what comes is read and dropped. New connections start with READY at once.
  *
  * Reading never writes and writing never reads; so nothing here is entered twice.
  */
@@ -18,6 +21,7 @@
 #include <stdint.h>
 
 #include "transport/tcp/link.h"
+#include "transport/tcp/notes.h"
 #include "transport/tcp/set.h"
 #include "transport/tcp/stream.h"
 #include "transport/tcp/tcp.h"
@@ -31,6 +35,9 @@ struct tcp_shared {
     const uint64_t *signatures; /* one a slot */
     void (*wants)(void *context, int peer, unsigned stream);
     void *wants_context;
+    void (*hears)(void *context, int peer, const void *note, size_t bytes); /* or NULL */
+    void *hears_context;
+    char *discard;          /* room for the longest frame, that nobody reads */
     struct tcp_pair **busy; /* those that may have something to write: room for all */
     int busy_count;
     bool is_stopped;
@@ -38,10 +45,12 @@ struct tcp_shared {
 
 struct tcp_pair_stream {
     struct tcp_stream stream;
-    bool is_up;           /* the peer has said READY */
-    bool has_greeted;     /* and this side */
-    bool watches_output;  /* epoll does */
-    unsigned resume_next; /* link of which the peer is to be told next */
+    bool is_up;                    /* the peer has said READY */
+    bool has_greeted;              /* and this side */
+    bool watches_output;           /* epoll does */
+    unsigned resume_next;          /* link of which the peer is to be told next */
+    uint64_t note_next;            /* numbers of notes rise on a connection */
+    char note[TCP_NOTE_BYTES_MAX]; /* that is coming */
 };
 
 struct tcp_pair {
@@ -55,9 +64,10 @@ struct tcp_pair {
     struct tcp_set unsent;       /* links that have something to send, now or when they may */
     struct tcp_set due;          /* links from the peer of which it should be told now */
     struct tcp_set untold;       /* or when there is nothing better to do */
-    unsigned small_turn, large_turn, stream_turn;
-    bool is_busy; /* one of shared->busy */
-    bool is_stopped;
+    unsigned small_turn, large_turn;
+    struct tcp_notes notes;
+    bool is_busy;    /* one of shared->busy */
+    bool is_stopped; /* links are dead */
     enum tcp_peer_state state;
     uint64_t since_ns, heard_ns;
 };
@@ -70,6 +80,8 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd
 enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct tcp_tx **tx);
 enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct tcp_rx **rx);
 
+/* As tcp_tell says. */
+enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *note, size_t bytes);
 /* A link has got something to send; something of a link was consumed, or is expected. What is urgent is written at once. */
 void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx);
 void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx);
@@ -81,13 +93,15 @@ bool tcp_pair_read(struct tcp_pair *pair, unsigned stream);
 void tcp_pair_tell_all(struct tcp_pair *pair);
 /* Whether there is anything to write; what waits for credit is not. */
 bool tcp_pair_has_output(const struct tcp_pair *pair);
-/* Whether the peer has consumed everything and knows what was consumed here, or is gone. */
+/* Whether every note was given to the kernel once. */
+bool tcp_pair_has_told_all(const struct tcp_pair *pair);
+/* Whether the peer has consumed and heard everything and knows what was here, or is gone. */
 bool tcp_pair_is_finished(const struct tcp_pair *pair);
 /* The same, but a peer whose connections are lost may come back. */
 bool tcp_pair_is_settled(const struct tcp_pair *pair);
 /* For somebody who sleeps on epoll: output that the kernel did not take is something to wake up for. */
 void tcp_pair_watch(struct tcp_pair *pair);
-/* Closes all connections; nothing moves any more. */
+/* Links are dead, and no memory of theirs is touched any more; notes go on. */
 void tcp_pair_stop(struct tcp_pair *pair);
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,6 +45,7 @@ enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd)
 void tcp_stream_close(struct tcp_stream *stream)
 {
     if (stream->fd >= 0) close(stream->fd);
+    free(stream->copy);
     tcp_stream_init(stream, stream->number);
 }
 
@@ -54,29 +56,67 @@ unsigned tcp_stream_room(const struct tcp_stream *stream)
     return TCP_BATCH_FRAMES - stream->frame_count;
 }
 
-static void add_part(struct tcp_stream *stream, const void *data, size_t bytes,
+/* At that place among the parts. */
+static void add_part(struct tcp_stream *stream, unsigned at, const void *data, size_t bytes,
                      struct tcp_batch_owner owner)
 {
-    stream->parts[stream->part_count] = (struct iovec){(void *)(uintptr_t)data, bytes};
-    stream->owners[stream->part_count++] = owner;
+    const unsigned behind = stream->part_count++ - at;
+    memmove(&stream->parts[at + 1], &stream->parts[at], behind * sizeof *stream->parts);
+    memmove(&stream->owners[at + 1], &stream->owners[at], behind * sizeof *stream->owners);
+    stream->parts[at] = (struct iovec){(void *)(uintptr_t)data, bytes};
+    stream->owners[at] = owner;
     stream->unsent_bytes += bytes;
 }
 
-void tcp_stream_add(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload,
-                    const void *link)
+/* Before the first frame that gives way and has not begun. */
+static unsigned place_of_urgent(const struct tcp_stream *stream)
 {
-    unsigned char *const head = stream->heads[stream->frame_count++];
-    tcp_frame_write(frame, head);
-    add_part(stream, head, TCP_FRAME_HEAD_BYTES, (struct tcp_batch_owner){NULL, 0});
-    if (frame->bytes > 0)
-        add_part(stream, payload, frame->bytes, (struct tcp_batch_owner){link, frame->sequence});
+    unsigned p = stream->part_first;
+    while (p < stream->part_count &&
+           !(stream->owners[p].gives_way && stream->parts[p].iov_len == TCP_FRAME_HEAD_BYTES))
+        p++;
+    return p;
 }
 
-bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *link, uint64_t below)
+void tcp_stream_add(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload,
+                    const void *owner)
+{
+    const bool gives_way = frame->kind == TCP_FRAME_DATA && frame->place != TCP_FRAME_NO_PLACE;
+    const unsigned at = gives_way ? stream->part_count : place_of_urgent(stream);
+    unsigned char *const head = stream->heads[stream->frame_count++];
+    tcp_frame_write(frame, head);
+    add_part(stream, at, head, TCP_FRAME_HEAD_BYTES,
+             (struct tcp_batch_owner){.gives_way = gives_way});
+    if (frame->bytes > 0)
+        add_part(stream, at + 1, payload, frame->bytes,
+                 (struct tcp_batch_owner){.owner = owner, .sequence = frame->sequence});
+}
+
+bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *owner, uint64_t below)
 {
     for (unsigned p = stream->part_first; p < stream->part_count; p++)
-        if (stream->owners[p].link == link && stream->owners[p].sequence < below) return true;
+        if (stream->owners[p].owner == owner && stream->owners[p].sequence < below) return true;
     return false;
+}
+
+bool tcp_stream_take_over(struct tcp_stream *stream)
+{
+    if (stream->part_count == 0) return true;
+    char *const copy = malloc(stream->unsent_bytes);
+    if (copy == NULL) return false;
+    size_t done = 0;
+    for (unsigned p = stream->part_first; p < stream->part_count; p++) {
+        memcpy(copy + done, stream->parts[p].iov_base, stream->parts[p].iov_len);
+        done += stream->parts[p].iov_len;
+    }
+    assert(done == stream->unsent_bytes);
+    free(stream->copy);
+    stream->copy = copy;
+    stream->parts[0] = (struct iovec){copy, done};
+    stream->owners[0] = (struct tcp_batch_owner){.owner = NULL};
+    stream->part_first = 0;
+    stream->part_count = stream->frame_count = 1; /* heads and all */
+    return true;
 }
 
 static void was_written(struct tcp_stream *stream, size_t bytes)
@@ -93,6 +133,8 @@ static void was_written(struct tcp_stream *stream, size_t bytes)
         stream->part_first++;
     }
     stream->part_first = stream->part_count = stream->frame_count = 0;
+    free(stream->copy);
+    stream->copy = NULL;
 }
 
 enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)

@@ -36,8 +36,9 @@ struct tcp_stream_sink {
 
 /* Whose memory a part of the batch is. */
 struct tcp_batch_owner {
-    const void *link; /* or NULL: a head's */
+    const void *owner; /* or NULL: the stream's own */
     uint64_t sequence;
+    bool gives_way; /* the head of a frame that urgent ones overtake as long as nothing of it was written */
 };
 
 struct tcp_stream {
@@ -50,6 +51,7 @@ struct tcp_stream {
     struct tcp_batch_owner owners[2 * TCP_BATCH_FRAMES];
     unsigned frame_count, part_first, part_count;
     size_t unsent_bytes; /* of the batch */
+    char *copy;          /* what was taken over, until it is written; or NULL */
     /* in */
     unsigned char staging[TCP_STAGING_BYTES];
     size_t staged_bytes; /* of the next head, between reads */
@@ -66,11 +68,15 @@ void tcp_stream_close(struct tcp_stream *stream);
 
 /* Frames that still fit into the batch. */
 unsigned tcp_stream_room(const struct tcp_stream *stream);
-/* The payload stays as it is until it is written, or the stream closed; it belongs to that piece of a link. */
+/* The payload stays as it is until it is written, or taken over, or the stream closed; it belongs to that piece of a link, or
+ * that note. Pieces that are not small give way: what is added later goes before them if it does not, too. */
 void tcp_stream_add(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload,
-                    const void *link);
-/* Whether bytes of a link's pieces below a number are still to be written from where they lie. */
-bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *link, uint64_t below);
+                    const void *owner);
+/* Whether bytes of an owner's pieces below a number are still to be written from where they lie. */
+bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *owner, uint64_t below);
+/* What is still to be written, at most two pieces and what is small, is copied: nobody else's memory is read any more. False:
+ * no memory, nothing has changed. */
+bool tcp_stream_take_over(struct tcp_stream *stream);
 /* Writes what the kernel takes. */
 enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream);
 /* Reads what has come, a bounded amount. NONSENSE: *wrong says why. */

@@ -1,5 +1,6 @@
 #include "transport/tcp/tcp.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -189,18 +190,25 @@ static void tcp_sleep_begin(struct transport *transport)
 
 static void tcp_sleep_cancel(struct transport *transport)
 {
-    atomic_store_explicit(&tcp_of(transport)->asleep, 0, memory_order_relaxed);
+    struct tcp *tcp = tcp_of(transport);
+    tcp->polled_ns =
+        0; /* so is the next one: what somebody slept on may have become readable just now */
+    atomic_store_explicit(&tcp->asleep, 0, memory_order_relaxed);
+}
+
+static int tcp_descriptor(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    watch_all(tcp); /* what the last look left */
+    return tcp->shared.epoll_fd;
 }
 
 static void tcp_sleep(struct transport *transport, uint64_t timeout_ns)
 {
-    struct tcp *tcp = tcp_of(transport);
-    watch_all(tcp); /* what the last look left */
-    struct pollfd descriptor = {.fd = tcp->shared.epoll_fd, .events = POLLIN};
+    struct pollfd descriptor = {.fd = tcp_descriptor(transport), .events = POLLIN};
     const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
                                      (long)(timeout_ns % 1000000000u)};
     (void)ppoll(&descriptor, 1, &timeout, NULL);
-    tcp->polled_ns = 0;
     tcp_sleep_cancel(transport);
 }
 
@@ -281,6 +289,7 @@ static const struct transport_ops ops = {.limits = tcp_limits,
                                          .sleep_begin = tcp_sleep_begin,
                                          .sleep_cancel = tcp_sleep_cancel,
                                          .sleep = tcp_sleep,
+                                         .descriptor = tcp_descriptor,
                                          .wake = tcp_wake,
                                          .wake_all = tcp_wake};
 
@@ -322,6 +331,7 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     tcp->base = (struct transport){
         .ops = &ops, .rank = options->rank, .size = options->size, .is_one_to_one = true};
+    tcp->base.signatures = tcp->base.own_signatures;
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
     tcp->shared = (struct tcp_shared){
         .rank = options->rank,
@@ -333,12 +343,15 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
                   .spare = (tcp->piece_count + 1) / 2},
         .signatures = tcp->base.signatures,
         .wants = options->wants,
-        .wants_context = options->wants_context};
+        .wants_context = options->wants_context,
+        .hears = options->hears,
+        .hears_context = options->hears_context};
     tcp->wake_fd = -1;
     tcp->pairs = calloc((size_t)options->size, sizeof(struct tcp_pair *));
     tcp->shared.busy = calloc((size_t)options->size, sizeof(struct tcp_pair *));
+    tcp->shared.discard = malloc(TCP_FRAME_BYTES_MAX);
     enum tutti_status status = TUTTI_OK;
-    if (tcp->pairs == NULL || tcp->shared.busy == NULL)
+    if (tcp->pairs == NULL || tcp->shared.busy == NULL || tcp->shared.discard == NULL)
         status = error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     if (status == TUTTI_OK) status = open_descriptors(tcp);
     if (status != TUTTI_OK) {
@@ -366,6 +379,15 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
     return tcp_pair_attach(pair, stream, fd);
 }
 
+enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes)
+{
+    struct tcp_pair *pair;
+    assert(peer >= 0 && peer < transport->size && peer != transport->rank);
+    assert(bytes > 0 && bytes <= TCP_NOTE_BYTES_MAX);
+    TRY(find_pair(tcp_of(transport), peer, &pair));
+    return tcp_pair_tell(pair, note, bytes);
+}
+
 void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report)
 {
     const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
@@ -383,6 +405,8 @@ static void add_pair(const struct tcp_pair *pair, struct tcp_footprint *footprin
     const size_t small_bytes = TCP_WINDOW * TCP_SMALL_BYTES,
                  slot_bytes = shape->place_count * shape->piece_bytes;
     footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
+    if (pair->notes.queue != NULL)
+        footprint->private_bytes += TCP_NOTES_MAX * sizeof *pair->notes.queue;
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
         footprint->descriptor_count += pair->streams[s].stream.fd >= 0;
     for (int i = 0; i < TCP_LINK_COUNT; i++) {
@@ -413,7 +437,7 @@ bool tcp_is_idle(const struct transport *transport)
         const struct tcp_pair *pair = tcp->pairs[r];
         if (pair == NULL) continue;
         /* Who is not there is owed nothing but data. */
-        if (!tcp_set_is_empty(&pair->unsent) ||
+        if (!tcp_set_is_empty(&pair->unsent) || !tcp_pair_has_told_all(pair) ||
             (pair->state == TCP_PEER_UP && tcp_pair_has_output(pair)))
             return false;
     }
@@ -436,11 +460,6 @@ bool tcp_is_settled(const struct transport *transport, int peer)
     return pair == NULL || tcp_pair_is_settled(pair);
 }
 
-int tcp_descriptor(const struct transport *transport)
-{
-    return ((const struct tcp *)transport)->shared.epoll_fd;
-}
-
 void tcp_stop(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);
@@ -456,6 +475,7 @@ void tcp_close(struct transport *transport)
     for (int r = 0; tcp->pairs != NULL && r < transport->size; r++) tcp_pair_free(tcp->pairs[r]);
     free(tcp->pairs);
     free(tcp->shared.busy);
+    free(tcp->shared.discard);
     if (tcp->shared.epoll_fd >= 0) close(tcp->shared.epoll_fd);
     if (tcp->wake_fd >= 0) close(tcp->wake_fd);
     free(tcp);

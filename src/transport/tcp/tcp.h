@@ -16,7 +16,7 @@
  *      starts with what each side has received, and the rest is sent again: nothing is lost, and nothing comes twice.
  *   3. What comes from a socket is foreign: checked before use. What makes no sense breaks the peer for good: its
  *      connections are closed and its links are at fault; the reason is logged once.
- *   4. Only create, open and attach allocate. Only sleep waits.
+ *   4. Only create, open, attach, stop and what is told to a peer for the first time allocate. Only sleep waits.
  *
  * What it does not do: connect, authenticate, encrypt, decide that a peer is dead, links to all (UNSUPPORTED).
  *
@@ -32,7 +32,7 @@
 
 #include "transport/transport.h"
 
-enum { TCP_STREAMS_MAX = 8 };
+enum { TCP_STREAMS_MAX = 8, TCP_NOTE_BYTES_MAX = 512, TCP_NOTES_MAX = 16 };
 
 /* Both ends of a connection need the same streams, piece_bytes and piece_count. */
 struct tcp_options {
@@ -47,6 +47,10 @@ struct tcp_options {
      * later. May be NULL. */
     void (*wants)(void *context, int peer, unsigned stream);
     void *wants_context;
+    /* A note has come from that peer; valid during the call. Called from progress and what progresses, in the order of
+     * telling. May call tcp_tell and nothing else of this module: remember it, and act later. NULL: notes are dropped. */
+    void (*hears)(void *context, int peer, const void *note, size_t bytes);
+    void *hears_context;
 };
 
 /* Failures: INVALID_OPTIONS, NO_MEMORY, NO_DESCRIPTORS. */
@@ -54,6 +58,13 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
 /* Takes a connected and authenticated stream socket, also on failure, wanted or not; one that was there before with
  * that number is given up. One to a broken peer is closed. Failures leave that connection lost: INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
 enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream, int fd);
+
+/* Tells a peer something beside all links: up to TCP_NOTE_BYTES_MAX bytes, at least one, which are copied. They need no credit
+ * and no open link and go before all pieces that have not begun to be written; without a connection to the peer one is
+ * wanted, and they wait. Progress sends them. The peer hears each exactly once, in order, whatever happens to connections, as
+ * long as it neither closes its transport nor breaks (for a broken peer this does nothing).
+ * Failures: NO_MEMORY, as when it has not heard the TCP_NOTES_MAX before; it was not told then. */
+enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes);
 
 enum tcp_peer_state {
     TCP_PEER_UNUSED, /* no link to it was opened, no connection attached */
@@ -77,16 +88,16 @@ struct tcp_footprint {
     size_t link_count, descriptor_count;
 };
 void tcp_footprint(const struct transport *transport, struct tcp_footprint *footprint);
-/* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed was told. That does
- * not say that peers have it: for that see `consumed` of the links. */
+/* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed and heard was told. That
+ * does not say that peers have it: for that see `consumed` of the links, and tcp_is_settled. */
 bool tcp_is_idle(const struct transport *transport);
-/* Readable when progress has something to do; for who sleeps on several things, between sleep_begin and sleep_cancel. */
-int tcp_descriptor(const struct transport *transport);
-/* Gives up all connections for good: memory that was posted or is expected is not touched any more, no link moves. For
- * who gives up an operation whose buffers go away. */
+/* Gives up all links for good: memory that was posted or is expected is not touched any more, nothing is shown on them. For
+ * who gives up an operation whose buffers go away. Connections stay, and are wanted again when they are lost: notes, told
+ * before or after, still get out and are heard until tcp_close, as long as somebody calls progress. What has half been
+ * written is ended from a copy, so a peer that goes on never sees other bytes than were sent. */
 void tcp_stop(struct transport *transport);
-/* Like progress, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it and
- * knows what was consumed here, or is gone. Closing before that cuts off what is still on its way. */
+/* Like progress, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it, has heard
+ * all it was told, and knows what was consumed and heard here, or is gone. When stopped only notes count. Closing before that cuts off what is still on its way. */
 bool tcp_finish(struct transport *transport);
 /* The same of one peer, and without progress: for somebody who knows whether a peer is gone, or only its connections are and
  * will be made again. */

@@ -1,0 +1,286 @@
+/* far.c - ranks of other hosts: what is told to them and heard of them, and whether they are still there.
+ *
+ *     rank of host a                                                    rank of host b
+ *     fails, or sees that its host failed ──── FAILURE ───────────────► writes it on its host's board, and tells its own peers
+ *     leaves, when all have what it sent  ──── LEFT ──────────────────► far board: left
+ *     waits for 200 ms                    ──── ASK(slot, call) ───────►
+ *     far board: the call, or none yet    ◄─── CALL(slot, latest, ..) ─ at the next progress, if need be the progress thread's
+ *     sends the first message             ──── MESSAGES ──────────────► all of that host listen for messages
+ *
+ * Notes go over connections that the data has made. Who waits for a rank is connected with it, and whoever that rank waits for with
+ * that one; so a failure reaches everybody who waits, over some others and over the boards of hosts. The first that a host hears
+ * of stays the host's; two that happen at once may be named differently on different hosts.
+ *
+ * A rank whose connections are lost is dead when its host refuses new ones to its door again and again, because its process has
+ * it open for as long as it has the communicator; or, when nobody answers there either, after LOST_NS.
+ *
+ * What comes from another host is foreign: numbers are checked, texts ended.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/network.h"
+#include "os/clock.h"
+#include "os/tcp_socket.h"
+#include "transport/tcp/tcp.h"
+
+enum {
+    ASK_NS = 100000000,
+    PROBE_NS = 200000000,
+    REFUSALS = 5 /* a firewall that was told to reset connections refuses for a moment, too */
+};
+static const uint64_t LOST_NS = 30000000000u;
+
+enum note_kind { NOTE_FAILURE = 1, NOTE_LEFT, NOTE_ASK, NOTE_CALL, NOTE_MESSAGES };
+
+struct failure_note {
+    int32_t status, culprit, reporter, ignored;
+    uint64_t sequence;
+    char message[256];
+};
+
+/* A call that was asked for, as far as its rank is with it. */
+struct call_note {
+    uint64_t latest; /* the number of the last call that began there in the slot */
+    uint64_t signature, count;
+    int32_t collective, dtype, op, root;
+    uint8_t is_described; /* the number asked for has begun, and is not forgotten */
+    uint8_t has_ended, started, varies;
+};
+
+struct note {
+    uint32_t kind;
+    int32_t slot;
+    uint64_t begun; /* the call that is asked for */
+    union {
+        struct failure_note failure;
+        struct call_note call;
+    } u;
+};
+static_assert(sizeof(struct note) <= TCP_NOTE_BYTES_MAX, "a note is one");
+
+static bool is_connected(const struct comm_network *network, int rank)
+{
+    struct tcp_peer_report report;
+    tcp_state(network->tcp, rank, &report);
+    return report.state != TCP_PEER_UNUSED && report.state != TCP_PEER_BROKEN;
+}
+
+/* Who cannot be told now has not heard what came before either. */
+static void tell(const struct comm_network *network, int rank, const struct note *note)
+{
+    (void)tcp_tell(network->tcp, rank, note, sizeof *note);
+}
+
+static void tell_connected(const struct comm_network *network, const struct note *note)
+{
+    const struct tutti_comm *comm = network->comm;
+    for (int r = 0; r < comm->size; r++)
+        if (!comm_is_near(comm, r) && !network->far[r].is_dead && is_connected(network, r))
+            tell(network, r, note);
+}
+
+void far_tell_failure(struct comm_network *network)
+{
+    struct tutti_failure failure;
+    if (network->far == NULL || network->has_told_failure) return;
+    network->has_told_failure = true;
+    if (board_failure(network->comm->board, &failure) == TUTTI_OK) return;
+    struct note note = {.kind = NOTE_FAILURE,
+                        .u.failure = {.status = (int32_t)failure.status,
+                                      .culprit = failure.culprit,
+                                      .reporter = failure.reporter,
+                                      .sequence = failure.sequence}};
+    memcpy(note.u.failure.message, failure.message, sizeof note.u.failure.message);
+    tell_connected(network, &note);
+}
+
+void far_tell_leaving(struct comm_network *network)
+{
+    if (network->far != NULL) tell_connected(network, &(struct note){.kind = NOTE_LEFT});
+}
+
+void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
+{
+    struct comm_network *network = comm->network;
+    if (network->far == NULL || network->is_stopped) return;
+    const uint64_t now = clock_now_ns();
+    if (now - network->far[rank].asked_ns < ASK_NS) return;
+    network->far[rank].asked_ns = now;
+    tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
+}
+
+bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint64_t begun)
+{
+    const struct far_rank *far = &comm->network->far[rank];
+    return far->known_slot == slot && far->known_begun == begun;
+}
+
+void comm_network_invite(struct tutti_comm *comm, int rank)
+{
+    struct comm_network *network = comm->network;
+    if (network->far == NULL || comm_is_near(comm, rank) || network->far[rank].is_invited) return;
+    network->far[rank].is_invited = true;
+    tell(network, rank, &(struct note){.kind = NOTE_MESSAGES});
+}
+
+/* ----------------------------------------------------------------------------------------------- hearing */
+
+static void hear_failure(struct comm_network *network, const struct failure_note *heard)
+{
+    struct tutti_comm *comm = network->comm;
+    const bool fits = heard->status > TUTTI_IN_PROGRESS && heard->status < STATUS_COUNT &&
+                      heard->culprit >= -1 && heard->culprit < comm->size && heard->reporter >= 0 &&
+                      heard->reporter < comm->size;
+    char message[sizeof heard->message];
+    memcpy(message, heard->message, sizeof message);
+    message[sizeof message - 1] = '\0';
+    if (!board_fail(comm->board, fits ? (enum tutti_status)heard->status : TUTTI_INTERNAL,
+                    fits ? heard->culprit : -1, fits ? heard->reporter : comm->rank,
+                    heard->sequence, message))
+        return;
+    log_write(LOG_WARN, "rank %d: heard from another host: %s: %s", comm->rank,
+              tutti_status_name((enum tutti_status)(fits ? heard->status : TUTTI_INTERNAL)),
+              message);
+    comm->local->ops->wake_all(comm->local);
+}
+
+static void answer(const struct comm_network *network, int peer, const struct note *asked)
+{
+    const struct tutti_comm *comm = network->comm;
+    if (asked->slot < 0 || asked->slot >= TRANSPORT_SLOT_COUNT) return;
+    struct board_call *calls = comm_calls_of(comm, comm->rank, asked->slot);
+    struct call_description what;
+    struct note note = {.kind = NOTE_CALL, .slot = asked->slot, .begun = asked->begun};
+    note.u.call.latest = board_begun(calls);
+    if (board_read_call(calls, asked->begun, &what))
+        note.u.call = (struct call_note){.latest = note.u.call.latest,
+                                         .signature = what.signature,
+                                         .count = what.count,
+                                         .collective = (int32_t)what.collective,
+                                         .dtype = (int32_t)what.dtype,
+                                         .op = (int32_t)what.op,
+                                         .root = what.root,
+                                         .is_described = true,
+                                         .has_ended = board_has_ended(calls, asked->begun),
+                                         .started = what.started,
+                                         .varies = what.varies};
+    tell(network, peer, &note);
+}
+
+static void hear_call(struct comm_network *network, int peer, const struct note *note)
+{
+    const struct tutti_comm *comm = network->comm;
+    const struct call_note *heard = &note->u.call;
+    if (note->slot < 0 || note->slot >= TRANSPORT_SLOT_COUNT) return;
+    struct board_call *calls = comm_calls_of(comm, peer, note->slot);
+    network->far[peer].known_slot = note->slot;
+    network->far[peer].known_begun = note->begun;
+    const struct call_description what = {
+        .collective = (enum collective)((uint32_t)heard->collective % COLLECTIVE_COUNT),
+        .dtype = (enum tutti_dtype)(heard->dtype & 255),
+        .op = (enum op)(heard->op & 255),
+        .root = heard->root,
+        .count = heard->count,
+        .started = heard->started != 0,
+        .varies = heard->varies != 0,
+        .signature = heard->signature};
+    if (heard->is_described && note->begun > 0) board_begin(calls, &what, note->begun);
+    if (heard->is_described && heard->has_ended) board_end(calls, note->begun);
+}
+
+void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
+{
+    struct comm_network *network = context;
+    struct note note;
+    if (network->far == NULL || comm_is_near(network->comm, peer) || byte_count != sizeof note)
+        return;
+    memcpy(&note, bytes, sizeof note);
+    switch ((enum note_kind)note.kind) {
+    case NOTE_FAILURE: hear_failure(network, &note.u.failure); break;
+    case NOTE_LEFT: board_leave(network->comm->far_board, peer); break;
+    case NOTE_ASK: answer(network, peer, &note); break;
+    case NOTE_CALL: hear_call(network, peer, &note); break;
+    case NOTE_MESSAGES:
+        atomic_store_explicit(&network->comm->board->has_messages, 1, memory_order_relaxed);
+        break;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ deaths */
+
+static void end_probe(struct far_rank *far)
+{
+    if (far->probe_fd >= 0) close(far->probe_fd);
+    far->probe_fd = -1;
+}
+
+/* One look at whether somebody listens at its door: who does is asked again later. */
+static void probe(struct comm_network *network, int rank, uint64_t now_ns)
+{
+    struct far_rank *far = &network->far[rank];
+    const struct net_address *door = &network->addresses[rank];
+    enum tutti_status status = TUTTI_OK;
+    if (far->probe_fd < 0) {
+        if (now_ns - far->probed_ns < PROBE_NS) return;
+        far->probed_ns = now_ns;
+        status = tcp_connect_start(door, NULL, &far->probe_fd);
+    }
+    if (status == TUTTI_OK) status = tcp_connect_test(far->probe_fd, door);
+    if (status == TUTTI_IN_PROGRESS) return;
+    if (status == TUTTI_PROC_FAILED && errno == ECONNREFUSED)
+        far->refusals++;
+    else if (status == TUTTI_OK)
+        far->refusals = 0;
+    end_probe(far);
+}
+
+static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
+{
+    struct far_rank *far = &network->far[rank];
+    struct tcp_peer_report report;
+    if (far->is_dead) return true;
+    tcp_state(network->tcp, rank, &report);
+    if (report.state != TCP_PEER_LOST) {
+        far->lost_ns = 0;
+        far->refusals = 0;
+        end_probe(far);
+        return false;
+    }
+    if (far->lost_ns == 0) far->lost_ns = now_ns;
+    probe(network, rank, now_ns);
+    far->is_dead = far->refusals >= REFUSALS || now_ns - far->lost_ns > LOST_NS;
+    if (far->is_dead)
+        log_write(LOG_INFO, "rank %d: the connections to rank %d are lost, and %s",
+                  network->comm->rank, rank,
+                  far->refusals >= REFUSALS ? "its host refuses new ones"
+                                            : "no new one came about for 30 s");
+    return far->is_dead;
+}
+
+int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns)
+{
+    struct comm_network *network = comm->network;
+    if (network == NULL || network->far == NULL || network->is_stopped) return -1;
+    for (int r = 0; r < comm->size; r++)
+        if (!comm_is_near(comm, r) && comm_state_of(comm, r) != RANK_LEFT &&
+            has_died(network, r, now_ns))
+            return r;
+    return -1;
+}
+
+bool comm_network_is_dead(const struct tutti_comm *comm, int rank)
+{
+    return comm->network != NULL && comm->network->far != NULL && comm->network->far[rank].is_dead;
+}
+
+void far_free(struct comm_network *network)
+{
+    for (int r = 0; network->far != NULL && r < network->comm->size; r++)
+        end_probe(&network->far[r]);
+    free(network->far);
+}

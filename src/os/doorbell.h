@@ -1,0 +1,24 @@
+/* doorbell.h - a bell that is heard by who sleeps in poll(), rung by whoever knows its number.
+ *
+ * An abstract Unix datagram socket named after a random number. Any process of the network namespace can ring it if it learns
+ * the number (which the kernel shows to all of them): who is woken looks at what it waits for, and believes nothing. Once it
+ * has rung it stays readable until it is hushed, and then ringing it more adds nothing.
+ */
+#ifndef TUTTI_OS_DOORBELL_H
+#define TUTTI_OS_DOORBELL_H
+
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+/* Close it with close(). */
+enum tutti_status doorbell_open(uint64_t *number, int *fd);
+/* Any thread; never waits. From a doorbell of one's own, or (-1) from a socket that is made for it, which takes longer. Where
+ * nobody has that number, nothing happens. */
+void doorbell_ring(int own_fd, uint64_t number);
+/* Forgets what rang before. */
+void doorbell_hush(int fd);
+/* Until it has rung, at most timeout_ns; may end early. */
+void doorbell_wait(int fd, uint64_t timeout_ns);
+
+#endif

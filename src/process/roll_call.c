@@ -1,0 +1,526 @@
+#include "process/roll_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "bootstrap/exchange.h"
+#include "os/clock.h"
+#include "process/network.h"
+
+enum { MAGIC = 0x6c6c6f72, NAP_NS = 200000, REVISIT_NS = 10000000, TEXT_MAX = 256 };
+/* Who is there hears from rank 0 who is missing: it may come a moment after the deadline. */
+static const uint64_t PATIENCE_NS = 1000000000;
+
+enum message_kind { MESSAGE_ENTRY = 1, MESSAGE_TABLE, MESSAGE_VISIT, MESSAGE_FAILURE };
+
+/* What goes over a connection, with `entry_count` entries behind it. Hosts of another byte order have another magic. */
+struct message {
+    uint32_t magic, kind;
+    int32_t rank, size; /* the sender's */
+    int32_t status;     /* of a failure */
+    uint32_t entry_count;
+    struct net_address address; /* whom to visit */
+    char text[TEXT_MAX];
+};
+
+/* One connection, and how far a message has got on it. */
+struct line {
+    int fd; /* -1: none */
+    size_t done;
+    bool is_over; /* all that was to be sent has gone */
+};
+
+struct roll {
+    const struct roll_options *options;
+    const struct launcher_place *place;
+    struct roll_entry *entries;
+    unsigned *message_count;
+    struct network_client client; /* whom the others visit; and visits the parent */
+    struct network_client calls[NETWORK_MASTER_PORTS]; /* for rank 0: each at another port */
+    bool is_entered;
+    struct line *guests; /* of each rank */
+};
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+}
+
+static void hang_up(struct line *line)
+{
+    if (line->fd >= 0) close(line->fd);
+    *line = (struct line){.fd = -1};
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    return hash; /* FNV-1a */
+}
+
+uint64_t roll_host(void)
+{
+    char boot[64] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file != NULL) {
+        if (fgets(boot, sizeof boot, file) == NULL) boot[0] = '\0';
+        fclose(file);
+    }
+    struct stat space = {0};
+    if (stat("/proc/self/ns/net", &space) != 0) space.st_ino = 0;
+    const char *said = getenv("TUTTI_HOSTID");
+    const uint64_t space_hash =
+        ((0xcbf29ce484222325u ^ space.st_ino) * 0x100000001b3u ^ space.st_dev) * 0x100000001b3u;
+    return hash_text(hash_text(space_hash, boot), said != NULL ? said : "");
+}
+
+/* -------------------------------------------------------------------------------------------- messages */
+
+/* What arrived is foreign. */
+static bool entry_is_sound(const struct roll_entry *entry)
+{
+    const sa_family_t family = entry->address.family;
+    return (family == AF_INET || family == AF_INET6 || family == AF_UNSPEC) &&
+           entry->core_count > 0 && memchr(entry->host_name, '\0', sizeof entry->host_name) != NULL;
+}
+
+static bool message_is_sound(const struct roll *roll, const struct message *message)
+{
+    const uint32_t size = (uint32_t)roll->place->size;
+    if (message->magic != MAGIC || message->size != roll->place->size ||
+        memchr(message->text, '\0', sizeof message->text) == NULL)
+        return false;
+    switch (message->kind) {
+    case MESSAGE_ENTRY: return message->entry_count == 1;
+    case MESSAGE_TABLE: return message->entry_count == size;
+    case MESSAGE_VISIT: return message->entry_count == 0;
+    case MESSAGE_FAILURE: return message->entry_count == 0;
+    default: return false;
+    }
+}
+
+/* How many entries may follow: as many as there is room for behind a message that was not read yet. */
+static enum tutti_status receive(const struct roll *roll, struct line *line, struct message *message,
+                                 struct roll_entry *entries, uint32_t entry_max)
+{
+    while (true) {
+        char *to = (char *)message + line->done;
+        size_t left = sizeof *message - line->done;
+        if (line->done >= sizeof *message) {
+            if (!message_is_sound(roll, message) || message->entry_count > entry_max)
+                return error_set(TUTTI_AUTH_FAILED, "start-up: a message that makes no sense");
+            const size_t got = line->done - sizeof *message;
+            to = (char *)entries + got;
+            left = message->entry_count * sizeof *entries - got;
+        }
+        if (left == 0) break;
+        size_t bytes;
+        TRY(tcp_read(line->fd, to, left, &bytes));
+        if (bytes == 0) return TUTTI_IN_PROGRESS;
+        line->done += bytes;
+    }
+    for (uint32_t i = 0; i < message->entry_count; i++)
+        if (!entry_is_sound(&entries[i]))
+            return error_set(TUTTI_AUTH_FAILED, "start-up: an entry that makes no sense");
+    ++*roll->message_count;
+    return TUTTI_OK;
+}
+
+static enum tutti_status transmit(const struct roll *roll, struct line *line,
+                                  const struct message *message, const struct roll_entry *entries)
+{
+    const size_t total = sizeof *message + message->entry_count * sizeof *entries;
+    while (line->done < total) {
+        const bool in_head = line->done < sizeof *message;
+        const char *from = in_head ? (const char *)message + line->done
+                                   : (const char *)entries + (line->done - sizeof *message);
+        size_t bytes;
+        TRY(tcp_write(line->fd, from, (in_head ? sizeof *message : total) - line->done, &bytes));
+        if (bytes == 0) return TUTTI_IN_PROGRESS;
+        line->done += bytes;
+    }
+    line->is_over = true;
+    ++*roll->message_count;
+    return TUTTI_OK;
+}
+
+static struct message make_message(const struct roll *roll, enum message_kind kind)
+{
+    return (struct message){.magic = MAGIC,
+                            .kind = kind,
+                            .rank = roll->place->rank,
+                            .size = roll->place->size,
+                            .entry_count = kind == MESSAGE_ENTRY   ? 1
+                                           : kind == MESSAGE_TABLE ? (uint32_t)roll->place->size
+                                                                   : 0};
+}
+
+/* ---------------------------------------------------------------------------------------------- guests */
+
+static void take_guests(struct roll *roll)
+{
+    int peer, fd;
+    unsigned stream;
+    network_progress(clock_now_ns());
+    while (network_take(&roll->client, &peer, &stream, &fd)) {
+        hang_up(&roll->guests[peer]); /* whoever comes again has lost the first connection */
+        roll->guests[peer].fd = fd;
+    }
+}
+
+/* The children of a rank lie below its lowest bit. */
+static bool is_child(int rank, int of)
+{
+    return rank > of && (rank & (rank - 1)) == of;
+}
+
+static int parent_of(int rank)
+{
+    return rank & (rank - 1);
+}
+
+/* What a rank is to be told, or how it failed. */
+static struct message answer_for(const struct roll *roll, int rank, enum tutti_status status)
+{
+    struct message message;
+    if (status != TUTTI_OK) {
+        message = make_message(roll, MESSAGE_FAILURE);
+        message.status = (int32_t)status;
+        error_copy(message.text, sizeof message.text);
+    } else if (is_child(rank, roll->place->rank)) {
+        message = make_message(roll, MESSAGE_TABLE);
+    } else {
+        message = make_message(roll, MESSAGE_VISIT);
+        message.address = roll->entries[parent_of(rank)].address;
+    }
+    return message;
+}
+
+/* Tells those ranks that `is_for` says; those who have not come are waited for, unless something failed. */
+static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status status,
+                                uint64_t deadline_ns)
+{
+    const int own = roll->place->rank;
+    char why[TEXT_MAX] = "";
+    if (status != TUTTI_OK) error_copy(why, sizeof why);
+    for (int missing = 0;;) {
+        take_guests(roll);
+        missing = -1;
+        for (int r = own + 1; r < roll->place->size; r++) {
+            struct line *line = &roll->guests[r];
+            if (line->is_over || (!all && !is_child(r, own))) continue;
+            if (line->fd < 0) {
+                if (status == TUTTI_OK) missing = r;
+                continue;
+            }
+            if (status != TUTTI_OK) error_set(status, "%s", why);
+            const struct message message = answer_for(roll, r, status);
+            const enum tutti_status sent = transmit(roll, line, &message, roll->entries);
+            if (sent == TUTTI_IN_PROGRESS) missing = r;
+            if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(line);
+        }
+        if (missing < 0) break;
+        if (clock_now_ns() > deadline_ns)
+            return error_set(TUTTI_INIT_TIMEOUT,
+                             "start-up: rank %d did not come for the list of ranks", missing);
+        nap();
+    }
+    return status != TUTTI_OK ? error_set(status, "%s", why) : TUTTI_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- rank 0 */
+
+static enum tutti_status say_who_is_missing(const bool *is_known, int size, double seconds)
+{
+    enum { LISTED = 16 };
+    char who[160] = "";
+    int used = 0, missing = 0;
+    for (int r = 0; r < size; r++) {
+        if (is_known[r]) continue;
+        if (++missing <= LISTED)
+            used +=
+                snprintf(who + used, sizeof who - (size_t)used, "%s%d", missing > 1 ? ", " : "", r);
+    }
+    return error_set(TUTTI_INIT_TIMEOUT,
+                     "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s%s",
+                     missing, size, seconds, missing > 1 ? "s" : "", who,
+                     missing > LISTED ? ", ..." : "");
+}
+
+/* Until all have reported. A report is read in pieces into `reports`, one a rank. */
+static enum tutti_status collect(struct roll *roll, struct message *reports, bool *is_known)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    const int size = roll->place->size;
+    int known = 1;
+    is_known[0] = true;
+    while (known < size) {
+        take_guests(roll);
+        for (int r = 1; r < size; r++) {
+            struct line *line = &roll->guests[r];
+            if (line->fd < 0 || is_known[r]) continue;
+            const enum tutti_status got = receive(roll, line, &reports[r], &roll->entries[r], 1);
+            if (got == TUTTI_IN_PROGRESS) continue;
+            if (got != TUTTI_OK || reports[r].kind != MESSAGE_ENTRY || reports[r].rank != r) {
+                hang_up(line);
+                continue;
+            }
+            line->done = 0; /* now the answer */
+            is_known[r] = true;
+            known++;
+        }
+        if (known < size && clock_now_ns() > roll->options->deadline_ns)
+            return say_who_is_missing(is_known, size, (double)(clock_now_ns() - begin_ns) * 1e-9);
+        nap();
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status lead(struct roll *roll)
+{
+    const size_t size = (size_t)roll->place->size;
+    struct message *reports = calloc(size, sizeof *reports);
+    bool *is_known = calloc(size, sizeof *is_known);
+    enum tutti_status status = TUTTI_OK;
+    if (reports == NULL || is_known == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    if (status == TUTTI_OK) status = collect(roll, reports, is_known);
+    status = answer(roll, true, status, clock_now_ns() + PATIENCE_NS * 10);
+    free(reports);
+    free(is_known);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------- the others */
+
+static enum tutti_status resolve_master(const struct roll *roll, struct net_address *address)
+{
+    const struct launcher_place *place = roll->place;
+    const uint16_t port = (uint16_t)place->master_port;
+    size_t count;
+    if (net_address_resolve(place->master_address, port, roll->options->self.address.family,
+                            address, 1, &count) == TUTTI_OK)
+        return TUTTI_OK;
+    return net_address_resolve(place->master_address, port, AF_UNSPEC, address, 1, &count);
+}
+
+static enum tutti_status call_rank_0(struct roll *roll, const struct net_address *master)
+{
+    for (unsigned i = 0; i < NETWORK_MASTER_PORTS; i++) {
+        struct net_address address = *master;
+        address.port = (uint16_t)(master->port + i);
+        network_give_up(&roll->calls[i], 0);
+        atomic_store_explicit(&roll->calls[i].status, TUTTI_OK, memory_order_relaxed);
+        if (address.port != 0)
+            TRY(network_visit(&roll->calls[i], 0, 0, &address, roll->options->deadline_ns));
+    }
+    return TUTTI_OK;
+}
+
+/* Whether rank 0's door has let this rank in; what failed at all ports is the reason why not. */
+static enum tutti_status look_for_rank_0(struct roll *roll, struct line *line)
+{
+    int peer;
+    unsigned stream, failed = 0;
+    network_progress(clock_now_ns());
+    for (unsigned i = 0; i < NETWORK_MASTER_PORTS; i++) {
+        struct network_client *call = &roll->calls[i];
+        if (network_take(call, &peer, &stream, &line->fd)) {
+            for (unsigned j = 0; j < NETWORK_MASTER_PORTS; j++) network_give_up(&roll->calls[j], 0);
+            return TUTTI_OK;
+        }
+        failed += atomic_load_explicit(&call->status, memory_order_acquire) != TUTTI_OK;
+    }
+    if (failed < NETWORK_MASTER_PORTS) return TUTTI_IN_PROGRESS;
+    return error_set((enum tutti_status)roll->calls[0].status,
+                     "start-up: rank 0 cannot be reached: %s", roll->calls[0].why);
+}
+
+static enum tutti_status is_too_late(const struct roll *roll, const char *what)
+{
+    if (clock_now_ns() <= roll->options->deadline_ns + PATIENCE_NS) return TUTTI_OK;
+    char address[NET_ADDRESS_TEXT_MAX + 256];
+    snprintf(address, sizeof address, "%s, port %d", roll->place->master_address,
+             roll->place->master_port);
+    return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s", address, what);
+}
+
+/* Reports to rank 0 and reads what it answers. */
+static enum tutti_status report(struct roll *roll, struct message *answered)
+{
+    struct net_address master;
+    TRY(resolve_master(roll, &master));
+    const struct message mine = make_message(roll, MESSAGE_ENTRY);
+    struct line line = {.fd = -1};
+    bool calls = false;
+    while (true) {
+        enum tutti_status status = TUTTI_OK;
+        if (line.fd < 0) {
+            if (!calls) TRY(call_rank_0(roll, &master));
+            calls = true;
+            TRY(is_too_late(roll, "was not to be found until the deadline"));
+            status = look_for_rank_0(roll, &line);
+            if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
+        } else if (!line.is_over) {
+            status = transmit(roll, &line, &mine, &roll->options->self);
+            if (status == TUTTI_OK) line.done = 0; /* now the answer */
+        } else {
+            status = receive(roll, &line, answered, roll->entries, (uint32_t)roll->place->size);
+            if (status == TUTTI_OK) break;
+            TRY(is_too_late(roll, "has not said who is there"));
+        }
+        if (status == TUTTI_OK) continue;
+        if (status != TUTTI_IN_PROGRESS) { /* it did not know yet what for: once more */
+            hang_up(&line);
+            calls = false;
+            nanosleep(&(struct timespec){0, REVISIT_NS}, NULL);
+        }
+        nap();
+    }
+    hang_up(&line);
+    return TUTTI_OK;
+}
+
+/* Fetches the table from the rank that rank 0 has named. */
+static enum tutti_status fetch(struct roll *roll, const struct net_address *address,
+                               struct message *answered)
+{
+    const int parent = parent_of(roll->place->rank);
+    struct line line = {.fd = -1};
+    bool visits = false;
+    while (true) {
+        enum tutti_status status = TUTTI_IN_PROGRESS;
+        if (line.fd < 0) {
+            int peer;
+            unsigned stream;
+            if (!visits)
+                TRY(network_visit(&roll->client, parent, 0, address, roll->options->deadline_ns));
+            visits = true;
+            network_progress(clock_now_ns());
+            const int failed = atomic_load_explicit(&roll->client.status, memory_order_acquire);
+            if (failed != TUTTI_OK)
+                return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
+                                 roll->client.why);
+            if (network_take(&roll->client, &peer, &stream, &line.fd) && peer != parent) {
+                roll->guests[peer] = (struct line){.fd = line.fd}; /* a child that was quick */
+                line.fd = -1;
+            }
+        } else {
+            status = receive(roll, &line, answered, roll->entries, (uint32_t)roll->place->size);
+            if (status == TUTTI_OK) break;
+            if (status != TUTTI_IN_PROGRESS) {
+                hang_up(&line);
+                visits = false;
+            }
+        }
+        TRY(is_too_late(roll, "said who is there, but the list did not come"));
+        nap();
+    }
+    hang_up(&line);
+    return TUTTI_OK;
+}
+
+static enum tutti_status follow(struct roll *roll)
+{
+    struct message answered;
+    TRY(report(roll, &answered));
+    enum tutti_status status = TUTTI_OK;
+    if (answered.kind == MESSAGE_VISIT) status = fetch(roll, &answered.address, &answered);
+    if (status == TUTTI_OK && answered.kind == MESSAGE_FAILURE)
+        status = error_set(answered.status > TUTTI_IN_PROGRESS && answered.status < STATUS_COUNT
+                               ? (enum tutti_status)answered.status
+                               : TUTTI_INTERNAL,
+                           "%s", answered.text);
+    else if (status == TUTTI_OK && answered.kind != MESSAGE_TABLE)
+        status = error_set(TUTTI_AUTH_FAILED, "start-up: an answer that makes no sense");
+    return answer(roll, false, status, roll->options->deadline_ns + PATIENCE_NS);
+}
+
+/* --------------------------------------------------------------------------------------------- the whole */
+
+static enum tutti_status begin(struct roll *roll)
+{
+    const struct launcher_place *place = roll->place;
+    static const char what[] = "roll call";
+    rendezvous_key_derive(&place->key, what, sizeof what, &roll->client.identity);
+    roll->client.rank = place->rank;
+    roll->client.size = place->size;
+    roll->guests = calloc((size_t)place->size, sizeof *roll->guests);
+    if (roll->guests == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    for (int r = 0; r < place->size; r++) roll->guests[r].fd = -1;
+    network_enter(&roll->client);
+    for (unsigned i = 0; i < NETWORK_MASTER_PORTS; i++) {
+        roll->calls[i].identity = roll->client.identity;
+        roll->calls[i].rank = place->rank; /* of size 0: nobody visits these */
+        network_enter(&roll->calls[i]);
+    }
+    roll->is_entered = true;
+    return TUTTI_OK;
+}
+
+static void end(struct roll *roll)
+{
+    for (unsigned i = 0; roll->is_entered && i < NETWORK_MASTER_PORTS; i++)
+        network_leave(&roll->calls[i]);
+    if (roll->is_entered) network_leave(&roll->client);
+    for (int r = 0; roll->guests != NULL && r < roll->place->size; r++) hang_up(&roll->guests[r]);
+    free(roll->guests);
+}
+
+static enum tutti_status over_doors(struct roll *roll)
+{
+    enum tutti_status status = begin(roll);
+    if (status == TUTTI_OK) status = roll->place->rank == 0 ? lead(roll) : follow(roll);
+    end(roll);
+    return status;
+}
+
+static enum tutti_status through(struct exchange *exchange, const struct roll_options *options,
+                                 struct roll_entry *entries)
+{
+    static const char key[] = "roll";
+    const uint64_t deadline_ns = options->deadline_ns;
+    TRY(exchange_put(exchange, key, &options->self, sizeof options->self, deadline_ns));
+    TRY(exchange_fence(exchange, deadline_ns));
+    for (int r = 0; r < options->place->size; r++) {
+        size_t bytes;
+        TRY(exchange_get(exchange, r, key, &entries[r], sizeof entries[r], &bytes, deadline_ns));
+        if (bytes != sizeof entries[r] || !entry_is_sound(&entries[r]))
+            return error_set(TUTTI_AUTH_FAILED,
+                             "start-up: what rank %d says of itself makes no sense", r);
+    }
+    return exchange_fence(exchange, deadline_ns);
+}
+
+enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
+                            unsigned *message_count)
+{
+    const struct launcher_place *place = options->place;
+    *message_count = 0;
+    entries[place->rank] = options->self;
+    struct exchange *exchange = NULL;
+    if (options->exchange_means != 0) {
+        enum tutti_status status =
+            exchange_open(place, options->exchange_means, options->deadline_ns, &exchange);
+        if (status == TUTTI_OK) {
+            status = through(exchange, options, entries);
+            exchange_close(exchange);
+            return status;
+        }
+        if (status != TUTTI_UNSUPPORTED || place->master_address[0] == '\0') return status;
+    }
+    if (place->master_address[0] == '\0')
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "start-up: the ranks are on several hosts, and nothing says where they can meet: "
+            "MASTER_ADDR and MASTER_PORT, or TUTTI_RENDEZVOUS_DIR");
+    struct roll roll = {
+        .options = options, .place = place, .entries = entries, .message_count = message_count};
+    return over_doors(&roll);
+}

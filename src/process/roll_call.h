@@ -1,0 +1,50 @@
+/* roll_call.h - every rank of a job learns on which host each other one is, and where its process's door is.
+ *
+ * Over what started the ranks (bootstrap/exchange.h), where that offers it. Else rank 0's door at MASTER_PORT is where all report;
+ * what came together there goes back down a binomial tree of doors, so nobody hands it to more than log2 n others:
+ *
+ *     up     rank r ──entry──────────────────► rank 0           visited at MASTER_ADDR, or the ports behind MASTER_PORT
+ *     down   rank 0 ──all entries────────────► ranks 1, 2, 4 .. on the connections of the way up
+ *                   ──whom to visit──────────► all others
+ *            rank r ──all entries────────────► ranks r+1, r+2, r+4 .. below r's lowest bit, which visit it
+ *
+ * At the deadline rank 0 tells everybody who is there which ranks are missing. What comes from a connection is checked; who is on
+ * it has the job's key (bootstrap/hello.h).
+ */
+#ifndef TUTTI_PROCESS_ROLL_CALL_H
+#define TUTTI_PROCESS_ROLL_CALL_H
+
+#include <stdint.h>
+
+#include "bootstrap/launcher.h"
+#include "os/tcp_socket.h"
+#include "tutti/tutti.h"
+
+enum { ROLL_HOST_NAME_MAX = 64 };
+
+/* What a rank says of itself. */
+struct roll_entry {
+    uint64_t host;              /* equal for ranks that can share memory, see roll_host */
+    struct net_address address; /* of its process's door; none: it has none */
+    int32_t pid;
+    int32_t core_count; /* that it may run on */
+    char host_name[ROLL_HOST_NAME_MAX];
+};
+
+/* The host of this process as others can compare it: this boot of this machine, the network namespace, in which abstract
+ * sockets can be reached, and what TUTTI_HOSTID says, which so can set ranks apart but not put them together. */
+uint64_t roll_host(void);
+
+struct roll_options {
+    const struct launcher_place *place; /* rank, size, key, and what there is to meet by */
+    struct roll_entry self;
+    uint64_t deadline_ns;
+    unsigned exchange_means; /* of enum exchange_means that may be used; 0: only rank 0's door */
+};
+
+/* Blocks until everybody is there or the deadline: INIT_TIMEOUT, and the message names who is missing. The process's door is
+ * open (network.h), rank 0's at master_port. entries: room for one a rank. *message_count: what this rank sent and received. */
+enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
+                            unsigned *message_count);
+
+#endif

@@ -1,0 +1,162 @@
+/* Ranks are threads that share one door: what goes between processes goes over the same sockets. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "os/clock.h"
+#include "process/network.h"
+#include "process/roll_call.h"
+
+enum { RANKS_MAX = 24, MASTER_PORT = 21873 };
+static const uint64_t SOON_NS = 1000000000u, LONG_NS = 60000000000u;
+
+struct rank {
+    pthread_t thread;
+    struct launcher_place place;
+    struct roll_options options;
+    struct roll_entry entries[RANKS_MAX];
+    unsigned message_count;
+    enum tutti_status status;
+    char why[400];
+};
+
+static struct rank ranks[RANKS_MAX];
+
+static void *take_part(void *argument)
+{
+    struct rank *rank = argument;
+    rank->status = roll_call(&rank->options, rank->entries, &rank->message_count);
+    if (rank->status != TUTTI_OK) error_copy(rank->why, sizeof rank->why);
+    return NULL;
+}
+
+static void prepare(int size, uint64_t time_ns)
+{
+    memset(ranks, 0, sizeof ranks);
+    for (int r = 0; r < size; r++) {
+        struct rank *rank = &ranks[r];
+        rank->place = (struct launcher_place){.launcher = "test",
+                                              .rank = r,
+                                              .size = size,
+                                              .master_address = "127.0.0.1",
+                                              .master_port = MASTER_PORT,
+                                              .run_id = "roll call"};
+        memset(&rank->place.key, 7, sizeof rank->place.key);
+        rank->options = (struct roll_options){
+            .place = &rank->place,
+            .self = {.host = (uint64_t)r / 2, .pid = 1000 + r, .core_count = 1 + r},
+            .deadline_ns = clock_now_ns() + time_ns};
+        snprintf(rank->options.self.host_name, ROLL_HOST_NAME_MAX, "host-%d", r / 2);
+    }
+    for (int r = 0; r < size; r++)
+        assert_int_equal(network_open_door(&ranks[0].place, &ranks[r].options.self.address),
+                         TUTTI_OK);
+}
+
+static void close_doors(int size)
+{
+    for (int r = 0; r < size; r++) network_close_door();
+}
+
+static void run_all_but(int missing, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (r != missing)
+            assert_int_equal(pthread_create(&ranks[r].thread, NULL, take_part, &ranks[r]), 0);
+    for (int r = 0; r < size; r++)
+        if (r != missing) pthread_join(ranks[r].thread, NULL);
+}
+
+static void everybody_learns_of_everybody(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 4, 7, 16, 24};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int size = sizes[i];
+        prepare(size, LONG_NS);
+        run_all_but(-1, size);
+        for (int r = 0; r < size; r++) {
+            if (ranks[r].status != TUTTI_OK) fail_msg("rank %d of %d: %s", r, size, ranks[r].why);
+            for (int other = 0; other < size; other++) {
+                const struct roll_entry *said = &ranks[other].options.self;
+                const struct roll_entry *heard = &ranks[r].entries[other];
+                assert_int_equal(heard->host, said->host);
+                assert_int_equal(heard->pid, said->pid);
+                assert_int_equal(heard->core_count, said->core_count);
+                assert_string_equal(heard->host_name, said->host_name);
+                assert_true(net_address_equal(&heard->address, &said->address));
+            }
+        }
+        close_doors(size);
+    }
+}
+
+/* Bits of the highest rank. */
+static unsigned depth(int size)
+{
+    unsigned bits = 0;
+    for (int rest = size - 1; rest > 0; rest /= 2) bits++;
+    return bits;
+}
+
+static void nobody_but_rank_0_has_more_than_a_few_messages(void **state)
+{
+    (void)state;
+    prepare(24, LONG_NS);
+    run_all_but(-1, 24);
+    assert_int_equal(ranks[0].message_count, 2 * 23);
+    for (int r = 1; r < 24; r++) /* a report, its answer, the table, and its children's */
+        assert_in_range(ranks[r].message_count, 2, 3 + depth(24));
+    close_doors(24);
+}
+
+static void who_is_missing_is_named_to_all(void **state)
+{
+    (void)state;
+    prepare(5, SOON_NS);
+    run_all_but(3, 5);
+    for (int r = 0; r < 5; r++) {
+        if (r == 3) continue;
+        assert_int_equal(ranks[r].status, TUTTI_INIT_TIMEOUT);
+        assert_non_null(strstr(ranks[r].why, "1 of 5 ranks did not report"));
+        assert_non_null(strstr(ranks[r].why, "rank 3"));
+    }
+    close_doors(5);
+}
+
+static void without_rank_0_the_others_say_where_they_looked(void **state)
+{
+    (void)state;
+    prepare(3, SOON_NS);
+    close_doors(3); /* nobody listens */
+    struct launcher_place elsewhere = ranks[0].place;
+    elsewhere.rank = 1; /* a door, but not at the master's port */
+    struct net_address address;
+    assert_int_equal(network_open_door(&elsewhere, &address), TUTTI_OK);
+    run_all_but(0, 3);
+    for (int r = 1; r < 3; r++) {
+        assert_int_equal(ranks[r].status, TUTTI_INIT_TIMEOUT);
+        assert_non_null(strstr(ranks[r].why, "rank 0"));
+        assert_non_null(strstr(ranks[r].why, "127.0.0.1"));
+    }
+    network_close_door();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everybody_learns_of_everybody),
+        cmocka_unit_test(nobody_but_rank_0_has_more_than_a_few_messages),
+        cmocka_unit_test(who_is_missing_is_named_to_all),
+        cmocka_unit_test(without_rank_0_the_others_say_where_they_looked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,211 @@
+#include "transport/router/router.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/status.h"
+
+/* Where there is something that does not end the sleep. */
+enum { SHORT_SLEEP_NS = 200000 };
+
+struct router {
+    struct transport base;
+    struct transport *near; /* NULL: alone here */
+    struct transport *far;
+    const int *near_numbers;
+    size_t piece_bytes_max;
+    unsigned piece_count_max;
+};
+
+static struct router *router_of(struct transport *transport)
+{
+    return (struct router *)transport;
+}
+
+/* ------------------------------------------------------------------------------------------- opening */
+
+static void router_limits(struct transport *transport, size_t *piece_bytes_max,
+                          unsigned *piece_count_max)
+{
+    *piece_bytes_max = router_of(transport)->piece_bytes_max;
+    *piece_count_max = router_of(transport)->piece_count_max;
+}
+
+/* The transport that leads to a peer, and what it calls that one. */
+static struct transport *way_to(const struct router *router, int *peer)
+{
+    assert(*peer >= 0 && *peer < router->base.size && *peer != router->base.rank);
+    if (router->near == NULL || router->near_numbers[*peer] < 0) return router->far;
+    *peer = router->near_numbers[*peer];
+    return router->near;
+}
+
+static enum tutti_status refuse_all(void)
+{
+    return error_set(TUTTI_UNSUPPORTED, "links between hosts go to one rank each");
+}
+
+static enum tutti_status router_open_tx(struct transport *transport, int slot, int channel,
+                                        int peer, size_t bytes, struct link_tx **link)
+{
+    if (peer == TRANSPORT_ALL) return refuse_all();
+    struct transport *const way = way_to(router_of(transport), &peer);
+    return way->ops->open_tx(way, slot, channel, peer, bytes, link);
+}
+
+static enum tutti_status router_open_rx(struct transport *transport, int slot, int channel,
+                                        int peer, bool from_all, struct link_rx **link)
+{
+    if (from_all) return refuse_all();
+    struct transport *const way = way_to(router_of(transport), &peer);
+    return way->ops->open_rx(way, slot, channel, peer, false, link);
+}
+
+/* ------------------------------------------------------------------------------------------ waiting */
+
+static bool move(struct transport *part)
+{
+    return part != NULL && part->ops->progress != NULL && part->ops->progress(part);
+}
+
+static bool router_progress(struct transport *transport)
+{
+    const struct router *router = router_of(transport);
+    const bool near_moved = move(router->near);
+    return move(router->far) || near_moved;
+}
+
+static void router_sleep_begin(struct transport *transport)
+{
+    const struct router *router = router_of(transport);
+    if (router->near != NULL) router->near->ops->sleep_begin(router->near);
+    router->far->ops->sleep_begin(router->far);
+}
+
+static void router_sleep_cancel(struct transport *transport)
+{
+    const struct router *router = router_of(transport);
+    if (router->near != NULL) router->near->ops->sleep_cancel(router->near);
+    router->far->ops->sleep_cancel(router->far);
+}
+
+static int descriptor_of(struct transport *part)
+{
+    return part->ops->descriptor != NULL ? part->ops->descriptor(part) : -1;
+}
+
+static void router_sleep(struct transport *transport, uint64_t timeout_ns)
+{
+    const struct router *router = router_of(transport);
+    if (router->near == NULL) {
+        router->far->ops->sleep(router->far, timeout_ns);
+        return;
+    }
+    /* poll passes over what is negative */
+    struct pollfd entries[] = {{.fd = descriptor_of(router->near), .events = POLLIN},
+                               {.fd = descriptor_of(router->far), .events = POLLIN}};
+    if ((entries[0].fd < 0 || entries[1].fd < 0) && timeout_ns > SHORT_SLEEP_NS)
+        timeout_ns = SHORT_SLEEP_NS;
+    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
+                                     (long)(timeout_ns % 1000000000u)};
+    (void)ppoll(entries, 2, &timeout, NULL);
+    router_sleep_cancel(transport);
+}
+
+/* It is one sleeper, so one of the two is enough: the one that needs no name to ring by. */
+static void router_wake(struct transport *transport)
+{
+    struct transport *const far = router_of(transport)->far;
+    far->ops->wake(far);
+}
+
+static void router_wake_all(struct transport *transport)
+{
+    const struct router *router = router_of(transport);
+    if (router->near != NULL) router->near->ops->wake_all(router->near);
+    router->far->ops->wake_all(router->far);
+}
+
+static const struct transport_ops ops = {.limits = router_limits,
+                                         .open_tx = router_open_tx,
+                                         .open_rx = router_open_rx,
+                                         .progress = router_progress,
+                                         .sleep_begin = router_sleep_begin,
+                                         .sleep_cancel = router_sleep_cancel,
+                                         .sleep = router_sleep,
+                                         .wake = router_wake,
+                                         .wake_all = router_wake_all};
+
+/* ------------------------------------------------------------------------------------------ creating */
+
+static enum tutti_status check_options(const struct router_options *options)
+{
+    const struct transport *const near = options->near, *const far = options->far;
+    if (far == NULL || far->rank != options->rank || far->size != options->size)
+        return error_set(TUTTI_INVALID_OPTIONS, "a router: the far transport is of other ranks");
+    if (near == NULL) return TUTTI_OK;
+    if (options->near_numbers == NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "a router: nobody is near");
+    int count = 0;
+    for (int r = 0; r < options->size; r++) {
+        const int number = options->near_numbers[r];
+        if (number >= near->size || (number == near->rank) != (r == options->rank))
+            return error_set(TUTTI_INVALID_OPTIONS, "a router: rank %d cannot be number %d of %d",
+                             r, number, near->size);
+        count += number >= 0;
+    }
+    if (count != near->size)
+        return error_set(TUTTI_INVALID_OPTIONS, "a router: %d ranks with numbers below %d", count,
+                         near->size);
+    return TUTTI_OK;
+}
+
+static void lower_limits(struct router *router, size_t piece_bytes_max, unsigned piece_count_max)
+{
+    if (piece_bytes_max < router->piece_bytes_max) router->piece_bytes_max = piece_bytes_max;
+    if (piece_count_max < router->piece_count_max) router->piece_count_max = piece_count_max;
+}
+
+static void find_limits(struct router *router, const struct router_options *options)
+{
+    size_t piece_bytes_max;
+    unsigned piece_count_max;
+    options->far->ops->limits(options->far, &router->piece_bytes_max, &router->piece_count_max);
+    if (options->near != NULL) {
+        options->near->ops->limits(options->near, &piece_bytes_max, &piece_count_max);
+        lower_limits(router, piece_bytes_max, piece_count_max);
+    }
+    lower_limits(router, options->piece_bytes_max > 0 ? options->piece_bytes_max : SIZE_MAX,
+                 options->piece_count_max > 0 ? options->piece_count_max : UINT32_MAX);
+}
+
+enum tutti_status router_create(const struct router_options *options, struct transport **transport)
+{
+    *transport = NULL;
+    TRY(check_options(options));
+    struct router *const router = calloc(1, sizeof *router);
+    if (router == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
+    router->base = (struct transport){.ops = &ops,
+                                      .rank = options->rank,
+                                      .size = options->size,
+                                      .is_one_to_one = true,
+                                      .signatures = options->far->signatures};
+    router->near = options->near;
+    router->far = options->far;
+    router->near_numbers = options->near_numbers;
+    find_limits(router, options);
+    if (router->near != NULL) {
+        router->near->signatures = router->base.signatures;
+        (void)descriptor_of(router->near); /* from its first sleep on */
+    }
+    (void)descriptor_of(router->far);
+    *transport = &router->base;
+    return TUTTI_OK;
+}
+
+void router_free(struct transport *transport)
+{
+    free(router_of(transport));
+}

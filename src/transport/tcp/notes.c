@@ -1,0 +1,91 @@
+#include "transport/tcp/notes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "transport/tcp/frame.h"
+
+static_assert((int)TCP_NOTE_BYTES_MAX == (int)TCP_FRAME_NOTE_BYTES_MAX, "a note is a frame");
+
+void tcp_notes_release(struct tcp_notes *notes)
+{
+    free(notes->queue);
+    *notes = (struct tcp_notes){0};
+}
+
+/* ------------------------------------------------------------------------------------------ telling */
+
+bool tcp_notes_has_room(const struct tcp_notes *notes)
+{
+    return notes->told - notes->acked < TCP_NOTES_MAX;
+}
+
+enum tutti_status tcp_notes_tell(struct tcp_notes *notes, const void *data, size_t bytes)
+{
+    assert(tcp_notes_has_room(notes) && bytes > 0 && bytes <= TCP_NOTE_BYTES_MAX);
+    if (notes->queue == NULL) notes->queue = malloc(TCP_NOTES_MAX * sizeof *notes->queue);
+    if (notes->queue == NULL) return error_set(TUTTI_NO_MEMORY, "notes to a peer: out of memory");
+    struct tcp_note *note = &notes->queue[notes->told % TCP_NOTES_MAX];
+    note->bytes = bytes;
+    memcpy(note->data, data, bytes);
+    notes->told++;
+    return TUTTI_OK;
+}
+
+bool tcp_notes_are_sent(const struct tcp_notes *notes)
+{
+    return notes->sent == notes->told;
+}
+
+const struct tcp_note *tcp_notes_next(const struct tcp_notes *notes, unsigned stream)
+{
+    if (tcp_notes_are_sent(notes)) return NULL;
+    if (notes->sent > notes->acked && notes->carrier != stream) return NULL;
+    return &notes->queue[notes->sent % TCP_NOTES_MAX];
+}
+
+void tcp_notes_sent(struct tcp_notes *notes, unsigned stream)
+{
+    notes->carrier = stream;
+    notes->sent++;
+    if (notes->given < notes->sent) notes->given = notes->sent;
+}
+
+void tcp_notes_lost(struct tcp_notes *notes, unsigned stream)
+{
+    if (notes->carrier == stream) notes->sent = notes->acked;
+}
+
+bool tcp_notes_acked(struct tcp_notes *notes, uint64_t heard)
+{
+    if (heard > notes->given) return false;
+    if (notes->acked < heard) notes->acked = heard;
+    if (notes->sent < notes->acked) notes->sent = notes->acked;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------ hearing */
+
+const char *tcp_notes_begin(const struct tcp_notes *notes, uint64_t number)
+{
+    if (number > notes->heard) return "a note is missing before this one";
+    if (number - notes->heard_told >= TCP_NOTES_MAX && number == notes->heard)
+        return "more notes come than may be under way";
+    return NULL;
+}
+
+bool tcp_notes_end(struct tcp_notes *notes, uint64_t number)
+{
+    if (number != notes->heard) return false;
+    notes->heard++;
+    notes->owes_heard = true;
+    return true;
+}
+
+void tcp_notes_heard_told(struct tcp_notes *notes)
+{
+    notes->heard_told = notes->heard;
+    notes->owes_heard = false;
+}

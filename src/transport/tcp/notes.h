@@ -1,0 +1,61 @@
+/* notes.h - what two ranks tell each other besides data: what is to be told, and what was heard. Knows nothing of sockets.
+ *
+ *   teller   acked ──── sent ──── told          numbered for the life of the pair; those from `acked` on are kept
+ *   hearer         heard ─┘                     says how many it has heard, soon after each and in its READY
+ *
+ * All that is under way and not acked goes over one connection, the carrier. When that is lost, all of it is sent again over
+ * another; what has come both ways is heard once. So every connection carries rising numbers without gaps
+ * in what the hearer lacks, and the hearer needs no memory to put anything in order.
+ *
+ * The hearer never has to hold a note back: there are as many under way as may be kept, and the next can only come when
+ * it has said that it heard.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_NOTES_H
+#define TUTTI_TRANSPORT_TCP_NOTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/tcp/tcp.h"
+
+struct tcp_note {
+    size_t bytes;
+    char data[TCP_NOTE_BYTES_MAX];
+};
+
+/* Zeroed, to begin with. */
+struct tcp_notes {
+    /* telling */
+    struct tcp_note *queue; /* NULL until something is told */
+    uint64_t told, acked;
+    uint64_t sent;    /* as far as this holds today */
+    uint64_t given;   /* the most that was ever sent */
+    unsigned carrier; /* of what is sent and not acked */
+    /* hearing */
+    uint64_t heard, heard_told; /* and as the teller was told */
+    bool owes_heard;
+};
+
+void tcp_notes_release(struct tcp_notes *notes);
+bool tcp_notes_has_room(const struct tcp_notes *notes);
+/* There is room. May allocate. */
+enum tutti_status tcp_notes_tell(struct tcp_notes *notes, const void *note, size_t bytes);
+bool tcp_notes_are_sent(const struct tcp_notes *notes);
+/* The next to be sent over that connection; NULL: nothing. */
+const struct tcp_note *tcp_notes_next(const struct tcp_notes *notes, unsigned stream);
+/* It was given to that connection, which had a number for it. */
+void tcp_notes_sent(struct tcp_notes *notes, unsigned stream);
+/* What that connection had is not known to have come. */
+void tcp_notes_lost(struct tcp_notes *notes, unsigned stream);
+/* The hearer has heard that many, or already more. False: it cannot have. */
+bool tcp_notes_acked(struct tcp_notes *notes, uint64_t heard);
+
+/* The head of a note has come. Returns what is wrong, or NULL. */
+const char *tcp_notes_begin(const struct tcp_notes *notes, uint64_t number);
+/* All of it has; false: it was heard before. */
+bool tcp_notes_end(struct tcp_notes *notes, uint64_t number);
+/* The teller is being told how many were heard. */
+void tcp_notes_heard_told(struct tcp_notes *notes);
+
+#endif
