@@ -1,4 +1,4 @@
-# Every src/**/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program FOLDER_X_fuzz.  As a test it
+# Every src/**/X_fuzz.c and tools/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program FOLDER_X_fuzz.  As a test it
 # runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
 # finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.
 
@@ -13,15 +13,16 @@ if(TUTTI_TOPOLOGY)
     target_compile_options(tutti_topology_objects PRIVATE -fsanitize=fuzzer-no-link)
 endif()
 
-file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c)
+file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c tools/*_fuzz.c)
 topology_filter(fuzzers)
 foreach(source IN LISTS fuzzers)
-    string(REGEX REPLACE "^src/(.*)_fuzz\\.c$" "\\1" path ${source})
+    string(REGEX REPLACE "^(src/|)(.*)_fuzz\\.c$" "\\2" path ${source})
     get_filename_component(short ${path} NAME)
     string(REPLACE "/" "_" name ${path})
     add_executable(${name}_fuzz ${source})
     target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+    target_include_directories(${name}_fuzz PRIVATE tools)
     target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
 
     set(found ${CMAKE_BINARY_DIR}/fuzz/${name})

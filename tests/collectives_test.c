@@ -4,6 +4,10 @@
  * commutative shows whether operands keep the order of ranks. Every element on every rank is checked; so are
  * inputs, and guards around all buffers. Buffers begin at any byte.
  *
+ * With an argument it is one rank of a job that something else has started, for tests/cluster_test.sh:
+ *
+ *     tests_collectives_test rank|choice     every algorithm, or what the library chooses alone
+ *
  * ctest: timeout=240
  */
 #include <setjmp.h>
@@ -265,6 +269,7 @@ struct sweep {
     bool dtypes_and_ops;    /* all pairs of them with 4 ranks, and some with others */
     bool heap;              /* buffers from tutti_mem_alloc */
     size_t arena_bytes;
+    bool choice; /* no algorithm by its name */
 };
 
 static bool arena_init(struct arena *arena, const struct sweep *sweep)
@@ -374,7 +379,7 @@ static int sweep_all(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     int result = 0;
     for (int i = 0; i < algo_count && result == 0; i++) {
         const struct algorithm *a = &algo_list[i];
-        if (!algo_supports(a, size)) continue;
+        if (sweep->choice || !algo_supports(a, size)) continue;
         const uint64_t turn = elements_mixed(seed, (uint64_t)i);
         result = sweep_counts(a, a->collective, sweep, &arena, turn, comm, rank, size);
         if (result == 0 && sweep->dtypes_and_ops)
@@ -415,7 +420,7 @@ static void every_algorithm_is_right_among_threads(void **state)
 {
     (void)state;
     static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    const struct sweep sweep = {counts, COUNT_COUNT, 16389, true, false, 0};
+    const struct sweep sweep = {counts, COUNT_COUNT, 16389, true, false, 0, false};
     sweep_ranks(RANKS_THREADS, sizes, sizeof sizes / sizeof *sizes, &sweep);
 }
 
@@ -423,7 +428,7 @@ static void every_algorithm_is_right_among_16_threads(void **state)
 {
     (void)state;
     static const int sizes[] = {16};
-    const struct sweep sweep = {counts, COUNT_COUNT, 4099, false, false, 0};
+    const struct sweep sweep = {counts, COUNT_COUNT, 4099, false, false, 0, false};
     sweep_ranks(RANKS_THREADS, sizes, 1, &sweep);
 }
 
@@ -432,7 +437,7 @@ static void every_algorithm_is_right_among_processes(void **state)
     (void)state;
     if (ranks_are_threads()) skip();
     static const int sizes[] = {1, 2, 3, 5, 8};
-    const struct sweep sweep = {counts, COUNT_COUNT, 16389, true, false, 0};
+    const struct sweep sweep = {counts, COUNT_COUNT, 16389, true, false, 0, false};
     sweep_ranks(RANKS_PROCESSES, sizes, sizeof sizes / sizeof *sizes, &sweep);
 }
 
@@ -440,7 +445,7 @@ static void every_algorithm_is_right_on_registered_memory(void **state)
 {
     (void)state;
     static const int sizes[] = {2, 4, 7};
-    const struct sweep sweep = {counts, COUNT_COUNT, 16389, false, true, 0};
+    const struct sweep sweep = {counts, COUNT_COUNT, 16389, false, true, 0, false};
     sweep_ranks(RANKS_DEFAULT, sizes, sizeof sizes / sizeof *sizes, &sweep);
 }
 
@@ -450,7 +455,7 @@ static void every_algorithm_streams_large_counts(void **state)
 {
     (void)state;
     static const int sizes[] = {2, 3, 4};
-    struct sweep sweep = {large_counts, 2, 131071, false, false, 0};
+    struct sweep sweep = {large_counts, 2, 131071, false, false, 0, false};
     sweep_ranks(RANKS_DEFAULT, sizes, sizeof sizes / sizeof *sizes, &sweep);
     sweep.heap = true;
     sweep_ranks(RANKS_DEFAULT, sizes, sizeof sizes / sizeof *sizes, &sweep);
@@ -487,8 +492,31 @@ static void a_root_only_reads_what_it_broadcasts_in_place(void **state)
         assert_int_equal(ranks_run(size, NULL, broadcast_read_only, NULL), 0);
 }
 
-int main(void)
+/* --------------------------------------------------------------------------------------- one rank of a job */
+
+static int be_rank(bool choice)
 {
+    static const size_t few_counts[] = {0, 1, 1000, 20011};
+    enum { BLOCK_COUNT_MAX = 4099, SEED = 7 };
+    struct tutti_comm *comm;
+    if (tutti_comm_create(NULL, &comm) != TUTTI_OK) {
+        fprintf(stderr, "%s\n", tutti_error_message());
+        return 1;
+    }
+    const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+    struct sweep sweep = {few_counts, sizeof few_counts / sizeof *few_counts, BLOCK_COUNT_MAX,
+                          .choice = choice};
+    sweep.arena_bytes =
+        ((size_t)BLOCK_COUNT_MAX * (size_t)size + few_counts[3]) * 8 + 4 * GUARD_BYTES;
+    int result = sweep_all(comm, rank, size, SEED, &sweep);
+    if (tutti_comm_free(comm) != TUTTI_OK) result = 1;
+    if (result == 0) printf("rank %d of %d: all right\n", rank, size);
+    return result;
+}
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count == 2) return be_rank(strcmp(arguments[1], "choice") == 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_is_right_among_threads),
         cmocka_unit_test(every_algorithm_is_right_among_16_threads),

@@ -65,6 +65,11 @@ gives "$work/mine.plan" -- tutti-plan draw allreduce ring -o "$work/mi"
 
 gives --timeout -- tutti-run --t
 gives --no-prefix -- tutti-run --n
+gives --host --hosts -- tutti-run --ho
+gives node -- tutti-run --map-by n
+gives "$work/mine.plan" -- tutti-run --hosts "$work/mi"
+includes bash tutti-run --hosts here -x NAME bas
+includes bash tutti-run --rsh bas
 includes bash tutti-run -n 4 bas
 gives "$work/mine.plan" -- tutti-run -n 4 cat "$work/mi"
 gives "$work/mine.plan" -- tutti-run -n 4 "$work/mi"
@@ -95,6 +100,10 @@ for option in --datatype --op --place --form --skew --displs --rotate --format; 
     for word in $(_tutti_values "$option"); do
         grep -qxF -- "$word" <<<"$described" || { echo "tutti-perf --help does not know $option $word"; bad=1; }
     done
+done
+COMP_WORDS=(tutti-run)
+for word in $(_tutti_values --map-by); do
+    _tutti_help | sed -n '/--map-by/,/^ *--/p' | grep -q " $word: " || { echo "tutti-run --help does not know --map-by $word"; bad=1; }
 done
 COMP_WORDS=(tutti-topo)
 for word in $(_tutti_values --format); do

@@ -1,6 +1,10 @@
 /* Connections that are cut in the middle of large operations are made again, and what was under way goes on: nothing is
  * lost, nothing comes twice.
  *
+ * With an argument it is one rank of a job whose connections somebody else cuts, tests/cluster_test.sh:
+ *
+ *     tests_tcp_reset_test FILE     reduces 64 MiB again and again, until the file is there
+ *
  * ctest: label=notsan timeout=120 */
 #include <pthread.h>
 #include <setjmp.h>
@@ -86,8 +90,56 @@ static void cut_connections_lose_nothing(void **state)
         assert_int_equal(ranks_run(size, &options, reduce_while_connections_are_cut, NULL), 0);
 }
 
-int main(void)
+/* --------------------------------------------------------------------------------------- one rank of a job */
+
+/* Counts the elements that are wrong; every rank goes on until rank 0 sees the file. */
+static enum tutti_status reduce_until(const char *path, struct tutti_comm *comm, int32_t *send,
+                                      int32_t *recv, int count, size_t *wrong)
 {
+    const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+    int32_t stops = 0;
+    enum tutti_status status = TUTTI_OK;
+    for (int round = 0; status == TUTTI_OK && stops == 0; round++) {
+        for (int i = 0; i < count; i++) send[i] = rank * (i % 1000) + round;
+        status = tutti_allreduce(send, recv, (size_t)count, TUTTI_INT32, TUTTI_SUM, comm);
+        for (int i = 0; i < count && status == TUTTI_OK; i++)
+            *wrong += recv[i] != size * (size - 1) / 2 * (i % 1000) + size * round;
+        stops = access(path, F_OK) == 0;
+        if (status == TUTTI_OK) status = tutti_broadcast(&stops, &stops, 1, TUTTI_INT32, 0, comm);
+        if (status == TUTTI_OK && rank == 0) {
+            printf("round %d, %zu wrong\n", round, *wrong);
+            fflush(stdout);
+        }
+    }
+    return status;
+}
+
+static int be_rank(const char *path)
+{
+    enum { LARGE_COUNT = (64 << 20) / 4 };
+    struct tutti_comm *comm;
+    int32_t *const send = malloc(LARGE_COUNT * sizeof *send);
+    int32_t *const recv = malloc(LARGE_COUNT * sizeof *recv);
+    size_t wrong = 0;
+    enum tutti_status status = send != NULL && recv != NULL ? TUTTI_OK : TUTTI_NO_MEMORY;
+    if (status == TUTTI_OK) status = tutti_comm_create(NULL, &comm);
+    if (status == TUTTI_OK) {
+        const int rank = tutti_comm_rank(comm);
+        status = reduce_until(path, comm, send, recv, LARGE_COUNT, &wrong);
+        if (status == TUTTI_OK) status = tutti_barrier(comm);
+        if (status == TUTTI_OK) status = tutti_comm_free(comm);
+        if (status == TUTTI_OK && wrong == 0) printf("rank %d: all right\n", rank);
+    }
+    if (status != TUTTI_OK) fprintf(stderr, "%s\n", tutti_error_message());
+    if (wrong > 0) fprintf(stderr, "%zu elements are wrong\n", wrong);
+    free(send);
+    free(recv);
+    return status != TUTTI_OK || wrong > 0;
+}
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count == 2) return be_rank(arguments[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cut_connections_lose_nothing),
     };

@@ -1,15 +1,13 @@
-/* tutti-run.c - starts the ranks of a program on this host: the options, and the front (see
- * tutti-run_keeper.h), which is what the user and the terminal talk to.
+/* tutti-run.c - starts the ranks of a program: what the options come to, and the front (see tutti-run_keeper.h), which
+ * is what the user and the terminal talk to.
  *
  * The front passes signals on as orders and, where stdin is a terminal, passes the keyboard on to rank 0:
  * the ranks live in process groups of their own and may not read the terminal themselves. Any other stdin
- * is handed to rank 0 as it is.
+ * is handed to rank 0 as it is. On another host (--agent) stdin is where the orders come from.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,202 +22,45 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tutti-run_agent.h"
+#include "tutti-run_conductor.h"
 #include "tutti-run_descendants.h"
-#include "tutti-run_keeper.h"
-#include "tutti/tutti.h"
+#include "tutti-run_options.h"
+#include "tutti-run_program.h"
 
-enum { RANKS_MAX = 1 << 16, BACKGROUND_RECHECK_MS = 500 };
+enum { BACKGROUND_RECHECK_MS = 500, PORT_FIRST = 20000, PORT_COUNT = 12001, SECRET_BYTES = 32 };
 
 static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                 SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-static const char usage[] =
-    "Usage: tutti-run -n N [options] PROGRAM [ARGS...]\n"
-    "Starts N ranks of PROGRAM on this host and stays until all of them have ended.\n"
-    "\n"
-    "  -n, --ranks N        how many\n"
-    "      --no-prefix      do not put \"[rank] \" in front of output lines\n"
-    "      --output DIR     write each rank's output to DIR/rank-R.out and DIR/rank-R.err\n"
-    "      --pin            pin rank r to the r-th core that we may use, round and round\n"
-    "      --grace SEC      after the first failure, time for the others to end (default 5)\n"
-    "      --timeout SEC    end everything after that time\n"
-    "      --master-port P  MASTER_PORT for the ranks (default: a free one)\n"
-    "  -h, --help           show this\n"
-    "  -V, --version        show the version\n"
-    "\n"
-    "Exit code: 0, or that of the first rank that failed (128 + signal if it was killed);\n"
-    "124 time limit, 125 tutti-run failed, 126 PROGRAM cannot be executed, 127 not found.\n";
+/* What the process below the front does. */
+typedef int work_function(const void *work, int orders_fd);
 
-/* --------------------------------------------------------------------------------------------- options */
-
-static bool parse_integer(const char *text, long min, long max, int *number)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || value < min || value > max) return false;
-    *number = (int)value;
-    return true;
-}
-
-static bool parse_seconds(const char *text, uint64_t *ns)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(value) || value < 0 || value > 1e9) return false;
-    *ns = (uint64_t)(value * 1e9);
-    return true;
-}
-
-static int usage_error(const char *what, const char *text)
-{
-    fprintf(stderr, "tutti-run: %s%s\nTry 'tutti-run --help'.\n", what, text);
-    return RUN_FAILED;
-}
-
-/* Returns -1 to go on, otherwise the exit code. */
-static int parse_options(int argument_count, char **arguments, struct run_options *options)
-{
-    enum { NO_PREFIX = 256, OUTPUT, PIN, GRACE, TIMEOUT, MASTER_PORT };
-    static const struct option list[] = {{"ranks", required_argument, NULL, 'n'},
-                                         {"no-prefix", no_argument, NULL, NO_PREFIX},
-                                         {"output", required_argument, NULL, OUTPUT},
-                                         {"pin", no_argument, NULL, PIN},
-                                         {"grace", required_argument, NULL, GRACE},
-                                         {"timeout", required_argument, NULL, TIMEOUT},
-                                         {"master-port", required_argument, NULL, MASTER_PORT},
-                                         {"help", no_argument, NULL, 'h'},
-                                         {"version", no_argument, NULL, 'V'},
-                                         {NULL, 0, NULL, 0}};
-    /* "+": what follows PROGRAM belongs to it. */
-    for (int option; (option = getopt_long(argument_count, arguments, "+n:hV", list, NULL)) != -1;) {
-        switch (option) {
-        case 'n':
-            if (!parse_integer(optarg, 1, RANKS_MAX, &options->rank_count))
-                return usage_error("-n wants a number of ranks from 1 to 65536, not ", optarg);
-            break;
-        case NO_PREFIX: options->prefix = false; break;
-        case OUTPUT: options->output_folder = optarg; break;
-        case PIN: options->pin = true; break;
-        case GRACE:
-            if (!parse_seconds(optarg, &options->grace_ns))
-                return usage_error("--grace wants seconds, not ", optarg);
-            break;
-        case TIMEOUT:
-            if (!parse_seconds(optarg, &options->timeout_ns) || options->timeout_ns == 0)
-                return usage_error("--timeout wants seconds above 0, not ", optarg);
-            break;
-        case MASTER_PORT:
-            if (!parse_integer(optarg, 1, 65535, &options->master_port))
-                return usage_error("--master-port wants a port from 1 to 65535, not ", optarg);
-            break;
-        case 'h': return fputs(usage, stdout) >= 0 && fflush(stdout) == 0 ? 0 : RUN_FAILED;
-        case 'V':
-            printf("tutti-run %d.%d.%d\n", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
-                   TUTTI_VERSION_PATCH);
-            return fflush(stdout) == 0 ? 0 : RUN_FAILED;
-        default: return usage_error("wrong use", ""); /* getopt has said what is wrong */
-        }
-    }
-    if (options->rank_count == 0) return usage_error("how many ranks? -n N is missing", "");
-    if (optind == argument_count) return usage_error("which program? PROGRAM is missing", "");
-    options->arguments = arguments + optind;
-    return -1;
-}
-
-/* ------------------------------------------------------------------------------------- before the start */
-
-/* 0, or why it cannot be executed. */
-static int executable(const char *path)
-{
-    struct stat status;
-    if (stat(path, &status) != 0) return errno;
-    if (S_ISDIR(status.st_mode)) return EISDIR;
-    return access(path, X_OK) == 0 ? 0 : errno;
-}
-
-/* The path of the program in found[PATH_MAX]; 0 or why there is none. */
-static int find_program(const char *name, char *found)
-{
-    if (strchr(name, '/') != NULL)
-        return snprintf(found, PATH_MAX, "%s", name) < PATH_MAX ? executable(found) : ENAMETOOLONG;
-    const char *folders = getenv("PATH");
-    if (folders == NULL) folders = "/bin:/usr/bin";
-    int worst = ENOENT;
-    for (const char *folder = folders; *name != '\0';) {
-        int size = (int)strcspn(folder, ":");
-        int length = snprintf(found, PATH_MAX, "%.*s/%s", size > 0 ? size : 1,
-                              size > 0 ? folder : ".", name);
-        int error = length < PATH_MAX ? executable(found) : ENAMETOOLONG;
-        if (error == 0) return 0;
-        if (error == EACCES) worst = error;
-        if (folder[size] == '\0') break;
-        folder += size + 1;
-    }
-    return worst;
-}
-
-/* A port that is free now. 0 if there is none, which the ranks that want it will say better than we. */
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return 0;
-    int port = 0;
-    if (bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
-        port = ntohs(address.sin_port);
-    close(fd);
-    return port;
-}
-
-static bool make_job_id(char id[33])
-{
-    unsigned char bytes[16];
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return false;
-    for (size_t i = 0; i < sizeof bytes; ++i) snprintf(id + 2 * i, 3, "%02x", bytes[i]);
-    return true;
-}
-
-/* Returns -1 to go on, otherwise the exit code. */
-static int prepare(struct run_options *options, char *program)
-{
-    int error = find_program(options->arguments[0], program);
-    if (error != 0) {
-        fprintf(stderr, "tutti-run: cannot execute %s: %s\n", options->arguments[0],
-                strerror(error));
-        return error == ENOENT || error == ENOTDIR ? RUN_NOT_FOUND : RUN_CANNOT_EXEC;
-    }
-    options->program = program;
-    if (options->output_folder != NULL && mkdir(options->output_folder, 0777) != 0 &&
-        errno != EEXIST) {
-        fprintf(stderr, "tutti-run: cannot make %s: %s\n", options->output_folder, strerror(errno));
-        return RUN_FAILED;
-    }
-    if (options->master_port == 0) options->master_port = free_port();
-    if (!make_job_id(options->job_id)) {
-        fprintf(stderr, "tutti-run: no random numbers: %s\n", strerror(errno));
-        return RUN_FAILED;
-    }
-    return -1;
-}
+struct work {
+    work_function *run;
+    const void *work;
+    struct run_options
+        *options; /* of one host, to be told the stdin of rank 0; NULL: ranks get none of ours */
+    const char *token; /* of an agent, or NULL */
+};
 
 /* ------------------------------------------------------------------------------------------- the front */
 
 struct front {
-    pid_t keeper;
+    pid_t keeper; /* or the conductor */
     int orders_fd;
     int signals_fd;
     int keyboard_fd; /* writing end of rank 0's stdin; -1: not ours, or over */
+    bool is_agent;   /* its stdin is orders */
+    bool is_cut_off; /* that has ended */
     char keys[4096];
     size_t keys_begin, keys_end;
 };
 
-static void give_order(const struct front *front, int signal_number)
+static void give_orders(const struct front *front, const unsigned char *orders, size_t count)
 {
-    unsigned char order = (unsigned char)signal_number;
-    ssize_t sent = write(front->orders_fd, &order, 1);
+    if (front->is_cut_off) return;
+    ssize_t sent = write(front->orders_fd, orders, count);
     (void)sent; /* a keeper that has gone is noticed by its SIGCHLD, one that does not read by a full pipe */
 }
 
@@ -247,6 +88,19 @@ static void pass_keys(struct front *front)
         close_keyboard(front); /* rank 0 does not read any more */
 }
 
+/* The keeper ends its ranks when its orders end. */
+static void pass_orders(struct front *front)
+{
+    unsigned char orders[64];
+    ssize_t got = read(0, orders, sizeof orders);
+    if (got > 0) {
+        give_orders(front, orders, (size_t)got);
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+        close(front->orders_fd);
+        front->is_cut_off = true;
+    }
+}
+
 /* True once the keeper has ended. */
 static bool take_signals(struct front *front, int *keeper_status)
 {
@@ -257,33 +111,39 @@ static bool take_signals(struct front *front, int *keeper_status)
             ended = ended || waitpid(front->keeper, keeper_status, WNOHANG) == front->keeper;
             continue;
         }
-        give_order(front, (int)info.ssi_signo);
-        if (info.ssi_signo == SIGTSTP)
+        give_orders(front, &(unsigned char){(unsigned char)info.ssi_signo}, 1);
+        if (info.ssi_signo == SIGTSTP && !front->is_agent)
             raise(SIGSTOP); /* and on with SIGCONT, which is an order of its own */
     }
     return ended;
 }
 
-static int front_run(struct front *front)
+static int front_run(struct front *front, const char *token)
 {
     int status = 0;
     for (bool ended = false; !ended;) {
         struct pollfd polls[2] = {{.fd = front->signals_fd, .events = POLLIN}, {.fd = -1}};
         int timeout_ms = -1;
-        if (front->keyboard_fd >= 0 && front->keys_begin < front->keys_end)
+        if (front->is_agent && !front->is_cut_off)
+            polls[1] = (struct pollfd){.fd = 0, .events = POLLIN};
+        else if (front->keyboard_fd >= 0 && front->keys_begin < front->keys_end)
             polls[1] = (struct pollfd){.fd = front->keyboard_fd, .events = POLLOUT};
         else if (front->keyboard_fd >= 0 && tcgetpgrp(0) == getpgrp())
             polls[1] = (struct pollfd){.fd = 0, .events = POLLIN};
         else if (front->keyboard_fd >= 0)
             timeout_ms = BACKGROUND_RECHECK_MS; /* nothing tells us that we come to the foreground */
         if (poll(polls, 2, timeout_ms) < 0) continue;
-        if (polls[1].revents != 0) pass_keys(front);
+        if (polls[1].revents != 0 && front->is_agent)
+            pass_orders(front);
+        else if (polls[1].revents != 0)
+            pass_keys(front);
         if (polls[0].revents != 0) ended = take_signals(front, &status);
     }
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     fprintf(stderr, "tutti-run: our own process %d was killed by signal %d; ending the ranks\n",
             (int)front->keeper, WTERMSIG(status));
     descendants_kill();
+    if (front->is_agent && !front->is_cut_off) agent_report(token, REPORT_DONE, RUN_FAILED);
     return RUN_FAILED;
 }
 
@@ -308,15 +168,17 @@ static int take_over_signals(void)
     return signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-static int start(struct run_options *options)
+static int start(const struct work *work)
 {
-    struct front front = {.keyboard_fd = -1};
+    struct front front = {.keyboard_fd = -1, .is_agent = work->token != NULL};
     int orders[2], keyboard[2] = {0, -1};
+    bool has_keyboard = work->options != NULL && !front.is_agent && isatty(0);
     front.signals_fd = take_over_signals();
     if (front.signals_fd < 0 || descendants_adopt() != 0 ||
-        pipe2(orders, O_CLOEXEC | O_NONBLOCK) != 0 || (isatty(0) && pipe2(keyboard, O_CLOEXEC) != 0))
+        pipe2(orders, O_CLOEXEC | O_NONBLOCK) != 0 ||
+        (has_keyboard && pipe2(keyboard, O_CLOEXEC) != 0))
         goto failed;
-    options->stdin_fd = keyboard[0];
+    if (work->options != NULL && !front.is_agent) work->options->stdin_fd = keyboard[0];
     front.orders_fd = orders[1];
     front.keyboard_fd = keyboard[1];
     if (front.keyboard_fd >= 0) fcntl(front.keyboard_fd, F_SETFL, O_NONBLOCK);
@@ -331,16 +193,205 @@ static int start(struct run_options *options)
         close(orders[1]);
         close(front.signals_fd);
         if (front.keyboard_fd >= 0) close(front.keyboard_fd);
-        exit(keeper_run(options, orders[0]));
+        exit(work->run(work->work, orders[0]));
     }
     setpgid(front.keeper, front.keeper);
     close(orders[0]);
     if (front.keyboard_fd >= 0) close(keyboard[0]);
-    return front_run(&front);
+    return front_run(&front, work->token);
 
 failed:
     fprintf(stderr, "tutti-run: cannot start: %s\n", strerror(errno));
     return RUN_FAILED;
+}
+
+static int run_keeper(const void *work, int orders_fd)
+{
+    return keeper_run(work, orders_fd);
+}
+
+static int run_conductor(const void *work, int orders_fd)
+{
+    return conductor_run(work, orders_fd);
+}
+
+/* -------------------------------------------------------------------------------------------- on this host */
+
+static bool coloured(int fd)
+{
+    const char *terminal = getenv("TERM");
+    return isatty(fd) && getenv("NO_COLOR") == NULL && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+/* A port that is free now. 0 if there is none, which the ranks that want it will say better than we. */
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return 0;
+    int port = 0;
+    if (bind(fd, (struct sockaddr *)&address, size) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        port = ntohs(address.sin_port);
+    close(fd);
+    return port;
+}
+
+static bool make_random(unsigned char *bytes, size_t size)
+{
+    if (getrandom(bytes, size, 0) == (ssize_t)size) return true;
+    fprintf(stderr, "tutti-run: no random numbers: %s\n", strerror(errno));
+    return false;
+}
+
+/* Two digits for each byte. */
+static bool make_digits(char *digits, size_t bytes_count)
+{
+    unsigned char bytes[SECRET_BYTES];
+    if (bytes_count > sizeof bytes || !make_random(bytes, bytes_count)) return false;
+    for (size_t i = 0; i < bytes_count; ++i) snprintf(digits + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+static int run_here(struct command_line *line)
+{
+    static char program[PATH_MAX];
+    static int ranks[RANKS_MAX];
+    struct run_options *run = &line->run;
+    int code = program_find(run->arguments[0], "", program);
+    if (code < 0 && *run->output_folder != '\0') code = program_make_folder(run->output_folder, "");
+    if (code >= 0) return code;
+    for (int i = 0; i < line->rank_count; ++i) ranks[i] = i;
+    run->program = program;
+    run->size = run->rank_count = line->rank_count;
+    run->ranks = ranks;
+    run->node_count = 1;
+    if (run->master_address == NULL) run->master_address = "127.0.0.1";
+    if (run->master_port == 0) run->master_port = free_port();
+    return start(&(struct work){run_keeper, run, run, NULL});
+}
+
+/* ----------------------------------------------------------------------------------------- on several hosts */
+
+static bool is_exported(const char *variable, char *const *names)
+{
+    size_t length = strcspn(variable, "=");
+    if (strncmp(variable, "TUTTI_", 6) == 0 || strncmp(variable, "OMP_", 4) == 0 ||
+        strncmp(variable, "PATH=", 5) == 0 || strncmp(variable, "LD_LIBRARY_PATH=", 16) == 0)
+        return true;
+    for (; *names != NULL; ++names)
+        if (strlen(*names) == length && strncmp(variable, *names, length) == 0) return true;
+    return false;
+}
+
+/* NULL: no memory. */
+static char **exported_environment(char *const *names)
+{
+    size_t count = 0, used = 0;
+    while (environ[count] != NULL) ++count;
+    char **exported = calloc(count + 1, sizeof *exported);
+    for (size_t i = 0; exported != NULL && i < count; ++i) {
+        const char *equals = strchr(environ[i], '=');
+        if (equals != NULL && equals != environ[i] && is_exported(environ[i], names))
+            exported[used++] = environ[i];
+    }
+    return exported;
+}
+
+/* One block, of the list and the words behind it. NULL: no memory. */
+static char **split_words(const char *text)
+{
+    const size_t count_max = strlen(text) / 2 + 1;
+    char **words = malloc((count_max + 1) * sizeof *words + strlen(text) + 1);
+    if (words == NULL) return NULL;
+    char *rest = strcpy((char *)(words + count_max + 1), text);
+    size_t count = 0;
+    for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL;) words[count++] = word;
+    words[count] = NULL;
+    return words;
+}
+
+/* As the user's shell calls it, where that is the same folder: a home may lie elsewhere on another host. */
+static const char *working_folder(char folder[PATH_MAX])
+{
+    struct stat called, real;
+    const char *name = getenv("PWD");
+    if (name != NULL && name[0] == '/' && stat(name, &called) == 0 && stat(".", &real) == 0 &&
+        called.st_dev == real.st_dev && called.st_ino == real.st_ino)
+        return name;
+    return getcwd(folder, PATH_MAX);
+}
+
+static bool own_path(char path[PATH_MAX])
+{
+    ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (size > 0) path[size] = '\0';
+    return size > 0;
+}
+
+/* A port and a secret that nobody can guess, unless the user has said which. False after it was said why not. */
+static bool make_secrets(struct run_options *run, char token[TOKEN_BYTES + 1])
+{
+    char secret[2 * SECRET_BYTES + 1];
+    unsigned char number[2];
+    if (!make_random(number, sizeof number) || !make_digits(secret, SECRET_BYTES) ||
+        !make_digits(token, TOKEN_BYTES / 2))
+        return false;
+    if (run->master_port == 0)
+        run->master_port = PORT_FIRST + (number[0] << 8 | number[1]) % PORT_COUNT;
+    if (getenv("TUTTI_SECRET") == NULL && getenv("TUTTI_SECRET_FILE") == NULL)
+        setenv("TUTTI_SECRET", secret, 1);
+    return true;
+}
+
+static int run_on_hosts(struct command_line *line)
+{
+    static char token[TOKEN_BYTES + 1], folder[PATH_MAX], path[PATH_MAX];
+    char error[HOSTS_ERROR_BYTES];
+    struct run_options *run = &line->run;
+    if (line->rank_count == 0) line->rank_count = line->hosts.slot_count;
+    if (!hosts_place(&line->hosts, line->rank_count, line->map, error)) {
+        fprintf(stderr, "tutti-run: %s\n", error);
+        return RUN_FAILED;
+    }
+    if (!make_secrets(run, token)) return RUN_FAILED;
+    run->size = line->rank_count;
+    run->node_count = line->hosts.count;
+    run->token = token;
+    if (run->master_address == NULL) run->master_address = host_address(&line->hosts.list[0]);
+    const struct conductor_options options = {
+        .common = {.options = *run,
+                   .folder = working_folder(folder),
+                   .environment = exported_environment(line->exported)},
+        .hosts = &line->hosts,
+        .remote_shell = split_words(line->remote_shell),
+        .remote_path = line->remote_path != NULL ? line->remote_path
+                       : own_path(path)          ? path
+                                                 : NULL,
+        .start_timeout_ns = line->start_timeout_ns};
+    int code = RUN_FAILED;
+    if (options.common.folder == NULL || options.common.environment == NULL ||
+        options.remote_shell == NULL || options.remote_path == NULL)
+        fprintf(stderr, "tutti-run: cannot start: %s\n", strerror(errno));
+    else
+        code = start(&(struct work){run_conductor, &options, NULL, NULL});
+    free(options.common.environment);
+    free(options.remote_shell);
+    return code;
+}
+
+/* ------------------------------------------------------------------------------------------ for another host */
+
+static int run_agent(const sigset_t *signals_before)
+{
+    static struct agent_task task;
+    int code = agent_prepare(&task);
+    if (code >= 0) return code;
+    struct run_options *options = &task.message.options;
+    options->signals_before = *signals_before;
+    return start(&(struct work){run_keeper, options, options, options->token});
 }
 
 int main(int argument_count, char **arguments)
@@ -351,10 +402,24 @@ int main(int argument_count, char **arguments)
     while (fd >= 0 && fd <= 2);
     if (fd >= 0) close(fd);
 
-    char program[PATH_MAX];
-    struct run_options options = {.prefix = true, .grace_ns = UINT64_C(5000000000)};
-    sigprocmask(SIG_BLOCK, NULL, &options.signals_before);
-    int code = parse_options(argument_count, arguments, &options);
-    if (code < 0) code = prepare(&options, program);
-    return code >= 0 ? code : start(&options);
+    char job_id[33];
+    struct command_line line = {.run = {.prefix = true,
+                                        .grace_ns = UINT64_C(5000000000),
+                                        .colours = {coloured(1), coloured(2)},
+                                        .host = "",
+                                        .token = "",
+                                        .output_folder = "",
+                                        .job_id = job_id},
+                                .remote_shell = "ssh -o BatchMode=yes",
+                                .start_timeout_ns = UINT64_C(60000000000)};
+    sigprocmask(SIG_BLOCK, NULL, &line.run.signals_before);
+    int code = command_line_read(argument_count, arguments, &line);
+    if (code < 0 && line.is_agent)
+        code = run_agent(&line.run.signals_before);
+    else if (code < 0 && !make_digits(job_id, 16))
+        code = RUN_FAILED;
+    else if (code < 0)
+        code = line.hosts.count > 0 ? run_on_hosts(&line) : run_here(&line);
+    command_line_release(&line);
+    return code;
 }

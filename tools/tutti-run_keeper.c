@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,12 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
+#include "tutti-run_child.h"
 #include "tutti-run_descendants.h"
+#include "tutti-run_message.h"
 #include "tutti-run_output.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -42,8 +43,8 @@ struct rank {
 struct keeper {
     const struct run_options *options;
     int orders_fd;
-    int children_fd;       /* signalfd for SIGCHLD */
-    struct sink *sinks[2]; /* for stdout and stderr; the same one if they are the same file */
+    int children_fd; /* signalfd for SIGCHLD */
+    struct outlet outlet;
     struct rank *ranks;
     int running_count;
     struct pollfd *polls;
@@ -51,7 +52,8 @@ struct keeper {
     uint64_t phase_deadline_ns;
     uint64_t timeout_at_ns;
     int exit_code;
-    bool failed; /* exit_code is decided */
+    bool failed;        /* exit_code is decided */
+    bool has_said_done; /* the last report */
     int last_order;
     int ending_order_count; /* SIGINT, SIGTERM and the like that the user has sent */
     struct rlimit files_before;
@@ -65,22 +67,35 @@ struct start_error {
     int error;
 };
 
-static uint64_t now_ns(void)
+/* "rank 3", with its host where there are several. */
+struct rank_name {
+    char text[300];
+};
+
+static struct rank_name name_rank(const struct keeper *keeper, int index)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+    struct rank_name name;
+    const char *host = keeper->options->host;
+    snprintf(name.text, sizeof name.text, "rank %d%s%.255s%s", keeper->options->ranks[index],
+             *host != '\0' ? " (host " : "", host, *host != '\0' ? ")" : "");
+    return name;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(struct keeper *keeper, const char *format, ...)
+static void report(struct keeper *keeper, enum report_kind kind, int code)
 {
-    char text[1000] = "tutti-run: ";
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, sizeof text - used, format, arguments);
-    va_end(arguments);
-    sink_say(keeper->sinks[1], text);
+    char text[100];
+    if (*keeper->options->token == '\0') return;
+    report_write(keeper->options->token, kind, code, text, sizeof text);
+    sink_say(keeper->outlet.sinks[1], text);
+}
+
+/* Only the first one counts. */
+static void decide(struct keeper *keeper, int exit_code)
+{
+    if (keeper->failed) return;
+    keeper->failed = true;
+    keeper->exit_code = exit_code;
+    report(keeper, REPORT_FAILED, exit_code);
 }
 
 /* ---------------------------------------------------------------------------------- the rank's own side */
@@ -92,16 +107,18 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
-static void set_environment(const struct run_options *options, int rank)
+static void set_environment(const struct run_options *options, int index)
 {
-    set_number("TUTTI_RANK", rank);
-    set_number("TUTTI_SIZE", options->rank_count);
+    set_number("TUTTI_RANK", options->ranks[index]);
+    set_number("TUTTI_SIZE", options->size);
     setenv("TUTTI_JOB_ID", options->job_id, 1);
-    set_number("RANK", rank);
-    set_number("WORLD_SIZE", options->rank_count);
-    set_number("LOCAL_RANK", rank);
+    set_number("RANK", options->ranks[index]);
+    set_number("WORLD_SIZE", options->size);
+    set_number("LOCAL_RANK", index);
     set_number("LOCAL_WORLD_SIZE", options->rank_count);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("GROUP_RANK", options->node_index);
+    set_number("GROUP_WORLD_SIZE", options->node_count);
+    setenv("MASTER_ADDR", options->master_address, 1);
     set_number("MASTER_PORT", options->master_port);
 }
 
@@ -116,9 +133,9 @@ static int open_output(const struct run_options *options, int rank, const char *
     return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
 }
 
-static int pin_to_core(const struct keeper *keeper, int rank)
+static int pin_to_core(const struct keeper *keeper, int index)
 {
-    int wanted = rank % keeper->cpu_count;
+    int wanted = index % keeper->cpu_count;
     int cpu = 0;
     while (!CPU_ISSET_S(cpu, CPU_ALLOC_SIZE(CPUS_MAX), keeper->cpus) || wanted-- > 0) ++cpu;
     CPU_ZERO_S(CPU_ALLOC_SIZE(CPUS_MAX), keeper->cpus);
@@ -127,7 +144,7 @@ static int pin_to_core(const struct keeper *keeper, int rank)
 }
 
 /* Everything between fork and exec; returns only when something failed. */
-static struct start_error become_rank(const struct keeper *keeper, int rank, pid_t keeper_pid,
+static struct start_error become_rank(const struct keeper *keeper, int index, pid_t keeper_pid,
                                       const int streams[2])
 {
     const struct run_options *options = keeper->options;
@@ -137,17 +154,18 @@ static struct start_error become_rank(const struct keeper *keeper, int rank, pid
     setpgid(0, 0);
 
     int outputs[2] = {streams[0], streams[1]};
-    if (options->output_folder != NULL) {
+    int rank = options->ranks[index];
+    if (*options->output_folder != '\0') {
         outputs[0] = open_output(options, rank, "out");
         outputs[1] = open_output(options, rank, "err");
         if (outputs[0] < 0 || outputs[1] < 0) return (struct start_error){STEP_OUTPUT, errno};
     }
-    int input = rank == 0 ? options->stdin_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int input = index == 0 ? options->stdin_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input < 0 || dup2(input, 0) < 0 || dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
         return (struct start_error){STEP_SETUP, errno};
-    if (options->pin && pin_to_core(keeper, rank) != 0)
+    if (options->pin && pin_to_core(keeper, index) != 0)
         return (struct start_error){STEP_PIN, errno};
-    set_environment(options, rank);
+    set_environment(options, index);
     setrlimit(RLIMIT_NOFILE, &keeper->files_before);
     sigprocmask(SIG_SETMASK, &options->signals_before, NULL);
     execvp(options->program, options->arguments);
@@ -171,24 +189,27 @@ static bool await_exec(const struct keeper *keeper, int result_fd, struct start_
     }
 }
 
-static int explain_start(struct keeper *keeper, int rank, struct start_error error)
+/* Returns the exit code. */
+static int explain_start(struct keeper *keeper, int index, struct start_error error)
 {
     const char *why = strerror(error.error);
+    const struct rank_name name = name_rank(keeper, index);
     switch (error.step) {
     case STEP_OUTPUT:
-        say(keeper, "rank %d: cannot open its output files in %s: %s", rank,
-            keeper->options->output_folder, why);
+        outlet_say(&keeper->outlet, "%s: cannot open its output files in %s: %s", name.text,
+                   keeper->options->output_folder, why);
         return RUN_FAILED;
     case STEP_PIN:
-        say(keeper, "rank %d: cannot pin it to a core: %s", rank, why);
+        outlet_say(&keeper->outlet, "%s: cannot pin it to a core: %s", name.text, why);
         return RUN_FAILED;
     case STEP_EXEC:
-        say(keeper, "rank %d: cannot execute %s: %s", rank, keeper->options->program, why);
+        outlet_say(&keeper->outlet, "%s: cannot execute %s: %s", name.text,
+                   keeper->options->program, why);
         return error.error == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT_EXEC;
     case STEP_SETUP:
     case STEP_NONE: break;
     }
-    say(keeper, "rank %d: cannot start it: %s", rank, why);
+    outlet_say(&keeper->outlet, "%s: cannot start it: %s", name.text, why);
     return RUN_FAILED;
 }
 
@@ -198,7 +219,7 @@ static bool start_rank(struct keeper *keeper, int index)
     int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}; /* stdout, stderr, the result of exec */
     struct start_error error = {STEP_SETUP, 0};
     bool started = false;
-    for (int i = keeper->options->output_folder == NULL ? 0 : 2; i < 3; ++i) {
+    for (int i = *keeper->options->output_folder == '\0' ? 0 : 2; i < 3; ++i) {
         if (pipe2(pipes[i], O_CLOEXEC) != 0) {
             error.error = errno;
             goto close_pipes;
@@ -230,7 +251,8 @@ static bool start_rank(struct keeper *keeper, int index)
     started = true;
     for (int i = 0; i < 2 && pipes[i][0] >= 0; ++i) {
         rank->streams[i] =
-            stream_create(pipes[i][0], keeper->sinks[i], keeper->options->prefix ? index : -1);
+            stream_create(pipes[i][0], keeper->outlet.sinks[i],
+                          keeper->options->prefix ? keeper->options->ranks[index] : -1);
         pipes[i][0] = -1;
         if (rank->streams[i] == NULL) {
             error = (struct start_error){STEP_SETUP, ENOMEM};
@@ -244,10 +266,7 @@ close_pipes:
             if (pipes[i][end] >= 0) close(pipes[i][end]);
         }
     }
-    if (!started && keeper->phase != DONE) {
-        keeper->exit_code = explain_start(keeper, index, error);
-        keeper->failed = true;
-    }
+    if (!started && keeper->phase != DONE) decide(keeper, explain_start(keeper, index, error));
     return started;
 }
 
@@ -266,32 +285,43 @@ static void signal_ranks(struct keeper *keeper, int signal_number)
     }
 }
 
-/* "0-2,5", shortened with "..." where it does not fit. */
+/* "rank 3", "ranks 0-2,5", shortened with "..." where it does not fit; and the host where there are several. */
 static void list_running(const struct keeper *keeper, char *text, size_t size)
 {
-    size_t used = 0;
-    int count = keeper->options->rank_count;
-    text[0] = '\0';
-    for (int i = 0; i < count; ++i) {
+    const struct run_options *options = keeper->options;
+    size_t used = (size_t)snprintf(text, size, "%s", keeper->running_count > 1 ? "ranks " : "rank ");
+    const size_t begin = used;
+    for (int i = 0; i < options->rank_count; ++i) {
         if (!keeper->ranks[i].running) continue;
-        int last = i;
-        while (last + 1 < count && keeper->ranks[last + 1].running) ++last;
+        int first = options->ranks[i];
+        while (i + 1 < options->rank_count && keeper->ranks[i + 1].running &&
+               options->ranks[i + 1] == options->ranks[i] + 1)
+            ++i;
+        int last = options->ranks[i];
         if (used + 40 > size) {
             snprintf(text + used, size - used, ",...");
             return;
         }
-        const char *comma = used > 0 ? "," : "";
-        used += (size_t)(last > i ? snprintf(text + used, size - used, "%s%d-%d", comma, i, last)
-                                  : snprintf(text + used, size - used, "%s%d", comma, i));
-        i = last;
+        const char *comma = used > begin ? "," : "";
+        used += (size_t)(last > first
+                             ? snprintf(text + used, size - used, "%s%d-%d", comma, first, last)
+                             : snprintf(text + used, size - used, "%s%d", comma, first));
     }
+    if (*options->host != '\0' && used < size)
+        snprintf(text + used, size - used, " (host %.255s)", options->host);
+}
+
+static void announce_signal(struct keeper *keeper, const char *signal_name)
+{
+    char list[500];
+    if (keeper->running_count == 0) return;
+    list_running(keeper, list, sizeof list);
+    outlet_say(&keeper->outlet, "sending %s to %s", signal_name, list);
 }
 
 static void terminate_ranks(struct keeper *keeper, uint64_t now)
 {
-    char list[200];
-    list_running(keeper, list, sizeof list);
-    say(keeper, "sending SIGTERM to %s %s", keeper->running_count > 1 ? "ranks" : "rank", list);
+    announce_signal(keeper, "SIGTERM");
     signal_ranks(keeper, SIGTERM);
     signal_ranks(keeper, SIGCONT); /* a stopped process would not see it */
     keeper->phase = TERMINATING;
@@ -300,50 +330,39 @@ static void terminate_ranks(struct keeper *keeper, uint64_t now)
 
 static void kill_ranks(struct keeper *keeper, uint64_t now)
 {
-    char list[200];
-    list_running(keeper, list, sizeof list);
-    say(keeper, "sending SIGKILL to %s %s", keeper->running_count > 1 ? "ranks" : "rank", list);
+    announce_signal(keeper, "SIGKILL");
     signal_ranks(keeper, SIGKILL);
     keeper->phase = KILLING;
     keeper->phase_deadline_ns = now + KILL_NS;
 }
 
-static void describe_end(int status, char *text, size_t size)
+static void begin_grace(struct keeper *keeper, uint64_t now)
 {
-    if (WIFEXITED(status)) {
-        snprintf(text, size, "exited with code %d", WEXITSTATUS(status));
-        return;
-    }
-    const char *name = sigabbrev_np(WTERMSIG(status));
-    const char *core = WCOREDUMP(status) ? " (core dumped)" : "";
-    if (name != NULL)
-        snprintf(text, size, "was killed by SIG%s%s", name, core);
-    else
-        snprintf(text, size, "was killed by signal %d%s", WTERMSIG(status), core);
+    if (keeper->phase != RUNNING) return;
+    keeper->phase = GRACE;
+    keeper->phase_deadline_ns = now + keeper->options->grace_ns;
 }
 
 static void rank_failed(struct keeper *keeper, int index, uint64_t now)
 {
     const struct rank *rank = &keeper->ranks[index];
-    if (!keeper->failed) {
-        keeper->failed = true;
-        keeper->exit_code = WIFEXITED(rank->status) ? WEXITSTATUS(rank->status)
-                                                    : RUN_SIGNALLED + WTERMSIG(rank->status);
-    }
+    decide(keeper, child_exit_code(rank->status));
     if (keeper->phase > GRACE) return; /* as we asked it to */
     bool as_user_asked = WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == keeper->last_order;
     if (!as_user_asked) {
         char how[80], wait[80] = "";
-        describe_end(rank->status, how, sizeof how);
-        if (keeper->phase == RUNNING && keeper->running_count > 0)
+        const char *host = keeper->options->host;
+        bool others_run =
+            keeper->running_count > 0 || keeper->options->rank_count < keeper->options->size;
+        child_describe_end(rank->status, how, sizeof how);
+        if (keeper->phase == RUNNING && others_run)
             snprintf(wait, sizeof wait, "; the others have %g s to end",
-                     keeper->options->grace_ns / 1e9);
-        say(keeper, "rank %d (pid %d) %s%s", index, (int)rank->pid, how, wait);
+                     (double)keeper->options->grace_ns / 1e9);
+        outlet_say(&keeper->outlet, "rank %d (%s%.255s%spid %d) %s%s",
+                   keeper->options->ranks[index], *host != '\0' ? "host " : "", host,
+                   *host != '\0' ? ", " : "", (int)rank->pid, how, wait);
     }
-    if (keeper->phase == RUNNING) {
-        keeper->phase = GRACE;
-        keeper->phase_deadline_ns = now + keeper->options->grace_ns;
-    }
+    begin_grace(keeper, now);
 }
 
 /* What a rank wrote comes before what we say about its end. */
@@ -389,28 +408,39 @@ static bool reap(struct keeper *keeper, uint64_t now)
 
 /* ----------------------------------------------------------------------------------------------- running */
 
-static bool ends_ranks(int signal_number)
+bool keeper_order_ends(int signal_number)
 {
     return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP ||
            signal_number == SIGQUIT;
 }
 
-static void obey(struct keeper *keeper, int signal_number, uint64_t now)
+static void obey_signal(struct keeper *keeper, int signal_number, uint64_t now)
 {
+    bool ends = keeper_order_ends(signal_number);
     keeper->last_order = signal_number;
-    if (ends_ranks(signal_number)) ++keeper->ending_order_count;
-    if (keeper->phase == FLUSHING && ends_ranks(signal_number)) {
+    if (ends) ++keeper->ending_order_count;
+    if (keeper->phase == FLUSHING && ends) {
         /* Nobody reads our output, and the user has had enough. */
         if (!keeper->failed) keeper->exit_code = RUN_SIGNALLED + signal_number;
         keeper->phase = DONE;
     }
     if (keeper->phase > TERMINATING) return;
     signal_ranks(keeper, signal_number);
-    if (!ends_ranks(signal_number)) return;
+    if (!ends) return;
     if (keeper->ending_order_count == 2 && keeper->phase < TERMINATING)
         terminate_ranks(keeper, now);
     else if (keeper->ending_order_count > 2)
         kill_ranks(keeper, now);
+}
+
+static void obey(struct keeper *keeper, int order, uint64_t now)
+{
+    if (order == ORDER_GRACE)
+        begin_grace(keeper, now);
+    else if (order == ORDER_TERMINATE && keeper->phase < TERMINATING)
+        terminate_ranks(keeper, now);
+    else if (order > 0 && order < ORDER_GRACE)
+        obey_signal(keeper, order, now);
 }
 
 static void read_orders(struct keeper *keeper, uint64_t now)
@@ -439,10 +469,10 @@ static void check_deadlines(struct keeper *keeper, uint64_t now)
 {
     if (now >= keeper->timeout_at_ns) {
         keeper->timeout_at_ns = NEVER;
-        if (!keeper->failed) keeper->exit_code = RUN_TIMED_OUT;
-        keeper->failed = true;
+        decide(keeper, RUN_TIMED_OUT);
         if (keeper->phase < TERMINATING) {
-            say(keeper, "the time limit of %g s has passed", keeper->options->timeout_ns / 1e9);
+            outlet_say(&keeper->outlet, "the time limit of %g s has passed",
+                       (double)keeper->options->timeout_ns / 1e9);
             terminate_ranks(keeper, now);
         } else if (keeper->phase == FLUSHING) {
             keeper->phase = DONE;
@@ -454,7 +484,7 @@ static void check_deadlines(struct keeper *keeper, uint64_t now)
     case TERMINATING: kill_ranks(keeper, now); break;
     case LINGERING:
         if (descendants_kill() != 0)
-            say(keeper, "some processes that the ranks started could not be ended");
+            outlet_say(&keeper->outlet, "some processes that the ranks started could not be ended");
         keeper->phase = FLUSHING;
         keeper->phase_deadline_ns = NEVER;
         break;
@@ -468,23 +498,18 @@ static void check_deadlines(struct keeper *keeper, uint64_t now)
     }
 }
 
-/* All writers are dead: what is in the pipes is all there will ever be. */
 static void flush_streams(struct keeper *keeper)
 {
     bool done = true;
     for (int i = 0; i < 2 * keeper->options->rank_count; ++i) {
         struct stream *stream = keeper->ranks[i / 2].streams[i % 2];
-        if (stream == NULL || stream_is_done(stream)) continue;
-        while (stream_pump(stream))
-            ;
-        if (stream_wants(stream) >= 0) {
-            stream_end(stream);
-            stream_pump(stream);
-        }
-        done = done && stream_is_done(stream);
+        if (stream != NULL) done = stream_finish(stream) && done;
     }
-    if (done && sink_is_empty(keeper->sinks[0]) && sink_is_empty(keeper->sinks[1]))
-        keeper->phase = DONE;
+    if (!done || !outlet_is_empty(&keeper->outlet)) return;
+    if (!keeper->has_said_done)
+        report(keeper, REPORT_DONE, keeper->exit_code); /* behind all else */
+    keeper->has_said_done = true;
+    if (outlet_is_empty(&keeper->outlet)) keeper->phase = DONE;
 }
 
 static int poll_timeout_ms(const struct keeper *keeper, uint64_t now)
@@ -502,26 +527,17 @@ static void poll_once(struct keeper *keeper)
     struct pollfd *polls = keeper->polls;
     polls[POLL_ORDERS] = (struct pollfd){.fd = keeper->orders_fd, .events = POLLIN};
     polls[POLL_CHILDREN] = (struct pollfd){.fd = keeper->children_fd, .events = POLLIN};
-    for (int i = 0; i < 2; ++i) {
-        bool second_name = i == 1 && keeper->sinks[1] == keeper->sinks[0];
-        int fd = second_name ? -1 : sink_wants(keeper->sinks[i]);
-        polls[POLL_SINKS + i] = (struct pollfd){.fd = fd, .events = POLLOUT};
-    }
+    outlet_poll(&keeper->outlet, polls + POLL_SINKS);
     for (int i = 0; i < 2 * count; ++i) {
         const struct stream *stream = keeper->ranks[i / 2].streams[i % 2];
         int fd = stream != NULL ? stream_wants(stream) : -1;
         polls[POLL_STREAMS + i] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
-    if (poll(polls, POLL_STREAMS + 2 * (nfds_t)count, poll_timeout_ms(keeper, now_ns())) < 0)
+    if (poll(polls, POLL_STREAMS + 2 * (nfds_t)count, poll_timeout_ms(keeper, clock_now_ns())) < 0)
         return; /* EINTR or ENOMEM: try again */
 
-    uint64_t now = now_ns();
-    bool room = false;
-    for (int i = 0; i < 2; ++i) {
-        if (polls[POLL_SINKS + i].revents == 0) continue;
-        sink_flush(keeper->sinks[i]);
-        room = true;
-    }
+    uint64_t now = clock_now_ns();
+    const bool room = outlet_flush(&keeper->outlet, polls + POLL_SINKS);
     for (int i = 0; i < 2 * count; ++i) {
         struct stream *stream = keeper->ranks[i / 2].streams[i % 2];
         if (stream != NULL && (room || polls[POLL_STREAMS + i].revents != 0)) stream_pump(stream);
@@ -532,23 +548,6 @@ static void poll_once(struct keeper *keeper)
 }
 
 /* ------------------------------------------------------------------------------------------------- whole */
-
-static bool coloured(int fd)
-{
-    const char *terminal = getenv("TERM");
-    return isatty(fd) && getenv("NO_COLOR") == NULL && terminal != NULL &&
-           strcmp(terminal, "dumb") != 0;
-}
-
-static bool open_sinks(struct keeper *keeper)
-{
-    struct stat out, err;
-    keeper->sinks[0] = keeper->sinks[1] = sink_create(1, coloured(1));
-    bool same = fstat(1, &out) == 0 && fstat(2, &err) == 0 && out.st_dev == err.st_dev &&
-                out.st_ino == err.st_ino;
-    if (!same) keeper->sinks[1] = sink_create(2, coloured(2));
-    return keeper->sinks[0] != NULL && keeper->sinks[1] != NULL;
-}
 
 static bool prepare(struct keeper *keeper)
 {
@@ -579,8 +578,7 @@ static void release(struct keeper *keeper)
 {
     for (int i = 0; keeper->ranks != NULL && i < 2 * keeper->options->rank_count; ++i)
         stream_free(keeper->ranks[i / 2].streams[i % 2]);
-    if (keeper->sinks[1] != keeper->sinks[0]) sink_free(keeper->sinks[1]);
-    sink_free(keeper->sinks[0]);
+    outlet_close(&keeper->outlet);
     free(keeper->ranks);
     free(keeper->polls);
     CPU_FREE(keeper->cpus);
@@ -595,22 +593,23 @@ int keeper_run(const struct run_options *options, int orders_fd)
                             .children_fd = -1,
                             .phase_deadline_ns = NEVER,
                             .timeout_at_ns = NEVER};
-    if (!open_sinks(&keeper) || !prepare(&keeper)) {
+    if (!outlet_open(&keeper.outlet, options->colours) || !prepare(&keeper)) {
         fprintf(stderr, "tutti-run: cannot start: %s\n", strerror(errno));
         release(&keeper);
         return RUN_FAILED;
     }
-    if (options->timeout_ns > 0) keeper.timeout_at_ns = now_ns() + options->timeout_ns;
+    if (options->timeout_ns > 0) keeper.timeout_at_ns = clock_now_ns() + options->timeout_ns;
     int started = 0;
     while (started < options->rank_count && start_rank(&keeper, started)) ++started;
     close(options->stdin_fd); /* rank 0 has it: we must not hold its end back */
+    if (started == options->rank_count) report(&keeper, REPORT_READY, 0);
     if (started < options->rank_count && keeper.phase != DONE) {
         signal_ranks(&keeper, SIGKILL);
         keeper.phase = KILLING;
-        keeper.phase_deadline_ns = now_ns() + KILL_NS;
+        keeper.phase_deadline_ns = clock_now_ns() + KILL_NS;
     }
     if (keeper.running_count == 0 && keeper.phase != DONE) keeper.phase = LINGERING;
-    if (keeper.phase == LINGERING) keeper.phase_deadline_ns = now_ns();
+    if (keeper.phase == LINGERING) keeper.phase_deadline_ns = clock_now_ns();
 
     while (keeper.phase != DONE) {
         poll_once(&keeper);

@@ -1,4 +1,4 @@
-/* tutti-run_keeper.h - the process that owns the ranks.
+/* tutti-run_keeper.h - the process that owns the ranks of one host.
  *
  *     shell ── tutti-run (front) ──orders──> keeper ──┬── rank 0 ── ...
  *              terminal, signals, stdin               ├── rank 1 ── ...
@@ -8,13 +8,16 @@
  * front's end at the orders pipe, the front sees the keeper's as its child, and both adopt orphans. Ranks
  * are killed by the kernel when the keeper dies (PR_SET_PDEATHSIG).
  *
+ * On several hosts each has such a pair, and tutti-run_conductor.h, which stands where the keeper stands here, gives
+ * the orders to the fronts.
+ *
  *     RUNNING ──a rank fails──> GRACE ──time is up──> TERMINATING (SIGTERM) ──2 s──> KILLING (SIGKILL)
  *        │ all ranks ended        │                        │                            │
  *        └────────────────────────┴────────────────────────┴────────────────────────────┘
  *                                        v
  *                LINGERING: what ranks left behind may finish writing ── 200 ms ──> FLUSHING
  *
- * An order is one byte: the number of a signal that the user sent.
+ * An order is one byte: the number of a signal that the user sent, or one of enum order.
  */
 #ifndef TUTTI_RUN_KEEPER_H
 #define TUTTI_RUN_KEEPER_H
@@ -22,6 +25,8 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+enum { RANKS_MAX = 1 << 16 };
 
 enum run_exit {
     RUN_TIMED_OUT = 124,
@@ -31,15 +36,28 @@ enum run_exit {
     RUN_SIGNALLED = 128 /* plus the signal's number */
 };
 
+enum order {
+    ORDER_GRACE = 128, /* a rank of another host has failed: as if it were one of ours */
+    ORDER_TERMINATE    /* SIGTERM now, and SIGKILL 2 s later */
+};
+
+/* The part of a job that is on one host. */
 struct run_options {
-    int rank_count;
+    int size;         /* ranks of the job */
+    int rank_count;   /* ranks on this host */
+    const int *ranks; /* their numbers, ascending */
+    int node_index, node_count;
+    const char *host;  /* what it is called in messages; "" where there is only one */
+    const char *token; /* of reports, see tutti-run_message.h; "": nobody wants them */
     bool prefix;
     bool pin;
-    const char *output_folder; /* or NULL */
+    bool colours[2];           /* of prefixes, on stdout and stderr */
+    const char *output_folder; /* "": none */
     uint64_t grace_ns;
     uint64_t timeout_ns; /* 0: none */
+    const char *master_address;
     int master_port;
-    char job_id[33];
+    const char *job_id;
     const char *program;     /* with a slash in it */
     char **arguments;        /* of the program, its name first, NULL last */
     int stdin_fd;            /* for rank 0 */
@@ -49,5 +67,8 @@ struct run_options {
 /* Starts the ranks, stays until they and everything below them have gone, and returns the exit code. Expects
  * a process of its own with all signals blocked. Takes over both descriptors; orders_fd is the reading end. */
 int keeper_run(const struct run_options *options, int orders_fd);
+
+/* Whether a signal asks to end. */
+bool keeper_order_ends(int signal_number);
 
 #endif

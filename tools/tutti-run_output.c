@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@ enum {
     SAY_RESERVE = 16 << 10, /* of a sink, for sink_say */
     SINK_SIZE = (256 << 10) + SAY_RESERVE,
     PREFIX_SIZE = 48,
-    WRITE_UNSURE = 4096 /* what a pipe takes without blocking after POLLOUT */
+    ADDED_SIZE = PREFIX_SIZE + 2, /* to a line that somebody else like us has passed on */
+    WRITE_UNSURE = 4096           /* what a pipe takes without blocking after POLLOUT */
 };
 
 struct sink {
@@ -40,7 +42,10 @@ struct stream {
     size_t searched;   /* no newline before this */
     char prefix[PREFIX_SIZE];
     size_t prefix_size;
-    char data[STREAM_SIZE];
+    line_filter *filter; /* or NULL */
+    void *filter_context;
+    size_t size; /* of data: with a prefix, ours need not fit a second time */
+    char data[STREAM_SIZE + ADDED_SIZE];
 };
 
 /* ------------------------------------------------------------------------------------------------ sink */
@@ -165,9 +170,16 @@ struct stream *stream_create(int fd, struct sink *sink, int rank)
         return NULL;
     }
     *stream = (struct stream){.fd = fd, .sink = sink, .rank = rank};
+    stream->size = rank >= 0 ? STREAM_SIZE : sizeof stream->data;
     set_prefix(stream);
     fcntl(fd, F_SETFL, O_NONBLOCK); /* our end of the pipe only */
     return stream;
+}
+
+void stream_set_filter(struct stream *stream, line_filter *filter, void *context)
+{
+    stream->filter = filter;
+    stream->filter_context = context;
 }
 
 void stream_free(struct stream *stream)
@@ -202,7 +214,7 @@ static size_t next_line(struct stream *stream)
         memchr(stream->data + stream->searched, '\n', stream->end - stream->searched);
     if (newline != NULL) return (size_t)(newline + 1 - stream->data) - stream->begin;
     stream->searched = stream->end;
-    return size == STREAM_SIZE || stream->ended ? size : 0;
+    return size == stream->size || stream->ended ? size : 0;
 }
 
 static void put_lines(struct stream *stream)
@@ -212,10 +224,12 @@ static void put_lines(struct stream *stream)
         stream->blocked = sink_room(sink) < SAY_RESERVE + PREFIX_SIZE + size + 2;
         if (stream->blocked) return;
         const char *line = stream->data + stream->begin;
-        sink_claim(sink, stream);
-        sink_put(sink, stream->prefix, stream->prefix_size);
-        sink_put(sink, line, size);
-        if (stream->prefix_size > 0 && line[size - 1] != '\n') sink_put(sink, "\n", 1);
+        if (stream->filter == NULL || !stream->filter(stream->filter_context, line, size)) {
+            sink_claim(sink, stream);
+            sink_put(sink, stream->prefix, stream->prefix_size);
+            sink_put(sink, line, size);
+            if (stream->prefix_size > 0 && line[size - 1] != '\n') sink_put(sink, "\n", 1);
+        }
         stream->begin += size;
         stream->searched = stream->begin;
     }
@@ -235,11 +249,80 @@ bool stream_pump(struct stream *stream)
     }
     put_lines(stream);
     if (stream->ended || stream->blocked) return false;
-    ssize_t got = read(stream->fd, stream->data + stream->end, STREAM_SIZE - stream->end);
+    ssize_t got = read(stream->fd, stream->data + stream->end, stream->size - stream->end);
     if (got > 0)
         stream->end += (size_t)got;
     else if (got == 0 || (errno != EAGAIN && errno != EINTR))
         stream_end(stream);
     put_lines(stream);
     return got > 0;
+}
+
+bool stream_finish(struct stream *stream)
+{
+    if (stream_is_done(stream)) return true;
+    while (stream_pump(stream))
+        ;
+    if (stream_wants(stream) >= 0) {
+        stream_end(stream);
+        stream_pump(stream);
+    }
+    return stream_is_done(stream);
+}
+
+/* ---------------------------------------------------------------------------------------------- outlet */
+
+bool outlet_open(struct outlet *outlet, const bool colours[2])
+{
+    struct stat out, err;
+    outlet->sinks[0] = outlet->sinks[1] = sink_create(1, colours[0]);
+    bool same = fstat(1, &out) == 0 && fstat(2, &err) == 0 && out.st_dev == err.st_dev &&
+                out.st_ino == err.st_ino;
+    if (!same) outlet->sinks[1] = sink_create(2, colours[1]);
+    if (outlet->sinks[0] != NULL && outlet->sinks[1] != NULL) return true;
+    outlet_close(outlet);
+    return false;
+}
+
+void outlet_close(struct outlet *outlet)
+{
+    if (outlet->sinks[1] != outlet->sinks[0]) sink_free(outlet->sinks[1]);
+    sink_free(outlet->sinks[0]);
+    *outlet = (struct outlet){{NULL, NULL}};
+}
+
+void outlet_poll(const struct outlet *outlet, struct pollfd polls[2])
+{
+    for (int i = 0; i < 2; ++i) {
+        bool second_name = i == 1 && outlet->sinks[1] == outlet->sinks[0];
+        int fd = second_name ? -1 : sink_wants(outlet->sinks[i]);
+        polls[i] = (struct pollfd){.fd = fd, .events = POLLOUT};
+    }
+}
+
+bool outlet_flush(struct outlet *outlet, const struct pollfd polls[2])
+{
+    bool room = false;
+    for (int i = 0; i < 2; ++i) {
+        if (polls[i].fd < 0 || polls[i].revents == 0) continue;
+        sink_flush(outlet->sinks[i]);
+        room = true;
+    }
+    return room;
+}
+
+bool outlet_is_empty(const struct outlet *outlet)
+{
+    return sink_is_empty(outlet->sinks[0]) && sink_is_empty(outlet->sinks[1]);
+}
+
+void outlet_say(struct outlet *outlet, const char *format, ...)
+{
+    char text[1000] = "tutti-run: ";
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, sizeof text - used, format, arguments);
+    va_end(arguments);
+    sink_say(outlet->sinks[1], text);
 }

@@ -14,11 +14,15 @@
 #ifndef TUTTI_RUN_OUTPUT_H
 #define TUTTI_RUN_OUTPUT_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 struct sink;
 struct stream;
+
+/* Looks at a line before it is put into the sink; true: it was for us and nobody else shall see it. */
+typedef bool line_filter(void *context, const char *line, size_t size);
 
 /* Writes to fd, which stays the caller's and must stay open. Prefixes are coloured if `colour`. NULL: no
  * memory. Does not change the flags of fd: they are shared with whoever started us. */
@@ -37,6 +41,8 @@ void sink_say(struct sink *sink, const char *text);
 /* Takes over fd, a pipe, and puts its lines into sink, with "[rank] " in front if rank >= 0. NULL: no memory;
  * fd is closed then as well. */
 struct stream *stream_create(int fd, struct sink *sink, int rank);
+/* From now on every line is shown to filter first. */
+void stream_set_filter(struct stream *stream, line_filter *filter, void *context);
 void stream_free(struct stream *stream);
 /* What to poll for POLLIN; -1 when it is done or has no room. */
 int stream_wants(const struct stream *stream);
@@ -46,5 +52,24 @@ bool stream_pump(struct stream *stream);
 bool stream_is_done(const struct stream *stream);
 /* No more will come although the pipe may be open elsewhere: what is left counts as a line. */
 void stream_end(struct stream *stream);
+/* All writers are dead: what is in the pipe is all there will ever be. As far as there is room it goes into the sink;
+ * true once that was all. */
+bool stream_finish(struct stream *stream);
+
+/* Our stdout and stderr; one sink where they are the same file, so that their lines do not mix either. */
+struct outlet {
+    struct sink *sinks[2];
+};
+
+/* False: no memory; nothing to close then. */
+bool outlet_open(struct outlet *outlet, const bool colours[2]);
+void outlet_close(struct outlet *outlet);
+/* What to poll for, and what follows from it; true: there is room again. */
+void outlet_poll(const struct outlet *outlet, struct pollfd polls[2]);
+bool outlet_flush(struct outlet *outlet, const struct pollfd polls[2]);
+bool outlet_is_empty(const struct outlet *outlet);
+/* "tutti-run: ", and the text, to stderr. */
+__attribute__((format(printf, 2, 3))) void outlet_say(struct outlet *outlet, const char *format,
+                                                      ...);
 
 #endif

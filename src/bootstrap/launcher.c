@@ -227,7 +227,17 @@ static enum tutti_status examine_tutti_run(struct launcher_place *place)
             place->rank, place->size, getenv("RANK"), getenv("WORLD_SIZE"));
     if (!same) return TUTTI_OK; /* set by hand: who knows whose LOCAL_RANK it is */
     TRY(read_optional("LOCAL_WORLD_SIZE", 1, place->size, &place->local_size));
-    return read_optional("LOCAL_RANK", 0, place->size - 1, &place->local_rank);
+    const int local_max = place->local_size > 0 ? place->local_size : place->size;
+    TRY(read_optional("LOCAL_RANK", 0, local_max - 1, &place->local_rank));
+    TRY(read_optional("GROUP_WORLD_SIZE", 1, place->size, &place->node_count));
+    const int node_max = place->node_count > 0 ? place->node_count : place->size;
+    TRY(read_optional("GROUP_RANK", 0, node_max - 1, &place->node_index));
+    if (place->node_count == 1 && place->local_size > 0 && place->local_size != place->size)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "GROUP_WORLD_SIZE=1 means one host, but LOCAL_WORLD_SIZE=%d of "
+                         "TUTTI_SIZE=%d ranks are on this one",
+                         place->local_size, place->size);
+    return TUTTI_OK;
 }
 
 /* "All on one host" is said by each host for itself; only what all ranks find alike may go into the job's name. */

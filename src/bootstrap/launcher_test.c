@@ -79,8 +79,12 @@ static void expect_refused(const char *words)
 
 #define TUTTI_RUN                                                                 \
     "TUTTI_RANK=2 TUTTI_SIZE=3 TUTTI_JOB_ID=j7 RANK=2 WORLD_SIZE=3 LOCAL_RANK=2 " \
-    "LOCAL_WORLD_SIZE=3 "                                                         \
+    "LOCAL_WORLD_SIZE=3 GROUP_RANK=0 GROUP_WORLD_SIZE=1 "                         \
     "MASTER_ADDR=127.0.0.1 MASTER_PORT=41000"
+#define TUTTI_RUN_HOSTS                                                           \
+    "TUTTI_RANK=3 TUTTI_SIZE=6 TUTTI_JOB_ID=j8 RANK=3 WORLD_SIZE=6 LOCAL_RANK=1 " \
+    "LOCAL_WORLD_SIZE=2 GROUP_RANK=1 GROUP_WORLD_SIZE=3 "                         \
+    "MASTER_ADDR=node1 MASTER_PORT=23456"
 #define TORCHRUN                                                                           \
     "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 GROUP_WORLD_SIZE=2 " \
     "ROLE_RANK=5 ROLE_WORLD_SIZE=8 ROLE_NAME=default MASTER_ADDR=head MASTER_PORT=29400 "  \
@@ -123,6 +127,27 @@ static void tutti_run_is_recognised(void **state)
     assert_string_equal(place.master_address, "127.0.0.1");
     assert_int_equal(place.master_port, 41000);
     assert_int_equal(place.service, LAUNCHER_SERVICE_NONE);
+}
+
+static void tutti_run_on_several_hosts_is_recognised(void **state)
+{
+    (void)state;
+    set(TUTTI_RUN_HOSTS);
+    const struct launcher_place place = expect_place("tutti-run", 3, 6);
+    expect_local(&place, 1, 2, 1, 3);
+    assert_non_null(strstr(place.run_id, "j8"));
+    assert_string_equal(place.master_address, "node1");
+    assert_int_equal(place.master_port, 23456);
+    setenv("LOCAL_RANK", "2", 1);
+    expect_refused("LOCAL_RANK=2");
+    set("LOCAL_RANK=1 GROUP_RANK=3");
+    expect_refused("GROUP_RANK=3");
+    set("GROUP_RANK=0 GROUP_WORLD_SIZE=1");
+    expect_refused("GROUP_WORLD_SIZE=1 LOCAL_WORLD_SIZE=2 TUTTI_SIZE=6");
+    unsetenv("GROUP_RANK"); /* of an older tutti-run, or by hand */
+    unsetenv("GROUP_WORLD_SIZE");
+    const struct launcher_place without = place_now();
+    expect_local(&without, 1, 2, -1, -1);
 }
 
 static void torchrun_is_recognised(void **state)
@@ -478,6 +503,8 @@ static void numbers_are_checked_and_named(void **state)
                  {TUTTI_RUN, "TUTTI_RANK", true},
                  {TUTTI_RUN, "TUTTI_SIZE", false},
                  {TUTTI_RUN, "LOCAL_WORLD_SIZE", false},
+                 {TUTTI_RUN_HOSTS, "GROUP_WORLD_SIZE", false},
+                 {TUTTI_RUN_HOSTS, "GROUP_RANK", true},
                  {TORCHRUN, "LOCAL_RANK", true},
                  {TORCHRUN, "LOCAL_WORLD_SIZE", false},
                  {TORCHRUN, "GROUP_RANK", true},
@@ -644,6 +671,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, clear_environment, clear_environment)
     const struct CMUnitTest tests[] = {
         TEST(tutti_run_is_recognised),
+        TEST(tutti_run_on_several_hosts_is_recognised),
         TEST(torchrun_is_recognised),
         TEST(open_mpi_is_recognised),
         TEST(hydra_is_recognised),

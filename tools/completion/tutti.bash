@@ -55,6 +55,7 @@ _tutti_values() {
     --skew) echo none linear random zero-some one ;;
     --displs) echo null packed gaps reversed ;;
     --rotate) echo never auto always ;;
+    --map-by) echo slot node ;;
     --format)
         if [[ ${COMP_WORDS[0]##*/} == tutti-topo ]]; then echo tree matrix svg json racks; else echo table json csv peers; fi
         ;;
@@ -97,6 +98,9 @@ _tutti_common() {
     if ((COMP_CWORD > 1)) && [[ $previous == -* ]] && _tutti_takes_value "$previous"; then
         case ${COMP_WORDS[0]##*/}:$previous in
         tutti-run:--output) _tutti_reply_files -d ;;
+        tutti-run:--rsh) _tutti_reply_files -c ;;
+        tutti-run:--hosts | tutti-run:--remote-path) _tutti_reply_files -f ;;
+        tutti-run:-H | tutti-run:--host) _tutti_reply_files -A hostname ;;
         tutti-plan:-o | tutti-plan:--output | tutti-topo:-o | tutti-topo:--output | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
         *) _tutti_reply "$(_tutti_values "$previous")" ;;
         esac

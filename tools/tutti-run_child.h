@@ -1,0 +1,12 @@
+/* tutti-run_child.h - how a child ended, in words. */
+#ifndef TUTTI_RUN_CHILD_H
+#define TUTTI_RUN_CHILD_H
+
+#include <stddef.h>
+
+/* Of a status as from waitpid: "exited with code 7", "was killed by SIGSEGV (core dumped)". */
+void child_describe_end(int status, char *text, size_t size);
+/* The exit code that stands for it: 128 + signal where it was killed. */
+int child_exit_code(int status);
+
+#endif
