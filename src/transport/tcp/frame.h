@@ -37,7 +37,7 @@ enum {
     TCP_FRAME_HEAD_BYTES = 48,
     TCP_FRAME_BYTES_MAX = 64 << 10, /* behind the head */
     TCP_FRAME_NOTE_BYTES_MAX = 512,
-    TCP_FRAME_ANSWER = 1,           /* flags */
+    TCP_FRAME_ANSWER = 1, /* flags */
     TCP_FRAME_RESUME = 2,
     TCP_FRAME_VERSION = 2
 };

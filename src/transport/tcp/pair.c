@@ -222,13 +222,8 @@ enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t 
 {
     struct tcp_notes *const notes = &pair->notes;
     if (pair->state == TCP_PEER_BROKEN) return TUTTI_OK;
-    bool has_room = tcp_notes_has_room(notes);
-    /* What was sent again may still be written when it turns out that it had come before. */
-    if (has_room && notes->told >= TCP_NOTES_MAX)
-        for (unsigned s = 0; s < pair->shared->stream_count; s++)
-            has_room &= !tcp_stream_is_writing(&pair->streams[s].stream, notes,
-                                               notes->told - TCP_NOTES_MAX + 1);
-    if (!has_room)
+    /* The place of a note that was sent again, and had come before, may still be read: its peer will not look at it. */
+    if (!tcp_notes_has_room(notes))
         return error_set(TUTTI_NO_MEMORY, "peer %d: %d notes to it are under way", pair->rank,
                          TCP_NOTES_MAX);
     TRY(tcp_notes_tell(notes, data, bytes));
@@ -249,9 +244,8 @@ static bool are_notes_settled(const struct tcp_pair *pair)
 
 static void add_heard(struct tcp_pair *pair, struct tcp_stream *stream)
 {
-    const struct tcp_frame frame = {.kind = TCP_FRAME_HEARD,
-                                    .consumed = pair->notes.heard,
-                                    .place = TCP_FRAME_NO_PLACE};
+    const struct tcp_frame frame = {
+        .kind = TCP_FRAME_HEARD, .consumed = pair->notes.heard, .place = TCP_FRAME_NO_PLACE};
     tcp_stream_add(stream, &frame, NULL, NULL);
     tcp_notes_heard_told(&pair->notes);
 }
@@ -262,8 +256,7 @@ static void add_notes(struct tcp_pair *pair, struct tcp_stream *stream)
     struct tcp_notes *const notes = &pair->notes;
     const struct tcp_note *note;
     if (notes->owes_heard && tcp_stream_room(stream) > 0) add_heard(pair, stream);
-    while (tcp_stream_room(stream) > 0 &&
-           (note = tcp_notes_next(notes, stream->number)) != NULL) {
+    while (tcp_stream_room(stream) > 0 && (note = tcp_notes_next(notes, stream->number)) != NULL) {
         const struct tcp_frame frame = {.kind = TCP_FRAME_NOTE,
                                         .bytes = (uint32_t)note->bytes,
                                         .sequence = notes->sent,

@@ -37,7 +37,7 @@ struct tcp_shared {
     void *wants_context;
     void (*hears)(void *context, int peer, const void *note, size_t bytes); /* or NULL */
     void *hears_context;
-    char *discard; /* room for the longest frame, that nobody reads */
+    char *discard;          /* room for the longest frame, that nobody reads */
     struct tcp_pair **busy; /* those that may have something to write: room for all */
     int busy_count;
     bool is_stopped;
@@ -45,11 +45,11 @@ struct tcp_shared {
 
 struct tcp_pair_stream {
     struct tcp_stream stream;
-    bool is_up;           /* the peer has said READY */
-    bool has_greeted;     /* and this side */
-    bool watches_output;  /* epoll does */
-    unsigned resume_next; /* link of which the peer is to be told next */
-    uint64_t note_next;   /* numbers of notes rise on a connection */
+    bool is_up;                    /* the peer has said READY */
+    bool has_greeted;              /* and this side */
+    bool watches_output;           /* epoll does */
+    unsigned resume_next;          /* link of which the peer is to be told next */
+    uint64_t note_next;            /* numbers of notes rise on a connection */
     char note[TCP_NOTE_BYTES_MAX]; /* that is coming */
 };
 
