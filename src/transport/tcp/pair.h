@@ -9,6 +9,9 @@
  * Notes and credits go first, then small pieces, then the others, links in turn; what is urgent waits only for the frame that
  * is being written and for what the kernel has already. Credits also go with the pieces of the link back.
  *
+ * What the kernel has can be a lot: what it may hold unsent, and what is in the queues of hosts and switches. So where a pair
+ * has several connections, the first carries only what is urgent, unless all others are lost.
+ *
  * A pair that is stopped moves notes only. What it is in the middle of is ended without the memory of links: what was to be
  * written from there is copied, what comes is read and dropped. New connections start with READY at once.
  *
