@@ -12,7 +12,11 @@
 #include "base/status.h"
 #include "os/clock.h"
 
-enum { WRITE_BYTES_A_PASS = 1 << 20 };
+enum {
+    WRITE_BYTES_A_PASS = 1 << 20,
+    /* Until a full connection is tried again, if nobody says that it can go on: it goes on when 64 KiB are gone. */
+    TRIES_APART_NS = 10000
+};
 
 enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tcp_pair **created)
 {
@@ -392,6 +396,13 @@ static bool write_all(struct tcp_pair *pair)
         moved |= again;
     }
     return moved;
+}
+
+bool tcp_pair_write_again(struct tcp_pair *pair, uint64_t now_ns)
+{
+    if (now_ns - pair->tried_ns < TRIES_APART_NS) return write_all(pair);
+    pair->tried_ns = now_ns;
+    return tcp_pair_write(pair);
 }
 
 bool tcp_pair_write(struct tcp_pair *pair)

@@ -72,7 +72,7 @@ struct tcp_pair {
     bool is_busy;    /* one of shared->busy */
     bool is_stopped; /* links are dead */
     enum tcp_peer_state state;
-    uint64_t since_ns, heard_ns;
+    uint64_t since_ns, heard_ns, tried_ns;
 };
 
 enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tcp_pair **pair);
@@ -91,6 +91,8 @@ void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx);
 
 /* Tries all connections, also those that were full at the last try; true when something was written. */
 bool tcp_pair_write(struct tcp_pair *pair);
+/* The same, but those that were full only now and then: each try in vain costs a system call. */
+bool tcp_pair_write_again(struct tcp_pair *pair, uint64_t now_ns);
 bool tcp_pair_read(struct tcp_pair *pair, unsigned stream);
 /* Makes what the peer may be told later something to tell now. */
 void tcp_pair_tell_all(struct tcp_pair *pair);
