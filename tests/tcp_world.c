@@ -83,6 +83,13 @@ static void wants(void *context, int peer, unsigned stream)
         wire->silence = (unsigned)tcp_world_draw(world) % world->mood.silence;
 }
 
+static void hears(void *context, int peer, const void *note, size_t bytes)
+{
+    const struct rank_context *own = context;
+    const struct tcp_mood *mood = &own->world->mood;
+    if (mood->hears != NULL) mood->hears(mood->hears_context, own->rank, peer, note, bytes);
+}
+
 struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed)
 {
     struct tcp_world *world = aligned_alloc(64, (sizeof *world + 63) / 64 * 64);
@@ -99,7 +106,9 @@ struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed
                                             .piece_bytes = mood.piece_bytes,
                                             .piece_count = mood.piece_count,
                                             .wants = wants,
-                                            .wants_context = &world->rank_contexts[r]};
+                                            .wants_context = &world->rank_contexts[r],
+                                            .hears = hears,
+                                            .hears_context = &world->rank_contexts[r]};
         assert_int_equal(tcp_create(&options, &world->ranks[r]), TUTTI_OK);
     }
     for (int a = 0; a < size; a++)

@@ -21,6 +21,9 @@ struct tcp_mood {
     size_t gulp;      /* a wire carries at most so many bytes at once */
     unsigned breaks;  /* one of so many steps breaks a wire; 0: none */
     unsigned silence; /* steps, at most, until a wanted connection is there */
+    /* A rank hears a note; or NULL. */
+    void (*hears)(void *context, int rank, int peer, const void *note, size_t bytes);
+    void *hears_context;
 };
 
 struct tcp_world; /* opaque */

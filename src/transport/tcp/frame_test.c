@@ -75,7 +75,7 @@ static void what_cannot_be_is_refused(void **state)
     struct tcp_frame frame = sample;
     frame.kind = 0;
     expect_refused(frame);
-    frame.kind = TCP_FRAME_READY + 1;
+    frame.kind = TCP_FRAME_HEARD + 1;
     expect_refused(frame);
     frame = sample;
     frame.slot = 18;
@@ -88,6 +88,13 @@ static void what_cannot_be_is_refused(void **state)
     expect_refused(frame);
     frame.kind = TCP_FRAME_CREDIT;
     frame.bytes = 1;
+    expect_refused(frame);
+    frame.kind = TCP_FRAME_HEARD;
+    expect_refused(frame);
+    frame.kind = TCP_FRAME_NOTE;
+    frame.bytes = 0;
+    expect_refused(frame);
+    frame.bytes = TCP_FRAME_NOTE_BYTES_MAX + 1;
     expect_refused(frame);
     unsigned char zeros[TCP_FRAME_HEAD_BYTES] = {0};
     assert_non_null(tcp_frame_read(zeros, &frame));

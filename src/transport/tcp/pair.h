@@ -9,6 +9,9 @@
  * Notes and credits go first, then small pieces, then the others, links in turn; what is urgent waits only for the frame that
  * is being written and for what the kernel has already. Credits also go with the pieces of the link back.
  *
+ * What the kernel has can be a lot: what it may hold unsent, and what is in the queues of hosts and switches. So where a pair
+ * has several connections, the first carries only what is urgent, unless all others are lost.
+ *
  * A pair that is stopped moves notes only. What it is in the middle of is ended without the memory of links: what was to be
  * written from there is copied, what comes is read and dropped. New connections start with READY at once.
  *
@@ -69,7 +72,7 @@ struct tcp_pair {
     bool is_busy;    /* one of shared->busy */
     bool is_stopped; /* links are dead */
     enum tcp_peer_state state;
-    uint64_t since_ns, heard_ns;
+    uint64_t since_ns, heard_ns, tried_ns;
 };
 
 enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tcp_pair **pair);
@@ -88,6 +91,8 @@ void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx);
 
 /* Tries all connections, also those that were full at the last try; true when something was written. */
 bool tcp_pair_write(struct tcp_pair *pair);
+/* The same, but those that were full only now and then: each try in vain costs a system call. */
+bool tcp_pair_write_again(struct tcp_pair *pair, uint64_t now_ns);
 bool tcp_pair_read(struct tcp_pair *pair, unsigned stream);
 /* Makes what the peer may be told later something to tell now. */
 void tcp_pair_tell_all(struct tcp_pair *pair);

@@ -206,6 +206,10 @@ static const struct tcp_frame small = {
 static const struct tcp_frame large = {
     .kind = TCP_FRAME_DATA, .bytes = 300, .signature = SIGNATURE, .place = 0};
 
+static const struct tcp_frame note = {
+    .kind = TCP_FRAME_NOTE, .bytes = TCP_NOTE_BYTES_MAX, .place = TCP_FRAME_NO_PLACE};
+static const struct tcp_frame heard = {.kind = TCP_FRAME_HEARD, .place = TCP_FRAME_NO_PLACE};
+
 static void put_frame(int fd, struct tcp_frame frame)
 {
     unsigned char head[TCP_FRAME_HEAD_BYTES];
@@ -309,6 +313,10 @@ static void resume(struct tcp_frame *frame)
 {
     frame->flags = TCP_FRAME_RESUME;
 }
+static void be_the_last_that_may_come(struct tcp_frame *frame)
+{
+    frame->sequence = TCP_NOTES_MAX;
+}
 
 static void frames_that_make_no_sense_break_their_peer(void **state)
 {
@@ -335,6 +343,42 @@ static void frames_that_make_no_sense_break_their_peer(void **state)
     assert_true(BREAKS(ready, with(small, consume_too_much)));
     assert_true(BREAKS(ready, with(grant, consume_too_much)));
     assert_true(BREAKS(with(with(grant, consume_too_much), use_closed_link), ready));
+}
+
+static void notes_that_make_no_sense_break_their_peer(void **state)
+{
+    (void)state;
+    assert_false(BREAKS(ready, note, with(note, be_next), small));
+    assert_false(BREAKS(ready, heard, heard));
+
+    assert_true(BREAKS(note)); /* not ready */
+    assert_true(BREAKS(heard));
+    assert_true(BREAKS(ready, note, note)); /* twice on one connection */
+    assert_true(BREAKS(ready, with(note, be_next)));
+    assert_true(BREAKS(ready, with(heard, consume_too_much)));
+    assert_true(BREAKS(with(ready, consume_too_much)));
+}
+
+/* Who tells more than the other side can have said it heard floods it. */
+static void a_flood_of_notes_breaks_its_peer(void **state)
+{
+    (void)state;
+    for (unsigned rest = 0; rest < 2; rest++) {
+        struct lonely lonely = open_lonely();
+        struct tcp_frame next = note;
+        put_frame(lonely.fd, ready);
+        for (; next.sequence < TCP_NOTES_MAX; next.sequence++) put_frame(lonely.fd, next);
+        if (rest > 0) progress(lonely.transport, NULL); /* it says so */
+        put_frame(lonely.fd, with(note, be_the_last_that_may_come));
+        progress(lonely.transport, NULL);
+        assert_int_equal(state_of(lonely.transport, 1), rest > 0 ? TCP_PEER_UP : TCP_PEER_BROKEN);
+        /* Nobody tells a broken peer anything, and nothing waits for it. */
+        assert_int_equal(tcp_tell(lonely.transport, 1, "why", 3), TUTTI_OK);
+        progress(lonely.transport, NULL);
+        assert_true(tcp_is_idle(lonely.transport));
+        assert_int_equal(tcp_is_settled(lonely.transport, 1), rest == 0);
+        close_lonely(&lonely);
+    }
 }
 
 static void wrong_order_of_bytes_is_a_fault_of_the_link(void **state)
@@ -393,6 +437,63 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
 }
 
 /* Real connections: pieces beyond what the kernel can send stay here, where an urgent one can overtake them. */
+/* Pieces that are still here when a note is told come behind it, but for the one that is being written. */
+static void notes_overtake_pieces(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20, PIECE = 16 << 10, STREAM_BYTES = 2 << 20 };
+    const struct tcp_options options = {
+        .size = 2, .streams = 1, .piece_bytes = PIECE, .piece_count = 32};
+    struct transport *transport;
+    struct link_tx *tx;
+    int ends[2];
+    char *const memory = calloc(1, BYTES), *const came = malloc(STREAM_BYTES);
+    assert_true(memory != NULL && came != NULL);
+    assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
+    assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    const int few = 64 << 10;
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &few, sizeof few);
+    assert_int_equal(tcp_attach(transport, 1, 0, ends[0]), TUTTI_OK);
+    put_frame(ends[1], grant);
+    struct tcp_frame its_ready = ready;
+    its_ready.offset = PIECE;
+    its_ready.place = 64;
+    put_frame(ends[1], its_ready);
+    progress(transport, NULL);
+    assert_true(tx->ops->post(tx, memory, BYTES));
+    progress(transport, NULL);
+    assert_int_equal(tcp_tell(transport, 1, "why", 3), TUTTI_OK);
+    size_t written = 0, all = 0;
+    for (int i = 0; i < 100; i++) {
+        ssize_t got;
+        while ((got = recv(ends[1], came + all, STREAM_BYTES - all, MSG_DONTWAIT)) > 0)
+            all += (size_t)got;
+        if (i == 0) written = all;
+        progress(transport, NULL);
+    }
+    assert_in_range(written, PIECE, BYTES / 2); /* the kernel had some, but not all */
+    size_t pieces_behind = 0, note_at = 0;
+    for (size_t at = 0; at < all;) {
+        struct tcp_frame frame;
+        assert_null(tcp_frame_read((const unsigned char *)came + at, &frame));
+        if (frame.kind == TCP_FRAME_NOTE) {
+            note_at = at;
+            assert_memory_equal(came + at + TCP_FRAME_HEAD_BYTES, "why", 3);
+        }
+        if (frame.kind == TCP_FRAME_DATA && at >= written) {
+            assert_true(note_at > 0);
+            pieces_behind++;
+        }
+        at += TCP_FRAME_HEAD_BYTES + frame.bytes;
+    }
+    assert_in_range(pieces_behind, 2, BYTES / PIECE);
+    tcp_close(transport);
+    close(ends[1]);
+    free(memory);
+    free(came);
+}
+
 static void the_kernel_holds_little_that_it_cannot_send(void **state)
 {
     (void)state;
@@ -630,6 +731,9 @@ int main(void)
         cmocka_unit_test(what_was_under_way_comes_over_the_next_connection),
         cmocka_unit_test(who_finishes_cuts_nothing_off),
         cmocka_unit_test(frames_that_make_no_sense_break_their_peer),
+        cmocka_unit_test(notes_that_make_no_sense_break_their_peer),
+        cmocka_unit_test(a_flood_of_notes_breaks_its_peer),
+        cmocka_unit_test(notes_overtake_pieces),
         cmocka_unit_test(wrong_order_of_bytes_is_a_fault_of_the_link),
         cmocka_unit_test(what_is_still_being_written_cannot_be_consumed),
         cmocka_unit_test(the_kernel_holds_little_that_it_cannot_send),

@@ -15,7 +15,16 @@
 enum {
     READ_BYTES_A_PASS = 1 << 20,
     /* What the kernel takes beyond what it can send at once: an urgent frame waits behind that. */
-    KERNEL_BYTES_MAX = 128 << 10
+    KERNEL_BYTES_MAX = 128 << 10,
+    /* A host that vanished while nothing was under way to it is noticed after half a minute, ... */
+    KEEPALIVE_IDLE_S = 10,
+    KEEPALIVE_APART_S = 5,
+    KEEPALIVE_COUNT = 4,
+    /* ... and after this where something urgent was. Not where there is much: the kernel would also give up a connection whose
+     * peer is there and only does not read, because it computes. */
+    USER_TIMEOUT_MS = 10000,
+    URGENT_PRIORITY =
+        6 /* TC_PRIO_INTERACTIVE: before others in the host's own queue, where that has bands */
 };
 
 void tcp_stream_init(struct tcp_stream *stream, unsigned number)
@@ -23,7 +32,24 @@ void tcp_stream_init(struct tcp_stream *stream, unsigned number)
     *stream = (struct tcp_stream){.fd = -1, .number = number};
 }
 
-enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd)
+/* Without these it is slower, or notices later, or is not TCP at all. */
+static void set_options(int fd, bool is_urgent)
+{
+    const int one = 1, unsent = KERNEL_BYTES_MAX, idle_s = KEEPALIVE_IDLE_S,
+              apart_s = KEEPALIVE_APART_S, count = KEEPALIVE_COUNT, timeout_ms = USER_TIMEOUT_MS,
+              priority = URGENT_PRIORITY;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &apart_s, sizeof apart_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    if (!is_urgent) return;
+    (void)setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+}
+
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd, bool is_urgent)
 {
     assert(stream->fd < 0);
     const int flags = fcntl(fd, F_GETFL);
@@ -33,10 +59,7 @@ enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd)
         close(fd);
         return status;
     }
-    /* Without these it is slower, or not TCP at all. */
-    const int one = 1, unsent = KERNEL_BYTES_MAX;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    set_options(fd, is_urgent);
     tcp_stream_init(stream, stream->number);
     stream->fd = fd;
     return TUTTI_OK;

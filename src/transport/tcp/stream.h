@@ -62,8 +62,8 @@ struct tcp_stream {
 };
 
 void tcp_stream_init(struct tcp_stream *stream, unsigned number);
-/* Takes the descriptor, also on failure; the stream has none. */
-enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd);
+/* Takes the descriptor, also on failure; the stream has none. Urgent: it will carry only what is small. */
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd, bool is_urgent);
 void tcp_stream_close(struct tcp_stream *stream);
 
 /* Frames that still fit into the batch. */

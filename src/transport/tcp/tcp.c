@@ -143,10 +143,11 @@ static bool poll_events(struct tcp *tcp)
 static bool write_busy(struct tcp *tcp)
 {
     struct tcp_shared *shared = &tcp->shared;
+    const uint64_t now_ns = shared->busy_count > 0 ? clock_now_ns() : 0;
     bool moved = false;
     for (int i = shared->busy_count - 1; i >= 0; i--) {
         struct tcp_pair *pair = shared->busy[i];
-        moved |= tcp_pair_write(pair);
+        moved |= tcp_pair_write_again(pair, now_ns);
         if (tcp_pair_has_output(pair)) continue;
         pair->is_busy = false;
         shared->busy[i] = shared->busy[--shared->busy_count];

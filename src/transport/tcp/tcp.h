@@ -9,6 +9,8 @@
  * different connections and are put in order by their numbers. A posted message is shown to the receiver piece by
  * piece, which it may take as messages of their own.
  *
+ * Where there are several connections, the first carries only what is urgent: notes, credits, small pieces.
+ *
  * Invariants
  *   1. A socket is always read: nothing is sent that has no room at the receiver. Each link has its own room, so links
  *      never wait for each other. A link's first message waits until the receiver has opened the link, too.
@@ -37,7 +39,9 @@ enum { TCP_STREAMS_MAX = 8, TCP_NOTE_BYTES_MAX = 512, TCP_NOTES_MAX = 16 };
 /* Both ends of a connection need the same streams, piece_bytes and piece_count. */
 struct tcp_options {
     int rank, size;
-    unsigned streams; /* connections to a peer, up to TCP_STREAMS_MAX; 0: as this module thinks best */
+    /* Connections to a peer, up to TCP_STREAMS_MAX, of which all but the first carry what is large (one alone: all);
+     * 0: as this module thinks best. */
+    unsigned streams;
     size_t piece_bytes; /* a multiple of 64 from 1024 to 65536; 0: the largest */
     /* Pieces of a link that fit into it, read or not, 1 to 32; 0: as this module thinks best. A link takes up to twice as
      * many of piece_bytes at each end that carries more than small messages, touched as they are used. */

@@ -24,6 +24,8 @@ struct script {
     char *expected[LINKS];
     uint64_t sent[LINKS];
     uint64_t sequence[LINKS + 1], offset[LINKS + 1]; /* of the peer's next piece, if it behaved */
+    uint64_t told, heard;                            /* notes */
+    bool is_stopped;
 };
 
 static unsigned next(struct script *script)
@@ -63,12 +65,25 @@ static void put_bytes(struct script *script, unsigned stream)
     script->left -= bytes;
 }
 
+static void hear(void *context, int peer, const void *note, size_t bytes)
+{
+    struct script *script = context;
+    const unsigned char *data = note;
+    if (peer != 1 || bytes == 0 || bytes > TCP_NOTE_BYTES_MAX) abort();
+    size_t sum = 0;
+    for (size_t i = 0; i < bytes; i++) sum += data[i];
+    if (sum > 255 * bytes) abort(); /* all of it is there to be read */
+    script->heard++;
+    if (sum % 2 == 0 && tcp_tell(script->transport, peer, note, bytes) == TUTTI_OK) script->told++;
+}
+
 static void put_ready(struct script *script, unsigned stream)
 {
     const struct tcp_frame frame = {.kind = TCP_FRAME_READY,
                                     .sequence = 1,
                                     .offset = PIECE_BYTES,
                                     .signature = TCP_FRAME_VERSION,
+                                    .consumed = next(script) % 8 == 0 ? script->told : 0,
                                     .place = 2 * PIECES};
     unsigned char head[TCP_FRAME_HEAD_BYTES];
     tcp_frame_write(&frame, head);
@@ -86,8 +101,8 @@ static void put_frame(struct script *script, unsigned stream)
 {
     static const char payload[TCP_FRAME_BYTES_MAX] = {1, 2, 3};
     const unsigned shape = next(script), link = next(script) % (LINKS + 1);
-    struct tcp_frame frame = {.kind = (uint8_t)(shape % 4),
-                              .flags = (uint8_t)(shape / 4 % 4),
+    struct tcp_frame frame = {.kind = (uint8_t)(shape % 6),
+                              .flags = (uint8_t)(shape / 6 % 4),
                               .slot = (uint8_t)link,
                               .signature = shape & 128 ? 1 : 0,
                               .place = TCP_FRAME_NO_PLACE};
@@ -101,6 +116,11 @@ static void put_frame(struct script *script, unsigned stream)
         script->sequence[link] = frame.sequence + 1;
         script->offset[link] = frame.offset + frame.bytes;
     }
+    if (frame.kind == TCP_FRAME_NOTE) {
+        frame.bytes = next(script) * 5 % (TCP_NOTE_BYTES_MAX + 2);
+        frame.sequence = draw_number(script, script->heard);
+    }
+    if (frame.kind == TCP_FRAME_HEARD) frame.consumed = draw_number(script, script->told);
     unsigned char head[TCP_FRAME_HEAD_BYTES];
     tcp_frame_write(&frame, head);
     put(script, stream, head, sizeof head);
@@ -150,6 +170,25 @@ static void consume(struct script *script, unsigned link)
     if (sum > 255 * view.bytes) abort(); /* all of it is there to be read */
     const size_t part = next(script) * 4;
     rx->ops->consume(rx, part < view.bytes ? part : view.bytes);
+}
+
+static void tell(struct script *script)
+{
+    char note[TCP_NOTE_BYTES_MAX] = {9};
+    const size_t bytes = 1 + next(script) * 2;
+    if (tcp_tell(script->transport, 1, note, bytes) == TUTTI_OK) script->told++;
+}
+
+/* Whoever gives up gives its memory away. */
+static void stop(struct script *script)
+{
+    tcp_stop(script->transport);
+    script->is_stopped = true;
+    for (unsigned l = 0; l < LINKS; l++) {
+        release_posted(script, l);
+        free(script->expected[l]);
+        script->expected[l] = NULL;
+    }
 }
 
 static void expect(struct script *script, unsigned link)
@@ -205,7 +244,9 @@ static void play(struct script *script)
 {
     while (script->left > 0) {
         const unsigned byte = next(script), stream = byte >> 4 & 1, link = (byte >> 4) % LINKS;
-        switch (byte % 12) {
+        const bool moves_links = byte % 14 >= 6 && byte % 14 <= 9;
+        if (script->is_stopped && moves_links) continue;
+        switch (byte % 14) {
         case 0: put_bytes(script, stream); break;
         case 1: put_ready(script, stream); break;
         case 2:
@@ -217,6 +258,10 @@ static void play(struct script *script)
         case 8: consume(script, link); break;
         case 9: expect(script, link); break;
         case 10: drain(script, stream); break;
+        case 11: tell(script); break;
+        case 12:
+            if (next(script) % 8 == 0) stop(script);
+            break;
         default: progress(script); break;
         }
     }
@@ -228,8 +273,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct script script = {.data = data, .left = size, .ends = {-1, -1}};
-    const struct tcp_options options = {
-        .size = 3, .streams = STREAMS, .piece_bytes = PIECE_BYTES, .piece_count = PIECES};
+    const struct tcp_options options = {.size = 3,
+                                        .streams = STREAMS,
+                                        .piece_bytes = PIECE_BYTES,
+                                        .piece_count = PIECES,
+                                        .hears = hear,
+                                        .hears_context = &script};
     setenv("TUTTI_LOG", "off", 1);
     if (tcp_create(&options, &script.transport) != TUTTI_OK) abort();
     struct transport *transport = script.transport;
