@@ -539,7 +539,7 @@ static void write_log(struct door *door, uint64_t now_ns)
     if (now_ns < door->log_ns || strays + pushed_out + auth_failed + starved == 0) return;
     char address[NET_ADDRESS_TEXT_MAX];
     net_address_print(&door->address, address);
-    log_write(strays + auth_failed + starved > 0 ? LOG_WARN : LOG_INFO,
+    log_write(auth_failed + starved > 0 ? LOG_WARN : LOG_INFO,
               "%s: dropped %" PRIu64 " strays, %" PRIu64 " without this job's key, %" PRIu64
               " to make room; last: %s",
               address, strays, auth_failed, pushed_out,

@@ -143,7 +143,7 @@ struct tutti_comm {
     bool shares_cores;     /* the same of some host: all ranks agree */
     bool has_threads;      /* another rank lives in this process */
     const int *rank_order; /* near ranks side by side; the transport's. NULL: as they are numbered */
-    const struct host_levels *host_levels; /* of ranks on several hosts; NULL: all are on one */
+    struct host_levels *host_levels; /* of ranks on several hosts; NULL: all are on one */
     uint64_t timeout_ns;
     bool deterministic;
     enum kernel_level level;

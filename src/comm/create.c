@@ -308,9 +308,35 @@ static enum tutti_status open_network(struct tutti_comm *comm,
                                      .near = comm->local,
                                      .near_numbers = comm->hosts->locals,
                                      .far = comm->transport};
-    local_limits(comm->hosts->largest, &options.piece_bytes_max, &options.piece_count_max);
+    if (comm->hosts->largest > 1)
+        local_limits(comm->hosts->largest, &options.piece_bytes_max, &options.piece_count_max);
     status = router_create(&options, &comm->router);
     comm->transport = comm->router;
+    return status;
+}
+
+/* Which ranks stand together, and in which racks. */
+static enum tutti_status find_levels(struct tutti_comm *comm)
+{
+    const int size = comm->size;
+    const char **names = calloc((size_t)size, sizeof *names);
+    struct host_levels *levels = calloc(1, sizeof *levels);
+    struct topo topology;
+    enum tutti_status status = TUTTI_OK;
+    if (names == NULL || levels == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < size && status == TUTTI_OK; r++)
+        names[r] = comm->hosts->entries[r].host_name;
+    if (status == TUTTI_OK) status = host_levels_read_topology(&topology);
+    if (status == TUTTI_OK) {
+        status = host_levels_init(levels, size, comm->hosts->host_of, names, &topology);
+        topo_release(&topology);
+    }
+    free(names);
+    if (status == TUTTI_OK)
+        comm->host_levels = levels;
+    else
+        free(levels);
     return status;
 }
 
@@ -321,6 +347,7 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     rendezvous_key_derive(key, what, sizeof what, &comm->identity);
     comm->shares_cores = comm_hosts_share_cores(comm->hosts);
     comm->rank_order = NULL;
+    if (comm->host_levels == NULL) TRY(find_levels(comm));
     const size_t bytes = (board_bytes(comm->size) + 63) / 64 * 64;
     comm->far_board = aligned_alloc(64, bytes);
     if (comm->far_board == NULL)
@@ -401,6 +428,12 @@ static bool was_busy(struct tutti_comm *comm)
     return false;
 }
 
+static void levels_free(struct host_levels *levels)
+{
+    if (levels != NULL) host_levels_release(levels);
+    free(levels);
+}
+
 static void release(struct tutti_comm *comm)
 {
     if (!comm_is_foreign(comm) || !was_busy(comm)) {
@@ -420,6 +453,7 @@ static void release(struct tutti_comm *comm)
     free(comm->windows);
     free(comm->far_board);
     comm_hosts_free(comm->hosts);
+    levels_free(comm->host_levels);
     rules_free(comm->rules);
     free(comm->algorithms);
     derived_lists_free(comm);
@@ -440,10 +474,12 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     if (status != TUTTI_OK) {
         free(created);
         comm_hosts_free(creation->hosts);
+        levels_free(creation->host_levels);
         return status;
     }
     memset(created, 0, sizeof *created);
     created->hosts = creation->hosts;
+    created->host_levels = creation->host_levels;
     pthread_mutex_init(&created->queue_lock, NULL);
     created->generation = process_generation();
     created->rank = creation->rank;

@@ -91,6 +91,32 @@ static enum tutti_status explain(const struct roster *roster, enum tutti_status 
                      roster->function, why, who, roster->size > LISTED ? " ..." : "");
 }
 
+/* On which hosts the members are; nothing where they are on one. */
+static enum tutti_status find_hosts(const struct roster *roster, struct creation *creation)
+{
+    const struct tutti_comm *parent = roster->parent;
+    struct comm_hosts *hosts;
+    TRY(comm_hosts_of_some(parent->hosts, roster->ranks, roster->rank, roster->size, &hosts));
+    if (hosts->host_count == 1) {
+        comm_hosts_free(hosts);
+        return TUTTI_OK;
+    }
+    struct host_levels *levels = calloc(1, sizeof *levels);
+    enum tutti_status status = TUTTI_OK;
+    if (levels == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    if (status == TUTTI_OK)
+        status = host_levels_select(levels, parent->host_levels, roster->ranks, roster->size);
+    if (status != TUTTI_OK) {
+        comm_hosts_free(hosts);
+        free(levels);
+        return status;
+    }
+    creation->hosts = hosts;
+    creation->host_levels = levels;
+    return TUTTI_OK;
+}
+
 /* `what` tells this derivation from every other one of the parent's. */
 static enum tutti_status create(struct roster *roster, const struct tutti_comm_options *user,
                                 const void *what, size_t what_bytes, struct tutti_comm **created)
@@ -109,14 +135,7 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .deadline_ns = clock_now_ns() + options.init_timeout_ns,
                                 .look = look,
                                 .look_context = roster};
-    if (parent->hosts != NULL) {
-        TRY(comm_hosts_of_some(parent->hosts, roster->ranks, roster->rank, roster->size,
-                               &creation.hosts));
-        if (creation.hosts->host_count == 1) {
-            comm_hosts_free(creation.hosts);
-            creation.hosts = NULL;
-        }
-    }
+    if (parent->hosts != NULL) TRY(find_hosts(roster, &creation));
     rendezvous_key_derive(&parent->identity, what, what_bytes, &creation.key);
     const enum tutti_status status = comm_create_at(&creation, created);
     return status == TUTTI_OK || board_has_failed(parent->board) ? status : explain(roster, status);

@@ -69,6 +69,7 @@ struct note {
     union {
         struct failure_note failure;
         struct call_note call;
+        uint64_t levels; /* the fingerprint of what its rank takes for hosts and racks */
     } u;
 };
 static_assert(sizeof(struct note) <= TCP_NOTE_BYTES_MAX, "a note is one");
@@ -155,7 +156,8 @@ bool far_all_hosts_have_joined(const struct comm_network *network)
 
 void far_tell_joined(struct comm_network *network)
 {
-    tell(network, 0, &(struct note){.kind = NOTE_JOINED});
+    tell(network, 0,
+         &(struct note){.kind = NOTE_JOINED, .u.levels = network->comm->host_levels->fingerprint});
 }
 
 void far_tell_all_have_joined(struct comm_network *network)
@@ -229,6 +231,18 @@ static void hear_call(struct comm_network *network, int peer, const struct note 
     if (heard->is_described && heard->has_ended) board_end(calls, note->begun);
 }
 
+static void hear_joined(struct comm_network *network, int peer, uint64_t levels)
+{
+    struct tutti_comm *comm = network->comm;
+    network->far[peer].has_joined = true;
+    if (levels == comm->host_levels->fingerprint) return;
+    char who[128];
+    comm_name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, NULL, TUTTI_MISMATCH, peer,
+              "%s has other racks than rank 0: TUTTI_TOPO_FILE has to say the same on all hosts",
+              who);
+}
+
 void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
 {
     struct comm_network *network = context;
@@ -241,7 +255,7 @@ void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
     case NOTE_LEFT: board_leave(network->comm->far_board, peer); break;
     case NOTE_ASK: answer(network, peer, &note); break;
     case NOTE_CALL: hear_call(network, peer, &note); break;
-    case NOTE_JOINED: network->far[peer].has_joined = true; break;
+    case NOTE_JOINED: hear_joined(network, peer, note.u.levels); break;
     case NOTE_ALL_JOINED: network->all_have_joined |= peer == 0; break;
     case NOTE_MESSAGES:
         atomic_store_explicit(&network->comm->board->has_messages, 1, memory_order_relaxed);

@@ -63,7 +63,7 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
         sum.private_bytes += links.private_bytes;
         sum.shared_bytes = links.shared_bytes;
         sum.link_count = links.link_count;
-        sum.descriptor_count++; /* of the segment */
+        sum.descriptor_count += 1 + links.descriptor_count; /* one of the segment */
     }
     if (comm->network != NULL) comm_network_footprint(comm, &sum);
     *footprint = sum;
