@@ -425,7 +425,8 @@ void tcp_footprint(const struct transport *transport, struct tcp_footprint *foot
 {
     const struct tcp *tcp = (const struct tcp *)transport;
     *footprint = (struct tcp_footprint){
-        .private_bytes = sizeof *tcp + (size_t)transport->size * 2 * sizeof(struct tcp_pair *),
+        .private_bytes = sizeof *tcp + (size_t)transport->size * 2 * sizeof(struct tcp_pair *) +
+                         TCP_FRAME_BYTES_MAX,
         .descriptor_count = 2};
     for (int r = 0; r < transport->size; r++)
         if (tcp->pairs[r] != NULL) add_pair(tcp->pairs[r], footprint);
