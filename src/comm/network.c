@@ -21,6 +21,7 @@
 enum {
     PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
     NAP_NS = 50000,
+    HEARSAY_NS = 200000000, /* a failure may be heard of before the word that all had joined */
     ANSWER_NS = 2000000000, /* until everybody has heard from rank 0 who is missing */
     KNOCK_NS = 50000000,    /* after so long, and then again */
     REKNOCK_NS = 1000000000,
@@ -265,16 +266,21 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
                                     enum tutti_status (*look)(void *context), void *look_context,
                                     uint64_t deadline_ns)
 {
+    uint64_t failed_ns = 0;
     if (comm->rank != 0 && comm_local_rank(comm, 0) == comm->rank) far_tell_joined(comm->network);
     for (unsigned passes = 1;; passes++) {
         network_progress(clock_now_ns());
         const bool moved = comm_network_progress(comm);
-        if (board_has_failed(comm->board)) return comm_check(comm);
-        if (has_joined(comm)) break;
+        if (has_joined(comm)) break; /* what failed since then is the first call's to say */
         if (moved) continue;
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         if (passes % PASSES_A_LOOK != 0) continue;
         const uint64_t now = clock_now_ns();
+        if (board_has_failed(comm->board)) { /* perhaps the others began already */
+            if (failed_ns == 0) failed_ns = now;
+            if (now - failed_ns > HEARSAY_NS) return comm_check(comm);
+            continue;
+        }
         if (look != NULL) TRY(look(look_context));
         TRY(look_around(comm, now));
         if (comm->rank == 0 && now > deadline_ns) return fail_missing(comm);
