@@ -147,6 +147,16 @@ static int use_exchange(const struct launcher_place *place, const char *means, c
     return beside_mpi(place, wanted, strcmp(how, "within") == 0);
 }
 
+/* One rank asks more often than the others: they meet all the same. */
+static bool look_alone(const struct launcher_place *place)
+{
+    int rank, size;
+    if (place->rank != 0) return true;
+    const char *const launcher = tutti_launcher(&rank, &size);
+    return launcher != NULL && strcmp(launcher, place->launcher) == 0 && rank == place->rank &&
+           size == place->size && tutti_launcher(NULL, NULL) != NULL;
+}
+
 static int be_rank(const char *means, const char *how)
 {
     static const char *const services[] = {"none", "pmi1", "pmix"};
@@ -155,6 +165,7 @@ static int be_rank(const char *means, const char *how)
         fprintf(stderr, "%s\n", tutti_error_message());
         return 1;
     }
+    if (!look_alone(&place)) return complain(&place, "tutti_launcher");
     if (add_up(&place) != 0) return 1;
     if (means != NULL && use_exchange(&place, means, how) != 0) return 1;
     printf("rank %d of %d by %s, local %d of %d, service %s: fine\n", place.rank, place.size,
@@ -177,10 +188,13 @@ static void become_rank(const char *const *variables)
     _exit(127);
 }
 
-/* Variables of all pods (pairs), then those whose value is the pod's number. */
-static void expect_job(int pod_count, const char *const *all, const char *number, const char *host)
+/* Variables of all pods (pairs), then those whose value is the pod's number, then where they meet. */
+static void expect_job(int pod_count, const char *const *all, const char *number, const char *host,
+                       const char *port_variable)
 {
     pid_t pids[8];
+    char port[12]; /* not that of another test */
+    snprintf(port, sizeof port, "%d", 10000 + (int)getpid() % 20000);
     for (int pod = 0; pod < pod_count; pod++) {
         fflush(NULL);
         pids[pod] = fork();
@@ -196,6 +210,8 @@ static void expect_job(int pod_count, const char *const *all, const char *number
         variables[count++] = text;
         variables[count++] = "HOSTNAME";
         variables[count++] = name;
+        variables[count++] = port_variable;
+        variables[count++] = port;
         variables[count] = NULL;
         become_rank(variables);
     }
@@ -209,31 +225,47 @@ static void expect_job(int pod_count, const char *const *all, const char *number
 static void pods_of_a_train_job_with_one_process_each_meet(void **state)
 {
     (void)state;
-    static const char *const all[] = {"PET_NNODES",
-                                      "3",
-                                      "PET_NPROC_PER_NODE",
-                                      "1",
-                                      "PET_MASTER_ADDR",
-                                      "t-node-0-0.t",
-                                      "PET_MASTER_PORT",
-                                      "29500",
-                                      NULL};
-    expect_job(3, all, "PET_NODE_RANK", "t-node-0");
+    static const char *const all[] = {
+        "PET_NNODES", "3", "PET_NPROC_PER_NODE", "1", "PET_MASTER_ADDR", "127.0.0.1", NULL};
+    expect_job(3, all, "PET_NODE_RANK", "t-node-0", "PET_MASTER_PORT");
 }
 
 static void pods_of_an_indexed_job_meet(void **state)
 {
     (void)state;
-    static const char *const all[] = {"TUTTI_PODS", "2", "TUTTI_RANKS_PER_POD", "1", NULL};
-    expect_job(2, all, "JOB_COMPLETION_INDEX", "sum");
+    static const char *const all[] = {"TUTTI_PODS", "2", "TUTTI_RANKS_PER_POD", "1", "MASTER_ADDR",
+                                      "127.0.0.1",  NULL};
+    expect_job(2, all, "JOB_COMPLETION_INDEX", "sum", "MASTER_PORT");
 }
 
 static void ranks_said_by_hand_meet(void **state)
 {
     (void)state;
-    static const char *const all[] = {"WORLD_SIZE",  "3",     "MASTER_ADDR", "sum-0.sum",
-                                      "MASTER_PORT", "29500", NULL};
-    expect_job(3, all, "RANK", "sum");
+    static const char *const all[] = {"WORLD_SIZE", "3", "MASTER_ADDR", "127.0.0.1", NULL};
+    expect_job(3, all, "RANK", "sum", "MASTER_PORT");
+}
+
+static void without_a_launcher_its_name_is_null(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int rank = 7, size = 7, status;
+        clearenv();
+        status = tutti_launcher(&rank, &size) != NULL || rank != -1 || size != -1;
+        status |= strstr(tutti_error_message(), "no launcher") == NULL ? 2 : 0;
+        setenv("RANK", "3", 1); /* of two */
+        setenv("WORLD_SIZE", "2", 1);
+        status |= tutti_launcher(NULL, NULL) != NULL ? 4 : 0;
+        setenv("RANK", "1", 1);
+        status |= tutti_launcher(&rank, &size) == NULL || rank != 1 || size != 2 ? 8 : 0;
+        _exit(status);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
 }
 
 int main(int argument_count, char **arguments)
@@ -242,6 +274,7 @@ int main(int argument_count, char **arguments)
         return be_rank(argument_count >= 3 ? arguments[2] : NULL,
                        argument_count >= 4 ? arguments[3] : NULL);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_launcher_its_name_is_null),
         cmocka_unit_test(pods_of_a_train_job_with_one_process_each_meet),
         cmocka_unit_test(pods_of_an_indexed_job_meet),
         cmocka_unit_test(ranks_said_by_hand_meet),

@@ -2,7 +2,7 @@
 # launchers_mpirun_hosts_test.sh - ranks that the mpirun of Open MPI and that of MPICH start on two emulated hosts find each
 # other through PMIx and PMI-1: nothing else says where they are.
 # ctest: label=nosan label=once timeout=300
-# shellcheck source=launchers.sh
+# shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
 found=0
 command -v mpirun.openmpi >/dev/null || command -v mpirun.mpich >/dev/null ||

@@ -3,7 +3,7 @@
 # systemd and with all its files in a temporary folder.
 # ctest: label=nosan label=once timeout=300
 PATH=$PATH:/usr/sbin:/sbin
-# shellcheck source=launchers.sh
+# shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
 for program in slurmctld slurmd srun munged; do
     command -v $program >/dev/null || launchers_skip "$program is not here (slurmctld, slurmd, slurm-client, munge)"

@@ -3,7 +3,7 @@
 # over what the launcher offers. Says which launchers are missing; exits with 77 when all foreign ones are. The others,
 # and several hosts, are in launchers_*_test.sh.
 # ctest: label=notsan timeout=300
-# shellcheck source=launchers.sh
+# shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
 run=$bin/tutti-run
 foreign=0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # launchers_torchrun_test.sh - ranks that torchrun starts, on one host and on two emulated ones. The program is no Python.
 # ctest: label=nosan label=once timeout=300
-# shellcheck source=launchers.sh
+# shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
 command -v torchrun >/dev/null || launchers_skip "torchrun is not here (python3-torch, a large download: ./check --torch installs it)"
 # PyTorch 1.13 with Python 3.11, as in Debian 12, does not understand the numbers 0 and 3 for where output goes, which are
