@@ -443,7 +443,7 @@ static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint
         }
         RANKS_EXPECT(status == TUTTI_ABORTED);
     } else {
-        ranks_nap_ms(500);
+        ranks_nap_ms(ranks_are_on_hosts() ? 1500 : 500);
     }
     RANKS_EXPECT(clock_now_ns() - begin < 2 * SECOND);
     if (rank == 0) pthread_join(thread, NULL);
