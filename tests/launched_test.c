@@ -85,11 +85,9 @@ static int hand_around_once(const struct launcher_place *place, enum exchange_me
     return 0;
 }
 
-/* PMI-1 lets a process do it once. */
 static int hand_around(const struct launcher_place *place, enum exchange_means means)
 {
-    const int rounds = means == EXCHANGE_PMI1 ? 1 : 2;
-    for (int round = 0; round < rounds; round++)
+    for (int round = 0; round < 2; round++)
         if (hand_around_once(place, means, round) != 0) return 1;
     return 0;
 }

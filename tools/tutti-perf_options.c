@@ -403,12 +403,23 @@ static int default_ranks(void)
     return cores < 2 ? 2 : cores > PERF_RANKS_MAX ? PERF_RANKS_MAX : (int)cores;
 }
 
+/* Half of RANK and WORLD_SIZE is somebody's mistake, which joining then names. A scheduler's only task is also the
+ * shell in which one says how many ranks there are to be. */
+static bool is_launched(bool starts_ranks)
+{
+    int size;
+    if (getenv("RANK") || getenv("TUTTI_RANK")) return true;
+    return tutti_launcher(NULL, &size) && (size > 1 || !starts_ranks);
+}
+
 static int resolve_ranks(struct perf_options *options, int threads)
 {
-    options->launched = getenv("RANK") || getenv("TUTTI_RANK");
-    if (options->launched && (options->ranks || threads))
-        return complain(
-            "--ranks and --threads are for use without a launcher, but RANK or TUTTI_RANK is set");
+    options->launched = is_launched(options->ranks || threads);
+    if (options->launched && (options->ranks || threads)) {
+        const char *const launcher = tutti_launcher(NULL, NULL);
+        return complain("--ranks and --threads are for use without a launcher, but %s",
+                        launcher ? launcher : "RANK or TUTTI_RANK");
+    }
     if (options->launched) return EXIT_OK;
     if (!options->ranks) options->ranks = threads ? threads : default_ranks();
     options->threads_per_process = threads ? threads : 1;

@@ -213,6 +213,11 @@ struct tutti_comm_options {
 /* Fills *id with a fresh, unguessable name.  Any thread; does not block. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_id_create(struct tutti_id *id);
 
+/* The launcher that started this process, as its environment shows it, such as "torchrun" or "Slurm"; NULL: none that
+ * would do for tutti_comm_create(NULL, ...), and the error message says why. *rank and *size: this process's, or -1; each may
+ * be NULL. Not collective. The text is static. Any thread, while none changes the environment; does not block. */
+TUTTI_API const char *tutti_launcher(int *rank, int *size);
+
 /* Joins a communicator; collective over its ranks, each with its own rank number.  options may be NULL: all
  * from the environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and what Tutti's launcher sets).  Options
  * and what they point to are copied.  Blocks until all ranks have arrived or the start-up deadline names the

@@ -1,18 +1,21 @@
 /* exchange.c - one interface over three means; what they do differently is in their own files.
  *
  * PMI-1 alone needs more here: its values are short words without blanks, so bytes travel as hexadecimal digits, over
- * several keys where one is too short:  tutti.<rank>.<key>.<piece>, the first with "<bytes>:" in front.
+ * several keys where one is too short:  tutti.<number>.<rank>.<key>.<piece>, the first with "<bytes>:" in front.
+ * The process's connection is opened once and left at exit: afterwards the manager would expect the process to end.
  */
 #include "bootstrap/exchange.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "bootstrap/folder.h"
@@ -36,10 +39,10 @@ struct exchange_ops {
 struct exchange {
     const struct exchange_ops *ops;
     int rank, size;
-    unsigned number; /* of those over PMIx in this process */
+    unsigned number; /* of those over PMIx or PMI-1 in this process: keys live as long as the job */
     struct folder *folder;
     struct pmix_service *pmix;
-    struct pmi1 pmi1;
+    struct pmi1 *pmi1; /* the connection's */
 };
 
 /* ---------------------------------------------------------------------------------------------- folder */
@@ -113,15 +116,25 @@ static const struct exchange_ops pmix_ops = {EXCHANGE_PMIX, put_by_pmix, fence_b
 
 /* ----------------------------------------------------------------------------------------------- PMI-1 */
 
-static void name_for_pmi1(int rank, const char *key, size_t piece, char name[KEY_BYTES_MAX])
+/* This process's one use of PMI-1. */
+static struct {
+    pthread_mutex_t lock;
+    pid_t process; /* that opened it; 0: none yet */
+    long fd;       /* PMI_FD: another number is another connection */
+    unsigned opened;
+    struct pmi1 client;
+} connection = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void name_for_pmi1(const struct exchange *exchange, int rank, const char *key, size_t piece,
+                          char name[KEY_BYTES_MAX])
 {
-    snprintf(name, KEY_BYTES_MAX, "tutti.%d.%s.%zu", rank, key, piece);
+    snprintf(name, KEY_BYTES_MAX, "tutti.%u.%d.%s.%zu", exchange->number, rank, key, piece);
 }
 
 /* Digits in one piece: the same on all ranks, so it counts on the longest key. Even. */
 static size_t piece_digits(const struct exchange *exchange)
 {
-    const size_t room = pmi1_value_room(&exchange->pmi1, KEY_BYTES_MAX);
+    const size_t room = pmi1_value_room(exchange->pmi1, KEY_BYTES_MAX);
     return room > LENGTH_CHARACTERS + 1 ? (room - LENGTH_CHARACTERS) / 2 * 2 : 0;
 }
 
@@ -139,15 +152,15 @@ static enum tutti_status put_by_pmi1(struct exchange *exchange, const char *key,
         if (piece == 0) used += (size_t)snprintf(text, sizeof text, "%04zu:", value_bytes);
         for (size_t i = 0; i < piece_bytes && done < value_bytes; i++, used += 2)
             snprintf(text + used, sizeof text - used, "%02x", bytes[done++]);
-        name_for_pmi1(exchange->rank, key, piece, name);
-        TRY(pmi1_put(&exchange->pmi1, name, text, deadline_ns));
+        name_for_pmi1(exchange, exchange->rank, key, piece, name);
+        TRY(pmi1_put(exchange->pmi1, name, text, deadline_ns));
     }
     return TUTTI_OK;
 }
 
 static enum tutti_status fence_by_pmi1(struct exchange *exchange, uint64_t deadline_ns)
 {
-    return pmi1_fence(&exchange->pmi1, deadline_ns);
+    return pmi1_fence(exchange->pmi1, deadline_ns);
 }
 
 static int digit(char c)
@@ -188,8 +201,8 @@ static enum tutti_status get_by_pmi1(struct exchange *exchange, int rank, const 
     for (size_t piece = 0; piece == 0 || done < length; piece++) {
         const size_t before = done;
         const char *digits = text;
-        name_for_pmi1(rank, key, piece, name);
-        TRY(pmi1_get(&exchange->pmi1, name, text, sizeof text, deadline_ns));
+        name_for_pmi1(exchange, rank, key, piece, name);
+        TRY(pmi1_get(exchange->pmi1, name, text, sizeof text, deadline_ns));
         if (piece == 0) {
             digits = take_length(text, &length);
             if (digits != NULL && length > buffer_bytes)
@@ -205,18 +218,43 @@ static enum tutti_status get_by_pmi1(struct exchange *exchange, int rank, const 
     return TUTTI_OK;
 }
 
-/* A connection can be used once: afterwards the manager expects this process to end. Another number in PMI_FD is
- * another connection. */
-static atomic_long pmi1_used = -1;
-
+/* The connection stays for the next exchange. */
 static void close_pmi1(struct exchange *exchange)
 {
-    /* A manager that does not answer any more has nothing to be told. */
-    (void)pmi1_close(&exchange->pmi1, clock_now_ns() + CLOSE_NS);
+    (void)exchange;
 }
 
 static const struct exchange_ops pmi1_ops = {EXCHANGE_PMI1, put_by_pmi1, fence_by_pmi1, get_by_pmi1,
                                              close_pmi1};
+
+/* A manager that does not answer any more has nothing to be told. */
+static void leave_manager(void)
+{
+    if (connection.process == getpid())
+        (void)pmi1_close(&connection.client, clock_now_ns() + CLOSE_NS);
+}
+
+/* With the lock held. */
+static enum tutti_status connect_to_manager(long fd, uint64_t deadline_ns)
+{
+    static bool leaves_at_exit;
+    const bool is_open = connection.process != 0 && connection.fd == fd;
+    if (is_open && connection.process != getpid())
+        return error_set(TUTTI_UNSUPPORTED,
+                         "PMI: this process was forked from one that uses the connection; the "
+                         "process manager knows that one alone");
+    if (is_open && !connection.client.is_broken) return TUTTI_OK;
+    if (is_open)
+        return error_set(TUTTI_UNSUPPORTED, "PMI: the connection to the process manager is broken");
+    TRY(pmi1_open(&connection.client, (int)fd, deadline_ns));
+    connection.process = getpid();
+    connection.fd = fd;
+    connection.opened = 0;
+    if (!leaves_at_exit && atexit(leave_manager) != 0)
+        return error_set(TUTTI_NO_MEMORY, "PMI: nothing can be done at exit");
+    leaves_at_exit = true;
+    return TUTTI_OK;
+}
 
 static enum tutti_status open_pmi1(struct exchange *exchange, uint64_t deadline_ns)
 {
@@ -227,10 +265,13 @@ static enum tutti_status open_pmi1(struct exchange *exchange, uint64_t deadline_
     if (text == NULL || errno != 0 || end == text || *end != '\0' || fd < 0 || fd > INT_MAX)
         return error_set(TUTTI_INVALID_OPTIONS, "PMI_FD=%.20s: the number of a descriptor is needed",
                          text == NULL ? "" : text);
-    if (atomic_exchange_explicit(&pmi1_used, fd, memory_order_relaxed) == fd)
-        return error_set(TUTTI_UNSUPPORTED,
-                         "PMI: this process has used its one connection to the process manager");
-    return pmi1_open(&exchange->pmi1, (int)fd, deadline_ns);
+    pthread_mutex_lock(&connection.lock);
+    const enum tutti_status status = connect_to_manager(fd, deadline_ns);
+    exchange->pmi1 = &connection.client;
+    exchange->number = connection.opened;
+    if (status == TUTTI_OK) connection.opened++;
+    pthread_mutex_unlock(&connection.lock);
+    return status;
 }
 
 /* ----------------------------------------------------------------------------------------------- choice */

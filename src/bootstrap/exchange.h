@@ -14,7 +14,7 @@
  *  3. Values are foreign bytes: they are as long as they say and fit the buffer, nothing more is checked.
  *  4. After a failed fence, or one that ran out of time, only exchange_close makes sense.
  *
- *  5. A process may open one after the other, in the same order on all ranks; over PMI-1 only one in its life.
+ *  5. A process may open one after the other, in the same order on all ranks.
  *
  * Not for the hot path, not for large values, and not for more than one thread at a time.
  */
@@ -39,9 +39,9 @@ enum exchange_means {
     EXCHANGE_FOLDER = 1,
     EXCHANGE_PMIX =
         2, /* may be used beside an MPI library in this process: PMIx counts who uses it */
-    /* A process has one PMI-1 connection and it can be used once. Allow this only when no MPI library in the process
-     * has begun to use it or will want to: MPI_Init after it finds a closed connection, and before it the answers
-     * would go to whoever reads first. */
+    /* A process has one PMI-1 connection, which is ours from the first exchange until exit(): a process that ends otherwise
+     * has failed, for its manager. Allow this only when no MPI library in the process has begun to use it or will want to:
+     * the answers would go to whoever reads first. */
     EXCHANGE_PMI1 = 4
 };
 

@@ -46,6 +46,7 @@ struct launcher {
     const char *local_rank, *local_size, *node_index, *node_count; /* or NULL */
     const char *run[4]; /* what tells one job from another; TUTTI_JOB_ID does with every launcher */
     bool has_pmi1, has_pmix;
+    bool uses_master_port; /* something else listens there, or will */
     /* What does not fit, and what follows from several variables. NULL: nothing. */
     enum tutti_status (*examine)(struct launcher_place *place);
 };
@@ -72,7 +73,8 @@ static const struct launcher launchers[] = {
      .local_size = "LOCAL_WORLD_SIZE",
      .node_index = "GROUP_RANK",
      .node_count = "GROUP_WORLD_SIZE",
-     .run = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}},
+     .run = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"},
+     .uses_master_port = true},
     {.name = "Open MPI",
      .rank = "OMPI_COMM_WORLD_RANK",
      .sizes = {"OMPI_COMM_WORLD_SIZE"},
@@ -452,7 +454,7 @@ static void make_key(struct launcher_place *place)
 }
 
 /* Ranks of one host need no place to meet and use both as part of the job's name alone: nonsense stops nobody. */
-static void read_meeting(struct launcher_place *place)
+static void read_meeting(const struct launcher *launcher, struct launcher_place *place)
 {
     const bool is_pet = !is_set("MASTER_ADDR");
     const char *address = getenv(is_pet ? "PET_MASTER_ADDR" : "MASTER_ADDR");
@@ -463,6 +465,7 @@ static void read_meeting(struct launcher_place *place)
         return;
     strcpy(place->master_address, address);
     place->master_port = (int)port;
+    if (launcher->uses_master_port && port < 65535) place->master_port++;
 }
 
 static enum launcher_service find_service(const struct launcher *launcher,
@@ -514,10 +517,9 @@ static enum tutti_status read_place(const struct launcher *launcher, struct laun
     TRY(read_locality(launcher, place));
     if (launcher->examine != NULL) TRY(launcher->examine(place));
     complete_locality(place);
-    read_meeting(place);
+    read_meeting(launcher, place);
     name_job(launcher, place);
     place->service = find_service(launcher, place);
-    make_key(place);
     return TUTTI_OK;
 }
 
@@ -540,9 +542,16 @@ static enum tutti_status nobody_found(void)
         half);
 }
 
-enum tutti_status launcher_detect(struct launcher_place *place)
+enum tutti_status launcher_look(struct launcher_place *place)
 {
     for (int i = 0; i < LAUNCHER_COUNT; i++)
         if (applies(&launchers[i])) return read_place(&launchers[i], place);
     return nobody_found();
+}
+
+enum tutti_status launcher_detect(struct launcher_place *place)
+{
+    TRY(launcher_look(place));
+    make_key(place);
+    return TUTTI_OK;
 }

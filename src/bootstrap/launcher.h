@@ -22,7 +22,8 @@ struct launcher_place {
     int local_rank, local_size; /* among the ranks of this host; -1: not said */
     int node_index, node_count; /* -1: not said */
     /* MASTER_ADDR and MASTER_PORT, where both are there and make sense; else "" and 0. Only a proposal: nobody has looked
-     * whether anything listens there, or can. */
+     * whether anything listens there, or can. Of torchrun it is the port behind: MASTER_PORT is for the store of its agent
+     * or of torch.distributed, to which our hellos would be noise. */
     char master_address[256];
     int master_port;
     /* The job's name: the same text for all ranks of a job, as far as possible another one for every other job. No
@@ -37,5 +38,8 @@ struct launcher_place {
 /* Fills *place. INVALID_OPTIONS when no launcher is recognised or what it says makes no sense; the message
  * names the variables. Does not block. Reads the environment: not while another thread changes it. */
 enum tutti_status launcher_detect(struct launcher_place *place);
+/* The same without a key, and therefore without a part in the count of calls that keys come from: a rank may look when the
+ * others do not. */
+enum tutti_status launcher_look(struct launcher_place *place);
 
 #endif

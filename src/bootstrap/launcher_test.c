@@ -157,8 +157,10 @@ static void torchrun_is_recognised(void **state)
     const struct launcher_place place = expect_place("torchrun", 5, 8);
     expect_local(&place, 1, 4, 1, 2);
     assert_string_equal(place.master_address, "head");
-    assert_int_equal(place.master_port, 29400);
+    assert_int_equal(place.master_port, 29401); /* its own store is at 29400 */
     assert_int_equal(place.service, LAUNCHER_SERVICE_NONE);
+    setenv("MASTER_PORT", "65535", 1);
+    assert_int_equal(place_now().master_port, 65535);
 }
 
 static void open_mpi_is_recognised(void **state)

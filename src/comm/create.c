@@ -30,6 +30,15 @@ enum tutti_status tutti_id_create(struct tutti_id *id)
     return TUTTI_OK;
 }
 
+const char *tutti_launcher(int *rank, int *size)
+{
+    struct launcher_place place;
+    const bool is_found = launcher_look(&place) == TUTTI_OK;
+    if (rank != NULL) *rank = is_found ? place.rank : -1;
+    if (size != NULL) *size = is_found ? place.size : -1;
+    return is_found ? place.launcher : NULL;
+}
+
 /* ------------------------------------------------------------------------------------- who meets where */
 
 /* Rank 0 leaves a fresh id in the store, the others read it. */
