@@ -63,6 +63,8 @@ static void meet(int count)
 {
     atomic_fetch_add(&shared->arrived, 1);
     for (int i = 0; i < 10000 && atomic_load(&shared->arrived) < count; i++) ranks_nap_ms(1);
+    if (ranks_are_on_hosts())
+        ranks_nap_ms(200); /* one hears of the other's failure a moment later */
 }
 
 static struct tutti_failure failure_of(const struct tutti_comm *comm)

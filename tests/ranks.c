@@ -69,6 +69,17 @@ bool ranks_are_threads(void)
     return wish != NULL && strcmp(wish, "threads") == 0;
 }
 
+static int host_count(void)
+{
+    const char *const hosts = getenv("TUTTI_TEST_HOSTS");
+    return hosts != NULL ? atoi(hosts) : 0;
+}
+
+bool ranks_are_on_hosts(void)
+{
+    return host_count() > 1;
+}
+
 static uint64_t choose_seed(uint64_t wish)
 {
     if (wish != 0) return wish;
@@ -398,8 +409,7 @@ int ranks_run(int n, const struct ranks_options *options, ranks_function *functi
                       .comm_options = TUTTI_COMM_OPTIONS_INIT,
                       .function = function,
                       .context = context};
-    const char *const hosts = getenv("TUTTI_TEST_HOSTS");
-    run.host_count = hosts != NULL ? atoi(hosts) : 0;
+    run.host_count = host_count();
     run.port = 20000 + (int)(choose_seed(0) % 10000);
     if (options->comm_options != NULL) run.comm_options = *options->comm_options;
     run.comm_options.size = n;

@@ -81,6 +81,9 @@ static inline void ranks_nap_ms(long ms)
 /* Whether RANKS_DEFAULT means threads here. */
 bool ranks_are_threads(void);
 
+/* Whether processes take themselves to be on several hosts, in turns: TUTTI_TEST_HOSTS. */
+bool ranks_are_on_hosts(void);
+
 /* In a ranks_function, which has `rank`: says what did not hold, and fails the rank. */
 #define RANKS_EXPECT(condition)                                                                   \
     do {                                                                                          \

@@ -374,6 +374,7 @@ void comm_network_stop(struct tutti_comm *comm);
 void comm_network_finish(struct tutti_comm *comm);
 /* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the far board. */
 void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
+void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun);
 /* Whether it is known how far that rank is with it. */
 bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint64_t begun);
 /* Tells a rank of another host, once, that there are messages for it. */

@@ -82,7 +82,9 @@ static bool yield_awake(const struct tutti_comm *comm, struct patience *patience
 static bool pause_awake(const struct tutti_comm *comm, struct patience *patience)
 {
     patience->looks++;
-    if (!comm->oversubscribed && patience->looks < SPINS) {
+    const bool spins =
+        !comm->oversubscribed && comm->network == NULL; /* a look there is a system call */
+    if (spins && patience->looks < SPINS) {
         if (patience->looks > EAGER_LOOKS) cpu_relax();
         return true;
     }

@@ -96,11 +96,13 @@ bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *r
     return false;
 }
 
-/* A link to all does not tell who is behind: it is whoever left without this call. */
+/* A link to all does not tell who is behind, nor does a rank of another host whom it waits for: it is whoever left without
+ * this call. */
 static int leaver_waited_for(const struct tutti_comm *comm, const struct tutti_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
-    if (peer >= 0) return comm_state_of(comm, peer) == RANK_LEFT ? peer : -1;
+    if (peer >= 0 && (comm_is_near(comm, peer) || comm_state_of(comm, peer) == RANK_LEFT))
+        return comm_state_of(comm, peer) == RANK_LEFT ? peer : -1;
     for (int r = 0; r < comm->size; r++)
         if (comm_is_near(comm, r) && comm_state_of(comm, r) == RANK_LEFT &&
             board_begun(comm_calls_of(comm, r, request->slot)) < request->begun)
@@ -178,12 +180,29 @@ static bool has_not_begun(const struct tutti_comm *comm, const struct tutti_requ
            board_begun(comm_calls_of(comm, rank, request->slot)) < request->begun;
 }
 
+/* The first rank that has not called it, as far as is known; -1. */
+static int absentee(const struct tutti_comm *comm, const struct tutti_request *request)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (has_not_begun(comm, request, r)) return r;
+    return -1;
+}
+
+/* Whether other hosts still may say who has not called it. */
+static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *request,
+                           uint64_t waited_ns)
+{
+    if (comm->hosts == NULL || absentee(comm, request) >= 0) return false;
+    comm_network_ask_all(comm, request->slot, request->begun);
+    return waited_ns < request->call.timeout_ns + ANSWER_NS;
+}
+
 static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
 {
     const double seconds = (double)request->call.timeout_ns * 1e-9;
     char who[128];
-    for (int r = 0; r < comm->size; r++) {
-        if (!has_not_begun(comm, request, r)) continue;
+    const int r = absentee(comm, request);
+    if (r >= 0) {
         comm_name_rank(comm, r, who, sizeof who);
         comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s", who,
                   seconds);
@@ -228,7 +247,8 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
     /* Over TCP what a peer sent may still be on its way when its call is over. */
     const uint64_t late_ns = comm->network != NULL ? request->call.timeout_ns : COMPARE_NS;
     if (waited_ns >= late_ns && look_for_shortfalls(comm, request)) return;
-    if (waited_ns >= request->call.timeout_ns) fail_late(comm, request);
+    if (waited_ns >= request->call.timeout_ns && !may_learn_more(comm, request, waited_ns))
+        fail_late(comm, request);
 }
 
 /* --------------------------------------------------------------------------------------- the end of it */

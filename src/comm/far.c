@@ -13,7 +13,7 @@
  * that one; so a failure reaches everybody who waits, over some others and over the boards of hosts. The first that a host hears
  * of stays the host's; two that happen at once may be named differently on different hosts.
  *
- * A rank whose connections are lost is dead when its host refuses new ones to its door again and again, because its process has
+ * A rank whose connections are lost, or do not come about at first, is dead when its host refuses new ones to its door again and again, because its process has
  * it open for as long as it has the communicator; or, when nobody answers there either, after LOST_NS.
  *
  * What comes from another host is foreign: numbers are checked, texts ended.
@@ -36,6 +36,8 @@ enum {
     REFUSALS = 10 /* a firewall that was told to reset connections refuses for a moment, too */
 };
 static const uint64_t LOST_NS = 30000000000u;
+/* So long somebody may take to come who was knocked at. */
+static const uint64_t LATE_NS = 300000000u;
 
 enum note_kind {
     NOTE_FAILURE = 1,
@@ -120,6 +122,13 @@ void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begu
     if (now - network->far[rank].asked_ns < ASK_NS) return;
     network->far[rank].asked_ns = now;
     tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
+}
+
+void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun)
+{
+    for (int r = 0; comm->hosts != NULL && r < comm->size; r++)
+        if (!comm_is_near(comm, r) && !comm_network_knows(comm, r, slot, begun))
+            comm_network_ask(comm, r, slot, begun);
 }
 
 bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint64_t begun)
@@ -297,7 +306,8 @@ static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
     struct tcp_peer_report report;
     if (far->is_dead) return true;
     tcp_state(network->tcp, rank, &report);
-    if (report.state != TCP_PEER_LOST) {
+    const bool is_late = report.state == TCP_PEER_WANTED && now_ns - report.since_ns > LATE_NS;
+    if (report.state != TCP_PEER_LOST && !is_late) {
         far->lost_ns = 0;
         far->refusals = 0;
         end_probe(far);
@@ -305,9 +315,9 @@ static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
     }
     if (far->lost_ns == 0) far->lost_ns = now_ns;
     probe(network, rank, now_ns);
-    far->is_dead = far->refusals >= REFUSALS || now_ns - far->lost_ns > LOST_NS;
+    far->is_dead = far->refusals >= REFUSALS || (!is_late && now_ns - far->lost_ns > LOST_NS);
     if (far->is_dead)
-        log_write(LOG_INFO, "rank %d: the connections to rank %d are lost, and %s",
+        log_write(LOG_INFO, "rank %d: there are no connections to rank %d, and %s",
                   network->comm->rank, rank,
                   far->refusals >= REFUSALS ? "its host refuses new ones"
                                             : "no new one came about for 30 s");

@@ -14,6 +14,7 @@
  *     TUTTI_SECRET        what the ranks of a job know and others do not, see bootstrap/secret.h
  *     TUTTI_SECRET_FILE   a file that has it
  *     TUTTI_RENDEZVOUS_DIR  a folder that all ranks see, see bootstrap/exchange.h
+ *     TUTTI_HOSTID        ranks with different ones share no memory, see process/roll_call.h
  *     TUTTI_TOPO_FILE     racks and switches of the hosts, see comm/host_levels.h
  *     TUTTI_LOG           off, warn, info, debug                             (warn)
  *

@@ -265,8 +265,10 @@ static void deliver(struct network_client *client, int peer, unsigned stream, in
         if (fd >= 0) close(fd);
         return;
     }
-    *socket = (struct network_socket){client->arrived, peer, fd, stream};
-    client->arrived = socket;
+    *socket = (struct network_socket){NULL, peer, fd, stream};
+    struct network_socket **last = &client->arrived;
+    while (*last != NULL) last = &(*last)->next; /* a few, in the order in which they came */
+    *last = socket;
     atomic_fetch_add_explicit(&client->arrived_count, 1, memory_order_relaxed);
 }
 

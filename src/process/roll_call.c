@@ -1,8 +1,10 @@
 #include "process/roll_call.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,27 +15,16 @@
 #include "os/clock.h"
 #include "process/network.h"
 
-enum { MAGIC = 0x6c6c6f72, NAP_NS = 200000, REVISIT_NS = 10000000, TEXT_MAX = 256 };
+enum { NAP_NS = 200000, REVISIT_NS = 10000000 };
 /* Who is there hears from rank 0 who is missing: it may come a moment after the deadline. */
 static const uint64_t PATIENCE_NS = 1000000000;
-
-enum message_kind { MESSAGE_ENTRY = 1, MESSAGE_TABLE, MESSAGE_VISIT, MESSAGE_FAILURE };
-
-/* What goes over a connection, with `entry_count` entries behind it. Hosts of another byte order have another magic. */
-struct message {
-    uint32_t magic, kind;
-    int32_t rank, size; /* the sender's */
-    int32_t status;     /* of a failure */
-    uint32_t entry_count;
-    struct net_address address; /* whom to visit */
-    char text[TEXT_MAX];
-};
 
 /* One connection, and how far a message has got on it. */
 struct line {
     int fd; /* -1: none */
     size_t done;
-    bool is_over; /* all that was to be sent has gone */
+    bool has_reported; /* rank 0's: a sound report came over it */
+    bool is_over;      /* all that was to be sent has gone */
 };
 
 struct roll {
@@ -64,7 +55,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash; /* FNV-1a */
 }
 
-uint64_t roll_host(void)
+uint64_t roll_machine(void)
 {
     char boot[64] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -74,66 +65,42 @@ uint64_t roll_host(void)
     }
     struct stat space = {0};
     if (stat("/proc/self/ns/net", &space) != 0) space.st_ino = 0;
-    const char *said = getenv("TUTTI_HOSTID");
     const uint64_t space_hash =
         ((0xcbf29ce484222325u ^ space.st_ino) * 0x100000001b3u ^ space.st_dev) * 0x100000001b3u;
-    return hash_text(hash_text(space_hash, boot), said != NULL ? said : "");
+    return hash_text(space_hash, boot);
+}
+
+uint64_t roll_host(void)
+{
+    const char *said = getenv("TUTTI_HOSTID");
+    return hash_text(roll_machine(), said != NULL ? said : "");
 }
 
 /* -------------------------------------------------------------------------------------------- messages */
 
-/* What arrived is foreign. */
-static bool entry_is_sound(const struct roll_entry *entry)
+/* How many entries may follow: as many as there is room for. */
+static enum tutti_status receive(const struct roll *roll, struct line *line,
+                                 struct roll_head *message, struct roll_entry *entries,
+                                 uint32_t entry_max)
 {
-    const sa_family_t family = entry->address.family;
-    return (family == AF_INET || family == AF_INET6 || family == AF_UNSPEC) &&
-           entry->core_count > 0 && memchr(entry->host_name, '\0', sizeof entry->host_name) != NULL;
-}
-
-static bool message_is_sound(const struct roll *roll, const struct message *message)
-{
-    const uint32_t size = (uint32_t)roll->place->size;
-    if (message->magic != MAGIC || message->size != roll->place->size ||
-        memchr(message->text, '\0', sizeof message->text) == NULL)
-        return false;
-    switch (message->kind) {
-    case MESSAGE_ENTRY: return message->entry_count == 1;
-    case MESSAGE_TABLE: return message->entry_count == size;
-    case MESSAGE_VISIT: return message->entry_count == 0;
-    case MESSAGE_FAILURE: return message->entry_count == 0;
-    default: return false;
-    }
-}
-
-/* How many entries may follow: as many as there is room for behind a message that was not read yet. */
-static enum tutti_status receive(const struct roll *roll, struct line *line, struct message *message,
-                                 struct roll_entry *entries, uint32_t entry_max)
-{
-    while (true) {
-        char *to = (char *)message + line->done;
-        size_t left = sizeof *message - line->done;
-        if (line->done >= sizeof *message) {
-            if (!message_is_sound(roll, message) || message->entry_count > entry_max)
-                return error_set(TUTTI_AUTH_FAILED, "start-up: a message that makes no sense");
-            const size_t got = line->done - sizeof *message;
-            to = (char *)entries + got;
-            left = message->entry_count * sizeof *entries - got;
-        }
-        if (left == 0) break;
+    struct roll_reader reader = {.head = message,
+                                 .entries = entries,
+                                 .entry_max = entry_max,
+                                 .size = roll->place->size,
+                                 .done = line->done};
+    void *to;
+    for (size_t left; (left = roll_reader_wants(&reader, &to)) > 0; line->done = reader.done) {
         size_t bytes;
         TRY(tcp_read(line->fd, to, left, &bytes));
         if (bytes == 0) return TUTTI_IN_PROGRESS;
-        line->done += bytes;
+        TRY(roll_reader_took(&reader, bytes));
     }
-    for (uint32_t i = 0; i < message->entry_count; i++)
-        if (!entry_is_sound(&entries[i]))
-            return error_set(TUTTI_AUTH_FAILED, "start-up: an entry that makes no sense");
     ++*roll->message_count;
     return TUTTI_OK;
 }
 
 static enum tutti_status transmit(const struct roll *roll, struct line *line,
-                                  const struct message *message, const struct roll_entry *entries)
+                                  const struct roll_head *message, const struct roll_entry *entries)
 {
     const size_t total = sizeof *message + message->entry_count * sizeof *entries;
     while (line->done < total) {
@@ -150,28 +117,40 @@ static enum tutti_status transmit(const struct roll *roll, struct line *line,
     return TUTTI_OK;
 }
 
-static struct message make_message(const struct roll *roll, enum message_kind kind)
+static struct roll_head make_message(const struct roll *roll, enum roll_kind kind)
 {
-    return (struct message){.magic = MAGIC,
-                            .kind = kind,
-                            .rank = roll->place->rank,
-                            .size = roll->place->size,
-                            .entry_count = kind == MESSAGE_ENTRY   ? 1
-                                           : kind == MESSAGE_TABLE ? (uint32_t)roll->place->size
-                                                                   : 0};
+    return roll_head_make(kind, roll->place->rank, roll->place->size);
 }
 
 /* ---------------------------------------------------------------------------------------------- guests */
+
+/* Whether the other side still has it. A guest whose report was read says nothing more. */
+static bool stands(const struct line *line)
+{
+    char byte;
+    const ssize_t got = recv(line->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+/* Whoever comes again has lost the first connection; only who has reported, and is still there, has not. */
+static void seat(struct roll *roll, int peer, int fd)
+{
+    struct line *line = &roll->guests[peer];
+    if (fd < 0) return; /* a knock: nobody goes to anybody here */
+    if (line->fd >= 0 && line->has_reported && stands(line)) {
+        close(fd);
+        return;
+    }
+    hang_up(line);
+    line->fd = fd;
+}
 
 static void take_guests(struct roll *roll)
 {
     int peer, fd;
     unsigned stream;
     network_progress(clock_now_ns());
-    while (network_take(&roll->client, &peer, &stream, &fd)) {
-        hang_up(&roll->guests[peer]); /* whoever comes again has lost the first connection */
-        roll->guests[peer].fd = fd;
-    }
+    while (network_take(&roll->client, &peer, &stream, &fd)) seat(roll, peer, fd);
 }
 
 /* The children of a rank lie below its lowest bit. */
@@ -186,17 +165,17 @@ static int parent_of(int rank)
 }
 
 /* What a rank is to be told, or how it failed. */
-static struct message answer_for(const struct roll *roll, int rank, enum tutti_status status)
+static struct roll_head answer_for(const struct roll *roll, int rank, enum tutti_status status)
 {
-    struct message message;
+    struct roll_head message;
     if (status != TUTTI_OK) {
-        message = make_message(roll, MESSAGE_FAILURE);
+        message = make_message(roll, ROLL_FAILURE);
         message.status = (int32_t)status;
         error_copy(message.text, sizeof message.text);
     } else if (is_child(rank, roll->place->rank)) {
-        message = make_message(roll, MESSAGE_TABLE);
+        message = make_message(roll, ROLL_TABLE);
     } else {
-        message = make_message(roll, MESSAGE_VISIT);
+        message = make_message(roll, ROLL_VISIT);
         message.address = roll->entries[parent_of(rank)].address;
     }
     return message;
@@ -207,7 +186,7 @@ static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status s
                                 uint64_t deadline_ns)
 {
     const int own = roll->place->rank;
-    char why[TEXT_MAX] = "";
+    char why[ROLL_TEXT_MAX] = "";
     if (status != TUTTI_OK) error_copy(why, sizeof why);
     for (int missing = 0;;) {
         take_guests(roll);
@@ -220,7 +199,7 @@ static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status s
                 continue;
             }
             if (status != TUTTI_OK) error_set(status, "%s", why);
-            const struct message message = answer_for(roll, r, status);
+            const struct roll_head message = answer_for(roll, r, status);
             const enum tutti_status sent = transmit(roll, line, &message, roll->entries);
             if (sent == TUTTI_IN_PROGRESS) missing = r;
             if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(line);
@@ -254,7 +233,7 @@ static enum tutti_status say_who_is_missing(const bool *is_known, int size, doub
 }
 
 /* Until all have reported. A report is read in pieces into `reports`, one a rank. */
-static enum tutti_status collect(struct roll *roll, struct message *reports, bool *is_known)
+static enum tutti_status collect(struct roll *roll, struct roll_head *reports, bool *is_known)
 {
     const uint64_t begin_ns = clock_now_ns();
     const int size = roll->place->size;
@@ -267,11 +246,14 @@ static enum tutti_status collect(struct roll *roll, struct message *reports, boo
             if (line->fd < 0 || is_known[r]) continue;
             const enum tutti_status got = receive(roll, line, &reports[r], &roll->entries[r], 1);
             if (got == TUTTI_IN_PROGRESS) continue;
-            if (got != TUTTI_OK || reports[r].kind != MESSAGE_ENTRY || reports[r].rank != r) {
+            if (got != TUTTI_OK || reports[r].kind != ROLL_ENTRY || reports[r].rank != r ||
+                roll->entries[r].address.family == AF_UNSPEC) {
+                log_write(LOG_INFO, "start-up: who came as rank %d said what makes no sense", r);
                 hang_up(line);
                 continue;
             }
             line->done = 0; /* now the answer */
+            line->has_reported = true;
             is_known[r] = true;
             known++;
         }
@@ -285,7 +267,7 @@ static enum tutti_status collect(struct roll *roll, struct message *reports, boo
 static enum tutti_status lead(struct roll *roll)
 {
     const size_t size = (size_t)roll->place->size;
-    struct message *reports = calloc(size, sizeof *reports);
+    struct roll_head *reports = calloc(size, sizeof *reports);
     bool *is_known = calloc(size, sizeof *is_known);
     enum tutti_status status = TUTTI_OK;
     if (reports == NULL || is_known == NULL)
@@ -299,9 +281,19 @@ static enum tutti_status lead(struct roll *roll)
 
 /* ------------------------------------------------------------------------------------------- the others */
 
+/* At how many ports rank 0 may be. */
+static unsigned port_count(const struct roll *roll)
+{
+    return roll->options->meeting != NULL ? 1 : NETWORK_MASTER_PORTS;
+}
+
 static enum tutti_status resolve_master(const struct roll *roll, struct net_address *address)
 {
     const struct launcher_place *place = roll->place;
+    if (roll->options->meeting != NULL) {
+        *address = *roll->options->meeting;
+        return TUTTI_OK;
+    }
     const uint16_t port = (uint16_t)place->master_port;
     size_t count;
     if (net_address_resolve(place->master_address, port, roll->options->self.address.family,
@@ -312,7 +304,7 @@ static enum tutti_status resolve_master(const struct roll *roll, struct net_addr
 
 static enum tutti_status call_rank_0(struct roll *roll, const struct net_address *master)
 {
-    for (unsigned i = 0; i < NETWORK_MASTER_PORTS; i++) {
+    for (unsigned i = 0; i < port_count(roll); i++) {
         struct net_address address = *master;
         address.port = (uint16_t)(master->port + i);
         network_give_up(&roll->calls[i], 0);
@@ -329,15 +321,15 @@ static enum tutti_status look_for_rank_0(struct roll *roll, struct line *line)
     int peer;
     unsigned stream, failed = 0;
     network_progress(clock_now_ns());
-    for (unsigned i = 0; i < NETWORK_MASTER_PORTS; i++) {
+    for (unsigned i = 0; i < port_count(roll); i++) {
         struct network_client *call = &roll->calls[i];
         if (network_take(call, &peer, &stream, &line->fd)) {
-            for (unsigned j = 0; j < NETWORK_MASTER_PORTS; j++) network_give_up(&roll->calls[j], 0);
+            for (unsigned j = 0; j < port_count(roll); j++) network_give_up(&roll->calls[j], 0);
             return TUTTI_OK;
         }
         failed += atomic_load_explicit(&call->status, memory_order_acquire) != TUTTI_OK;
     }
-    if (failed < NETWORK_MASTER_PORTS) return TUTTI_IN_PROGRESS;
+    if (failed < port_count(roll)) return TUTTI_IN_PROGRESS;
     return error_set((enum tutti_status)roll->calls[0].status,
                      "start-up: rank 0 cannot be reached: %s", roll->calls[0].why);
 }
@@ -346,57 +338,57 @@ static enum tutti_status is_too_late(const struct roll *roll, const char *what)
 {
     if (clock_now_ns() <= roll->options->deadline_ns + PATIENCE_NS) return TUTTI_OK;
     char address[NET_ADDRESS_TEXT_MAX + 256];
-    snprintf(address, sizeof address, "%s, port %d", roll->place->master_address,
-             roll->place->master_port);
+    if (roll->options->meeting != NULL)
+        net_address_print(roll->options->meeting, address);
+    else
+        snprintf(address, sizeof address, "%s, port %d", roll->place->master_address,
+                 roll->place->master_port);
     return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s", address, what);
 }
 
 /* Reports to rank 0 and reads what it answers. */
-static enum tutti_status report(struct roll *roll, struct message *answered)
+static enum tutti_status report(struct roll *roll, struct line *line, struct roll_head *answered)
 {
     struct net_address master;
     TRY(resolve_master(roll, &master));
-    const struct message mine = make_message(roll, MESSAGE_ENTRY);
-    struct line line = {.fd = -1};
+    const struct roll_head mine = make_message(roll, ROLL_ENTRY);
     bool calls = false;
     while (true) {
         enum tutti_status status = TUTTI_OK;
-        if (line.fd < 0) {
+        if (line->fd < 0) {
             if (!calls) TRY(call_rank_0(roll, &master));
             calls = true;
             TRY(is_too_late(roll, "was not to be found until the deadline"));
-            status = look_for_rank_0(roll, &line);
+            status = look_for_rank_0(roll, line);
             if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
-        } else if (!line.is_over) {
-            status = transmit(roll, &line, &mine, &roll->options->self);
-            if (status == TUTTI_OK) line.done = 0; /* now the answer */
+        } else if (!line->is_over) {
+            status = transmit(roll, line, &mine, &roll->options->self);
+            if (status == TUTTI_OK) line->done = 0; /* now the answer */
         } else {
-            status = receive(roll, &line, answered, roll->entries, (uint32_t)roll->place->size);
+            status = receive(roll, line, answered, roll->entries, (uint32_t)roll->place->size);
             if (status == TUTTI_OK) break;
             TRY(is_too_late(roll, "has not said who is there"));
         }
         if (status == TUTTI_OK) continue;
         if (status != TUTTI_IN_PROGRESS) { /* it did not know yet what for: once more */
-            hang_up(&line);
+            hang_up(line);
             calls = false;
             nanosleep(&(struct timespec){0, REVISIT_NS}, NULL);
         }
         nap();
     }
-    hang_up(&line);
     return TUTTI_OK;
 }
 
 /* Fetches the table from the rank that rank 0 has named. */
-static enum tutti_status fetch(struct roll *roll, const struct net_address *address,
-                               struct message *answered)
+static enum tutti_status fetch(struct roll *roll, struct line *line,
+                               const struct net_address *address, struct roll_head *answered)
 {
     const int parent = parent_of(roll->place->rank);
-    struct line line = {.fd = -1};
     bool visits = false;
     while (true) {
         enum tutti_status status = TUTTI_IN_PROGRESS;
-        if (line.fd < 0) {
+        if (line->fd < 0) {
             int peer;
             unsigned stream;
             if (!visits)
@@ -407,37 +399,48 @@ static enum tutti_status fetch(struct roll *roll, const struct net_address *addr
             if (failed != TUTTI_OK)
                 return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
                                  roll->client.why);
-            if (network_take(&roll->client, &peer, &stream, &line.fd) && peer != parent) {
-                roll->guests[peer] = (struct line){.fd = line.fd}; /* a child that was quick */
-                line.fd = -1;
+            if (network_take(&roll->client, &peer, &stream, &line->fd) && peer != parent) {
+                seat(roll, peer, line->fd); /* a child that was quick */
+                line->fd = -1;
             }
         } else {
-            status = receive(roll, &line, answered, roll->entries, (uint32_t)roll->place->size);
+            status = receive(roll, line, answered, roll->entries, (uint32_t)roll->place->size);
             if (status == TUTTI_OK) break;
             if (status != TUTTI_IN_PROGRESS) {
-                hang_up(&line);
+                hang_up(line);
                 visits = false;
+                nanosleep(&(struct timespec){0, REVISIT_NS}, NULL);
             }
         }
         TRY(is_too_late(roll, "said who is there, but the list did not come"));
         nap();
     }
-    hang_up(&line);
     return TUTTI_OK;
+}
+
+/* Whether the table says of this rank what it has said itself: another one may have come under its number. */
+static bool has_own(const struct roll *roll)
+{
+    const struct roll_entry *own = &roll->entries[roll->place->rank];
+    return own->host == roll->options->self.host && own->pid == roll->options->self.pid &&
+           net_address_equal(&own->address, &roll->options->self.address);
 }
 
 static enum tutti_status follow(struct roll *roll)
 {
-    struct message answered;
-    TRY(report(roll, &answered));
-    enum tutti_status status = TUTTI_OK;
-    if (answered.kind == MESSAGE_VISIT) status = fetch(roll, &answered.address, &answered);
-    if (status == TUTTI_OK && answered.kind == MESSAGE_FAILURE)
-        status = error_set(answered.status > TUTTI_IN_PROGRESS && answered.status < STATUS_COUNT
-                               ? (enum tutti_status)answered.status
-                               : TUTTI_INTERNAL,
-                           "%s", answered.text);
-    else if (status == TUTTI_OK && answered.kind != MESSAGE_TABLE)
+    struct roll_head answered;
+    struct line line = {.fd = -1};
+    enum tutti_status status = report(roll, &line, &answered);
+    hang_up(&line);
+    TRY(status);
+    if (answered.kind == ROLL_VISIT) {
+        const struct net_address parent = answered.address;
+        status = fetch(roll, &line, &parent, &answered);
+        hang_up(&line);
+    }
+    if (status == TUTTI_OK && answered.kind == ROLL_FAILURE)
+        status = error_set((enum tutti_status)answered.status, "%s", answered.text);
+    else if (status == TUTTI_OK && !(answered.kind == ROLL_TABLE && has_own(roll)))
         status = error_set(TUTTI_AUTH_FAILED, "start-up: an answer that makes no sense");
     return answer(roll, false, status, roll->options->deadline_ns + PATIENCE_NS);
 }
@@ -491,7 +494,7 @@ static enum tutti_status through(struct exchange *exchange, const struct roll_op
     for (int r = 0; r < options->place->size; r++) {
         size_t bytes;
         TRY(exchange_get(exchange, r, key, &entries[r], sizeof entries[r], &bytes, deadline_ns));
-        if (bytes != sizeof entries[r] || !entry_is_sound(&entries[r]))
+        if (bytes != sizeof entries[r] || roll_entry_check(&entries[r]) != TUTTI_OK)
             return error_set(TUTTI_AUTH_FAILED,
                              "start-up: what rank %d says of itself makes no sense", r);
     }
@@ -505,7 +508,7 @@ enum tutti_status roll_call(const struct roll_options *options, struct roll_entr
     *message_count = 0;
     entries[place->rank] = options->self;
     struct exchange *exchange = NULL;
-    if (options->exchange_means != 0) {
+    if (options->exchange_means != 0 && options->meeting == NULL) {
         enum tutti_status status =
             exchange_open(place, options->exchange_means, options->deadline_ns, &exchange);
         if (status == TUTTI_OK) {
@@ -515,7 +518,7 @@ enum tutti_status roll_call(const struct roll_options *options, struct roll_entr
         }
         if (status != TUTTI_UNSUPPORTED || place->master_address[0] == '\0') return status;
     }
-    if (place->master_address[0] == '\0')
+    if (place->master_address[0] == '\0' && options->meeting == NULL)
         return error_set(
             TUTTI_INVALID_OPTIONS,
             "start-up: the ranks are on several hosts, and nothing says where they can meet: "

@@ -1,7 +1,7 @@
 /* roll_call.h - every rank of a job learns on which host each other one is, and where its process's door is.
  *
- * Over what started the ranks (bootstrap/exchange.h), where that offers it. Else rank 0's door at MASTER_PORT is where all report;
- * what came together there goes back down a binomial tree of doors, so nobody hands it to more than log2 n others:
+ * Over what started the ranks (bootstrap/exchange.h), where that offers it. Else all report to rank 0's door, which is at
+ * MASTER_PORT, or where an id says; what came together there goes back down a binomial tree of doors, so nobody hands it to more than log2 n others:
  *
  *     up     rank r ──entry──────────────────► rank 0           visited at MASTER_ADDR, or the ports behind MASTER_PORT
  *     down   rank 0 ──all entries────────────► ranks 1, 2, 4 .. on the connections of the way up
@@ -18,21 +18,13 @@
 
 #include "bootstrap/launcher.h"
 #include "os/tcp_socket.h"
+#include "process/roll_message.h"
 #include "tutti/tutti.h"
 
-enum { ROLL_HOST_NAME_MAX = 64 };
-
-/* What a rank says of itself. */
-struct roll_entry {
-    uint64_t host;              /* equal for ranks that can share memory, see roll_host */
-    struct net_address address; /* of its process's door; none: it has none */
-    int32_t pid;
-    int32_t core_count; /* that it may run on */
-    char host_name[ROLL_HOST_NAME_MAX];
-};
-
-/* The host of this process as others can compare it: this boot of this machine, the network namespace, in which abstract
- * sockets can be reached, and what TUTTI_HOSTID says, which so can set ranks apart but not put them together. */
+/* Where abstract sockets can be reached from this process, as others can compare it: this boot of this machine, and the
+ * network namespace. */
+uint64_t roll_machine(void);
+/* The host of this process: the same, and what TUTTI_HOSTID says, which so can set ranks apart but not put them together. */
 uint64_t roll_host(void);
 
 struct roll_options {
@@ -40,10 +32,11 @@ struct roll_options {
     struct roll_entry self;
     uint64_t deadline_ns;
     unsigned exchange_means; /* of enum exchange_means that may be used; 0: only rank 0's door */
+    const struct net_address *meeting; /* rank 0's door, and nothing else is tried; NULL: not known */
 };
 
 /* Blocks until everybody is there or the deadline: INIT_TIMEOUT, and the message names who is missing. The process's door is
- * open (network.h), rank 0's at master_port. entries: room for one a rank. *message_count: what this rank sent and received. */
+ * open (network.h), rank 0's at master_port or `meeting`. entries: room for one a rank. *message_count: what this rank sent and received. */
 enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
                             unsigned *message_count);
 

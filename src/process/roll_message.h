@@ -1,0 +1,62 @@
+/* roll_message.h - what goes over a connection of the roll call, as bytes: a head, and entries behind it.
+ *
+ *     ENTRY    head, 1 entry        what a rank says of itself
+ *     TABLE    head, size entries   what all have said
+ *     VISIT    head                 whose door to visit for the table
+ *     FAILURE  head                 why there is no table
+ *
+ * The reader is a pure function of the bytes: it says where the next ones belong and looks at them when they are there; it
+ * knows no sockets. What comes is foreign: once it is through, numbers are in their ranges and texts have an end. Who it
+ * comes from is not its business. Hosts of another byte order have another magic.
+ */
+#ifndef TUTTI_PROCESS_ROLL_MESSAGE_H
+#define TUTTI_PROCESS_ROLL_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "os/tcp_socket.h"
+#include "tutti/tutti.h"
+
+enum { ROLL_HOST_NAME_MAX = 64, ROLL_TEXT_MAX = 256 };
+
+/* What a rank says of itself. */
+struct roll_entry {
+    uint64_t host;              /* equal for ranks that can share memory, see roll_host */
+    struct net_address address; /* of its process's door; none: it has none */
+    int32_t pid;
+    int32_t core_count; /* that it may run on */
+    char host_name[ROLL_HOST_NAME_MAX];
+};
+
+enum roll_kind { ROLL_ENTRY = 1, ROLL_TABLE, ROLL_VISIT, ROLL_FAILURE };
+
+struct roll_head {
+    uint32_t magic, kind;
+    int32_t rank, size; /* the sender's */
+    int32_t status;     /* of a FAILURE: one that is */
+    uint32_t entry_count;
+    struct net_address address; /* of a VISIT */
+    char text[ROLL_TEXT_MAX];
+};
+
+struct roll_head roll_head_make(enum roll_kind kind, int rank, int size);
+
+/* Of one message, into the caller's memory. */
+struct roll_reader {
+    struct roll_head *head;
+    struct roll_entry *entries; /* room for entry_max */
+    uint32_t entry_max;
+    int size;    /* the number of ranks of this roll call */
+    size_t done; /* 0 for a new message */
+};
+
+/* How many of the next bytes may be written to *to; 0: the message is whole. */
+size_t roll_reader_wants(const struct roll_reader *reader, void **to);
+/* That many of them are there. AUTH_FAILED, with this thread's error: what came makes no sense, and no more is read. */
+enum tutti_status roll_reader_took(struct roll_reader *reader, size_t bytes);
+
+/* Whether an entry that came some other way is sound. */
+enum tutti_status roll_entry_check(const struct roll_entry *entry);
+
+#endif
