@@ -161,7 +161,9 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd
     if (pair->state == TCP_PEER_UNUSED) set_state(pair, TCP_PEER_WANTED);
     if (pair->state == TCP_PEER_UP && count_up(pair) == 0) set_state(pair, TCP_PEER_LOST);
     const bool is_urgent = stream == 0 && pair->shared->stream_count > 1;
-    TRY(tcp_stream_open(&own->stream, fd, is_urgent));
+    own->window = (struct tcp_window){0};
+    own->bounds_queues = stream > 0 && !tcp_path_is_local(fd);
+    TRY(tcp_stream_open(&own->stream, fd, is_urgent, own->bounds_queues));
     struct epoll_event event = {.events = EPOLLIN,
                                 .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + stream};
     if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -169,8 +171,6 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd
         close_stream(pair, own);
         return status;
     }
-    own->window = (struct tcp_window){0};
-    own->bounds_queues = !is_urgent && !tcp_path_is_local(fd);
     mark_busy(pair);
     return TUTTI_OK;
 }

@@ -50,10 +50,10 @@ struct tcp_shared {
 
 struct tcp_pair_stream {
     struct tcp_stream stream;
-    bool is_up;                    /* the peer has said READY */
-    bool has_greeted;              /* and this side */
-    bool watches_output;           /* epoll does */
-    bool bounds_queues;            /* what the peer has on its way is limited */
+    bool is_up;          /* the peer has said READY */
+    bool has_greeted;    /* and this side */
+    bool watches_output; /* epoll does */
+    bool bounds_queues;  /* what the peer has on its way is limited */
     struct tcp_window window;
     unsigned resume_next;          /* link of which the peer is to be told next */
     uint64_t note_next;            /* numbers of notes rise on a connection */

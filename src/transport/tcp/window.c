@@ -3,7 +3,7 @@
 enum {
     SAMPLES_FREE = 8,
     IDLE_NS = 10 * TCP_WINDOW_APART_NS, /* a sample over so long says nothing about the path */
-    QUEUE_NS = 250000,
+    QUEUE_NS = 500000,
     FAR_NS = 1000000,
     SEGMENTS_MIN = 4 /* fewer may wait for an acknowledgement that is delayed */
 };

@@ -2,7 +2,7 @@
  * and little more, because all of it lies in queues of hosts and switches before whatever is urgent.
  *
  *     what may be on its way
- *        = highest rate lately  *  ( 2 * shortest round trip  +  a quarter of a millisecond )
+ *        = highest rate lately  *  ( 2 * shortest round trip  +  half a millisecond )
  *          ^ 64 samples of 5 ms      ^ fills the path, and       ^ of queue: hides that hosts answer unevenly
  *                                      finds it grown
  *
