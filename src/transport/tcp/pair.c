@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "os/clock.h"
+#include "os/tcp_path.h"
 
 enum {
     WRITE_BYTES_A_PASS = 1 << 20,
@@ -159,7 +160,10 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd
     close_stream(pair, own);
     if (pair->state == TCP_PEER_UNUSED) set_state(pair, TCP_PEER_WANTED);
     if (pair->state == TCP_PEER_UP && count_up(pair) == 0) set_state(pair, TCP_PEER_LOST);
-    TRY(tcp_stream_open(&own->stream, fd, stream == 0 && pair->shared->stream_count > 1));
+    const bool is_urgent = stream == 0 && pair->shared->stream_count > 1;
+    own->window = (struct tcp_window){0};
+    own->bounds_queues = stream > 0 && !tcp_path_is_local(fd);
+    TRY(tcp_stream_open(&own->stream, fd, is_urgent, own->bounds_queues));
     struct epoll_event event = {.events = EPOLLIN,
                                 .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + stream};
     if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -602,6 +606,28 @@ static void end_frame(void *context, const struct tcp_frame *frame)
     }
 }
 
+/* The shortest round trip is the pair's: a connection that was made while queues were full has never seen them empty. */
+static void bound_queues(struct tcp_pair *pair, struct tcp_pair_stream *own, uint64_t now_ns)
+{
+    struct tcp_path path;
+    if (!tcp_path_read(own->stream.fd, &path)) return;
+    if (pair->min_rtt_ns == 0 || path.min_rtt_ns < pair->min_rtt_ns)
+        pair->min_rtt_ns = path.min_rtt_ns;
+    const struct tcp_window_sample sample = {.now_ns = now_ns,
+                                             .received_bytes = path.received_bytes,
+                                             .min_rtt_ns = pair->min_rtt_ns,
+                                             .segment_bytes = path.segment_bytes};
+    const size_t limit = tcp_window_update(&own->window, &sample);
+    if (limit > 0) tcp_path_limit(own->stream.fd, limit);
+}
+
+static void note_arrival(struct tcp_pair *pair, struct tcp_pair_stream *own)
+{
+    pair->heard_ns = clock_now_ns();
+    if (own->bounds_queues && tcp_window_is_due(&own->window, pair->heard_ns))
+        bound_queues(pair, own, pair->heard_ns);
+}
+
 bool tcp_pair_read(struct tcp_pair *pair, unsigned stream)
 {
     struct tcp_pair_stream *own = &pair->streams[stream];
@@ -613,7 +639,7 @@ bool tcp_pair_read(struct tcp_pair *pair, unsigned stream)
     const enum tcp_stream_result result = tcp_stream_read(&own->stream, &sink, &wrong);
     switch (result) {
     case TCP_STREAM_BLOCKED: return false;
-    case TCP_STREAM_MOVED: pair->heard_ns = clock_now_ns(); break;
+    case TCP_STREAM_MOVED: note_arrival(pair, own); break;
     case TCP_STREAM_LOST: lose_stream(pair, own); break;
     case TCP_STREAM_NONSENSE: break_peer(pair, wrong); break;
     }

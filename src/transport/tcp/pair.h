@@ -10,7 +10,8 @@
  * is being written and for what the kernel has already. Credits also go with the pieces of the link back.
  *
  * What the kernel has can be a lot: what it may hold unsent, and what is in the queues of hosts and switches. So where a pair
- * has several connections, the first carries only what is urgent, unless all others are lost.
+ * has several connections, the first carries only what is urgent, unless all others are lost; and what the others have in those
+ * queues is bounded (window.h).
  *
  * A pair that is stopped moves notes only. What it is in the middle of is ended without the memory of links: what was to be
  * written from there is copied, what comes is read and dropped. New connections start with READY at once.
@@ -28,6 +29,7 @@
 #include "transport/tcp/set.h"
 #include "transport/tcp/stream.h"
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/window.h"
 
 /* What the pairs of a transport have in common. */
 struct tcp_shared {
@@ -48,9 +50,11 @@ struct tcp_shared {
 
 struct tcp_pair_stream {
     struct tcp_stream stream;
-    bool is_up;                    /* the peer has said READY */
-    bool has_greeted;              /* and this side */
-    bool watches_output;           /* epoll does */
+    bool is_up;          /* the peer has said READY */
+    bool has_greeted;    /* and this side */
+    bool watches_output; /* epoll does */
+    bool bounds_queues;  /* what the peer has on its way is limited */
+    struct tcp_window window;
     unsigned resume_next;          /* link of which the peer is to be told next */
     uint64_t note_next;            /* numbers of notes rise on a connection */
     char note[TCP_NOTE_BYTES_MAX]; /* that is coming */
@@ -73,6 +77,7 @@ struct tcp_pair {
     bool is_stopped; /* links are dead */
     enum tcp_peer_state state;
     uint64_t since_ns, heard_ns, tried_ns;
+    uint64_t min_rtt_ns; /* of all its connections so far; 0: not known */
 };
 
 enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tcp_pair **pair);

@@ -14,8 +14,11 @@
 
 enum {
     READ_BYTES_A_PASS = 1 << 20,
-    /* What the kernel takes beyond what it can send at once: an urgent frame waits behind that. */
+    /* What the kernel takes beyond what it can send at once: an urgent frame waits behind that, ... */
     KERNEL_BYTES_MAX = 128 << 10,
+    /* ... but none where there is a connection of its own for them. Where what is on its way is bounded, this alone keeps
+     * the path full while this process does not run: 4 ms at 1 Gbit/s. */
+    LARGE_KERNEL_BYTES_MAX = 512 << 10,
     /* A host that vanished while nothing was under way to it is noticed after half a minute, ... */
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_APART_S = 5,
@@ -33,11 +36,11 @@ void tcp_stream_init(struct tcp_stream *stream, unsigned number)
 }
 
 /* Without these it is slower, or notices later, or is not TCP at all. */
-static void set_options(int fd, bool is_urgent)
+static void set_options(int fd, bool is_urgent, bool is_bounded)
 {
-    const int one = 1, unsent = KERNEL_BYTES_MAX, idle_s = KEEPALIVE_IDLE_S,
-              apart_s = KEEPALIVE_APART_S, count = KEEPALIVE_COUNT, timeout_ms = USER_TIMEOUT_MS,
-              priority = URGENT_PRIORITY;
+    const int one = 1, unsent = is_bounded ? LARGE_KERNEL_BYTES_MAX : KERNEL_BYTES_MAX,
+              idle_s = KEEPALIVE_IDLE_S, apart_s = KEEPALIVE_APART_S, count = KEEPALIVE_COUNT,
+              timeout_ms = USER_TIMEOUT_MS, priority = URGENT_PRIORITY;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
@@ -49,7 +52,7 @@ static void set_options(int fd, bool is_urgent)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 }
 
-enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd, bool is_urgent)
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd, bool is_urgent, bool is_bounded)
 {
     assert(stream->fd < 0);
     const int flags = fcntl(fd, F_GETFL);
@@ -59,7 +62,7 @@ enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd, bool is_urg
         close(fd);
         return status;
     }
-    set_options(fd, is_urgent);
+    set_options(fd, is_urgent, is_bounded);
     tcp_stream_init(stream, stream->number);
     stream->fd = fd;
     return TUTTI_OK;

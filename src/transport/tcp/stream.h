@@ -62,8 +62,10 @@ struct tcp_stream {
 };
 
 void tcp_stream_init(struct tcp_stream *stream, unsigned number);
-/* Takes the descriptor, also on failure; the stream has none. Urgent: it will carry only what is small. */
-enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd, bool is_urgent);
+/* Takes the descriptor, also on failure; the stream has none. Urgent: it will carry only what is small. Bounded: what is on its
+ * way is, and others carry what is urgent. */
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd, bool is_urgent,
+                                  bool is_bounded);
 void tcp_stream_close(struct tcp_stream *stream);
 
 /* Frames that still fit into the batch. */

@@ -1,0 +1,23 @@
+/* tcp_path.h - what the kernel knows about the way to the other end of a TCP connection, and how much may be on it. */
+#ifndef TUTTI_OS_TCP_PATH_H
+#define TUTTI_OS_TCP_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tcp_path {
+    uint64_t received_bytes; /* in the life of the connection, also what nobody has read yet */
+    uint64_t min_rtt_ns;     /* the shortest round trip of the last minutes */
+    size_t segment_bytes;    /* as they come */
+};
+
+/* False: the kernel does not tell. */
+bool tcp_path_read(int fd, struct tcp_path *path);
+/* How much the other end may have on its way here: it is told no more room than that. What was offered is not taken back. The
+ * kernel may go beyond it later as it makes buffers larger, so this wants to be said again now and then. */
+void tcp_path_limit(int fd, size_t bytes);
+/* Whether both ends have the same address: nothing leaves this host. */
+bool tcp_path_is_local(int fd);
+
+#endif
