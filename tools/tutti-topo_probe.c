@@ -1,6 +1,6 @@
 /* Between two hosts, one rank of each: small messages back and forth, of which the fastest counts; then large ones both ways at
  * once, until the time is over. A pair's lower host measures, and says in the first byte of each large message how
- * large the next ones are, 0 for the end, so that the two always agree. All pairs of a round begin together and send equally
+ * large the one after the next is, 0 for none, so that the two always agree. All pairs of a round begin together and send equally
  * long, however fast they are: what shares a link, shares it all the time. */
 #include "tutti-topo_probe.h"
 
@@ -14,20 +14,27 @@
 #include "topo/probe.h"
 
 enum {
-    TRIPS = 40,
+    TRIPS = 30,
     SIZE_LOG_FIRST = 15,
     SIZE_LOG_MAX = 23,
-    TOURNAMENTS_MAX = 3,
-    ROUNDS_MAX = 96, /* of several tournaments; one is always played to its end */
+    TOURNAMENTS_MAX = 5,
+    ROUNDS_MAX = 48, /* of several tournaments; one is always played to its end */
     TAG = 0
 };
-static const uint64_t warm_ns = 15000000, round_ns = 60000000, exchange_ns_min = 4000000;
+static const uint64_t warm_ns = 30000000, round_ns = 120000000, exchange_ns_min = 4000000;
+
+/* Two exchanges are under way at any time, so that the wire is busy while one ends. */
+struct exchange {
+    char *send, *recv;
+    char size_log; /* 0: none is under way */
+    struct tutti_request *sending, *receiving;
+};
 
 struct prober {
     struct tutti_comm *hosts; /* one rank of each host */
     int host, host_count, tournament_count;
     int *order;
-    char *send, *recv;
+    struct exchange exchanges[2];
     struct probe_result *result;
 };
 
@@ -55,45 +62,61 @@ static enum tutti_status measure_latency(struct prober *prober, int other, doubl
     return TUTTI_OK;
 }
 
-static enum tutti_status exchange(struct prober *prober, int other, size_t bytes)
+/* The first byte says the size of the exchange after the next one. */
+static enum tutti_status begin_exchange(struct prober *prober, int other, struct exchange *exchange,
+                                        char size_log, char said)
 {
-    struct tutti_request *receiving;
-    TRY(tutti_recv_start(prober->recv, bytes, TUTTI_UINT8, other, TAG, NULL, NULL, prober->hosts,
-                         &receiving));
-    const enum tutti_status sent =
-        tutti_send(prober->send, bytes, TUTTI_UINT8, other, TAG, prober->hosts);
-    const enum tutti_status received = tutti_wait(&receiving);
-    return sent != TUTTI_OK ? sent : received;
+    const size_t bytes = (size_t)1 << size_log;
+    exchange->size_log = size_log;
+    exchange->send[0] = said;
+    TRY(tutti_recv_start(exchange->recv, bytes, TUTTI_UINT8, other, TAG, NULL, NULL, prober->hosts,
+                         &exchange->receiving));
+    return tutti_send_start(exchange->send, bytes, TUTTI_UINT8, other, TAG, NULL, prober->hosts,
+                            &exchange->sending);
 }
 
-/* What the deciding side says with an exchange: the size of the next one, or 0 for the end. Exchanges get larger while they are
- * so short that what begins and ends them counts. */
+static enum tutti_status end_exchange(struct prober *prober, int other, struct exchange *exchange,
+                                      char *said)
+{
+    TRY(tutti_wait(&exchange->sending));
+    TRY(tutti_wait(&exchange->receiving));
+    *said = prober->host < other ? exchange->send[0] : exchange->recv[0];
+    if (*said < 0 || *said > SIZE_LOG_MAX)
+        return error_set(TUTTI_INTERNAL, "host %d says a size that cannot be", other);
+    return TUTTI_OK;
+}
+
+/* Exchanges get larger while they are so short that what begins and ends them counts; 0: it is enough. */
 static char next_size_log(char size_log, uint64_t last_ns, uint64_t passed_ns)
 {
     if (passed_ns >= round_ns) return 0;
     return (char)(last_ns < exchange_ns_min && size_log < SIZE_LOG_MAX ? size_log + 1 : size_log);
 }
 
-/* Counts what begins after the warm-up; the last exchange does, however slow the link is. */
+/* Counts what ends after the first exchange that ended after the warm-up; when it is enough, two are still to end. */
 static enum tutti_status measure_rate(struct prober *prober, int other, double *bytes_per_second)
 {
-    const bool decides = prober->host < other;
     const uint64_t begin = clock_now_ns();
-    uint64_t now = begin, counted_from = 0, counted_bytes = 0, last_ns = 0;
-    for (char size_log = SIZE_LOG_FIRST, next; size_log != 0; size_log = next) {
-        const uint64_t before = now;
-        prober->send[0] = next_size_log(size_log, last_ns, before - begin);
-        TRY(exchange(prober, other, (size_t)1 << size_log));
-        next = decides ? prober->send[0] : prober->recv[0];
-        if (next < 0 || next > SIZE_LOG_MAX)
-            return error_set(TUTTI_INTERNAL, "host %d says a size that cannot be", other);
-        now = clock_now_ns();
-        last_ns = now - before;
-        if (before - begin < warm_ns && next != 0) continue;
-        if (counted_from == 0) counted_from = before;
-        counted_bytes += (uint64_t)1 << size_log;
+    uint64_t last = begin, counted_from = 0, counted_bytes = 0;
+    for (int i = 0; i < 2; i++)
+        TRY(begin_exchange(prober, other, &prober->exchanges[i], SIZE_LOG_FIRST, SIZE_LOG_FIRST));
+    for (int i = 0; prober->exchanges[i].size_log != 0; i = 1 - i) {
+        struct exchange *const exchange = &prober->exchanges[i];
+        const char size_log = exchange->size_log;
+        char next;
+        TRY(end_exchange(prober, other, exchange, &next));
+        const uint64_t now = clock_now_ns();
+        if (counted_from != 0)
+            counted_bytes += (uint64_t)1 << size_log;
+        else if (now - begin >= warm_ns)
+            counted_from = now;
+        exchange->size_log = 0;
+        if (next != 0)
+            TRY(begin_exchange(prober, other, exchange, next,
+                               next_size_log(next, now - last, now - begin)));
+        last = now;
     }
-    *bytes_per_second = (double)counted_bytes * 1e9 / (double)(now - counted_from);
+    *bytes_per_second = (double)counted_bytes * 1e9 / (double)(last - counted_from);
     return TUTTI_OK;
 }
 
@@ -146,10 +169,12 @@ static enum tutti_status allocate(struct prober *prober)
     result->bytes_per_second =
         calloc(cells * (size_t)prober->tournament_count, sizeof *result->bytes_per_second);
     prober->order = calloc(count, sizeof *prober->order);
-    prober->send = calloc(1, (size_t)1 << SIZE_LOG_MAX);
-    prober->recv = calloc(1, (size_t)1 << SIZE_LOG_MAX);
-    const bool all = result->rack_of && result->latency_ns && result->bytes_per_second &&
-                     prober->order && prober->send && prober->recv;
+    bool all = result->rack_of && result->latency_ns && result->bytes_per_second && prober->order;
+    for (int i = 0; i < 2; i++) {
+        prober->exchanges[i].send = calloc(1, (size_t)1 << SIZE_LOG_MAX);
+        prober->exchanges[i].recv = calloc(1, (size_t)1 << SIZE_LOG_MAX);
+        all = all && prober->exchanges[i].send && prober->exchanges[i].recv;
+    }
     return all ? TUTTI_OK : no_memory();
 }
 
@@ -168,8 +193,10 @@ static enum tutti_status measure_hosts(struct tutti_comm *hosts, struct probe_re
     enum tutti_status status = allocate(&prober);
     if (status == TUTTI_OK) status = play(&prober);
     free(prober.order);
-    free(prober.send);
-    free(prober.recv);
+    for (int i = 0; i < 2; i++) {
+        free(prober.exchanges[i].send);
+        free(prober.exchanges[i].recv);
+    }
     return status;
 }
 
