@@ -46,7 +46,7 @@ says() { # file, fixed string
 
 echo "wrong command lines are refused with 2"
 for words in "a b" "--format" "--format sofa" "--levels --format tree" "--title x" "--format tree --title x" \
-    "--ranks 0" "--ranks -1" "--ranks 4x" "--ranks 99999999999999999999" "--ranks 65537" "--unknown" "-o"; do
+    "--probe x.json" "--probe --levels" "--probe --ranks 2" "--probe --title x" "--ranks 0" "--ranks -1" "--ranks 4x" "--ranks 99999999999999999999" "--ranks 65537" "--unknown" "-o"; do
     # shellcheck disable=SC2086 # words are words
     exits 2 $words
     [ -s err ] || fail "'$words' is refused without a word"

@@ -11,6 +11,7 @@
 #include "topo/draw.h"
 #include "topo/racks.h"
 #include "tutti-topo_options.h"
+#include "tutti-topo_probe.h"
 #include "tutti-topo_text.h"
 
 enum { FILE_BYTES_MAX = TOPO_JSON_BYTES_MAX };
@@ -112,6 +113,13 @@ static enum tutti_status print(const struct topo *topo, const struct options *op
     }
 }
 
+static enum tutti_status print_probe(const struct probe_result *result,
+                                     const struct options *options, FILE *file)
+{
+    return options->format == FORMAT_MATRIX ? probe_print(result, file)
+                                            : print(&result->topo, options, file);
+}
+
 /* What is written is whole before the file is touched. */
 static enum exit_code write_out(const char *name, const char *text, size_t size)
 {
@@ -126,20 +134,40 @@ static enum exit_code write_out(const char *name, const char *text, size_t size)
     return written ? EXIT_FINE : fail(name == NULL ? "standard output" : name, strerror(error));
 }
 
-static enum exit_code show(const struct topo *topo, const struct options *options)
+/* One of topo and result. */
+static enum exit_code show(const struct topo *topo, const struct probe_result *result,
+                           const struct options *options)
 {
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
     if (file == NULL) return fail("output", strerror(errno));
-    const enum tutti_status status = print(topo, options, file);
+    const enum tutti_status status =
+        result != NULL ? print_probe(result, options, file) : print(topo, options, file);
     const bool whole = fclose(file) == 0;
     enum exit_code code;
     if (status != TUTTI_OK)
-        code = fail(options->file != NULL ? options->file : "this machine", tutti_error_message());
+        code = fail(options->probe          ? "--probe"
+                    : options->file != NULL ? options->file
+                                            : "this machine",
+                    tutti_error_message());
     else
         code = whole ? write_out(options->output, text, size) : fail("output", "out of memory");
     free(text);
+    return code;
+}
+
+/* Every rank says why it failed, as ranks do; one shows what all found. */
+static enum exit_code probe(const struct options *options)
+{
+    struct probe_result result;
+    bool shows;
+    enum exit_code code = EXIT_FINE;
+    if (probe_measure(&result, &shows) != TUTTI_OK)
+        code = fail("--probe", tutti_error_message());
+    else if (shows)
+        code = show(NULL, &result, options);
+    probe_release(&result);
     return code;
 }
 
@@ -149,8 +177,9 @@ int main(int argc, char **argv)
     struct topo topo = {0};
     enum exit_code code = options_parse(argc, argv, &options);
     if (code != EXIT_FINE || options.done) return (int)code;
+    if (options.probe) return (int)probe(&options);
     code = get_topo(&options, &topo);
-    if (code == EXIT_FINE) code = show(&topo, &options);
+    if (code == EXIT_FINE) code = show(&topo, NULL, &options);
     topo_release(&topo);
     return (int)code;
 }

@@ -14,6 +14,7 @@ static const char help[] =
     "\n"
     "  tutti-topo [FILE] [--format FORMAT] [--ranks N] [-o FILE | --output FILE]\n"
     "  tutti-topo [FILE] --levels [--ranks N] [-o FILE | --output FILE]\n"
+    "  tutti-run --hosts HOSTS tutti-topo --probe [--format FORMAT] [-o FILE | --output FILE]\n"
     "  tutti-topo -h | --help | -V | --version\n"
     "\n"
     "FILE is a topology: Tutti's JSON, lines of racks and their hosts, the XML that NCCL dumps, or "
@@ -26,6 +27,10 @@ static const char help[] =
     "                   json: what FILE may be\n"
     "                   racks: each rack with its hosts, what TUTTI_TOPO_FILE names\n"
     "  --levels         which ranks stand together: the groups of each level, from the finest\n"
+    "  --probe          measures the links between the hosts of a job, as all of its ranks: rank 0 "
+    "shows\n"
+    "                   latencies, rates and the racks that follow (matrix, the default), or a "
+    "topology\n"
     "  --ranks N        puts rank r of N on core r, modulo the cores, of a topology without ranks\n"
     "  --title TITLE    of the picture\n"
     "  -o, --output FILE  where it goes, instead of standard output\n"
@@ -68,11 +73,15 @@ static enum exit_code read_ranks(const char *text, struct options *options)
 
 enum exit_code options_parse(int argc, char **argv, struct options *options)
 {
-    static const struct option long_options[] = {
-        {"format", required_argument, NULL, 'f'}, {"levels", no_argument, NULL, 'l'},
-        {"ranks", required_argument, NULL, 'n'},  {"title", required_argument, NULL, 't'},
-        {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
+    static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
+                                                 {"levels", no_argument, NULL, 'l'},
+                                                 {"ranks", required_argument, NULL, 'n'},
+                                                 {"title", required_argument, NULL, 't'},
+                                                 {"output", required_argument, NULL, 'o'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {"version", no_argument, NULL, 'V'},
+                                                 {"probe", no_argument, NULL, 'p'},
+                                                 {NULL, 0, NULL, 0}};
     *options = (struct options){.format = FORMAT_COUNT};
     enum exit_code code = EXIT_FINE;
     for (int letter; code == EXIT_FINE &&
@@ -81,6 +90,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
         case 'f': code = read_format(optarg, options); break;
         case 'n': code = read_ranks(optarg, options); break;
         case 'l': options->levels = true; break;
+        case 'p': options->probe = true; break;
         case 't': options->title = optarg; break;
         case 'o': options->output = optarg; break;
         case 'h':
@@ -100,8 +110,11 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
     if (optind < argc) options->file = argv[optind];
     if (options->levels && options->format != FORMAT_COUNT)
         return usage_error("--levels has no --format");
+    if (options->probe && (options->file != NULL || options->levels || options->ranks > 0))
+        return usage_error("--probe measures: it has no FILE, --levels or --ranks");
     if (options->title != NULL && options->format != FORMAT_SVG)
         return usage_error("--title is for --format svg");
-    if (options->format == FORMAT_COUNT) options->format = FORMAT_TREE;
+    if (options->format == FORMAT_COUNT)
+        options->format = options->probe ? FORMAT_MATRIX : FORMAT_TREE;
     return EXIT_FINE;
 }

@@ -1,0 +1,105 @@
+#!/bin/bash
+# topo_probe_test.sh - tutti-topo --probe: what it prints can be read again, on ranks that take each other to be on several
+# hosts; and on an emulated cluster (bench/peers/cluster) it finds the racks that are there, and none where there are none.
+#
+#     TUTTI_BIN=build/bin TUTTI_ROOT=. tests/topo_probe_test.sh
+#
+# Namespaces and processes are gone at the end. The cluster needs root and is left out without. Exit code 77 means skipped.
+# ctest: label=nosan label=once timeout=200 serial
+set -uo pipefail
+bin=$(realpath "${TUTTI_BIN:?}")
+cluster=$(realpath "${TUTTI_ROOT:?}/bench/peers/cluster")
+export CLUSTER_PREFIX=tp$$
+if [ ! -x "$bin/tutti-topo" ] || [ ! -x "$bin/tutti-run" ]; then
+    echo "tutti-topo or tutti-run is not built: skipped"
+    exit 77
+fi
+work=$(mktemp -d) || exit 1
+finish() {
+    trap '' INT TERM HUP
+    "$cluster" down >/dev/null 2>&1
+    rm -rf "$work"
+}
+# Whoever kills this script with SIGKILL, as a time limit does, leaves it to this one, which nobody finds.
+# shellcheck disable=SC2016
+setsid -f bash -c 'while kill -0 "$1"; do sleep 1; done; "$2" down; rm -rf "$3"' _ $$ "$cluster" "$work" >/dev/null 2>&1 </dev/null
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+cd "$work" || exit 1
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE TUTTI_HOSTID TUTTI_TOPO_FILE
+failed=0
+fail() {
+    echo "FAILED  $*"
+    failed=1
+}
+
+# Five ranks on three hosts that are none, rank r on host r modulo 3.
+pretend() { # arguments of tutti-topo
+    local rank pids=() code=0
+    export WORLD_SIZE=5 MASTER_ADDR=127.0.0.1 TUTTI_SECRET=probe
+    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    export MASTER_PORT
+    for ((rank = 0; rank < WORLD_SIZE; rank++)); do
+        RANK=$rank LOCAL_RANK=$((rank / 3)) LOCAL_WORLD_SIZE=$(((WORLD_SIZE + 2 - rank % 3) / 3)) TUTTI_HOSTID=$((rank % 3)) \
+            timeout 60 "$bin/tutti-topo" --probe "$@" >>out 2>>err </dev/null &
+        pids+=($!)
+    done
+    for rank in "${pids[@]}"; do wait "$rank" || code=$?; done
+    unset WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_SECRET
+    return $code
+}
+: >out
+pretend || fail "matrix: $(cat err)"
+[ "$(grep -c '^ *[0-2] [^ ]' out)" = 6 ] || fail "no two matrices of three hosts: $(cat out)"
+awk '/^ *[0-2] [^ ]/ { for (i = 3; i <= NF; i++) if ($i != "-" && $i + 0 <= 0) exit 1 }' out || fail "what was measured is not above 0: $(cat out)"
+: >out
+pretend --format json || fail "json: $(cat err)"
+cp out probed.json
+"$bin/tutti-topo" probed.json --format racks >racks 2>err || fail "its JSON cannot be read: $(cat err out)"
+"$bin/tutti-topo" probed.json --levels >levels 2>err || fail "its JSON has no levels: $(cat err)"
+grep -q '^all: 0-4$' levels || fail "its JSON has not five ranks: $(cat levels)"
+[ "$(cut -d: -f2 racks | wc -w)" = 3 ] || fail "its JSON has not three machines: $(cat racks)"
+: >out
+pretend --format racks || fail "racks: $(cat err)"
+"$bin/tutti-topo" out --format racks >again 2>err || fail "its racks cannot be read: $(cat err)"
+cmp -s out again || fail "its racks are read as others: $(cat out again)"
+[ $failed = 0 ] && echo "ok      what is printed can be read again"
+if "$bin/tutti-run" -n 2 "$bin/tutti-topo" --probe >out 2>&1; then fail "measures between the ranks of one host"; fi
+grep -q 'nothing to measure' out || fail "does not say that there is one host: $(cat out)"
+
+stop_here() {
+    echo "        $*: no cluster"
+    exit $failed
+}
+[ "$(id -u)" = 0 ] || stop_here "network namespaces need root"
+for program in ip tc unshare; do
+    command -v $program >/dev/null || stop_here "$program (of iproute2 or util-linux) is not here"
+done
+
+# Slow links and small bursts: what is measured is the links, not the cores that play the hosts.
+finds() { # hosts, racks, word for hostfile, expected lines
+    local attempt
+    "$cluster" down >/dev/null 2>&1
+    "$cluster" up --hosts "$1" --racks "$2" --host-rate 200mbit --uplink-rate 200mbit --burst 32768 --queue 262144 >up 2>&1 ||
+        stop_here "$(tail -1 up)"
+    # shellcheck disable=SC2086 # no word, or one
+    "$cluster" hostfile $3 | sed 's/$/ slots=1/' >hosts
+    # Who shares the cores with something else at that moment measures that; three times in a row nobody should.
+    for attempt in 1 2 3; do
+        "$bin/tutti-run" --rsh "$cluster rsh" --timeout 60 --hosts hosts "$bin/tutti-topo" --probe --format json \
+            -o "$work/probed.json" >out 2>&1 </dev/null || fail "$1 hosts: $(tail -20 out)"
+        "$bin/tutti-topo" probed.json --format racks >racks 2>err || fail "its JSON cannot be read: $(cat err)"
+        sed "s/$CLUSTER_PREFIX-//g" racks >found
+        [ "$(cat found)" = "$4" ] && break
+        echo "        $1 hosts, $2 racks ${3:-in order}, attempt $attempt: $(tr '\n' ' ' <found)"
+    done
+    [ "$(cat found)" = "$4" ] || fail "$1 hosts, $2 racks, ${3:-in order}: $(cat probed.json)"
+    TUTTI_TOPO_FILE=$work/racks "$bin/tutti-run" --rsh "$cluster rsh" --timeout 60 --hosts hosts "$bin/tutti-perf" allreduce \
+        --sizes 64K --iters 5 >out 2>&1 </dev/null || fail "the library does not take the racks: $(tail -20 out)"
+    [ $failed = 0 ] && echo "ok      $1 hosts in $2 racks ${3:-in order}"
+}
+finds 4 2 "" $'rack0: h0 h1\nrack1: h2 h3'
+finds 6 2 interleaved $'rack0: h0 h1 h2\nrack1: h3 h4 h5'
+finds 4 1 "" 'rack0: h0 h1 h2 h3'
+exit $failed

@@ -1,0 +1,29 @@
+/* tutti-topo_probe.h - measures the links between the hosts of a running job: what --probe does on every rank. */
+#ifndef TUTTI_TOOLS_TOPO_PROBE_H
+#define TUTTI_TOOLS_TOPO_PROBE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "topo/topo.h"
+
+enum { PROBE_HOSTS_MAX = 256 };
+
+struct probe_result {
+    int host_count, rack_count, tournament_count;
+    char (*host_names)[TOPO_NAME_SIZE];
+    int *rack_of;             /* each host's */
+    double *latency_ns;       /* between two hosts, one way */
+    double *bytes_per_second; /* a matrix a tournament, see topo/probe.h */
+    struct topo topo;
+};
+
+/* Joins the ranks of the launcher's environment and measures; collective over them, and takes a few seconds. On rank 0 (*shows is
+ * true then) *result is all of it; elsewhere it is empty. The caller releases it, also after a failure, whose
+ * message tutti_error_message has. UNSUPPORTED: all ranks are on one host, or too many hosts. */
+enum tutti_status probe_measure(struct probe_result *result, bool *shows);
+/* Matrices of latencies and rates, and the racks. */
+enum tutti_status probe_print(const struct probe_result *result, FILE *file);
+void probe_release(struct probe_result *result);
+
+#endif
