@@ -34,6 +34,7 @@
 
 #include "base/status.h"
 #include "os/local_socket.h"
+#include "os/tcp_socket.h"
 
 enum { RANKS_MAX = 1 << 16 };
 
@@ -517,7 +518,6 @@ static enum tutti_status read_place(const struct launcher *launcher, struct laun
     read_meeting(place);
     name_job(launcher, place);
     place->service = find_service(launcher, place);
-    make_key(place);
     return TUTTI_OK;
 }
 
@@ -540,9 +540,32 @@ static enum tutti_status nobody_found(void)
         half);
 }
 
-enum tutti_status launcher_detect(struct launcher_place *place)
+enum tutti_status launcher_look(struct launcher_place *place)
 {
     for (int i = 0; i < LAUNCHER_COUNT; i++)
         if (applies(&launchers[i])) return read_place(&launchers[i], place);
     return nobody_found();
+}
+
+enum tutti_status launcher_detect(struct launcher_place *place)
+{
+    TRY(launcher_look(place));
+    make_key(place);
+    return TUTTI_OK;
+}
+
+static bool is_here(const char *address)
+{
+    struct net_address parsed;
+    return strcmp(address, "localhost") == 0 ||
+           (net_address_parse(address, &parsed) && net_address_is_loopback(&parsed));
+}
+
+bool launcher_may_span_hosts(const struct launcher_place *place)
+{
+    if (place == NULL || place->launcher == NULL || place->local_size == place->size ||
+        place->node_count == 1)
+        return false;
+    return place->local_size > 0 || place->node_count > 1 ||
+           (place->master_address[0] != '\0' && !is_here(place->master_address));
 }
