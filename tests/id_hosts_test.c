@@ -1,5 +1,9 @@
 /* Ids that carry where to meet: ranks that take themselves to be on several hosts and know nothing but an id or a store.
- * What needs real hosts is tests/cluster_test.sh's.
+ *
+ * With arguments it is one rank of a job on real hosts, for tests/cluster_test.sh:
+ *
+ *     tests_id_hosts_test FILE RANK SIZE     rank 0 makes an id and leaves it in the file
+ *
  * ctest: label=notsan */
 #include <dirent.h>
 #include <setjmp.h>
@@ -324,8 +328,45 @@ static void ids_and_a_launcher_do_not_disturb_each_other(void **state)
     run(meet_some_and_then_all, make_notice());
 }
 
-int main(void)
+/* ----------------------------------------------------------------------------------------- on real hosts */
+
+static int leave_id(const char *path, struct tutti_id *id)
 {
+    const int rank = 0;
+    char new[4096];
+    snprintf(new, sizeof new, "%s.new", path);
+    RANKS_EXPECT(tutti_id_create(id) == TUTTI_OK);
+    FILE *file = fopen(new, "we");
+    if (file == NULL || fwrite(id, sizeof *id, 1, file) != 1 || fclose(file) != 0) return 1;
+    return rename(new, path);
+}
+
+static int find_id(const char *path, struct tutti_id *id)
+{
+    FILE *file;
+    while ((file = fopen(path, "re")) == NULL) ranks_nap_ms(10);
+    const size_t count = fread(id, sizeof *id, 1, file);
+    return fclose(file) == 0 && count == 1 ? 0 : 1;
+}
+
+static int be_rank(const char *path, int rank, int size)
+{
+    struct tutti_id id;
+    struct tutti_comm *comm;
+    if ((rank == 0 ? leave_id(path, &id) : find_id(path, &id)) != 0) return 1;
+    struct tutti_comm_options options = options_of(rank, size, &id);
+    options.init_timeout_ns = 0; /* as the environment says */
+    RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
+    const int host_count = comm->hosts != NULL ? comm->hosts->host_count : 1;
+    if (sum_up(comm, rank) != 0) return 1;
+    RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
+    printf("rank %d, hosts %d: all right\n", rank, host_count);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4) return be_rank(argv[1], atoi(argv[2]), atoi(argv[3]));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_two_hosts_meet_by_an_id),
         cmocka_unit_test(ranks_of_two_hosts_meet_through_a_store),
