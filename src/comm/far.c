@@ -72,8 +72,8 @@ struct note {
         uint64_t levels; /* the fingerprint of what its rank takes for hosts and racks */
     } u;
 };
-static_assert(sizeof(struct note) == FAR_NOTE_BYTES && FAR_NOTE_BYTES <= TCP_NOTE_BYTES_MAX,
-              "a note is one");
+static_assert(sizeof(struct note) == FAR_NOTE_BYTES, "as others know it");
+static_assert(sizeof(struct note) <= TCP_NOTE_BYTES_MAX, "a note is one");
 
 /* Whether it is on another host, and connected. */
 static bool is_there(const struct comm_network *network, int rank)
