@@ -1,9 +1,9 @@
 #!/bin/bash
 # cluster_test.sh - communicators over several hosts, on an emulated cluster (bench/peers/cluster: a network namespace a
 # host), started by `tutti-run --hosts`: every collective is right, over IPv4 and IPv6, and a job goes on without
-# a loss when all its connections are reset.
+# a loss when all its connections are reset. Started by nobody, ranks meet by an id in a file.
 #
-#     TUTTI_BIN=build/bin TUTTI_ROOT=. tests/cluster_test.sh [HOSTSxRANKS...]     such as 3x2 reset
+#     TUTTI_BIN=build/bin TUTTI_ROOT=. tests/cluster_test.sh [HOSTSxRANKS...]     such as 3x2 reset ids
 #
 # Everything it makes, namespaces and processes, is gone at the end, also when it fails or is stopped. Needs root; exit
 # code 77 means skipped.
@@ -25,7 +25,7 @@ skip() {
 for program in ip tc unshare; do
     command -v $program >/dev/null || skip "$program (of iproute2 or util-linux) is not here"
 done
-for program in "$bin/tutti-run" "$tests/tests_collectives_test" "$tests/tests_tcp_reset_test"; do
+for program in "$bin/tutti-run" "$tests/tests_collectives_test" "$tests/tests_tcp_reset_test" "$tests/tests_id_hosts_test"; do
     [ -x "$program" ] || skip "$program is not built"
 done
 ip netns add "$CLUSTER_PREFIX-try" 2>/dev/null || skip "no network namespaces can be made here"
@@ -141,15 +141,41 @@ reset_connections() { # hosts, ranks on each
     done
 }
 
+# Ranks that know an id, their number and how many they are; with an id for one host they are told what to do.
+ids() { # hosts, ranks on each
+    local family rank size=$(($1 * $2)) pids code
+    for family in $families; do
+        rm -f id id.* rank*
+        pids=()
+        for ((rank = size - 1; rank >= 0; rank--)); do
+            TUTTI_ID_HOSTS=many TUTTI_SOCKET_FAMILY=${family#ipv} TUTTI_INIT_TIMEOUT=30s \
+                "$cluster" exec $((rank % $1)) "$tests/tests_id_hosts_test" "$work/id" $rank $size >rank$rank 2>&1 </dev/null &
+            pids+=($!)
+        done
+        code=0
+        for rank in "${pids[@]}"; do wait "$rank" || code=1; done
+        [ $code = 0 ] && [ "$(cat rank* | grep -c "hosts $1: all right$")" = $size ] || fail "ids, $family: $(tail -n 5 rank*)"
+    done
+    rm -f id rank*
+    "$cluster" exec 0 env TUTTI_INIT_TIMEOUT=2s "$tests/tests_id_hosts_test" "$work/id" 0 2 >rank0 2>&1 </dev/null &
+    front=$!
+    "$cluster" exec 1 "$tests/tests_id_hosts_test" "$work/id" 1 2 >rank1 2>&1 </dev/null && fail "ids: one for one host does for two"
+    wait $front
+    front=
+    grep -q 'TUTTI_ID_HOSTS=many' rank1 || fail "ids: not told what to do: $(cat rank1)"
+    [ $failed = 0 ] && echo "ok      $1 hosts, $2 ranks each, by an id"
+}
+
 "$cluster" up --hosts $hosts_max >up 2>&1 || skip "no cluster can be made here: $(tail -1 up)"
 families=ipv4
 [ -e /proc/net/if_inet6 ] && families+=' ipv6' || echo "        this machine has no IPv6"
 
 what=("$@")
-[ $# -gt 0 ] || what=(2x1 2x2 3x1 3x2 5x1 5x2 8x1 8x2 16x1 16x2 reset)
+[ $# -gt 0 ] || what=(2x1 2x2 3x1 3x2 5x1 5x2 8x1 8x2 16x1 16x2 reset ids)
 for one in "${what[@]}"; do
     case $one in
     reset) reset_connections 3 1 ;;
+    ids) ids 3 2 ;;
     *) collectives "${one%x*}" "${one#*x}" ;;
     esac
 done

@@ -210,19 +210,24 @@ static int talk_garbage(struct scene *scene, uint64_t random)
 
 /* ------------------------------------------------------------------------------------------- an insider */
 
-/* As process/network.c has it: what for, the meeting, who and whom, which connection. */
-static void claim(int rank, int peer, bool knocks, struct hello_call *call)
+/* The first meeting of the job: what is derived for later ones differs. */
+static void find_meeting(struct rendezvous_key *meeting)
 {
     static const char what[] = "roll call";
     struct launcher_place place;
-    struct rendezvous_key identity;
-    const int32_t ranks[2] = {rank, peer};
     if (launcher_detect(&place) != TUTTI_OK) abort();
-    rendezvous_key_derive(&place.key, what, sizeof what, &identity);
+    rendezvous_key_derive(&place.key, what, sizeof what, meeting);
+}
+
+/* As process/network.c has it: what for, the meeting, who and whom, which connection. */
+static void claim(const struct rendezvous_key *meeting, int rank, int peer, bool knocks,
+                  struct hello_call *call)
+{
+    const int32_t ranks[2] = {rank, peer};
     *call = (struct hello_call){.peer_rank = HELLO_ANY_RANK, .purpose = knocks ? 2 : 1};
-    memcpy(call->payload, &identity, sizeof identity);
-    memcpy(call->payload + sizeof identity, ranks, sizeof ranks);
-    call->payload_bytes = sizeof identity + sizeof ranks + 1;
+    memcpy(call->payload, meeting, sizeof *meeting);
+    memcpy(call->payload + sizeof *meeting, ranks, sizeof ranks);
+    call->payload_bytes = sizeof *meeting + sizeof ranks + 1;
 }
 
 static void say_nonsense(int fd, int rank, int kind, uint64_t *random)
@@ -252,6 +257,8 @@ static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
     struct door_options options = {.guest_max = 1};
     struct secret_key key;
     struct door *door;
+    struct rendezvous_key meeting;
+    find_meeting(&meeting);
     if (secret_read("", &key) != TUTTI_OK) return 1;
     hello_self_init(&options.self, &key, HELLO_ANY_RANK);
     if (door_open(&options, &door) != TUTTI_OK) return 1;
@@ -264,7 +271,7 @@ static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
                                  .deadline_ns = clock_now_ns() + 100000000};
         call.address.port =
             (uint16_t)(claims_wrong ? scene->port + i / 4 % 2 * MASTER_PORTS : scene->port);
-        claim(rank, 0, i % 7 == 6, &call.hello);
+        claim(&meeting, rank, 0, i % 7 == 6, &call.hello);
         struct visit *visit;
         struct door_arrival arrival;
         enum tutti_status status = door_connect(door, &call, &visit);

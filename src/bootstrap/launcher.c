@@ -34,6 +34,7 @@
 
 #include "base/status.h"
 #include "os/local_socket.h"
+#include "os/tcp_socket.h"
 
 enum { RANKS_MAX = 1 << 16 };
 
@@ -554,4 +555,20 @@ enum tutti_status launcher_detect(struct launcher_place *place)
     TRY(launcher_look(place));
     make_key(place);
     return TUTTI_OK;
+}
+
+static bool is_here(const char *address)
+{
+    struct net_address parsed;
+    return strcmp(address, "localhost") == 0 ||
+           (net_address_parse(address, &parsed) && net_address_is_loopback(&parsed));
+}
+
+bool launcher_may_span_hosts(const struct launcher_place *place)
+{
+    if (place == NULL || place->launcher == NULL || place->local_size == place->size ||
+        place->node_count == 1)
+        return false;
+    return place->local_size > 0 || place->node_count > 1 ||
+           (place->master_address[0] != '\0' && !is_here(place->master_address));
 }

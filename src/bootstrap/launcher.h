@@ -10,6 +10,8 @@
 #ifndef TUTTI_BOOTSTRAP_LAUNCHER_H
 #define TUTTI_BOOTSTRAP_LAUNCHER_H
 
+#include <stdbool.h>
+
 #include "bootstrap/rendezvous.h"
 #include "tutti/tutti.h"
 
@@ -38,8 +40,9 @@ struct launcher_place {
 /* Fills *place. INVALID_OPTIONS when no launcher is recognised or what it says makes no sense; the message
  * names the variables. Does not block. Reads the environment: not while another thread changes it. */
 enum tutti_status launcher_detect(struct launcher_place *place);
-/* The same without a key, and therefore without a part in the count of calls that keys come from: a rank may look when the
- * others do not. */
+/* The same without a key, which stays there for the next call of launcher_detect: for who only looks. */
 enum tutti_status launcher_look(struct launcher_place *place);
+/* Whether ranks may be on other hosts, as far as what started them says; a place without a launcher (NULL) is nobody's. */
+bool launcher_may_span_hosts(const struct launcher_place *place);
 
 #endif

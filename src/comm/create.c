@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -15,20 +14,13 @@
 #include "comm/comm.h"
 #include "comm/create.h"
 #include "comm/derive.h"
+#include "comm/id.h"
 #include "comm/options.h"
 #include "memory/heap.h"
 #include "os/clock.h"
 #include "process/network.h"
 #include "process/roll_call.h"
 #include "transport/router/router.h"
-
-enum tutti_status tutti_id_create(struct tutti_id *id)
-{
-    if (id == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tutti_id_create: id is NULL");
-    if (getrandom(id->bytes, sizeof id->bytes, 0) != (ssize_t)sizeof id->bytes)
-        return error_system("tutti_id_create: getrandom");
-    return TUTTI_OK;
-}
 
 const char *tutti_launcher(int *rank, int *size)
 {
@@ -48,8 +40,12 @@ static enum tutti_status id_through_store(const struct tutti_store *store, int r
     static const char key[] = "tutti/id";
     if (rank == 0) {
         TRY(tutti_id_create(id));
-        if (store->set(store->context, key, id->bytes, sizeof id->bytes) != 0)
+        if (store->set(store->context, key, id->bytes, sizeof id->bytes) != 0) {
+            struct id_content content;
+            id_read(id, &content);
+            network_withdraw(&content.key);
             return error_set(TUTTI_INIT_TIMEOUT, "the store did not take the communicator's id");
+        }
     } else if (store->get(store->context, key, id->bytes, sizeof id->bytes, timeout_ns) != 0) {
         return error_set(TUTTI_INIT_TIMEOUT, "rank %d: the store has no id: rank 0 is missing",
                          rank);
@@ -61,13 +57,14 @@ static enum tutti_status id_through_store(const struct tutti_store *store, int r
 static void learn_hosts(const struct tutti_comm_options *options, struct launcher_place *place)
 {
     struct launcher_place detected;
-    if (launcher_detect(&detected) == TUTTI_OK && detected.rank == options->rank &&
+    if (launcher_look(&detected) == TUTTI_OK && detected.rank == options->rank &&
         detected.size == options->size)
         *place = detected;
 }
 
 static enum tutti_status find_place(const struct tutti_comm_options *options,
-                                    uint64_t init_timeout_ns, struct launcher_place *place)
+                                    uint64_t init_timeout_ns, struct launcher_place *place,
+                                    struct id_content *id)
 {
     const bool meets = options->id != NULL || options->store != NULL;
     if (!meets && options->size != 1 && (options->rank >= 0 || options->size >= 0))
@@ -75,7 +72,7 @@ static enum tutti_status find_place(const struct tutti_comm_options *options,
                          "rank or size are given, but neither an id nor a store to meet through");
     *place = (struct launcher_place){.launcher = "options", .local_size = -1, .node_count = -1};
     if (options->rank == -1 || options->size == -1)
-        TRY(launcher_detect(place));
+        TRY(meets ? launcher_look(place) : launcher_detect(place));
     else
         learn_hosts(options, place);
     if (!meets && options->size != 1) return TUTTI_OK;
@@ -85,32 +82,19 @@ static enum tutti_status find_place(const struct tutti_comm_options *options,
         place->rank >= place->size)
         return error_set(TUTTI_INVALID_RANK, "rank %d of %d: 0 <= rank < size <= %d is needed",
                          place->rank, place->size, PLAN_RANKS_MAX);
+    if (options->id != NULL) id_read(options->id, id);
     if (place->size == 1) return TUTTI_OK;
-    struct tutti_id id;
-    if (options->id != NULL)
-        id = *options->id;
-    else
-        TRY(id_through_store(options->store, place->rank, init_timeout_ns, &id));
-    memcpy(place->key.bytes, id.bytes, sizeof place->key.bytes);
-    return TUTTI_OK;
+    if (options->id == NULL) {
+        struct tutti_id bytes;
+        TRY(id_through_store(options->store, place->rank, init_timeout_ns, &bytes));
+        id_read(&bytes, id);
+    }
+    place->key = id->key;
+    return launcher_may_span_hosts(place) && !id_spans_hosts(id) ? TUTTI_OK
+                                                                 : id_check(id, place->rank);
 }
 
 /* ---------------------------------------------------------------------------------------------- joining */
-
-static bool is_here(const char *address)
-{
-    struct net_address parsed;
-    return strcmp(address, "localhost") == 0 ||
-           (net_address_parse(address, &parsed) && net_address_is_loopback(&parsed));
-}
-
-/* Whether ranks may be on other hosts, as far as what started them says. */
-static bool may_span_hosts(const struct launcher_place *place)
-{
-    if (place == NULL || place->local_size == place->size || place->node_count == 1) return false;
-    return place->local_size > 0 || place->node_count > 1 ||
-           (place->master_address[0] != '\0' && !is_here(place->master_address));
-}
 
 /* MPI libraries use the one PMI-1 connection of a process themselves. */
 static unsigned exchange_means(void)
@@ -137,14 +121,18 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         comm->has_door = true;
         return TUTTI_OK;
     }
-    if (!may_span_hosts(creation->place)) return TUTTI_OK;
+    if (creation->meeting == NULL && !launcher_may_span_hosts(creation->place)) return TUTTI_OK;
     struct roll_options options = {
         .place = creation->place,
         .self = {.host = roll_host(), .pid = getpid(), .core_count = core_count()},
         .deadline_ns = creation->deadline_ns,
-        .exchange_means = exchange_means()};
+        .exchange_means = exchange_means(),
+        .meeting = creation->meeting};
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->host);
-    TRY(network_open_door(creation->place, &options.self.address));
+    if (creation->meeting != NULL)
+        TRY(network_open_door_towards(creation->meeting, &options.self.address));
+    else
+        TRY(network_open_door(creation->place, &options.self.address));
     comm->has_door = true;
     struct roll_entry *entries = calloc((size_t)comm->size, sizeof *entries);
     if (entries == NULL)
@@ -528,15 +516,19 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
     TRY(options_for_comm(user_options, &options));
     const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;
     struct launcher_place place;
-    TRY(find_place(&options, options.init_timeout_ns, &place));
+    struct id_content id = {.magic = 0};
+    TRY(find_place(&options, options.init_timeout_ns, &place, &id));
     const struct creation creation = {.origin = place.launcher,
                                       .rank = place.rank,
                                       .size = place.size,
                                       .key = place.key,
                                       .place = &place,
+                                      .meeting = id_spans_hosts(&id) ? &id.door : NULL,
                                       .options = &options,
                                       .deadline_ns = deadline_ns};
-    return comm_create_at(&creation, comm);
+    const enum tutti_status status = comm_create_at(&creation, comm);
+    if (place.rank == 0) network_withdraw(&id.key);
+    return status;
 }
 
 /* Requests that nobody waited for: their deadlines bound this. */

@@ -74,6 +74,7 @@ struct note {
         uint64_t levels; /* the fingerprint of what its rank takes for hosts and racks */
     } u;
 };
+static_assert(sizeof(struct note) == FAR_NOTE_BYTES, "as others know it");
 static_assert(sizeof(struct note) <= TCP_NOTE_BYTES_MAX, "a note is one");
 
 /* Whether it is on another host, and connected. */

@@ -32,7 +32,8 @@ struct comm_network {
     struct far_rank *far;     /* one a rank; NULL where there is one host */
 };
 
-/* far.c: what the transport heard; may only tell. */
+enum { FAR_NOTE_BYTES = 296 };
+/* far.c: what the transport heard, a note of that many bytes; may only tell. */
 void far_hear(void *context, int peer, const void *note, size_t bytes);
 /* Tells those who are connected why the communicator failed; each once. */
 void far_tell_failure(struct comm_network *network);

@@ -13,6 +13,7 @@
  *     TUTTI_PORT_RANGE    ports to listen at, e.g. 5000-5100                 (any)
  *     TUTTI_SECRET        what the ranks of a job know and others do not, see bootstrap/secret.h
  *     TUTTI_SECRET_FILE   a file that has it
+ *     TUTTI_ID_HOSTS      one or many: where those meet who have an id of this process, see comm/id.h  (as launched)
  *     TUTTI_RENDEZVOUS_DIR  a folder that all ranks see, see bootstrap/exchange.h
  *     TUTTI_HOSTID        ranks with different ones share no memory, see process/roll_call.h
  *     TUTTI_TOPO_FILE     racks and switches of the hosts, see comm/host_levels.h

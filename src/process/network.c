@@ -29,12 +29,20 @@ struct network_visit {
     bool is_knock;
 };
 
+/* A meeting that is to come to this door, and keeps it open. */
+struct announced {
+    struct announced *next;
+    struct rendezvous_key name;
+    uint32_t generation; /* of the process whose it is */
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all below, and every client */
 static struct door *door;
 static struct net_address door_place; /* where others find it */
 static bool door_is_everywhere;       /* not only on loopback */
 static unsigned door_users;
 static struct network_client *clients;
+static struct announced *announced;
 
 /* -------------------------------------------------------------------------------------------- forks */
 
@@ -65,21 +73,28 @@ static void watch_forks(void)
 
 /* --------------------------------------------------------------------------------------------- door */
 
-/* Where ranks of other hosts find this process. */
+/* Where ranks of other hosts find this process. towards: whom it has to reach; NULL: rank 0 of the place. */
 static enum tutti_status choose_address(const struct launcher_place *place,
+                                        const struct net_address *towards,
                                         struct net_address *chosen)
 {
     struct net_address target = {0};
     struct interface_choice choice;
     size_t count;
-    if (place->master_address[0] != '\0' &&
-        net_address_resolve(place->master_address, (uint16_t)place->master_port, AF_UNSPEC, &target,
-                            1, &count) != TUTTI_OK)
+    if (towards != NULL)
+        target = *towards;
+    else if (place->master_address[0] != '\0' &&
+             net_address_resolve(place->master_address, (uint16_t)place->master_port, AF_UNSPEC,
+                                 &target, 1, &count) != TUTTI_OK)
         target = (struct net_address){0}; /* who has to reach it will say so */
-    if (net_address_parse(place->master_address, chosen) && net_address_is_loopback(chosen))
+    if (towards != NULL)
+        *chosen = *towards;
+    else if (!net_address_parse(place->master_address, chosen))
+        *chosen = (struct net_address){0};
+    if (chosen->family != AF_UNSPEC && net_address_is_loopback(chosen))
         return TUTTI_OK; /* then all are here, whatever hosts they take themselves for */
     TRY(interface_find(&target, true, &choice));
-    log_write(LOG_INFO, "rank %d: others reach it by %s", place->rank, choice.why);
+    log_write(LOG_INFO, "others reach this process by %s", choice.why);
     *chosen = choice.interface.address;
     return TUTTI_OK;
 }
@@ -96,7 +111,8 @@ static enum tutti_status open_everywhere(struct door_options *options, uint16_t 
 }
 
 /* With the lock held. */
-static enum tutti_status open_door(const struct launcher_place *place)
+static enum tutti_status open_door(const struct launcher_place *place,
+                                   const struct net_address *towards)
 {
     struct door_options options = {.guest_max = 0};
     struct secret_key key;
@@ -110,7 +126,7 @@ static enum tutti_status open_door(const struct launcher_place *place)
         options.address.port = first;
         TRY(door_open(&options, &door));
     } else {
-        TRY(choose_address(place, &door_place));
+        TRY(choose_address(place, towards, &door_place));
         if (!key.is_secret && place->rank == 0)
             log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: who can reach "
                                 "this job's ports and "
@@ -128,14 +144,15 @@ static enum tutti_status open_door(const struct launcher_place *place)
     return TUTTI_OK;
 }
 
-enum tutti_status network_open_door(const struct launcher_place *place, struct net_address *address)
+static enum tutti_status use_door(const struct launcher_place *place,
+                                  const struct net_address *towards, struct net_address *address)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     enum tutti_status status = TUTTI_OK;
     if (door_users == 0)
-        status = open_door(place);
+        status = open_door(place, towards);
     else if (place != NULL && !door_is_everywhere)
         status = error_set(TUTTI_UNSUPPORTED,
                            "this process listens on loopback for another communicator, where "
@@ -148,6 +165,26 @@ enum tutti_status network_open_door(const struct launcher_place *place, struct n
     return status;
 }
 
+enum tutti_status network_open_door(const struct launcher_place *place, struct net_address *address)
+{
+    return use_door(place, NULL, address);
+}
+
+/* What a launcher says, or that there is none. */
+static void look_for_launcher(int rank_without, struct launcher_place *place)
+{
+    if (launcher_look(place) != TUTTI_OK)
+        *place = (struct launcher_place){.launcher = "id", .rank = rank_without};
+}
+
+enum tutti_status network_open_door_towards(const struct net_address *meeting,
+                                            struct net_address *address)
+{
+    struct launcher_place place;
+    look_for_launcher(-1, &place);
+    return use_door(&place, meeting, address);
+}
+
 void network_close_door(void)
 {
     pthread_mutex_lock(&lock);
@@ -156,6 +193,60 @@ void network_close_door(void)
         door = NULL;
     }
     pthread_mutex_unlock(&lock);
+}
+
+/* ----------------------------------------------------------------------------------------- announced */
+
+enum tutti_status network_announce(const struct rendezvous_key *name, struct net_address *address)
+{
+    struct launcher_place place;
+    struct announced *new = calloc(1, sizeof *new);
+    if (new == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    look_for_launcher(0, &place);
+    const enum tutti_status status = use_door(&place, NULL, address);
+    if (status != TUTTI_OK) {
+        free(new);
+        return status;
+    }
+    new->name = *name;
+    new->generation = process_generation();
+    pthread_mutex_lock(&lock);
+    new->next = announced;
+    announced = new;
+    pthread_mutex_unlock(&lock);
+    return TUTTI_OK;
+}
+
+/* With the lock held; NULL: none. */
+static struct announced **find_announced(const struct rendezvous_key *name)
+{
+    for (struct announced **link = &announced; *link != NULL; link = &(*link)->next)
+        if ((*link)->generation == process_generation() &&
+            memcmp(&(*link)->name, name, sizeof *name) == 0)
+            return link;
+    return NULL;
+}
+
+bool network_is_announced(const struct rendezvous_key *name)
+{
+    pthread_mutex_lock(&lock);
+    const bool is = find_announced(name) != NULL;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+void network_withdraw(const struct rendezvous_key *name)
+{
+    struct announced *gone = NULL;
+    pthread_mutex_lock(&lock);
+    struct announced **link = find_announced(name);
+    if (link != NULL) {
+        gone = *link;
+        *link = gone->next;
+    }
+    pthread_mutex_unlock(&lock);
+    if (gone != NULL) network_close_door();
+    free(gone);
 }
 
 /* ------------------------------------------------------------------------------------------- clients */

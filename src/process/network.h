@@ -43,7 +43,16 @@ struct network_client {
  * NULL: of ranks that are all on this host, which find it on loopback. One that is open already stays what it is; UNSUPPORTED
  * when it listens on loopback and that does not do. */
 enum tutti_status network_open_door(const struct launcher_place *place, struct net_address *address);
+/* The same for a meeting at that door of another process; of the launcher's job, if there is one, and its proposed port holds. */
+enum tutti_status network_open_door_towards(const struct net_address *meeting,
+                                            struct net_address *address);
 void network_close_door(void);
+/* Opens the door for a meeting by that name which this process has told others of, until network_withdraw. */
+enum tutti_status network_announce(const struct rendezvous_key *name, struct net_address *address);
+/* Whether this process has, and not withdrawn it; a child of fork() has not. */
+bool network_is_announced(const struct rendezvous_key *name);
+/* Nothing happens where it was not announced. */
+void network_withdraw(const struct rendezvous_key *name);
 /* From now on connections for the client are let in. */
 void network_enter(struct network_client *client);
 /* Ends what is under way for it. */

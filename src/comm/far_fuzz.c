@@ -1,0 +1,144 @@
+/* Whatever notes come from ranks of other hosts: nothing is written but what the note may say, on boards that stay readable by
+ * everybody who describes a call or a failure from them.
+ *
+ * Rank 0 of four, of which rank 1 is on its host. The input is a sequence of notes: from whom, how many bytes, and these;
+ * what lacks at the end is zero. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/network.h"
+#include "transport/tcp/tcp.h"
+#include "transport/transport.h"
+
+enum { SIZE = 4 };
+
+struct world {
+    struct tutti_comm *comm;
+    struct comm_network network;
+    struct far_rank far[SIZE];
+    struct host_levels levels;
+    struct transport near;
+    unsigned woken;
+};
+
+static struct world *one_world;
+
+static void count_waking(struct transport *transport)
+{
+    (void)transport;
+    one_world->woken++;
+}
+
+static void want_nothing(void *context, int peer, unsigned stream)
+{
+    (void)context;
+    (void)peer;
+    (void)stream;
+}
+
+static struct board *make_board(void)
+{
+    const size_t bytes = (board_bytes(SIZE) + 63) / 64 * 64;
+    struct board *board = aligned_alloc(64, bytes);
+    if (board == NULL) abort();
+    memset(board, 0, bytes);
+    return board;
+}
+
+static void open_world(struct world *world)
+{
+    static const struct transport_ops near_ops = {.wake_all = count_waking};
+    struct roll_entry entries[SIZE] = {0};
+    memset(world, 0, sizeof *world);
+    one_world = world;
+    world->comm = aligned_alloc(64, (sizeof *world->comm + 63) / 64 * 64);
+    if (world->comm == NULL) abort();
+    memset(world->comm, 0, sizeof *world->comm);
+    for (int r = 0; r < SIZE; r++) entries[r].host = r < 2 ? 0 : (uint64_t)r;
+    struct tutti_comm *comm = world->comm;
+    comm->size = SIZE;
+    if (comm_hosts_create(entries, 0, SIZE, &comm->hosts) != TUTTI_OK) abort();
+    comm->board = make_board();
+    comm->far_board = make_board();
+    comm->host_levels = &world->levels;
+    comm->local = &world->near;
+    comm->network = &world->network;
+    world->near.ops = &near_ops;
+    world->network.comm = comm;
+    world->network.far = world->far;
+    for (int r = 0; r < SIZE; r++)
+        world->far[r] = (struct far_rank){.probe_fd = -1, .known_slot = -1};
+    const struct tcp_options options = {
+        .size = SIZE, .wants = want_nothing, .hears = far_hear, .hears_context = &world->network};
+    if (tcp_create(&options, &world->network.tcp) != TUTTI_OK) abort();
+}
+
+static void close_world(struct world *world)
+{
+    tcp_close(world->network.tcp);
+    comm_hosts_free(world->comm->hosts);
+    free(world->comm->board);
+    free(world->comm->far_board);
+    free(world->comm);
+}
+
+/* What those read who explain why a call does not go on. */
+static void check(struct world *world)
+{
+    struct tutti_failure failure;
+    char text[96];
+    if (board_failure(world->comm->board, &failure) != TUTTI_OK) {
+        if (failure.culprit < -1 || failure.culprit >= SIZE) abort();
+        if (failure.reporter < 0 || failure.reporter >= SIZE) abort();
+        if (memchr(failure.message, '\0', sizeof failure.message) == NULL) abort();
+        if ((int)failure.status <= TUTTI_IN_PROGRESS || (int)failure.status >= STATUS_COUNT)
+            abort();
+    }
+    if (board_state(world->comm->board, 1) == RANK_LEFT) abort(); /* no word of another host's */
+    for (int r = 2; r < SIZE; r++) {
+        if (world->far[r].known_slot >= TRANSPORT_SLOT_COUNT) abort();
+        for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++) {
+            struct call_description what;
+            struct board_call *calls = comm_calls_of(world->comm, r, slot);
+            if (!board_read_call(calls, board_begun(calls), &what)) continue;
+            board_describe(&what, text, sizeof text);
+            if (memchr(text, '\0', sizeof text) == NULL) abort();
+        }
+    }
+    if (world->network.all_have_joined) abort(); /* rank 0 says so, and that is this one */
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+    return setenv("TUTTI_LOG", "off", 1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct world world;
+    open_world(&world);
+    while (size >= 2) {
+        const int peer = data[0] % SIZE;
+        const size_t bytes =
+            data[1] == 0 ? data[0] : FAR_NOTE_BYTES; /* of any length only now and then */
+        const size_t there = bytes < size - 2 ? bytes : size - 2;
+        uint8_t *note = calloc(1, bytes + 1);
+        if (note == NULL) abort();
+        memcpy(note, data + 2, there);
+        if (peer != 0) far_hear(&world.network, peer, note, bytes);
+        free(note);
+        data += 2 + there;
+        size -= 2 + there;
+        check(&world);
+    }
+    close_world(&world);
+    return 0;
+}

@@ -1,0 +1,82 @@
+#include "comm/id.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "bootstrap/launcher.h"
+#include "process/network.h"
+#include "process/roll_call.h"
+
+static const uint64_t MAGIC = 0x3144494954545554u; /* of another value in another byte order */
+
+static_assert(sizeof(struct id_content) <= sizeof(struct tutti_id), "an id holds it");
+
+/* What its maker's environment says of hosts. */
+static enum tutti_status wants_hosts(const struct launcher_place *place, bool *wants)
+{
+    const char *text = getenv("TUTTI_ID_HOSTS");
+    *wants = launcher_may_span_hosts(place);
+    if (text == NULL || *text == '\0') return TUTTI_OK;
+    *wants = strcmp(text, "many") == 0;
+    if (*wants || strcmp(text, "one") == 0) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "TUTTI_ID_HOSTS=%.40s: \"one\" is needed where the ranks that meet by an id "
+                     "are on one host, \"many\" where they may be on several",
+                     text);
+}
+
+enum tutti_status tutti_id_create(struct tutti_id *id)
+{
+    if (id == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tutti_id_create: id is NULL");
+    struct id_content content = {.magic = MAGIC, .machine = roll_machine(), .pid = (int32_t)getpid()};
+    struct launcher_place place;
+    bool wants;
+    memset(id, 0, sizeof *id);
+    if (launcher_look(&place) != TUTTI_OK) place.launcher = NULL;
+    TRY(wants_hosts(&place, &wants));
+    TRY(rendezvous_key_create(&content.key));
+    if (gethostname(content.host_name, sizeof content.host_name - 1) != 0)
+        snprintf(content.host_name, sizeof content.host_name, "?");
+    if (wants) TRY(network_announce(&content.key, &content.door));
+    memcpy(id, &content, sizeof content);
+    return TUTTI_OK;
+}
+
+void id_read(const struct tutti_id *id, struct id_content *content)
+{
+    memcpy(content, id, sizeof *content);
+    const sa_family_t family = content->door.family;
+    const bool is_sound = (family == AF_UNSPEC ||
+                           ((family == AF_INET || family == AF_INET6) && content->door.port != 0)) &&
+                          memchr(content->host_name, '\0', sizeof content->host_name) != NULL;
+    if (content->magic == MAGIC && is_sound) return;
+    *content = (struct id_content){.key = content->key};
+}
+
+bool id_spans_hosts(const struct id_content *content)
+{
+    return content->door.family != AF_UNSPEC;
+}
+
+enum tutti_status id_check(const struct id_content *content, int rank)
+{
+    char door[NET_ADDRESS_TEXT_MAX];
+    if (!id_spans_hosts(content)) {
+        if (content->machine == 0 || content->machine == roll_machine()) return TUTTI_OK;
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "rank %d: the id was made on host %s for ranks of that host (or network "
+                         "namespace) only; where ranks may be on several, set TUTTI_ID_HOSTS=many "
+                         "for the process that calls tutti_id_create",
+                         rank, content->host_name);
+    }
+    if (rank != 0 || network_is_announced(&content->key)) return TUTTI_OK;
+    net_address_print(&content->door, door);
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "rank 0: an id for several hosts is made by the process of rank 0, and used "
+                     "once: the others call at %s, which process %d on host %s has told them",
+                     door, (int)content->pid, content->host_name);
+}
