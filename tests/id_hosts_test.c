@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -27,7 +28,6 @@ enum { RANKS = 4, HOSTS = 2, IDS = 4 };
 struct notice {
     struct tutti_id ids[IDS];
     atomic_int is_there[IDS];
-    atomic_int done;
     int port;
 };
 
@@ -255,11 +255,23 @@ static void bytes_of_any_kind_are_a_key(void **state)
 
 /* ---------------------------------------------------------------------------------------------- refused */
 
+/* Whether the process has a listening socket. */
+static bool listens(void)
+{
+    for (int fd = 0; fd < 100; fd++) {
+        int is = 0;
+        socklen_t bytes = sizeof is;
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &bytes) == 0 && is != 0) return true;
+    }
+    return false;
+}
+
 static int be_elsewhere(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     struct notice *shared = context;
     (void)seed;
-    if (rank == 1) { /* a child of the maker has not got its door either */
+    if (rank == 1) { /* a child of the maker has not got its door either, nor keeps it open */
+        RANKS_EXPECT(!listens());
         const struct tutti_comm_options options = options_of(0, size, &shared->ids[0]);
         RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_INVALID_OPTIONS);
         RANKS_EXPECT(strstr(tutti_error_message(), "process of rank 0") != NULL);
@@ -273,7 +285,9 @@ static void rank_0_has_to_be_where_the_id_was_made(void **state)
     struct notice *shared = make_notice();
     setenv("TUTTI_ID_HOSTS", "many", 1);
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 1);
+    assert_false(listens());
     assert_int_equal(tutti_id_create(&shared->ids[0]), TUTTI_OK);
+    assert_true(listens());
     unsetenv("TUTTI_ID_HOSTS");
     unsetenv("TUTTI_SOCKET_IFNAME");
     run(be_elsewhere, shared);

@@ -607,6 +607,31 @@ void door_close(struct door *door)
     free(door);
 }
 
+/* Descriptors are closed and not taken from epoll, which the parent goes on with. */
+static void drop(int *fd)
+{
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+void door_forget(struct door *door)
+{
+    if (door == NULL) return;
+    for (unsigned i = 0; i < door->guest_max; i++) {
+        drop(&door->guests[i].connection.fd);
+        hello_release(&door->guests[i].connection.hello);
+    }
+    for (struct visit *visit = door->visits; visit != NULL; visit = visit->next) {
+        drop(&visit->connection.fd);
+        hello_release(&visit->connection.hello);
+    }
+    drop(&door->listener);
+    drop(&door->timer);
+    drop(&door->epoll);
+    mac_wipe(&door->self.key, sizeof door->self.key);
+    free(door);
+}
+
 void door_address(const struct door *door, struct net_address *address)
 {
     *address = door->address;

@@ -72,6 +72,9 @@ enum tutti_status door_ports_read(uint16_t *first, uint16_t *last);
 enum tutti_status door_open(const struct door_options *options, struct door **door);
 /* After the last visit was freed. What has arrived and was not taken is closed. NULL is fine. */
 void door_close(struct door *door);
+/* The same for the copy that a child of fork() has, visits included, of which only memory stays: closes descriptors, and leaves
+ * alone what they share with the parent's. */
+void door_forget(struct door *door);
 /* Where it listens; none without a listening socket. */
 void door_address(const struct door *door, struct net_address *address);
 /* Readable when door_progress has something to do, because of its own deadlines, too; the door's. */

@@ -56,9 +56,10 @@ static void let_go(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The parent's door stays the parent's: the child forgets it, with its descriptors. */
+/* The parent's door stays the parent's: a listening socket that a child kept would answer for a parent that is dead. */
 static void forget(void)
 {
+    door_forget(door);
     door = NULL;
     door_users = 0;
     clients = NULL;
