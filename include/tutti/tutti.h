@@ -212,7 +212,7 @@ struct tutti_comm_options {
 
 /* Fills *id with a fresh, unguessable name, for one communicator.  Whether its ranks may be on several hosts is decided
  * here: when what started this process says that there are several, or TUTTI_ID_HOSTS is "many" ("one": they are
- * not).  Then this process listens at a port that the id carries, until rank 0, which must be in this process, has
+ * not).  Then this process listens for the others until rank 0, which must be in this process, has
  * made the communicator.  Otherwise nothing listens, all ranks must be on this host, and who is elsewhere gets
  * INVALID_OPTIONS.  Through a store rank 0 does this itself.  Any thread; does not block on other ranks. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_id_create(struct tutti_id *id);
