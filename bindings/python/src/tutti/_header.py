@@ -224,6 +224,7 @@ FUNCTIONS = {
     "dtype_name": (ctypes.c_char_p, (Int,)),
     "op_name": (ctypes.c_char_p, (Pointer,)),
     "id_create": (Int, (Pointer,)),
+    "launcher": (ctypes.c_char_p, (Pointer, Pointer)),
     "comm_create": (Int, (Pointer, Pointer)),
     "comm_free": (Int, (Pointer,)),
     "comm_abort": (Int, (Pointer, ctypes.c_char_p)),
