@@ -11,7 +11,7 @@
  *                                          of a host or rack of m ranks min(k, m, p-k) leave it in
  *                                          round k and as many enter it, so that its card or uplink is as busy in every
  *                                          round as it has to be, where partners that swap leave it idle
- *                                          in some rounds and all want it in the others
+ *                                          in some rounds and all want it in the others; two rounds at once
  *
  *     reduce_scatter   r-k --> r --> r+k
  *
@@ -46,28 +46,38 @@ static void swap_with_partners(const struct algo_params *params, int rank, struc
     }
 }
 
-/* In place the block of round k lies where that of round p-k arrives. In the first half of the rounds it has left by
- * then: who sends that one has received it before. In the other half it is sent from a copy. */
-static void send_further_and_further(const struct algo_params *params, int rank,
-                                     struct plan_builder *b)
+/* Rounds under way at once: who is late in one leaves its partners something to do in the other. */
+enum { LANES = 2 };
+
+/* Rounds k, k + LANES, ... of those that begin with `first`. */
+static void send_further(const struct circle *circle, int first, struct plan_builder *b)
 {
-    const int ranks = params->rank_count;
-    const struct circle circle = circle_of(params, rank);
+    for (int k = first; k < circle->rank_count; k += LANES) {
+        const int to = circle_at(circle, k), from = circle_at(circle, -k);
+        plan_send_from(b, to, PLAN_INPUT, (uint32_t)to, 1);
+        plan_receive_to(b, from, PLAN_OUTPUT, (uint32_t)from, 1);
+    }
+}
+
+/* The block of round k lies where that of round p-k arrives. In the first half of the rounds it has left by then: who sends
+ * that one has received it before. In the other half it is sent from a copy. So rounds come one by one. */
+static void send_further_in_place(const struct circle *circle, int rank, struct plan_builder *b)
+{
+    const int ranks = circle->rank_count;
     uint32_t first_copy = 0;
-    for (int k = ranks - 1; params->in_place && 2 * k >= ranks; k--) {
-        const uint32_t peer = (uint32_t)circle_at(&circle, k);
+    for (int k = ranks - 1; 2 * k >= ranks; k--) {
+        const uint32_t peer = (uint32_t)circle_at(circle, k);
         const uint32_t copy = plan_scratch(b, (uint32_t)rank * (uint32_t)ranks + peer);
         if (k == ranks - 1) first_copy = copy;
     }
     for (int k = 1; k < ranks; k++) {
-        const int to = circle_at(&circle, k), from = circle_at(&circle, -k);
-        const bool is_copied = params->in_place && 2 * k >= ranks;
+        const int to = circle_at(circle, k), from = circle_at(circle, -k);
+        const bool is_copied = 2 * k >= ranks;
         const uint32_t copy = first_copy + (uint32_t)(ranks - 1 - k);
-        if (is_copied && 2 * k == ranks)
-            plan_copy(b, PLAN_INPUT, (uint32_t)to, PLAN_SCRATCH, copy, 1);
+        if (2 * k == ranks) plan_copy(b, PLAN_INPUT, (uint32_t)to, PLAN_SCRATCH, copy, 1);
         plan_send_from(b, to, is_copied ? PLAN_SCRATCH : PLAN_INPUT,
                        is_copied ? copy : (uint32_t)to, 1);
-        if (params->in_place && 2 * k < ranks)
+        if (!is_copied)
             plan_copy(b, PLAN_INPUT, (uint32_t)from, PLAN_SCRATCH, first_copy + (uint32_t)k - 1, 1);
         plan_receive_to(b, from, PLAN_OUTPUT, (uint32_t)from, 1);
     }
@@ -77,10 +87,19 @@ void pairwise_alltoall(const struct algo_params *params, int rank, struct plan_b
 {
     plan_lane(b);
     plan_copy(b, PLAN_INPUT, (uint32_t)rank, PLAN_OUTPUT, (uint32_t)rank, 1);
-    if (params->levels != NULL)
-        send_further_and_further(params, rank, b);
-    else
+    if (params->levels == NULL) {
         swap_with_partners(params, rank, b);
+        return;
+    }
+    const struct circle circle = circle_of(params, rank);
+    if (params->in_place) {
+        send_further_in_place(&circle, rank, b);
+        return;
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        if (lane > 0) plan_lane(b);
+        send_further(&circle, 1 + lane, b);
+    }
 }
 
 void pairwise_reduce_scatter(const struct algo_params *params, int rank, struct plan_builder *b)

@@ -19,6 +19,9 @@ enum {
     /* Yield this long before sleeping: waking an idle core usually costs a fifth of it. */
     AWAKE_NS = 200000,
     AWAKE_NS_MAX = 1600000,
+    /* Others want the CPU, and the kernel does not have to wake it for whoever sleeps on a connection. */
+    OTHERS_RAN_NS = 2000,
+    CROWDED_NS = 10000,
     SHORT_SLEEP_NS = 1000000,
     SLEEP_NS = 20000000, /* then look around */
     JOINING_NS = 500000, /* the same while connections are missing */
@@ -71,9 +74,12 @@ struct patience {
 /* Gives the CPU away; false when it is time to sleep. */
 static bool yield_awake(const struct tutti_comm *comm, struct patience *patience)
 {
+    const uint64_t before = comm->network != NULL ? clock_now_ns() : 0;
     sched_yield();
     const uint64_t now = clock_now_ns();
     if (patience->since_ns == 0) patience->since_ns = now;
+    if (comm->network != NULL && now - before > OTHERS_RAN_NS)
+        return now - patience->since_ns < CROWDED_NS;
     const unsigned doubled = atomic_load_explicit(&comm->wakefulness, memory_order_relaxed);
     return now - patience->since_ns < (uint64_t)AWAKE_NS << doubled;
 }
