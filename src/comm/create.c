@@ -313,23 +313,40 @@ static enum tutti_status open_network(struct tutti_comm *comm,
 }
 
 /* Which ranks stand together, and in which racks. */
-static enum tutti_status find_levels(struct tutti_comm *comm)
+static enum tutti_status levels_of_hosts(const struct tutti_comm *comm, struct host_levels *levels)
 {
-    const int size = comm->size;
-    const char **names = calloc((size_t)size, sizeof *names);
-    struct host_levels *levels = calloc(1, sizeof *levels);
     struct topo topology;
-    enum tutti_status status = TUTTI_OK;
-    if (names == NULL || levels == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int r = 0; r < size && status == TUTTI_OK; r++)
-        names[r] = comm->hosts->entries[r].host_name;
-    if (status == TUTTI_OK) status = host_levels_read_topology(&topology);
+    const char **names = calloc((size_t)comm->size, sizeof *names);
+    if (names == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < comm->size; r++) names[r] = comm->hosts->entries[r].host_name;
+    enum tutti_status status = host_levels_read_topology(&topology);
     if (status == TUTTI_OK) {
-        status = host_levels_init(levels, size, comm->hosts->host_of, names, &topology);
+        status = host_levels_init(levels, comm->size, comm->hosts->host_of, names, &topology);
         topo_release(&topology);
     }
     free(names);
+    return status;
+}
+
+/* Of one host whose ranks share nothing: as if each had one of its own. */
+static enum tutti_status levels_of_strangers(const struct tutti_comm *comm,
+                                             struct host_levels *levels)
+{
+    const struct topo nothing = {0};
+    int *own = calloc((size_t)comm->size, sizeof *own);
+    if (own == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < comm->size; r++) own[r] = r;
+    const enum tutti_status status = host_levels_init(levels, comm->size, own, NULL, &nothing);
+    free(own);
+    return status;
+}
+
+static enum tutti_status find_levels(struct tutti_comm *comm)
+{
+    struct host_levels *levels = calloc(1, sizeof *levels);
+    if (levels == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    const enum tutti_status status =
+        comm->hosts != NULL ? levels_of_hosts(comm, levels) : levels_of_strangers(comm, levels);
     if (status == TUTTI_OK)
         comm->host_levels = levels;
     else
@@ -379,6 +396,8 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     comm->transport = comm->local;
     if (comm->hosts != NULL) status = agree_over_hosts(comm, &creation->key);
     if (status == TUTTI_OK) status = open_network(comm, result.members);
+    if (status == TUTTI_OK && comm->network != NULL && comm->host_levels == NULL)
+        status = find_levels(comm);
     rendezvous_result_release(&result);
     if (status == TUTTI_OK) board_enter(comm->board, comm->rank, getpid());
     if (status == TUTTI_OK && comm->hosts != NULL)

@@ -158,7 +158,7 @@ bool comm_network_progress(struct tutti_comm *comm)
     if (has_failed) far_tell_failure(network);
     moved |= network->tcp->ops->progress(network->tcp);
     if (atomic_load_explicit(&comm->has_output, memory_order_relaxed))
-        atomic_store_explicit(&comm->has_output, !tcp_is_idle(network->tcp), memory_order_relaxed);
+        atomic_store_explicit(&comm->has_output, tcp_is_awaited(network->tcp), memory_order_relaxed);
     return moved && !has_failed;
 }
 
@@ -169,7 +169,7 @@ bool comm_network_is_joining(const struct tutti_comm *comm)
 
 void comm_network_leave_rest(struct tutti_comm *comm)
 {
-    if (comm->network->is_stopped || tcp_is_idle(comm->network->tcp) ||
+    if (comm->network->is_stopped || !tcp_is_awaited(comm->network->tcp) ||
         comm_ensure_progress(comm) != TUTTI_OK)
         return;
     atomic_store_explicit(&comm->has_output, true, memory_order_relaxed);

@@ -32,6 +32,8 @@ static uint64_t described(const struct call_description *what)
            (uint64_t)what->started << 24 | (uint64_t)what->varies << 25;
 }
 
+enum { LOOPBACK_BYTES_MAX = 64 << 10 };
+
 /* NULL: all ranks are on one host. */
 static const struct host_levels *several_hosts(const struct tutti_comm *comm)
 {
@@ -78,20 +80,28 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
     return count * dtype_size(what->dtype);
 }
 
+/* What counts where messages are dear. Over TCP within one host they are, but bytes cost what copies do. */
+static const struct network_shape *network_of(const struct tutti_comm *comm, size_t bytes)
+{
+    const struct host_levels *hosts = several_hosts(comm);
+    const bool is_far = comm->hosts != NULL || bytes < LOOPBACK_BYTES_MAX;
+    return hosts != NULL && is_far ? &hosts->network : NULL;
+}
+
 static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
                                 struct choice *choice)
 {
     const struct call_description *what = &call->what;
-    const struct host_levels *hosts = several_hosts(comm);
+    const size_t bytes = shared_bytes(comm, call);
     const struct choose_call wanted = {.collective = what->collective,
-                                       .bytes = shared_bytes(comm, call),
+                                       .bytes = bytes,
                                        .rank_count = comm->size,
                                        .deterministic = call->deterministic,
                                        .in_rank_order = collective_reduces(what->collective) &&
                                                         !call->op->commutative,
                                        .oversubscribed = comm->shares_cores,
                                        .counts_are_local = what->varies && !knows_all_counts(call),
-                                       .network = hosts != NULL ? &hosts->network : NULL,
+                                       .network = network_of(comm, bytes),
                                        .algorithm = call->algorithm,
                                        .radix = call->radix,
                                        .rules = comm->rules};

@@ -440,8 +440,13 @@ void tcp_pair_tell_all(struct tcp_pair *pair)
 
 bool tcp_pair_has_output(const struct tcp_pair *pair)
 {
+    return !tcp_set_is_empty(&pair->untold) || tcp_pair_has_awaited_output(pair);
+}
+
+bool tcp_pair_has_awaited_output(const struct tcp_pair *pair)
+{
     if (!tcp_set_is_empty(&pair->small) || !tcp_set_is_empty(&pair->large) ||
-        !tcp_set_is_empty(&pair->due) || !tcp_set_is_empty(&pair->untold))
+        !tcp_set_is_empty(&pair->due))
         return true;
     const bool has_notes = pair->notes.owes_heard || !tcp_notes_are_sent(&pair->notes);
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {

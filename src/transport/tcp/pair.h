@@ -103,6 +103,8 @@ bool tcp_pair_read(struct tcp_pair *pair, unsigned stream);
 void tcp_pair_tell_all(struct tcp_pair *pair);
 /* Whether there is anything to write; what waits for credit is not. */
 bool tcp_pair_has_output(const struct tcp_pair *pair);
+/* The same, but for what the peer may be told later. */
+bool tcp_pair_has_awaited_output(const struct tcp_pair *pair);
 /* Whether every note was given to the kernel once. */
 bool tcp_pair_has_told_all(const struct tcp_pair *pair);
 /* Whether the peer has consumed and heard everything and knows what was here, or is gone. */

@@ -446,6 +446,18 @@ bool tcp_is_idle(const struct transport *transport)
     return true;
 }
 
+bool tcp_is_awaited(const struct transport *transport)
+{
+    const struct tcp *tcp = (const struct tcp *)transport;
+    for (int r = 0; r < transport->size; r++) {
+        const struct tcp_pair *pair = tcp->pairs[r];
+        if (pair != NULL && (!tcp_set_is_empty(&pair->unsent) ||
+                             (pair->state == TCP_PEER_UP && tcp_pair_has_awaited_output(pair))))
+            return true;
+    }
+    return false;
+}
+
 bool tcp_finish(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);

@@ -95,6 +95,9 @@ void tcp_footprint(const struct transport *transport, struct tcp_footprint *foot
 /* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed and heard was told. That
  * does not say that peers have it: for that see `consumed` of the links, and tcp_is_settled. */
 bool tcp_is_idle(const struct transport *transport);
+/* Whether a peer may be waiting for something that waits here for being sent. What was consumed of messages that nobody waits for
+ * is told with what goes there next; so this can be false long before it is idle, and progress can wait. */
+bool tcp_is_awaited(const struct transport *transport);
 /* Gives up all links for good: memory that was posted or is expected is not touched any more, nothing is shown on them. For
  * who gives up an operation whose buffers go away. Connections stay, and are wanted again when they are lost: notes, told
  * before or after, still get out and are heard until tcp_close, as long as somebody calls progress. What has half been
