@@ -2,9 +2,11 @@
 # over_hosts_test.sh - whole communicators whose ranks take themselves to be on several hosts: shared memory within
 # each, TCP between them, and between hosts nothing else.
 #
+#   over_hosts_test.sh [PROGRAM...]    tests of communicators, without tests_ and _test
+#
 # The same programs as on one host; what counts on one host there is skipped by the programs. What needs real hosts is
-# cluster_test.sh's.
-# ctest: label=notsan label=once timeout=400
+# cluster_test.sh's; the slower programs are over_hosts_long_test.sh's.
+# ctest: label=nosan label=once timeout=300
 set -uo pipefail
 bin=${TUTTI_BIN:?}
 tests=$bin/../tests
@@ -17,9 +19,12 @@ run() {
         failed=1
     fi
 }
-for TUTTI_TEST_HOSTS in 2 3; do
-    for name in forms messages lists varying; do run $name; done
-done
 TUTTI_TEST_HOSTS=2
-for name in collectives failure messages_failure communicators bits fork; do run $name; done
+if (($# > 0)); then
+    for name in "$@"; do run "$name"; done
+    exit $failed
+fi
+for name in messages lists failure messages_failure fork; do run $name; done
+TUTTI_TEST_HOSTS=3
+for name in forms varying; do run $name; done
 exit $failed
