@@ -8,7 +8,7 @@
 # Four families of operations have factors of their own (below); within a family, every pair of values of two factors
 # occurs in some run. A run covers several counts, dtypes and reductions, in and out of place, and (choice "named")
 # every algorithm of its operation.
-# ctest: label=notsan label=once timeout=900
+# ctest: label=nosan label=once timeout=900
 set -uo pipefail
 
 perf=${TUTTI_BIN:-build/bin}/tutti-perf
