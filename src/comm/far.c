@@ -148,19 +148,11 @@ void comm_network_invite(struct tutti_comm *comm, int rank)
 
 /* ----------------------------------------------------------------------------------------------- joining */
 
-static bool is_first_of_host(const struct comm_hosts *hosts, int rank)
-{
-    for (int r = 0; r < rank; r++)
-        if (hosts->host_of[r] == hosts->host_of[rank]) return false;
-    return true;
-}
-
 bool far_all_hosts_have_joined(const struct comm_network *network)
 {
-    const struct tutti_comm *comm = network->comm;
-    for (int r = 0; r < comm->size; r++)
-        if (!comm_is_near(comm, r) && !network->far[r].has_joined && is_first_of_host(comm->hosts, r))
-            return false;
+    const struct comm_hosts *hosts = network->comm->hosts;
+    for (int host = 1; host < hosts->host_count; host++) /* rank 0's is the first */
+        if (!network->far[hosts->firsts[host]].has_joined) return false;
     return true;
 }
 

@@ -35,6 +35,18 @@ static size_t operation_bytes(const struct operation *operation)
            held(operation->scratch);
 }
 
+static size_t bytes_of_hosts(const struct tutti_comm *comm)
+{
+    const struct comm_hosts *hosts = comm->hosts;
+    const struct host_levels *levels = comm->host_levels;
+    size_t bytes = 0;
+    if (hosts != NULL)
+        bytes += held(hosts) + held(hosts->entries) + held(hosts->host_of) + held(hosts->firsts) +
+                 held(hosts->counts) + held(hosts->names) + held(hosts->locals);
+    if (levels != NULL) bytes += held(levels) + held(levels->order) + held(levels->groups);
+    return bytes;
+}
+
 enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                        struct tutti_footprint *footprint)
 {
@@ -45,6 +57,7 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
     sum.private_bytes = held(comm) + held(comm->processes) + held(comm->windows) +
                         held(comm->rules) + held(comm->algorithms) + held(comm->p2p) +
+                        held(comm->far_board) + bytes_of_hosts(comm) +
                         operation_bytes(&comm->blocking.operation);
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
         if (comm->cache[i].program == NULL) continue;

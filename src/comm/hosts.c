@@ -11,14 +11,6 @@ static enum tutti_status out_of_memory(struct comm_hosts *hosts)
     return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
 }
 
-/* The number of a rank's host; the next one when none before it is there. */
-static int find_host(const struct comm_hosts *hosts, int rank)
-{
-    for (int r = 0; r < rank; r++)
-        if (hosts->entries[r].host == hosts->entries[rank].host) return hosts->host_of[r];
-    return hosts->host_count;
-}
-
 static struct comm_hosts *allocate(int size)
 {
     struct comm_hosts *hosts = calloc(1, sizeof *hosts);
@@ -27,33 +19,35 @@ static struct comm_hosts *allocate(int size)
     hosts->size = size;
     hosts->entries = calloc(ranks, sizeof *hosts->entries);
     hosts->host_of = calloc(ranks, sizeof *hosts->host_of);
+    hosts->firsts = calloc(ranks, sizeof *hosts->firsts);
+    hosts->counts = calloc(ranks, sizeof *hosts->counts);
     hosts->names = calloc(ranks, sizeof *hosts->names);
     hosts->locals = calloc(ranks, sizeof *hosts->locals);
-    if (hosts->entries != NULL && hosts->host_of != NULL && hosts->names != NULL &&
-        hosts->locals != NULL)
+    if (hosts->entries != NULL && hosts->host_of != NULL && hosts->firsts != NULL &&
+        hosts->counts != NULL && hosts->names != NULL && hosts->locals != NULL)
         return hosts;
     comm_hosts_free(hosts);
     return NULL;
 }
 
-/* How many ranks its host has. */
-static int ranks_beside(const struct comm_hosts *hosts, int rank)
+/* The number of a rank's host; a new one when no rank before it is there. */
+static int find_host(struct comm_hosts *hosts, int rank)
 {
-    int ranks = 0;
-    for (int r = 0; r < hosts->size; r++) ranks += hosts->host_of[r] == hosts->host_of[rank];
-    return ranks;
+    int host = 0;
+    while (host < hosts->host_count &&
+           hosts->entries[hosts->firsts[host]].host != hosts->entries[rank].host)
+        host++;
+    if (host == hosts->host_count) hosts->firsts[hosts->host_count++] = rank;
+    return host;
 }
 
 /* From the entries. */
 static void number(struct comm_hosts *hosts, int rank)
 {
     for (int r = 0; r < hosts->size; r++) {
-        hosts->host_of[r] = find_host(hosts, r);
-        if (hosts->host_of[r] == hosts->host_count) hosts->host_count++;
-    }
-    for (int r = 0; r < hosts->size; r++) {
-        const int ranks = ranks_beside(hosts, r);
-        if (ranks > hosts->largest) hosts->largest = ranks;
+        const int host = find_host(hosts, r);
+        hosts->host_of[r] = host;
+        if (++hosts->counts[host] > hosts->largest) hosts->largest = hosts->counts[host];
     }
     for (int r = 0; r < hosts->size; r++) {
         hosts->locals[r] = -1;
@@ -88,6 +82,8 @@ void comm_hosts_free(struct comm_hosts *hosts)
     if (hosts == NULL) return;
     free(hosts->entries);
     free(hosts->host_of);
+    free(hosts->firsts);
+    free(hosts->counts);
     free(hosts->names);
     free(hosts->locals);
     free(hosts);
@@ -96,6 +92,6 @@ void comm_hosts_free(struct comm_hosts *hosts)
 bool comm_hosts_share_cores(const struct comm_hosts *hosts)
 {
     for (int r = 0; r < hosts->size; r++)
-        if (ranks_beside(hosts, r) > hosts->entries[r].core_count) return true;
+        if (hosts->counts[hosts->host_of[r]] > hosts->entries[r].core_count) return true;
     return false;
 }

@@ -192,15 +192,14 @@ static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
     for (unsigned passes = 1; is_owed(comm); passes++) {
         const bool moved = comm_network_progress(comm);
         (void)tcp_finish(comm->network->tcp); /* tells what is untold */
-        if (moved) continue;
         if (passes % PASSES_A_LOOK != 0) {
-            sched_yield();
+            if (!moved) sched_yield();
             continue;
         }
         const uint64_t now = clock_now_ns();
         if (now > deadline_ns) return false;
         if (comm->hosts != NULL) (void)comm_network_find_dead(comm, now);
-        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
     return true;
 }
@@ -227,9 +226,8 @@ static enum tutti_status fail_missing(struct tutti_comm *comm)
     char who[160] = "";
     int used = 0, missing = 0, first = -1;
     for (int r = 0; r < comm->size; r++) {
-        int leader = 0;
-        while (hosts->host_of[leader] != hosts->host_of[r]) leader++;
-        if (comm_is_near(comm, r) || comm->network->far[leader].has_joined) continue;
+        const int first_there = hosts->firsts[hosts->host_of[r]];
+        if (comm_is_near(comm, r) || comm->network->far[first_there].has_joined) continue;
         if (missing++ == 0) first = r;
         if (missing <= LISTED) used += snprintf(who + used, sizeof who - (size_t)used, " %d", r);
     }
@@ -272,8 +270,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
         network_progress(clock_now_ns());
         const bool moved = comm_network_progress(comm);
         if (has_joined(comm)) break; /* what failed since then is the first call's to say */
-        if (moved) continue;
-        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         if (passes % PASSES_A_LOOK != 0) continue;
         const uint64_t now = clock_now_ns();
         if (board_has_failed(comm->board)) { /* perhaps the others began already */
@@ -315,7 +312,8 @@ void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprin
     sum->private_bytes +=
         sizeof *comm->network +
         (size_t)comm->size * (sizeof *comm->network->addresses + sizeof *comm->network->wanted +
-                              sizeof *comm->network->next_ns) +
+                              sizeof *comm->network->next_ns +
+                              (comm->network->far != NULL ? sizeof *comm->network->far : 0)) +
         links.private_bytes;
     sum->link_count += links.link_count;
     sum->descriptor_count += links.descriptor_count;

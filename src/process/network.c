@@ -130,8 +130,7 @@ static enum tutti_status open_door(const struct launcher_place *place,
         TRY(choose_address(place, towards, &door_place));
         if (!key.is_secret && place->rank == 0)
             log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: who can reach "
-                                "this job's ports and "
-                                "knows its name can join it");
+                                "this job's ports and knows its name can join it");
         if (place->rank == 0 && place->master_port > 0) {
             first = (uint16_t)place->master_port;
             options.port_last = (uint16_t)(first + NETWORK_MASTER_PORTS - 1);

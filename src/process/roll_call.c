@@ -181,7 +181,7 @@ static struct roll_head answer_for(const struct roll *roll, int rank, enum tutti
     return message;
 }
 
-/* Tells those ranks that `is_for` says; those who have not come are waited for, unless something failed. */
+/* Tells all ranks, or only those below this one; those who have not come are waited for, unless something failed. */
 static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status status,
                                 uint64_t deadline_ns)
 {
