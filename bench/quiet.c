@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "timing.h"
 #include "tutti/tutti.h"
 
 enum { REPEATS = 40, WARM_UP = 3, WORK_US = 20000, STEPS_OF_TRIAL = 1 << 20, TRIALS = 5 };
@@ -41,28 +42,10 @@ static void check(enum tutti_status status, const char *what)
     exit(1);
 }
 
-static double read_us(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
-static double now_us(void)
-{
-    return read_us(CLOCK_MONOTONIC);
-}
-
 /* Processor time of this process but for this thread. */
 static double other_threads_us(void)
 {
     return read_us(CLOCK_PROCESS_CPUTIME_ID) - read_us(CLOCK_THREAD_CPUTIME_ID);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* xorshift: each step needs the one before, so neither the compiler nor the core can shorten it. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "timing.h"
 #include "tutti/tutti.h"
 
 enum { CALLS_MAX = 4000, CALLS_A_ROUND = 200, BYTES_DEFAULT = 64 << 20, ROUNDS_DEFAULT = 10 };
@@ -29,19 +30,6 @@ static void check(enum tutti_status status, const char *what)
     if (status == TUTTI_OK) return;
     fprintf(stderr, "urgent: rank %d: %s: %s\n", rank, what, tutti_error_message());
     exit(1);
-}
-
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* A value that part of the calls stay below; sorts. 0 where nothing was measured. */

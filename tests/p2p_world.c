@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "local_world.h"
 #include "os/clock.h"
 #include "transport/local/local.h"
 
@@ -287,42 +288,9 @@ void net_free(struct net *net)
 
 /* ---------------------------------------------------------------------------------- local transports */
 
-struct joiner {
-    struct local_options options;
-    struct transport *transport;
-    enum tutti_status status;
-};
-
-static void *join(void *argument)
-{
-    struct joiner *joiner = argument;
-    joiner->status = local_open(&joiner->options, &joiner->transport);
-    return NULL;
-}
-
 static void open_local(int size, struct local_peer peer, struct transport **transports)
 {
-    struct local_peer peers[RANKS_MAX];
-    struct joiner joiners[RANKS_MAX];
-    pthread_t threads[RANKS_MAX];
-    int fd;
-    assert_int_equal(local_segment_create(size, 64, &fd), TUTTI_OK);
-    for (int r = 0; r < size; r++) peers[r] = peer;
-    for (int r = 0; r < size; r++) {
-        joiners[r].options = (struct local_options){.rank = r,
-                                                    .size = size,
-                                                    .segment_fd = dup(fd),
-                                                    .board_bytes = 64,
-                                                    .peers = peers,
-                                                    .deadline_ns = clock_now_ns() + 10000000000u};
-        assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
-    }
-    for (int r = 0; r < size; r++) {
-        pthread_join(threads[r], NULL);
-        assert_int_equal(joiners[r].status, TUTTI_OK);
-        transports[r] = joiners[r].transport;
-    }
-    close(fd);
+    close(local_world_open(size, peer, NULL, 64, transports));
 }
 
 /* -------------------------------------------------------------------------------------------- worlds */

@@ -9,26 +9,13 @@
 
 #include <cmocka.h>
 
+#include "local_world.h"
 #include "os/clock.h"
 #include "transport/local/local.h"
 #include "transport/router/router.h"
 #include "transport/tcp/tcp.h"
 
 enum { BOARD_BYTES = 64, IN_PLACE = 0xffff };
-static const uint64_t OPENING_NS = 30000000000;
-
-struct joiner {
-    struct local_options options;
-    struct transport *transport;
-    enum tutti_status status;
-};
-
-static void *join(void *argument)
-{
-    struct joiner *joiner = argument;
-    joiner->status = local_open(&joiner->options, &joiner->transport);
-    return NULL;
-}
 
 /* The ranks of a host, in order; their count. */
 static int ranks_of_host(const struct router_world *world, int host, int *ranks)
@@ -41,29 +28,13 @@ static int ranks_of_host(const struct router_world *world, int host, int *ranks)
 
 static void open_host(struct router_world *world, const int *ranks, int count, bool same_process)
 {
-    struct local_peer peers[ROUTER_RANKS_MAX];
-    struct joiner joiners[ROUTER_RANKS_MAX];
-    pthread_t threads[ROUTER_RANKS_MAX];
-    int fd;
-    for (int i = 0; i < count; i++) peers[i] = (struct local_peer){.same_process = same_process};
-    assert_int_equal(local_segment_create(count, BOARD_BYTES, &fd), TUTTI_OK);
+    struct transport *near[ROUTER_RANKS_MAX];
+    const struct local_peer peer = {.same_process = same_process};
+    close(local_world_open(count, peer, ranks, BOARD_BYTES, near));
     for (int i = 0; i < count; i++) {
-        joiners[i].options = (struct local_options){.rank = i,
-                                                    .size = count,
-                                                    .segment_fd = dup(fd),
-                                                    .board_bytes = BOARD_BYTES,
-                                                    .peers = peers,
-                                                    .deadline_ns = clock_now_ns() + OPENING_NS,
-                                                    .names = ranks};
-        assert_int_equal(pthread_create(&threads[i], NULL, join, &joiners[i]), 0);
-    }
-    for (int i = 0; i < count; i++) {
-        pthread_join(threads[i], NULL);
-        assert_int_equal(joiners[i].status, TUTTI_OK);
-        world->near[ranks[i]] = joiners[i].transport;
+        world->near[ranks[i]] = near[i];
         for (int j = 0; j < count; j++) world->numbers[ranks[i]][ranks[j]] = j;
     }
-    close(fd);
 }
 
 static void connect_ranks(struct router_world *world, int a, int b)

@@ -7,56 +7,8 @@
 # ctest: label=notsan
 set -u
 
-run=${TUTTI_BIN:-}
-[ -d "$run" ] && run=$run/tutti-run
-if [ ! -x "$run" ]; then
-    echo "TUTTI_BIN names no tutti-run: skipped"
-    exit 77
-fi
-run=$(realpath "$run")
-
-work=$(mktemp -d) || exit 1
-failures=0
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-fail() {
-    echo "  $current: $*"
-    failures=$((failures + 1))
-}
-
-expect() { # what, expected, actual
-    [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"
-}
-
-# Runs with a deadline, keeps out, err and code.
-tutti() {
-    timeout -k 1 60 "$run" "$@" >out 2>err </dev/null
-    code=$?
-}
-
-within() { # seconds, command...
-    local tenths=$(($1 * 10))
-    shift
-    until "$@"; do
-        tenths=$((tenths - 1))
-        [ $tenths -gt 0 ] || return 1
-        sleep 0.1
-    done
-}
-
-gone() { # no process of those whose pids lie in the files
-    local pid
-    for pid in $(cat "$@"); do
-        # A zombie that nobody has reaped yet does not count: it has ended.
-        [ -e "/proc/$pid" ] && ! grep -q '^State:.[ZX]' "/proc/$pid/status" 2>/dev/null && return 1
-    done
-    return 0
-}
-
-lines() { # at least count lines in a file
-    [ -e "$2" ] && [ "$(wc -l <"$2")" -ge "$1" ]
-}
+# shellcheck source=tests/tutti_run.sh
+source "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/tutti_run.sh"
 
 state_is() { # pid, state letter
     grep -q "^State:.$2" "/proc/$1/status" 2>/dev/null

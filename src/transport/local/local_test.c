@@ -15,24 +15,12 @@
 
 #include <cmocka.h>
 
+#include "local_world.h"
 #include "os/clock.h"
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
 
 enum { RANKS_MAX = 3, SLOT = 2, CHANNEL = 1, BOARD_BYTES = 1000, SIGNATURE = 4242 };
-
-struct joiner {
-    struct local_options options;
-    struct transport *transport;
-    enum tutti_status status;
-};
-
-static void *join(void *argument)
-{
-    struct joiner *joiner = argument;
-    joiner->status = local_open(&joiner->options, &joiner->transport);
-    return NULL;
-}
 
 struct net {
     struct transport *ranks[RANKS_MAX];
@@ -40,32 +28,12 @@ struct net {
     int size;
 };
 
-/* Ranks wait for each other when they open, so each does it in a thread of its own. They take each other for `peer`. */
+/* They take each other for `peer`. */
 static struct net open_named_net(int size, struct local_peer peer, const int *names)
 {
     struct net net = {.size = size};
-    struct local_peer peers[RANKS_MAX];
-    struct joiner joiners[RANKS_MAX];
-    pthread_t threads[RANKS_MAX];
-    int fd;
-    assert_int_equal(local_segment_create(size, BOARD_BYTES, &fd), TUTTI_OK);
-    for (int r = 0; r < size; r++) peers[r] = peer;
-    for (int r = 0; r < size; r++) {
-        joiners[r].options = (struct local_options){.rank = r,
-                                                    .size = size,
-                                                    .segment_fd = dup(fd),
-                                                    .board_bytes = BOARD_BYTES,
-                                                    .peers = peers,
-                                                    .deadline_ns = clock_now_ns() + 10000000000u,
-                                                    .names = names};
-        assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
-    }
-    for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
-    for (int r = 0; r < size; r++) {
-        assert_int_equal(joiners[r].status, TUTTI_OK);
-        net.ranks[r] = joiners[r].transport;
-        net.ranks[r]->signatures[SLOT] = SIGNATURE;
-    }
+    const int fd = local_world_open(size, peer, names, BOARD_BYTES, net.ranks);
+    for (int r = 0; r < size; r++) net.ranks[r]->signatures[SLOT] = SIGNATURE;
     assert_int_equal(segment_attach(fd, size, BOARD_BYTES, &net.segment), TUTTI_OK);
     return net;
 }

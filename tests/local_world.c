@@ -1,0 +1,54 @@
+#include "local_world.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "os/clock.h"
+
+static const uint64_t OPENING_NS = 30000000000;
+
+struct joiner {
+    struct local_options options;
+    struct transport *transport;
+    enum tutti_status status;
+};
+
+static void *join(void *argument)
+{
+    struct joiner *joiner = argument;
+    joiner->status = local_open(&joiner->options, &joiner->transport);
+    return NULL;
+}
+
+int local_world_open(int size, struct local_peer peer, const int *names, size_t board_bytes,
+                     struct transport **transports)
+{
+    struct local_peer peers[LOCAL_WORLD_RANKS_MAX];
+    struct joiner joiners[LOCAL_WORLD_RANKS_MAX];
+    pthread_t threads[LOCAL_WORLD_RANKS_MAX];
+    int fd;
+    assert_in_range(size, 1, LOCAL_WORLD_RANKS_MAX);
+    assert_int_equal(local_segment_create(size, board_bytes, &fd), TUTTI_OK);
+    for (int r = 0; r < size; r++) peers[r] = peer;
+    for (int r = 0; r < size; r++) {
+        joiners[r].options = (struct local_options){.rank = r,
+                                                    .size = size,
+                                                    .names = names,
+                                                    .segment_fd = dup(fd),
+                                                    .board_bytes = board_bytes,
+                                                    .peers = peers,
+                                                    .deadline_ns = clock_now_ns() + OPENING_NS};
+        assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
+    }
+    for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
+    for (int r = 0; r < size; r++) {
+        assert_int_equal(joiners[r].status, TUTTI_OK);
+        transports[r] = joiners[r].transport;
+    }
+    return fd;
+}
