@@ -383,9 +383,14 @@ static char *map_window(struct heap_window *window)
     return base;
 }
 
+bool heap_window_holds(const struct heap_window *window, uint64_t offset, uint64_t bytes)
+{
+    return offset <= window->location.bytes && bytes <= window->location.bytes - offset;
+}
+
 void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes)
 {
-    if (offset > window->location.bytes || bytes > window->location.bytes - offset) return NULL;
+    if (!heap_window_holds(window, offset, bytes)) return NULL;
     char *base =
         atomic_load_explicit(&window->base, memory_order_acquire); /* pairs with map_window */
     if (base == NULL && (base = map_window(window)) == NULL) return NULL;

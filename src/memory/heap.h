@@ -57,8 +57,9 @@ enum tutti_status heap_window_acquire(const struct heap_location *location,
                                       struct heap_window **window);
 void heap_window_release(struct heap_window *window);
 const struct heap_location *heap_window_location(const struct heap_window *window);
+bool heap_window_holds(const struct heap_window *window, uint64_t offset, uint64_t bytes);
 /* Address of the range in this process, mapped on first use; NULL when the range lies outside or cannot be
- * mapped. Any thread. */
+ * mapped: its process may be gone. Any thread. */
 void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes);
 
 #endif

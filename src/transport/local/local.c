@@ -453,8 +453,19 @@ static const void *readable_at(const struct local_rx *rx, enum message_kind kind
     return NULL;
 }
 
-/* Turns a header into a view; false where it makes no sense. */
-static bool view_of(struct local_rx *rx, const struct message_header *header)
+/* Of memory that is not readable: a heap that holds the range and cannot be opened is one whose process is gone. */
+static enum link_state why_unreadable(const struct local_rx *rx, enum message_kind kind,
+                                      uint64_t where, size_t bytes)
+{
+    const struct local_peer *peer = &rx->local->peers[rx->local_peer];
+    return kind == MESSAGE_HEAP && peer->window != NULL &&
+                   heap_window_holds(peer->window, where, bytes)
+               ? LINK_EMPTY
+               : LINK_FAULT;
+}
+
+/* Turns a header into a view. */
+static enum link_state view_of(struct local_rx *rx, const struct message_header *header)
 {
     const uint64_t kind_and_bytes = header->kind_and_bytes;
     const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = header->u.where;
@@ -470,21 +481,24 @@ static bool view_of(struct local_rx *rx, const struct message_header *header)
             data = rx->data + where * local->segment->slot_bytes;
         break;
     case MESSAGE_ADDRESS:
-    case MESSAGE_HEAP: data = readable_at(rx, kind, where, bytes); break;
-    case MESSAGE_LENT: return view_lent(rx, where, bytes);
+    case MESSAGE_HEAP:
+        data = readable_at(rx, kind, where, bytes);
+        if (data == NULL) return why_unreadable(rx, kind, where, bytes);
+        break;
+    case MESSAGE_LENT: return view_lent(rx, where, bytes) ? LINK_READY : LINK_FAULT;
     case MESSAGE_KIND_COUNT: break;
     case MESSAGE_REMOTE:
         data = readable_at(rx, kind, where, bytes);
         if (data != NULL) break;
         rx->view = (struct link_view){.bytes = bytes};
         rx->remote = (const char *)(uintptr_t)where;
-        return local->copies_remote;
+        return local->copies_remote ? LINK_READY : LINK_FAULT;
     case MESSAGE_PLACED:
         if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes) data = rx->expected_at;
         break;
     }
     rx->view = (struct link_view){.data = data, .bytes = bytes};
-    return data != NULL;
+    return data != NULL ? LINK_READY : LINK_FAULT;
 }
 
 static enum link_state local_peek(struct link_rx *link, struct link_view *view)
@@ -495,7 +509,8 @@ static enum link_state local_peek(struct link_rx *link, struct link_view *view)
         const uint64_t sequence = atomic_load_explicit(&header->sequence, memory_order_acquire);
         if (__builtin_expect(sequence != rx->sequence + 1, 1)) return LINK_EMPTY;
         if (header->signature != *rx->signature) return LINK_FAULT;
-        if (!view_of(rx, header)) return LINK_FAULT;
+        const enum link_state state = view_of(rx, header);
+        if (state != LINK_READY) return state;
         rx->loaded = true;
     }
     *view = rx->view;
@@ -589,7 +604,8 @@ static enum link_state local_copy(struct link_rx *link, const struct link_refere
         memcpy(destination, data, bytes);
         return LINK_READY;
     }
-    if (kind != MESSAGE_REMOTE || !rx->local->copies_remote) return LINK_FAULT;
+    if (kind != MESSAGE_REMOTE) return why_unreadable(rx, kind, where, bytes);
+    if (!rx->local->copies_remote) return LINK_FAULT;
     const pid_t pid = rx->local->peers[rx->local_peer].pid;
     return read_remote(pid, (const void *)(uintptr_t)where, destination, bytes) ? LINK_READY
                                                                                 : LINK_EMPTY;

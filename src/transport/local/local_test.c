@@ -210,7 +210,7 @@ struct heap_net {
 
 enum { MEMORY_BYTES = 1 << 20 };
 
-static struct heap_net open_heap_net(void)
+static struct heap_net open_heap_net_of(int fd)
 {
     struct heap_net heap = {0};
     void *memory;
@@ -219,9 +219,15 @@ static struct heap_net open_heap_net(void)
     assert_true(heap_find(memory, MEMORY_BYTES, &heap.offset));
     struct heap_location location = heap_location();
     location.process_key = 99;
+    if (fd >= 0) location.fd = fd;
     assert_int_equal(heap_window_acquire(&location, &heap.window), TUTTI_OK);
     heap.net = open_net_of(2, (struct local_peer){false, 0, heap.window});
     return heap;
+}
+
+static struct heap_net open_heap_net(void)
+{
+    return open_heap_net_of(-1);
 }
 
 static void close_heap_net(struct heap_net *heap)
@@ -456,6 +462,29 @@ static void references_to_what_cannot_be_read_are_a_fault(void **state)
             fail_msg("reference %zu is believed", i);
     }
     close_heap_net(&heap);
+}
+
+/* A process that is gone before its heap was first looked at: that is no fault of what it sent. */
+static void a_heap_that_is_gone_is_nobodys_fault(void **state)
+{
+    (void)state;
+    void *memory;
+    assert_int_equal(heap_allocate(1, &memory), TUTTI_OK);
+    const int fd = dup(heap_location().fd);
+    assert_true(fd >= 0);
+    struct heap_net heap = open_heap_net_of(fd);
+    struct link_tx *tx = tx_of(&heap.net, 0, 1);
+    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    struct link_reference reference;
+    assert_true(tx->ops->refer(tx, heap.memory, 100, &reference));
+    assert_true(tx->ops->post(tx, heap.memory, MEMORY_BYTES));
+    assert_int_equal(close(fd), 0);
+    struct link_view view;
+    char to[100];
+    assert_int_equal(rx->ops->peek(rx, &view), LINK_EMPTY);
+    assert_int_equal(rx->ops->copy(rx, &reference, 0, to, sizeof to), LINK_EMPTY);
+    close_heap_net(&heap);
+    assert_int_equal(heap_free(memory), TUTTI_OK);
 }
 
 static void what_goes_to_all_waits_for_the_slowest(void **state)
@@ -1098,6 +1127,7 @@ int main(void)
         cmocka_unit_test(offers_that_make_no_sense_are_not_taken_up),
         cmocka_unit_test(what_was_not_expected_is_not_placed),
         cmocka_unit_test(memory_is_copied_by_reference),
+        cmocka_unit_test(a_heap_that_is_gone_is_nobodys_fault),
         cmocka_unit_test(references_to_what_cannot_be_read_are_a_fault),
         cmocka_unit_test(what_goes_to_all_waits_for_the_slowest),
         cmocka_unit_test(links_do_not_mix),
