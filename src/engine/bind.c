@@ -288,6 +288,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     program->lends |= bound->lends;
     bound->is_copied_out = is_copied_out(binder, bound);
     bound->streams = bound->destination_buffer == PLAN_OUTPUT && is_large(options, program);
+    bound->reads_far = from_memory && is_large(options, program);
     return TUTTI_OK;
 }
 

@@ -31,8 +31,9 @@ struct program_step {
     size_t destination_offset;
     bool send_only; /* one source in memory, nothing but sending */
     bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
-    bool streams; /* store past the caches */
-    bool lends;   /* what it sends goes in lent places, where there are any */
+    bool streams;   /* store past the caches */
+    bool reads_far; /* the first source is in memory, and by its size in no cache */
+    bool lends;     /* what it sends goes in lent places, where there are any */
     bool is_copied_out; /* what it sends from memory that its receivers cannot read, but copy, goes by reference */
     bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */
     bool expects; /* one of the program's `expects` */

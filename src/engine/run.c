@@ -618,7 +618,8 @@ static void compute(struct operation *operation, const struct run_lane *lane,
     const bool streams = step->streams && !lane->lagging;
     if (step->source_count == 1 && !scales(step)) {
         const void *source = operation->sources[0];
-        if (place != NULL && place != source) memcpy(place, source, bytes);
+        if (place != NULL && place != source)
+            (step->reads_far ? kernel_copy_far : kernel_copy)(place, source, bytes);
         if (destination == NULL || destination == source) return; /* in place */
         if (place != NULL) source = place;
         if (streams)

@@ -106,6 +106,17 @@ void kernel_copy(void *destination, const void *source, size_t bytes)
     if (bytes != 0) memcpy(destination, source, bytes);
 }
 
+/* As the reduction of one source, which reads by pages. */
+void kernel_copy_far(void *destination, const void *source, size_t bytes)
+{
+    const struct kernel_call call = {.destination = destination,
+                                     .sources = &source,
+                                     .source_count = 1,
+                                     .count = bytes,
+                                     .dtype = TUTTI_UINT8};
+    kernel_get(kernel_level_chosen(), TUTTI_UINT8, OP_BOR).reduce(&call);
+}
+
 void kernel_copy_stream(void *destination, const void *source, size_t bytes)
 {
     if (bytes != 0) levels[kernel_level_chosen()].table->copy_stream(destination, source, bytes);

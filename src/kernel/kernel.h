@@ -52,8 +52,10 @@ struct kernel_set {
 /* The kernels of one dtype and op (which must support the dtype) at that level (which must be available). OP_AVG
  * and OP_SCALED_SUM give the kernels of OP_SUM: whoever calls passes the divisor or the factor. */
 struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum op op);
-/* Bytes, any alignment; no overlap. copy_stream uses non-temporal stores and fences. */
+/* Bytes, any alignment; no overlap. copy_far is for sources that are in no cache; copy_stream uses non-temporal stores and
+ * fences. */
 void kernel_copy(void *destination, const void *source, size_t bytes);
+void kernel_copy_far(void *destination, const void *source, size_t bytes);
 void kernel_copy_stream(void *destination, const void *source, size_t bytes);
 
 bool kernel_level_available(enum kernel_level level);

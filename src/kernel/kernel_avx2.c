@@ -4,6 +4,7 @@
 #include "kernel/kernel_vector.h"
 
 #define BLOCK_VECTORS 4
+#define PAGED_SOURCES_MAX 2
 #define ALIGN_BYTES_MIN 1024
 #define HAS_STREAM 1
 #define PARTS 1

@@ -43,6 +43,15 @@ enum {
         SIZE_bits = 1
 };
 
+/* Memory is read from several pages in turn: what a processor fetches ahead of a reader ends with the page, and starts
+ * anew in the next. Of every PAGES pages all first blocks come first, then all second ones: a row begins where `done`
+ * bytes, a multiple of PAGES blocks, are done. */
+enum { PAGE_BYTES = 4096, PAGES = 4, PAGES_BYTES = PAGES * PAGE_BYTES };
+KERNEL_INLINE size_t row_of_pages(size_t done)
+{
+    return done / PAGES_BYTES * PAGES_BYTES + done % PAGES_BYTES / PAGES;
+}
+
 #define FLOAT32_INFINITY 0x7f800000u
 #define FLOAT32_QUIET 0x00400000u
 

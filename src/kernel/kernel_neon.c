@@ -4,6 +4,7 @@
 #include "kernel/kernel_vector.h"
 
 #define BLOCK_VECTORS 4
+#define PAGED_SOURCES_MAX 0
 #define ALIGN_BYTES_MIN SIZE_MAX
 #define HAS_STREAM 0
 #define PARTS 1

@@ -80,9 +80,10 @@ static void copy_plain(void *destination, const void *source, size_t bytes)
 }
 
 #define BLOCK_VECTORS 4
+#define PAGED_SOURCES_MAX 0
 #define ALIGN_BYTES_MIN SIZE_MAX
 #define HAS_STREAM 0
-#define STREAM(to, vector) ((void)0)
+#define STREAM(to, vector) ((void)(to))
 #define PARTS 0
 #define COPY_STREAM copy_plain
 #define TABLE kernel_table_scalar

@@ -478,6 +478,8 @@ static struct experiment experiment_random(enum tutti_dtype dtype, enum op op, u
         x.divisor = random_below(2) ? n : 1 + (unsigned)(random_next() >> (32 + random_below(32)));
     if (op == OP_SCALED_SUM) x.factor = factor_random();
     for (int i = 0; i < PLACES; i++) x.offsets[i] = random_offset(element_bytes[dtype]);
+    if (random_below(2)) /* as alike as the places of an allreduce usually are */
+        for (int i = 0; i < OTHERS_MAX; i++) x.offsets[2 + i] = x.offsets[0];
     return x;
 }
 
@@ -853,8 +855,9 @@ static void many_places_get_the_result_of_all(void **state)
             const size_t size = element_bytes[dtypes[i]];
             void *places[RANKS];
             for (unsigned rank = 0; rank < RANKS; rank++) {
-                /* A quarter of them is aligned otherwise, by one element. */
-                unsigned char *const place = rooms[rank] + (rank % 4 == round % 3 ? size : 0);
+                /* In half of the rounds a quarter of them is aligned otherwise, by one element. */
+                unsigned char *const place =
+                    rooms[rank] + ((round & 2) != 0 && rank % 4 == round % 3 ? size : 0);
                 for (size_t k = 0; k < COUNT; k++) random_element(dtypes[i], place + k * size);
                 places[rank] = place;
             }
@@ -965,6 +968,7 @@ static void no_elements_touch_nothing(void **state)
             }
     }
     kernel_copy(NULL, NULL, 0);
+    kernel_copy_far(NULL, NULL, 0);
     kernel_copy_stream(NULL, NULL, 0);
 }
 
@@ -992,11 +996,13 @@ static void copies_copy_at_this_level(void)
     for (size_t bytes = 0; bytes < 300; bytes += 1 + bytes / 40)
         for (unsigned i = 0; i < 8; i++) {
             copy_check(kernel_copy, bytes, random_below(64), random_below(64));
+            copy_check(kernel_copy_far, bytes, random_below(64), random_below(64));
             copy_check(kernel_copy_stream, bytes, random_below(64), random_below(64));
         }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (unsigned to = 0; to < 64; to += 3) {
             copy_check(kernel_copy, sizes[i], to, random_below(64));
+            copy_check(kernel_copy_far, sizes[i], to, random_below(64));
             copy_check(kernel_copy_stream, sizes[i], to, random_below(64));
         }
 }

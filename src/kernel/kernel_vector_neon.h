@@ -6,7 +6,7 @@
 #ifndef TUTTI_KERNEL_KERNEL_VECTOR_NEON_H
 #define TUTTI_KERNEL_KERNEL_VECTOR_NEON_H
 
-#define STREAM(to, vector) ((void)0)
+#define STREAM(to, vector) ((void)(to))
 
 #define ORDERED(name, vector, instruction, lanes)                    \
     KERNEL_INLINE vector name(vector a, vector b)                    \

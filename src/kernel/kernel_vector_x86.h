@@ -169,7 +169,7 @@ KERNEL_INLINE void copy_block(unsigned char *to, const unsigned char *from, int 
 /* Copies with stores past the caches, whole cache lines at a time; whoever calls fences. */
 static void copy_past_caches(void *destination, const void *source, size_t bytes)
 {
-    enum { BLOCK = 512, LINE = 64 };
+    enum { ROW = 256, BLOCK = 512, LINE = 64 };
     unsigned char *to = destination;
     const unsigned char *from = source;
     const size_t head = -(uintptr_t)to % LINE;
@@ -179,6 +179,13 @@ static void copy_past_caches(void *destination, const void *source, size_t bytes
     }
     memcpy(to, from, head);
     to += head, from += head, bytes -= head;
+    const size_t paged = bytes / PAGES_BYTES * PAGES_BYTES;
+    for (size_t done = 0; done < paged; done += PAGES * ROW) {
+        const size_t row = row_of_pages(done);
+        for (size_t offset = row; offset < row + PAGES_BYTES; offset += PAGE_BYTES)
+            copy_block(to + offset, from + offset, ROW / VECTOR_BYTES);
+    }
+    to += paged, from += paged, bytes -= paged;
     for (; bytes >= BLOCK; to += BLOCK, from += BLOCK, bytes -= BLOCK)
         copy_block(to, from, BLOCK / VECTOR_BYTES);
     for (; bytes >= LINE; to += LINE, from += LINE, bytes -= LINE)
