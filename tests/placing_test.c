@@ -185,6 +185,51 @@ static void ranks_may_have_memory_of_different_kinds(void **state)
     }
 }
 
+/* Ranks choose by what all of them had in the call before, also when they are ahead of each other by then: rounds are of
+ * mapped memory alone, of private memory on somebody, or of both kinds by chance. */
+static int every_round_is_right(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                void *context)
+{
+    (void)context;
+    enum { ROUNDS = 40, COUNT_MAX = 1 << 18 };
+    struct memory memory[2][2]; /* private and mapped; input and output */
+    for (int kind = 0; kind < 2; kind++)
+        for (int i = 0; i < 2; i++)
+            RANKS_EXPECT(memory_take(&memory[kind][i], COUNT_MAX, kind == 1));
+    for (int round = 0; round < ROUNDS; round++) {
+        const uint64_t chance = seed >> (round + 7 * rank) % 61;
+        const int way = round / 4 % 3, kind = way == 0   ? 1
+                                              : way == 1 ? round % size != rank
+                                                         : (int)(chance & 1);
+        struct memory input = memory[kind][0], output = memory[kind][1];
+        input.count = output.count = round % 5 == 4 ? 100 : (size_t)COUNT_MAX >> round % 3;
+        memory_fill_input(&input, rank, round);
+        memory_fill(&output, UNTOUCHED);
+        RANKS_EXPECT(tutti_allreduce(input.data, output.data, input.count, TUTTI_INT32, TUTTI_SUM,
+                                     comm) == TUTTI_OK);
+        RANKS_EXPECT(memory_holds(&output, 0, size - 1, round));
+        int32_t word = rank == round % size ? round : -1;
+        for (int i = 0; i < round % 3; i++)
+            RANKS_EXPECT(tutti_broadcast(&word, &word, 1, TUTTI_INT32, round % size, comm) ==
+                         TUTTI_OK);
+        RANKS_EXPECT(round % 3 == 0 || word == round);
+    }
+    for (int kind = 0; kind < 2; kind++)
+        for (int i = 0; i < 2; i++) memory_give_back(&memory[kind][i]);
+    return 0;
+}
+
+static void memory_may_be_another_in_every_call(void **state)
+{
+    (void)state;
+    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS)
+        for (int size = 2; size <= 5; size++) {
+            const struct ranks_options options = {.kind = (enum ranks_kind)kind,
+                                                  .deadline_ms = 60000};
+            assert_int_equal(ranks_run(size, &options, every_round_is_right, NULL), 0);
+        }
+}
+
 static void started_sums_in_mapped_memory_are_right(void **state)
 {
     (void)state;
@@ -326,6 +371,7 @@ int main(void)
         cmocka_unit_test(mapped_sums_are_right),
         cmocka_unit_test(mapped_sums_in_place_are_right),
         cmocka_unit_test(ranks_may_have_memory_of_different_kinds),
+        cmocka_unit_test(memory_may_be_another_in_every_call),
         cmocka_unit_test(started_sums_in_mapped_memory_are_right),
         cmocka_unit_test(nobody_writes_to_a_rank_that_gave_up),
         cmocka_unit_test(nobody_writes_to_survivors_of_a_death),

@@ -26,6 +26,21 @@ void board_leave(struct board *board, int rank)
     atomic_store_explicit(&board->ranks[rank].state, RANK_LEFT, memory_order_release);
 }
 
+void board_set_mapped(struct board *board, int rank, uint64_t number, bool mapped)
+{
+    atomic_store_explicit(&board->ranks[rank].mapped[number % 2], number << 1 | mapped,
+                          memory_order_relaxed); /* seen by whoever is through with the call */
+}
+
+bool board_was_mapped(const struct board *board, int size, uint64_t number)
+{
+    for (int r = 0; r < size; r++)
+        if (atomic_load_explicit(&board->ranks[r].mapped[number % 2], memory_order_relaxed) !=
+            (number << 1 | 1))
+            return false;
+    return number > 0;
+}
+
 enum rank_state board_state(const struct board *board, int rank)
 {
     return (enum rank_state)atomic_load_explicit(&board->ranks[rank].state, memory_order_acquire);

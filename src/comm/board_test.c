@@ -48,6 +48,23 @@ static void ranks_come_and_leave(void **state)
     assert_int_equal(board_pid(board, 1), 4711);
 }
 
+static void ranks_agree_on_what_all_had(void **state)
+{
+    struct board *board = *state;
+    assert_false(board_was_mapped(board, SIZE, 0)); /* there was none */
+    for (uint64_t number = 1; number < 6; number++) {
+        const bool all = number % 3 != 0;
+        for (int rank = 0; rank < SIZE; rank++) {
+            assert_false(board_was_mapped(board, SIZE, number)); /* one has not begun it */
+            board_set_mapped(board, rank, number, all || rank != 1);
+        }
+        assert_true(board_was_mapped(board, SIZE, number) == all);
+        /* The one before is known until somebody begins the next. */
+        if (number > 1)
+            assert_true(board_was_mapped(board, SIZE, number - 1) == ((number - 1) % 3 != 0));
+    }
+}
+
 static void calls_of_ranks_and_slots_lie_apart_and_inside(void **state)
 {
     struct board *board = *state;
@@ -255,6 +272,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, create_board, free_board)
     const struct CMUnitTest tests[] = {
         TEST(ranks_come_and_leave),
+        TEST(ranks_agree_on_what_all_had),
         TEST(calls_of_ranks_and_slots_lie_apart_and_inside),
         TEST(a_call_is_read_as_it_was_written),
         TEST(the_latest_calls_are_remembered),

@@ -6,6 +6,8 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "kernel/kernel.h"
+#include "memory/heap.h"
+#include "transport/local/local.h"
 
 /* -------------------------------------------------------------------------------------- one rank alone */
 
@@ -50,6 +52,9 @@ void comm_call_alone(const struct call *call)
 
 /* ----------------------------------------------------------------------------------------- blocking */
 
+/* From where on an allreduce does better in mapped memory by another algorithm. */
+enum { MAPPED_BYTES_MIN = 32 << 10 };
+
 /* Calls of a communicator are issued by one thread at a time, so no read-modify-write is needed. */
 uint64_t comm_next_sequence(struct tutti_comm *comm)
 {
@@ -85,13 +90,47 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *requ
     return comm_check(comm);
 }
 
-static enum tutti_status call_locked(struct tutti_comm *comm, const struct call *call)
+/* A call whose best algorithm depends on memory that only its rank sees, so that ranks must agree: they choose by what all of
+ * them had in the call of this kind before. Nobody ends one that somebody has not begun, so everybody reads the same; started
+ * calls may begin before the one before them ends, and do not look. */
+static bool heeds_mapping(const struct tutti_comm *comm, const struct call *call)
+{
+    return call->what.collective == COLLECTIVE_ALLREDUCE && comm->network == NULL &&
+           call->what.count >= MAPPED_BYTES_MIN / dtype_size(call->what.dtype);
+}
+
+static bool is_mapped(const struct buffer *buffer, size_t bytes)
+{
+    uint64_t where;
+    for (size_t done = 0, run; done < bytes; done += run) {
+        run = bytes - done;
+        const void *address = buffer_at(buffer, done, &run);
+        if (!heap_find(address, run, &where)) return false;
+    }
+    return true;
+}
+
+static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call *call)
+{
+    const struct buffer input = buffer_of(call, 0), output = buffer_of(call, 1);
+    const size_t bytes = call->what.count * dtype_size(call->what.dtype);
+    return local_maps_heaps(comm->local) && is_mapped(&output, bytes) &&
+           (call->in_place || is_mapped(&input, bytes));
+}
+
+static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
 {
     struct tutti_request *request = &comm->blocking;
     if (board_has_failed(comm->board)) return comm_check(comm);
+    const bool heeds = heeds_mapping(comm, call);
+    call->others_were_mapped =
+        heeds && board_was_mapped(comm->board, comm->size, comm->mapped_calls);
     enum tutti_status status = comm_program(comm, call, &request->program);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
         return status; /* so it is on all ranks */
+    if (heeds)
+        board_set_mapped(comm->board, comm->rank, ++comm->mapped_calls,
+                         uses_mapped_memory(comm, call));
     request->call = *call;
     request->sequence = comm_next_sequence(comm);
     if (status == TUTTI_OK) status = comm_begin(comm, request);

@@ -59,6 +59,7 @@ struct call {
     const void *send;
     void *recv;
     bool in_place, deterministic;
+    bool others_were_mapped; /* all memory of all ranks, the last time that it mattered; all ranks agree */
     int priority;
     unsigned radix; /* of the algorithm asked for, or 0 */
     uint64_t timeout_ns;
@@ -119,7 +120,7 @@ struct tutti_prepared {
 
 struct cached_program {
     struct call_description what;
-    bool in_place, deterministic;
+    bool in_place, deterministic, mapped;
     const struct algorithm *algorithm; /* as asked for */
     unsigned radix;
     uint64_t op_serial;
@@ -171,6 +172,7 @@ struct tutti_comm {
     bool has_napped;              /* the progress thread has, since its last pass */
     _Atomic uint64_t sequence;    /* calls so far */
     uint64_t slot_begun[TRANSPORT_SLOT_COUNT];
+    uint64_t mapped_calls; /* blocking ones whose algorithm heeds whether memory is mapped */
     struct tutti_request blocking;                       /* of slot 0 */
     struct tutti_request *running[TRANSPORT_SLOT_COUNT]; /* of each slot */
     struct tutti_request *order[STARTED_SLOT_COUNT];     /* the same, most urgent first */

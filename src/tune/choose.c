@@ -11,53 +11,56 @@ struct preference {
     int rank_count_max;
     const char *name;
     bool shares_cores; /* only where ranks outnumber cores */
+    bool mapped;       /* only where all memory is */
 };
 
 static const struct preference preferences[] = {
-    {COLLECTIVE_ALLREDUCE, 4 << 10, 2, "oneshot", false},
-    {COLLECTIVE_ALLREDUCE, 8 << 20, 2, "twoshot", false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 2, "chain", false},
-    {COLLECTIVE_ALLREDUCE, 16 << 10, 16, "oneshot", true},
-    {COLLECTIVE_ALLREDUCE, 8 << 10, 16, "oneshot", false},
-    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "doubling", false},
-    {COLLECTIVE_ALLREDUCE, 128 << 10, 16, "twoshot", false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 32, "relay", true},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 16, "twoshot", false},
-    {COLLECTIVE_ALLREDUCE, 1 << 20, PLAN_RANKS_MAX, "halving_doubling", false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "ring", false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, 2, "direct", false},
-    {COLLECTIVE_REDUCE, 2 << 20, 16, "direct", true},
-    {COLLECTIVE_REDUCE, SIZE_MAX, 32, "chain", true},
-    {COLLECTIVE_REDUCE, 32 << 10, 32, "direct", false},
-    {COLLECTIVE_REDUCE, 64 << 10, PLAN_RANKS_MAX, "tree", false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, 16, "twoshot", false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "chain", false},
-    {COLLECTIVE_BROADCAST, SIZE_MAX, 32, "direct", false},
-    {COLLECTIVE_BROADCAST, 64 << 10, PLAN_RANKS_MAX, "tree", false},
-    {COLLECTIVE_BROADCAST, SIZE_MAX, PLAN_RANKS_MAX, "chain", false},
-    {COLLECTIVE_GATHER, SIZE_MAX, 16, "direct", false},
-    {COLLECTIVE_GATHER, 1 << 10, PLAN_RANKS_MAX, "tree", false},
-    {COLLECTIVE_GATHER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false},
-    {COLLECTIVE_SCATTER, SIZE_MAX, 16, "direct", false},
-    {COLLECTIVE_SCATTER, 1 << 10, PLAN_RANKS_MAX, "tree", false},
-    {COLLECTIVE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false},
-    {COLLECTIVE_ALLGATHER, SIZE_MAX, 16, "direct", false},
-    {COLLECTIVE_ALLGATHER, SIZE_MAX, PLAN_RANKS_MAX, "ring", false},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, 16, "direct", false},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "ring", false},
-    {COLLECTIVE_ALLTOALL, 1 << 20, 32, "direct", false},
-    {COLLECTIVE_ALLTOALL, SIZE_MAX, PLAN_RANKS_MAX, "pairwise", false},
-    {COLLECTIVE_BARRIER, SIZE_MAX, 16, "mesh", false},
-    {COLLECTIVE_BARRIER, SIZE_MAX, PLAN_RANKS_MAX, "dissemination", false},
+    {COLLECTIVE_ALLREDUCE, 4 << 10, 2, "oneshot", false, false},
+    {COLLECTIVE_ALLREDUCE, 8 << 20, 2, "twoshot", false, false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 2, "twoshot", false, true},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 2, "chain", false, false},
+    {COLLECTIVE_ALLREDUCE, 16 << 10, 16, "oneshot", true, false},
+    {COLLECTIVE_ALLREDUCE, 8 << 10, 16, "oneshot", false, false},
+    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "doubling", false, false},
+    {COLLECTIVE_ALLREDUCE, 128 << 10, 16, "twoshot", false, false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 32, "twoshot", true, true},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 32, "relay", true, false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 16, "twoshot", false, false},
+    {COLLECTIVE_ALLREDUCE, 1 << 20, PLAN_RANKS_MAX, "halving_doubling", false, false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "ring", false, false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, 2, "direct", false, false},
+    {COLLECTIVE_REDUCE, 2 << 20, 16, "direct", true, false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, 32, "chain", true, false},
+    {COLLECTIVE_REDUCE, 32 << 10, 32, "direct", false, false},
+    {COLLECTIVE_REDUCE, 64 << 10, PLAN_RANKS_MAX, "tree", false, false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, 16, "twoshot", false, false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "chain", false, false},
+    {COLLECTIVE_BROADCAST, SIZE_MAX, 32, "direct", false, false},
+    {COLLECTIVE_BROADCAST, 64 << 10, PLAN_RANKS_MAX, "tree", false, false},
+    {COLLECTIVE_BROADCAST, SIZE_MAX, PLAN_RANKS_MAX, "chain", false, false},
+    {COLLECTIVE_GATHER, SIZE_MAX, 16, "direct", false, false},
+    {COLLECTIVE_GATHER, 1 << 10, PLAN_RANKS_MAX, "tree", false, false},
+    {COLLECTIVE_GATHER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false, false},
+    {COLLECTIVE_SCATTER, SIZE_MAX, 16, "direct", false, false},
+    {COLLECTIVE_SCATTER, 1 << 10, PLAN_RANKS_MAX, "tree", false, false},
+    {COLLECTIVE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false, false},
+    {COLLECTIVE_ALLGATHER, SIZE_MAX, 16, "direct", false, false},
+    {COLLECTIVE_ALLGATHER, SIZE_MAX, PLAN_RANKS_MAX, "ring", false, false},
+    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, 16, "direct", false, false},
+    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "ring", false, false},
+    {COLLECTIVE_ALLTOALL, 1 << 20, 32, "direct", false, false},
+    {COLLECTIVE_ALLTOALL, SIZE_MAX, PLAN_RANKS_MAX, "pairwise", false, false},
+    {COLLECTIVE_BARRIER, SIZE_MAX, 16, "mesh", false, false},
+    {COLLECTIVE_BARRIER, SIZE_MAX, PLAN_RANKS_MAX, "dissemination", false, false},
 };
 
 /* Deterministic reductions: one tree, that of rank order, for every size; what a size changes is only who computes it. */
 static const struct preference in_rank_order[] = {
-    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "oneshot", false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot", false},
-    {COLLECTIVE_REDUCE, 32 << 10, PLAN_RANKS_MAX, "direct", false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot", false},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false},
+    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "oneshot", false, false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot", false, false},
+    {COLLECTIVE_REDUCE, 32 << 10, PLAN_RANKS_MAX, "direct", false, false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot", false, false},
+    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false, false},
 };
 
 static bool supports(const struct algorithm *algorithm, const struct choose_call *call)
@@ -101,7 +104,7 @@ static const struct algorithm *first_preferred(const struct choose_call *call,
     for (size_t i = 0; i < count; i++) {
         if (table[i].collective != call->collective || call->bytes > table[i].bytes_max ||
             call->rank_count > table[i].rank_count_max ||
-            (table[i].shares_cores && !call->oversubscribed) ||
+            (table[i].shares_cores && !call->oversubscribed) || (table[i].mapped && !call->mapped) ||
             rules_forbids(call->rules, call->collective, call->bytes, table[i].name))
             continue;
         const struct algorithm *algorithm = algo_find(call->collective, table[i].name);

@@ -16,6 +16,7 @@ struct choose_call {
     bool deterministic;    /* one association tree for all elements */
     bool in_rank_order;    /* operands: the operation does not commute */
     bool oversubscribed;   /* more ranks than cores */
+    bool mapped;           /* all memory is such that others can read and write it where it lies */
     bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts */
     /* The ranks are on several hosts, and the plan will be made with algo_params.levels; NULL: they are on one. */
     const struct network_shape *network;

@@ -52,34 +52,38 @@ static void preferences_are_what_they_say(void **state)
         size_t bytes;
         int rank_count;
         const char *name;
-        bool oversubscribed;
+        bool oversubscribed, mapped;
     } cases[] = {
-        {COLLECTIVE_ALLREDUCE, 4 << 10, 2, "oneshot", false},
-        {COLLECTIVE_ALLREDUCE, 8 << 10, 2, "twoshot", true},
-        {COLLECTIVE_ALLREDUCE, 64 << 20, 2, "chain", true},
-        {COLLECTIVE_REDUCE, 64 << 20, 2, "direct", false},
-        {COLLECTIVE_REDUCE, 1 << 20, 8, "direct", true},
-        {COLLECTIVE_REDUCE, 1 << 20, 8, "twoshot", false},
-        {COLLECTIVE_REDUCE, 4 << 20, 8, "chain", true},
-        {COLLECTIVE_ALLREDUCE, 16 << 10, 8, "oneshot", true},
-        {COLLECTIVE_ALLREDUCE, 64 << 10, 8, "twoshot", true},
-        {COLLECTIVE_ALLREDUCE, 256 << 10, 8, "relay", true},
-        {COLLECTIVE_ALLREDUCE, 256 << 10, 8, "twoshot", false},
-        {COLLECTIVE_ALLREDUCE, 100, 4, "oneshot", false},
-        {COLLECTIVE_ALLREDUCE, 100, 17, "doubling", false},
-        {COLLECTIVE_ALLREDUCE, 1 << 20, 4, "twoshot", false},
-        {COLLECTIVE_ALLREDUCE, 1 << 20, 17, "halving_doubling", false},
-        {COLLECTIVE_ALLREDUCE, 2 << 20, 17, "ring", false},
-        {COLLECTIVE_BARRIER, 0, 4, "mesh", false},
-        {COLLECTIVE_BARRIER, 0, 17, "dissemination", false},
-        {COLLECTIVE_ALLTOALL, 100, 4, "direct", false},
-        {COLLECTIVE_ALLTOALL, 4 << 20, 4, "pairwise", true},
+        {COLLECTIVE_ALLREDUCE, 4 << 10, 2, "oneshot", false, false},
+        {COLLECTIVE_ALLREDUCE, 8 << 10, 2, "twoshot", true, false},
+        {COLLECTIVE_ALLREDUCE, 64 << 20, 2, "chain", true, false},
+        {COLLECTIVE_REDUCE, 64 << 20, 2, "direct", false, false},
+        {COLLECTIVE_REDUCE, 1 << 20, 8, "direct", true, false},
+        {COLLECTIVE_REDUCE, 1 << 20, 8, "twoshot", false, false},
+        {COLLECTIVE_REDUCE, 4 << 20, 8, "chain", true, false},
+        {COLLECTIVE_ALLREDUCE, 16 << 10, 8, "oneshot", true, false},
+        {COLLECTIVE_ALLREDUCE, 64 << 10, 8, "twoshot", true, false},
+        {COLLECTIVE_ALLREDUCE, 256 << 10, 8, "relay", true, false},
+        {COLLECTIVE_ALLREDUCE, 256 << 10, 8, "twoshot", false, false},
+        {COLLECTIVE_ALLREDUCE, 256 << 10, 8, "twoshot", true, true},
+        {COLLECTIVE_ALLREDUCE, 64 << 20, 2, "twoshot", false, true},
+        {COLLECTIVE_ALLREDUCE, 64 << 20, 33, "ring", true, true},
+        {COLLECTIVE_ALLREDUCE, 100, 4, "oneshot", false, false},
+        {COLLECTIVE_ALLREDUCE, 100, 17, "doubling", false, false},
+        {COLLECTIVE_ALLREDUCE, 1 << 20, 4, "twoshot", false, false},
+        {COLLECTIVE_ALLREDUCE, 1 << 20, 17, "halving_doubling", false, false},
+        {COLLECTIVE_ALLREDUCE, 2 << 20, 17, "ring", false, false},
+        {COLLECTIVE_BARRIER, 0, 4, "mesh", false, false},
+        {COLLECTIVE_BARRIER, 0, 17, "dissemination", false, false},
+        {COLLECTIVE_ALLTOALL, 100, 4, "direct", false, false},
+        {COLLECTIVE_ALLTOALL, 4 << 20, 4, "pairwise", true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct choose_call call = {.collective = cases[i].collective,
                                          .bytes = cases[i].bytes,
                                          .rank_count = cases[i].rank_count,
-                                         .oversubscribed = cases[i].oversubscribed};
+                                         .oversubscribed = cases[i].oversubscribed,
+                                         .mapped = cases[i].mapped};
         assert_string_equal(chosen(call)->name, cases[i].name);
     }
 }

@@ -992,6 +992,11 @@ int local_core_count(struct transport *transport)
     return count > 0 ? count : 1;
 }
 
+bool local_maps_heaps(const struct transport *transport)
+{
+    return ((const struct local *)transport)->maps_heaps;
+}
+
 const int *local_order(const struct transport *transport)
 {
     return ((const struct local *)transport)->order;

@@ -54,6 +54,8 @@ void *local_board(struct transport *transport);
 void local_footprint(const struct transport *transport, struct local_footprint *footprint);
 /* Cores that the ranks of this segment may run on, all together. */
 int local_core_count(struct transport *transport);
+/* Whether ranks of other processes read and write this one's heap where it lies. */
+bool local_maps_heaps(const struct transport *transport);
 /* The ranks, near ones side by side (nearness.h): constant, the same on all ranks, and the transport's. NULL: as they are
  * numbered. */
 const int *local_order(const struct transport *transport);
