@@ -16,6 +16,7 @@
 #include "comm/derive.h"
 #include "comm/id.h"
 #include "comm/options.h"
+#include "comm/racks.h"
 #include "memory/heap.h"
 #include "os/clock.h"
 #include "process/network.h"
@@ -516,6 +517,11 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     operation_init(&created->blocking.operation, comm_patience(created));
     if (status != TUTTI_OK) {
         release(created);
+        return status;
+    }
+    if (creation->host_levels == NULL) status = comm_find_racks(created);
+    if (status != TUTTI_OK) {
+        tutti_comm_free(created);
         return status;
     }
     log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size,

@@ -250,6 +250,19 @@ enum tutti_status host_levels_init(struct host_levels *levels, int rank_count, c
     return status;
 }
 
+enum tutti_status host_levels_init_racks(struct host_levels *levels, int rank_count,
+                                         const int *host_of, const int *rack_of)
+{
+    TRY(allocate(levels, rank_count));
+    memcpy(levels->groups, host_of, sizeof *host_of * (size_t)rank_count);
+    int *const racks = levels->groups + rank_count;
+    for (int r = 0; r < rank_count; r++) racks[r] = rack_of[host_of[r]];
+    enum tutti_status status = add_level(levels, racks);
+    if (status == TUTTI_OK) status = complete(levels);
+    if (status != TUTTI_OK) host_levels_release(levels);
+    return status;
+}
+
 enum tutti_status host_levels_select(struct host_levels *part, const struct host_levels *whole,
                                      const int *ranks, int rank_count)
 {

@@ -17,6 +17,7 @@
  *     TUTTI_RENDEZVOUS_DIR  a folder that all ranks see, see bootstrap/exchange.h
  *     TUTTI_HOSTID        ranks with different ones share no memory, see process/roll_call.h
  *     TUTTI_TOPO_FILE     racks and switches of the hosts, see comm/host_levels.h
+ *     TUTTI_PROBE         0: racks are not measured, see comm/racks.h                    (1)
  *     TUTTI_LOG           off, warn, info, debug                             (warn)
  *
  * What the caller says wins over the environment.
