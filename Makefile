@@ -3,6 +3,8 @@
 #     make test              its quick tests
 #     make asan, make tsan   the same tests with sanitizers
 #     make fuzz              every fuzzer for a while
+#     make faults            how long failures take to be found, RUNS=50 times each
+#     make soak MINUTES=30   faults at random, with 8 ranks
 #     make coverage          lines that the tests reach, per file
 #     make format            clang-format over all sources
 #     make reference         docs/reference.md and man/tutti.7, from the public header
@@ -13,9 +15,11 @@
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
+RUNS ?= 50
+MINUTES ?= 30
 SOURCES = $(shell find include src tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
 
-.PHONY: all configure test asan tsan fuzz coverage format reference pictures install clean
+.PHONY: all configure test asan tsan fuzz coverage faults soak format reference pictures install clean
 .NOTPARALLEL:
 
 all: configure
@@ -32,6 +36,12 @@ asan tsan fuzz coverage:
 	@cmake --build --preset $@ -j $(JOBS)
 	@ctest --preset $@ -j $(JOBS)
 	@if test $@ = coverage; then scripts/coverage; fi
+
+faults: all
+	@bench/faults -r $(RUNS)
+
+soak: all
+	@build/tests/tests_fault_test --ranks 8 --faults 500 --minutes "$(MINUTES)"
 
 format:
 	@clang-format -i $(SOURCES)

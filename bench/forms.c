@@ -12,8 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "timing.h"
-#include "tutti/tutti.h"
+#include "rank_program.h"
 
 enum {
     SMALL_REPEATS = 40,
@@ -25,22 +24,6 @@ enum {
     URGENT_CALLS = 20,
     BIG_COUNT = 16 << 20
 };
-
-static struct tutti_comm *comm;
-static int rank;
-
-static void check(enum tutti_status status, const char *what)
-{
-    if (status == TUTTI_OK) return;
-    fprintf(stderr, "forms: rank %d: %s: %s\n", rank, what, tutti_error_message());
-    exit(1);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    return values[count / 2];
-}
 
 static void *memory_of(size_t bytes)
 {
@@ -196,11 +179,10 @@ static void measure_urgent(void)
 
 int main(void)
 {
-    check(tutti_comm_create(NULL, &comm), "comm_create");
-    rank = tutti_comm_rank(comm);
+    join();
     measure_small();
     measure_list();
     measure_urgent();
-    check(tutti_comm_free(comm), "comm_free");
+    leave();
     return 0;
 }

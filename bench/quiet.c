@@ -24,55 +24,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "timing.h"
-#include "tutti/tutti.h"
+#include "rank_program.h"
+#include "work.h"
 
-enum { REPEATS = 40, WARM_UP = 3, WORK_US = 20000, STEPS_OF_TRIAL = 1 << 20, TRIALS = 5 };
+enum { REPEATS = 40, WARM_UP = 3, WORK_US = 20000 };
 static const size_t sizes_bytes[] = {8, 64 << 10, 1 << 20};
 static const double loss_percent_max = 3;
 
-static struct tutti_comm *comm;
-static int rank, rank_count;
-static volatile uint64_t sink; /* so that the work is done */
-
-static void check(enum tutti_status status, const char *what)
-{
-    if (status == TUTTI_OK) return;
-    fprintf(stderr, "quiet: rank %d: %s: %s\n", rank, what, tutti_error_message());
-    exit(1);
-}
+static int rank_count;
 
 /* Processor time of this process but for this thread. */
 static double other_threads_us(void)
 {
     return read_us(CLOCK_PROCESS_CPUTIME_ID) - read_us(CLOCK_THREAD_CPUTIME_ID);
-}
-
-/* xorshift: each step needs the one before, so neither the compiler nor the core can shorten it. */
-static void compute(uint64_t steps)
-{
-    uint64_t x = UINT64_C(88172645463325252) + (uint64_t)rank;
-    for (uint64_t i = 0; i < steps; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    sink = x;
-}
-
-/* Steps that take WORK_US on an idle core: the same for all ranks, from the best of a few trials of rank 0. */
-static uint64_t choose_steps(void)
-{
-    double best_us = 1e30;
-    for (int trial = 0; rank == 0 && trial < TRIALS; trial++) {
-        const double begin = now_us();
-        compute(STEPS_OF_TRIAL);
-        const double time_us = now_us() - begin;
-        if (time_us < best_us) best_us = time_us;
-    }
-    uint64_t steps = (uint64_t)(STEPS_OF_TRIAL * (WORK_US / best_us));
-    check(tutti_broadcast(&steps, &steps, 1, TUTTI_UINT64, 0, comm), "broadcast");
-    return steps;
 }
 
 struct exchange {
@@ -112,7 +76,7 @@ static struct turn compute_and_sleep(uint64_t steps)
 {
     const double threads_us = other_threads_us();
     struct turn turn = {.begin_us = now_us()};
-    compute(steps);
+    work(steps);
     turn.end_us = now_us();
     turn.threads_us = other_threads_us() - threads_us;
     nanosleep(&(struct timespec){.tv_nsec = WORK_US * 1000}, NULL);
@@ -198,17 +162,16 @@ static void print_heading(void)
 
 int main(void)
 {
-    check(tutti_comm_create(NULL, &comm), "comm_create");
-    rank = tutti_comm_rank(comm);
+    join();
     rank_count = tutti_comm_size(comm);
     if (rank_count < 2) {
         fprintf(stderr, "quiet: needs two ranks: tutti-run --pin -n 2 quiet\n");
         return 2;
     }
     if (rank == 0) print_heading();
-    const uint64_t steps = choose_steps();
+    const uint64_t steps = (uint64_t)(WORK_US * agree(rank == 0 ? work_steps_a_us() : 0));
     for (size_t i = 0; i < sizeof sizes_bytes / sizeof *sizes_bytes; i++)
         measure(sizes_bytes[i], steps);
-    check(tutti_comm_free(comm), "comm_free");
+    leave();
     return 0;
 }

@@ -12,25 +12,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "timing.h"
-#include "tutti/tutti.h"
+#include "rank_program.h"
 
 enum { CALLS_MAX = 4000, CALLS_A_ROUND = 200, BYTES_DEFAULT = 64 << 20, ROUNDS_DEFAULT = 10 };
-
-static struct tutti_comm *comm;
-static int rank;
 
 struct times {
     double us[CALLS_MAX];
     int count;
 };
-
-static void check(enum tutti_status status, const char *what)
-{
-    if (status == TUTTI_OK) return;
-    fprintf(stderr, "urgent: rank %d: %s: %s\n", rank, what, tutti_error_message());
-    exit(1);
-}
 
 /* A value that part of the calls stay below; sorts. 0 where nothing was measured. */
 static double quantile(struct times *times, double part)
@@ -78,30 +67,14 @@ static double measure_round(float *large, size_t count, struct times *idle, stru
     return now_us() - begin;
 }
 
-static double largest_of_ranks(double value)
-{
-    check(tutti_allreduce(&value, &value, 1, TUTTI_FLOAT64, TUTTI_MAX, comm), "largest");
-    return value;
-}
-
-static long positive(const char *text, const char *what)
-{
-    char *end;
-    const long value = strtol(text, &end, 10);
-    if (*end == '\0' && value > 0 && value < 1L << 40) return value;
-    fprintf(stderr, "urgent: %s: %s is not a positive number\n", what, text);
-    exit(2);
-}
-
 int main(int argc, char **argv)
 {
     static struct times idle, urgent;
-    const size_t bytes = argc > 1 ? (size_t)positive(argv[1], "BYTES") : BYTES_DEFAULT;
-    const long rounds = argc > 2 ? positive(argv[2], "ROUNDS") : ROUNDS_DEFAULT;
+    const size_t bytes = argc > 1 ? (size_t)number_of(argv[1], 1L << 40) : BYTES_DEFAULT;
+    const long rounds = argc > 2 ? number_of(argv[2], 1000000) : ROUNDS_DEFAULT;
     float *const large = calloc(bytes / sizeof *large + 1, sizeof *large);
     if (large == NULL) check(TUTTI_NO_MEMORY, "memory");
-    check(tutti_comm_create(NULL, &comm), "comm_create");
-    rank = tutti_comm_rank(comm);
+    join();
     double large_us = 0;
     for (long round = 0; round < rounds; round++)
         large_us += measure_round(large, bytes / sizeof *large, &idle, &urgent) / (double)rounds;
@@ -117,7 +90,7 @@ int main(int argc, char **argv)
                    "round took %.0f us\n",
                    bytes, urgent_us, urgent_p95_us, urgent_us / idle_us, urgent.count, large_us);
     }
-    check(tutti_comm_free(comm), "comm_free");
+    leave();
     free(large);
     return 0;
 }

@@ -18,7 +18,7 @@ if(Python3_FOUND)
         COMMAND ${CMAKE_COMMAND} -E rm -rf man3
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/reference.py --man man3
         COMMAND ${CMAKE_COMMAND} -E touch man3.stamp
-        DEPENDS scripts/reference.py scripts/header.py include/tutti/tutti.h docs/running.md
+        DEPENDS scripts/reference.py scripts/header.py include/tutti/tutti.h include/tutti/train.h docs/running.md
             src/base/status.h src/comm/options.h
         COMMENT "Writing the manual pages of the functions")
     add_custom_target(man3 ALL DEPENDS man3.stamp)
@@ -29,7 +29,7 @@ else()
 endif()
 
 # bash looks for a file with the program's name.
-foreach(program tutti-run tutti-perf tutti-plan tutti-topo)
+foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace)
     install(FILES tools/completion/tutti.bash RENAME ${program}
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 endforeach()
@@ -56,4 +56,5 @@ install(FILES
 if(SKBUILD)
     install(FILES $<TARGET_FILE:tutti> DESTINATION tutti RENAME libtutti.so COMPONENT python)
     install(TARGETS tutti-run RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+    install(FILES bindings/torch/tutti_torch.pth DESTINATION . COMPONENT python)
 endif()

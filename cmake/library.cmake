@@ -3,8 +3,9 @@
 #     tutti            libtutti.so, exports tutti_* only
 #     tutti_static     libtutti.a, one object in which everything but tutti_* is local
 
-file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c)
+file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c train/*.c)
 list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
+list(FILTER sources EXCLUDE REGEX "/src/transport/sim/") # for tests: see cmake/tests.cmake
 
 # src/kernel: the scalar twin is the reference that no optimiser may reorder; a SIMD file is compiled for its
 # instruction set and called only where the processor has it.  No file may fuse a multiply and an add: every
@@ -45,22 +46,22 @@ if(TUTTI_FUZZ) # kernels parse nothing, and clang takes minutes to instrument th
     set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 
-# OpenSSL authenticates who comes from other hosts. A cross build, for which its package is not to be had without
-# making another architecture part of the system, does without: see src/bootstrap/mac.h.
+# OpenSSL authenticates who comes from other hosts, and encrypts where that is wanted. A cross build, for which its package is
+# not to be had without making another architecture part of the system, does without: see src/bootstrap/mac.h, src/os/tls.h.
 option(TUTTI_OPENSSL "Authenticate connections between hosts; without it there are none" ON)
 if(TUTTI_OPENSSL)
-    find_package(OpenSSL 1.1.1 COMPONENTS Crypto)
+    find_package(OpenSSL 1.1.1 COMPONENTS Crypto SSL)
     if(NOT OPENSSL_FOUND)
         message(FATAL_ERROR "OpenSSL is needed (Debian: libssl-dev), or -DTUTTI_OPENSSL=OFF: then ranks of one host can meet")
     endif()
     set(crypto_include_dir ${OPENSSL_INCLUDE_DIR})
-    set(crypto_library ${OPENSSL_CRYPTO_LIBRARY})
-    set(tutti_pc_crypto "-lcrypto ") # what the archive's users link, by name: they have their own OpenSSL
-    set(tutti_config_crypto "crypto;")
-    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/bootstrap/mac_absent.c)
+    set(crypto_library ${OPENSSL_SSL_LIBRARY} ${OPENSSL_CRYPTO_LIBRARY})
+    set(tutti_pc_crypto "-lssl -lcrypto ") # what the archive's users link, by name: they have their own OpenSSL
+    set(tutti_config_crypto "ssl;crypto;")
+    list(FILTER sources EXCLUDE REGEX "/(bootstrap/mac|os/tls)_absent\\.c$")
 else()
     message(STATUS "without OpenSSL: ranks of several hosts cannot meet")
-    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/bootstrap/mac_openssl.c)
+    list(FILTER sources EXCLUDE REGEX "/(bootstrap/mac|os/tls)_openssl\\.c$")
 endif()
 
 find_package(Threads REQUIRED)

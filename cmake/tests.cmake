@@ -11,8 +11,8 @@
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
-# What tests share: the other files of tests/.
-file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c)
+# What tests share: the other files of tests/, and links in virtual time.
+file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/sim/*.c)
 list(FILTER shared_sources EXCLUDE REGEX "_test\\.c$")
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
@@ -58,6 +58,7 @@ endfunction()
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c)
 topology_filter(unit_tests)
 file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c)
+topology_filter(system_tests)
 foreach(source IN LISTS unit_tests system_tests)
     string(REGEX REPLACE "^(src/|)(.*)_test\\.c$" "\\2" test ${source})
     string(REPLACE "/" "_" program ${test}_test)
@@ -67,6 +68,11 @@ foreach(source IN LISTS unit_tests system_tests)
     target_link_libraries(${program} PRIVATE tutti_testing)
     add_test(NAME ${test} COMMAND ${program})
     tutti_describe_test(${test} ${CMAKE_SOURCE_DIR}/${source})
+endforeach()
+
+# What the library asks the system for fails there, now and then.
+foreach(function malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
+    target_link_options(tests_exhaustion_test PRIVATE LINKER:--wrap=${function})
 endforeach()
 
 file(GLOB_RECURSE script_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.sh)

@@ -19,7 +19,7 @@ set(TUTTI_NCCL_XML OFF)
 if(HWLOC_INCLUDE_DIR AND HWLOC_LIBRARY AND JANSSON_INCLUDE_DIR AND JANSSON_LIBRARY)
     set(TUTTI_TOPOLOGY ON)
 elseif(CMAKE_CROSSCOMPILING OR SKBUILD) # a compiler for another machine seldom has its libraries; a wheel has no tools
-    message(STATUS "hwloc or jansson is not here: no tutti-topo")
+    message(STATUS "hwloc or jansson is not here: no tutti-topo, no tutti-trace")
 else()
     message(FATAL_ERROR "Tutti needs hwloc and jansson (Debian: libhwloc-dev libjansson-dev)")
 endif()
@@ -44,7 +44,8 @@ else()
     list(APPEND topology_tests "src/format/nccl_xml_")
 endif()
 if(NOT TUTTI_TOPOLOGY)
-    list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo")
+    list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo" "tutti-trace"
+        "tests/tutti_trace_verdict_")
 endif()
 
 # Takes the tests, fuzzers or tools out of a list that cannot be built here.

@@ -233,7 +233,7 @@ def parse_declaration(text, comment):
 
 def parse_define(text, comment):
     match = re.match(r"\s*#\s*define\s+(\w+)(\([^)]*\))?(.*)", text, re.S)
-    if not match or match.group(1).startswith("TUTTI_H") or match.group(1) in ("TUTTI_API", "TUTTI_MUST_USE"):
+    if not match or re.fullmatch(r"TUTTI_(\w+_)?H\w*", match.group(1)) or match.group(1) in ("TUTTI_API", "TUTTI_MUST_USE"):
         return None
     value = one_line(match.group(3).replace("\\\n", " "))
     return Define(match.group(1) + (match.group(2) or ""), value, comment)

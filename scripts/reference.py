@@ -276,7 +276,7 @@ class Markdown:
     def document(self):
         parts = ["# Reference",
                  "<!-- Made by scripts/reference.py from include/tutti: change the header, then `make reference`. -->"]
-        parts.append("What [`include/tutti/tutti.h`](../include/tutti/tutti.h) says, in a form for browsing. For a first "
+        parts.append("What [`tutti.h`](../include/tutti/tutti.h) and [`train.h`](../include/tutti/train.h) say, in a form for browsing. For a first "
                      "look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
         lines = []
         for section in self.interface.sections:
@@ -404,12 +404,16 @@ def types_of(interface, function):
             if isinstance(item, Struct) and item.name in used and item.fields is not None]
 
 
+def header_of(interface, section):
+    return next(os.path.basename(header.path) for header in interface.headers if section in header.sections)
+
+
 def man_function(interface, section, function):
     forms = function.forms()
     names = ", ".join(form.name for form in forms)
     first = re.split(r"(?<=[.;])\s", one_line(own_comment(function) or section.title))[0].rstrip(".;")
     lines = [th(interface, function.name, 3, "Tutti"), ".SH NAME", "%s \\- %s" % (names, roff(first).replace("\n", " ")),
-             ".SH SYNOPSIS", ".EX", "#include <tutti/tutti.h>", ""]
+             ".SH SYNOPSIS", ".EX", "#include <tutti/%s>" % header_of(interface, section), ""]
     lines.insert(1, ".nh")
     lines += [roff_code(line) for form in forms for line in prototype(form, 80).split("\n")]
     lines += [".EE", ".SH DESCRIPTION"]

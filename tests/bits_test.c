@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,19 +33,6 @@ struct board_of_hashes {
 };
 
 static struct board_of_hashes *hashes; /* shared with the ranks */
-
-static int map_hashes(void **state)
-{
-    (void)state;
-    hashes = mmap(NULL, sizeof *hashes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return hashes == MAP_FAILED ? -1 : 0;
-}
-
-static int unmap_hashes(void **state)
-{
-    (void)state;
-    return munmap(hashes, sizeof *hashes);
-}
 
 static uint64_t next(uint64_t *state)
 {
@@ -423,5 +409,6 @@ int main(void)
         cmocka_unit_test(deterministic_reduce_scatter_does_not_depend_on_slices),
         cmocka_unit_test(deterministic_algorithms_have_one_tree_for_all_elements),
     };
-    return cmocka_run_group_tests(tests, map_hashes, unmap_hashes);
+    hashes = ranks_share(sizeof *hashes);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

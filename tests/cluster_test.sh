@@ -16,20 +16,13 @@ cluster=$(realpath "$cluster")
 export CLUSTER_PREFIX=tt$$
 hosts_max=16
 
-skip() {
-    echo "$*: skipped"
-    exit 77
-}
+# shellcheck source=tests/namespaces.sh
+source "${BASH_SOURCE[0]%/*}/namespaces.sh"
 
-[ "$(id -u)" = 0 ] || skip "network namespaces need root"
-for program in ip tc unshare; do
-    command -v $program >/dev/null || skip "$program (of iproute2 or util-linux) is not here"
-done
+need_namespaces
 for program in "$bin/tutti-run" "$tests/tests_collectives_test" "$tests/tests_tcp_reset_test" "$tests/tests_id_hosts_test"; do
     [ -x "$program" ] || skip "$program is not built"
 done
-ip netns add "$CLUSTER_PREFIX-try" 2>/dev/null || skip "no network namespaces can be made here"
-ip netns del "$CLUSTER_PREFIX-try"
 
 work=$(mktemp -d) || exit 1
 front=
@@ -41,22 +34,10 @@ finish() {
         kill -KILL "$front" 2>/dev/null
         while [ -e "/proc/$conductor/stat" ] && ((tenths-- > 0)); do sleep 0.1; done
     fi
-    "$cluster" down >/dev/null 2>&1
-    rm -rf "$work"
+    clean_up_cluster "$cluster" "$work"
 }
-# Whoever kills this script with SIGKILL, as a time limit does, leaves it to this one, which nobody finds.
-# shellcheck disable=SC2016
-setsid -f bash -c 'while kill -0 "$1"; do sleep 1; done; "$2" down; rm -rf "$3"' _ $$ "$cluster" "$work" >/dev/null 2>&1 </dev/null
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+leave_nothing finish clean_up_cluster "$cluster" "$work"
 cd "$work" || exit 1
-
-failed=0
-fail() {
-    echo "FAILED  $*"
-    failed=1
-}
 
 # In the background, so that a signal to this script is taken at once; the exit code, and output in the file `out`.
 run() { # deadline in seconds, command...

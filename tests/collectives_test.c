@@ -26,10 +26,20 @@
 #include "elements.h"
 #include "ranks.h"
 
+/* The thread sanitizer takes ten times as long, and what it looks for depends neither on dtypes nor on every size. */
+#if defined(__SANITIZE_THREAD__)
+enum { IS_SLOW = 1 };
+#else
+enum { IS_SLOW = 0 };
+#endif
+
 enum { GUARD_BYTES = 128, GUARD = 0xa7, POISON = 0x5b };
 
-static const struct tutti_comm_options comm_options = {
-    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 0, 0, NULL};
+static const struct tutti_comm_options comm_options = {.size_bytes =
+                                                           sizeof(struct tutti_comm_options),
+                                                       .rank = -1,
+                                                       .size = -1,
+                                                       .timeout_ns = 20000000000u};
 
 /* ----------------------------------------------------------------------------------------- buffers */
 
@@ -383,7 +393,7 @@ static int sweep_all(struct tutti_comm *comm, int rank, int size, uint64_t seed,
         const uint64_t turn = elements_mixed(seed, (uint64_t)i);
         result = sweep_counts(a, a->collective, sweep, &arena, turn, comm, rank, size);
         if (result == 0 && sweep->dtypes_and_ops)
-            result = sweep_dtypes_and_ops(a, size != 4, &arena, turn, comm, rank, size);
+            result = sweep_dtypes_and_ops(a, IS_SLOW || size != 4, &arena, turn, comm, rank, size);
     }
     for (int c = 0; c < COLLECTIVE_COUNT && result == 0; c++)
         result = sweep_counts(NULL, (enum collective)c, sweep, &arena,
@@ -396,6 +406,7 @@ static void sweep_ranks(enum ranks_kind kind, const int *sizes, int size_count,
                         const struct sweep *sweep)
 {
     for (int i = 0; i < size_count; i++) {
+        if (IS_SLOW && i % 2 == 1 && i + 1 < size_count) continue;
         struct sweep own = *sweep;
         size_t count_max = 0;
         for (int c = 0; c < own.count_count; c++)

@@ -2,7 +2,6 @@
  *
  * ctest: timeout=180
  */
-#include <dirent.h>
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -18,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "belongings.h"
 #include "comm/comm.h"
 #include "os/clock.h"
 #include "patient.h"
@@ -235,7 +235,8 @@ static int fail_apart(struct tutti_comm *comm, int rank, int size, uint64_t seed
     RANKS_EXPECT(tutti_comm_dup(comm, NULL, &second) == TUTTI_OK);
     RANKS_EXPECT(rank != 0 || tutti_comm_abort(first, "one of them") == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(first) == TUTTI_ABORTED);
-    RANKS_EXPECT(sum_of(1, comm) == size); /* the parent does not care */
+    RANKS_EXPECT(sum_of(1, comm) == size);           /* the parent does not care */
+    RANKS_EXPECT(tutti_barrier(second) == TUTTI_OK); /* now all are through with that */
     RANKS_EXPECT(rank != 1 || tutti_comm_abort(comm, "the parent") == TUTTI_OK);
     while (tutti_barrier(comm) == TUTTI_OK) continue;
     RANKS_EXPECT(sum_of(1, second) == size); /* nor do its other children */
@@ -571,27 +572,6 @@ static void nothing_hangs_after_an_abort(void **state)
 
 /* ---------------------------------------------------------------------------------- again and again */
 
-static int open_descriptors(void)
-{
-    int count = 0;
-    DIR *const folder = opendir("/proc/self/fd");
-    while (folder != NULL && readdir(folder) != NULL) count++;
-    if (folder != NULL) closedir(folder);
-    return count;
-}
-
-/* Of the library's shared memory. */
-static int mappings(void)
-{
-    int count = 0;
-    char line[512];
-    FILE *const file = fopen("/proc/self/maps", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        count += strstr(line, "memfd:tutti") != NULL;
-    if (file != NULL) fclose(file);
-    return count;
-}
-
 static int derive_once(struct tutti_comm *comm, int rank, int size, int turn)
 {
     struct tutti_comm *split, *copy, *group;
@@ -618,16 +598,16 @@ static int derive_often(struct tutti_comm *comm, int rank, int size, uint64_t se
     for (int turn = 0; turn < turns; turn++) {
         if (derive_once(comm, rank, size, turn) != 0) return 1;
         if (turn == 4) {
-            descriptors = open_descriptors();
-            maps = mappings();
+            descriptors = belongings_descriptors();
+            maps = belongings_mappings();
             bytes = mallinfo2().uordblks;
         }
     }
     /* Over hosts connections are closed on both sides when both have come to it. */
     const bool is_settled = !ranks_are_on_hosts();
-    RANKS_EXPECT(!is_settled || open_descriptors() == descriptors);
-    RANKS_EXPECT(open_descriptors() <= descriptors + 20);
-    RANKS_EXPECT(mappings() <= maps + (is_settled ? 0 : 4));
+    RANKS_EXPECT(!is_settled || belongings_descriptors() == descriptors);
+    RANKS_EXPECT(belongings_descriptors() <= descriptors + 20);
+    RANKS_EXPECT(belongings_mappings() <= maps + (is_settled ? 0 : 4));
     /* What malloc keeps at hand counts as used, so this finds only what grows with every turn. */
     RANKS_EXPECT(mallinfo2().uordblks <= bytes + 50000);
     return 0;
@@ -650,9 +630,9 @@ static int derive_some(struct tutti_comm *comm, int rank, int size, uint64_t see
 static void threads_leave_nothing_either(void **state)
 {
     (void)state;
-    const int descriptors = open_descriptors();
+    const int descriptors = belongings_descriptors();
     expect_good(4, RANKS_THREADS, derive_some, NULL);
-    assert_int_equal(open_descriptors(), descriptors);
+    assert_int_equal(belongings_descriptors(), descriptors);
 }
 
 struct worker {
@@ -936,7 +916,7 @@ static int count_descriptors(struct tutti_comm *comm, int rank, int size, uint64
     (void)seed, (void)context;
     enum { MANY = 10 };
     struct tutti_comm *made[MANY];
-    const int before = open_descriptors();
+    const int before = belongings_descriptors();
     size_t counted = 0;
     for (int i = 0; i < MANY; i++) {
         RANKS_EXPECT(tutti_comm_dup(comm, NULL, &made[i]) == TUTTI_OK);
@@ -944,10 +924,10 @@ static int count_descriptors(struct tutti_comm *comm, int rank, int size, uint64
         RANKS_EXPECT(sum_of(1, made[i]) == size);
     }
     /* A segment each; everything else is there already. */
-    RANKS_EXPECT(open_descriptors() - before == MANY);
+    RANKS_EXPECT(belongings_descriptors() - before == MANY);
     RANKS_EXPECT(size == 3 && counted == MANY * (1 + 2)); /* and those of two other processes */
     for (int i = 0; i < MANY; i++) RANKS_EXPECT(tutti_comm_free(made[i]) == TUTTI_OK);
-    RANKS_EXPECT(open_descriptors() == before);
+    RANKS_EXPECT(belongings_descriptors() == before);
     (void)rank;
     return 0;
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Words of tutti-run, tutti-perf, tutti-plan and tutti-topo are completed in bash.
+# Words of tutti-run, tutti-perf, tutti-plan, tutti-topo and tutti-trace are completed in bash.
 # ctest: label=nosan
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1
@@ -91,6 +91,11 @@ gives json matrix racks svg tree -- tutti-topo --format ''
 gives "$work/mine.plan" -- tutti-topo "$work/mi"
 gives "$work/mine.plan" -- tutti-topo --levels -o "$work/mi"
 gives -- tutti-topo "$work/mine.plan" "$work/mi"
+
+gives query show verdict -- tutti-trace ''
+includes --help tutti-trace -
+gives "$work/logs" -- tutti-trace verdict "$work/l"
+gives "$work/mine.plan" -- tutti-trace show "$work/mi"
 
 # The words that are listed in the script are those of --help.
 COMP_WORDS=(tutti-perf) COMP_CWORD=0

@@ -210,9 +210,7 @@ static void processes_meet_quickly(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    struct timing *timing =
-        mmap(NULL, sizeof *timing, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(timing != MAP_FAILED);
+    struct timing *timing = ranks_share(sizeof *timing);
     for (int size = 2; size <= 8; size += 6) {
         memset(timing, 0, sizeof *timing);
         for (int i = 0; i < 3; i++) assert_int_equal(tutti_id_create(&timing->id[i]), TUTTI_OK);

@@ -17,8 +17,11 @@
 #include "elements.h"
 #include "ranks.h"
 
-static const struct tutti_comm_options comm_options = {
-    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 0, 0, NULL};
+static const struct tutti_comm_options comm_options = {.size_bytes =
+                                                           sizeof(struct tutti_comm_options),
+                                                       .rank = -1,
+                                                       .size = -1,
+                                                       .timeout_ns = 20000000000u};
 
 static void on_ranks(int size, ranks_function *function, void *context)
 {

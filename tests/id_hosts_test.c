@@ -5,7 +5,6 @@
  *     tests_id_hosts_test FILE RANK SIZE     rank 0 makes an id and leaves it in the file
  *
  * ctest: label=notsan */
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,8 +17,10 @@
 
 #include <cmocka.h>
 
+#include "belongings.h"
 #include "comm/comm.h"
 #include "comm/id.h"
+#include "launched_rank.h"
 #include "ranks.h"
 
 enum { RANKS = 4, HOSTS = 2, IDS = 4 };
@@ -33,23 +34,16 @@ struct notice {
 
 static struct notice *make_notice(void)
 {
-    struct notice *shared =
-        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(shared, MAP_FAILED);
+    struct notice *shared = ranks_share(sizeof *shared);
     shared->port = 20000 + getpid() % 8000;
     return shared;
 }
 
-static void set_number(const char *name, int number)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", number);
-    setenv(name, text, 1);
-}
-
 static void be_on_host(int host)
 {
-    set_number("TUTTI_HOSTID", host);
+    char number[16];
+    snprintf(number, sizeof number, "%d", host);
+    setenv("TUTTI_HOSTID", number, 1);
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 1);
 }
 
@@ -177,26 +171,17 @@ static void ranks_of_two_hosts_meet_through_a_store(void **state)
 
 /* -------------------------------------------------------------------------------------------- one host */
 
-static int count_descriptors(void)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (folder != NULL && readdir(folder) != NULL) count++;
-    if (folder != NULL) closedir(folder);
-    return count;
-}
-
 static int meet_on_one_host(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                             void *context)
 {
     (void)seed;
     be_on_host(0);
     setenv("TUTTI_ID_HOSTS", "many", 1);
-    const int before = count_descriptors();
+    const int before = belongings_descriptors();
     if (meet(context, 0, rank, size, &comm) != 0) return 1;
     RANKS_EXPECT(comm->hosts == NULL && comm->network == NULL);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
-    RANKS_EXPECT(count_descriptors() == before); /* the door is closed */
+    RANKS_EXPECT(belongings_descriptors() == before); /* the door is closed */
     return 0;
 }
 
@@ -211,9 +196,9 @@ static void an_id_for_one_host_opens_nothing(void **state)
     (void)state;
     struct tutti_id id;
     struct id_content content;
-    const int before = count_descriptors();
+    const int before = belongings_descriptors();
     assert_int_equal(tutti_id_create(&id), TUTTI_OK);
-    assert_int_equal(count_descriptors(), before);
+    assert_int_equal(belongings_descriptors(), before);
     id_read(&id, &content);
     assert_false(id_spans_hosts(&content));
 }
@@ -312,12 +297,8 @@ static int meet_some_and_then_all(struct tutti_comm *comm, int rank, int size, u
     struct notice *shared = context;
     (void)seed;
     be_on_host(rank % HOSTS);
-    set_number("RANK", rank);
-    set_number("WORLD_SIZE", size);
-    set_number("LOCAL_RANK", rank / HOSTS);
-    set_number("LOCAL_WORLD_SIZE", size / HOSTS);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
-    set_number("MASTER_PORT", shared->port);
+    launched_rank_become(
+        &(struct launched_rank){.rank = rank, .size = size, .hosts = HOSTS, .port = shared->port});
     if (rank == 0 ||
         rank == 3) { /* rank 0, whose door has to be at MASTER_PORT later, is the second one */
         if (meet(shared, 0, rank == 3 ? 0 : 1, 2, &comm) != 0) return 1;

@@ -2,7 +2,7 @@
 # launchers.sh - what the tests under real launchers share; they source it.
 #
 #     launchers_here COMMAND PACKAGE      whether it is here; says that it is not
-#     launchers_skip WHY                  ends the test as skipped
+#     skip WHY                            ends the test as skipped
 #     expect NUMBER WORDS COMMAND...      ends well, and NUMBER ranks of tests_launched_test say WORDS
 #     refuse WORDS COMMAND...             does not end well, and says WORDS
 #     expect_perf NUMBER COMMAND...       the command in front of tutti-perf starts NUMBER ranks of one measurement
@@ -13,11 +13,13 @@
 # LAUNCHERS_TIMES=1 prints how long each takes. In $work is a folder, and $failed is 1 after a failure.
 set -uo pipefail
 
+# shellcheck source=tests/namespaces.sh
+source "${BASH_SOURCE[0]%/*}/namespaces.sh"
+
 bin=$(realpath "${TUTTI_BIN:?}")
 rank=$(realpath "$bin/../tests/tests_launched_test")
 work=$(mktemp -d) || exit 1
 chmod 755 "$work"
-failed=0
 trap 'rm -rf "$work"' EXIT
 
 export TUTTI_TIMEOUT=30s TUTTI_INIT_TIMEOUT=30s
@@ -30,11 +32,6 @@ done
 for variable in $(compgen -e | grep -E '^(OMPI_COMM|PMIX?_|SLURM_|FLUX_|TORCHELASTIC_|JOB_COMPLETION_INDEX|TUTTI_REND)'); do
     unset "$variable"
 done
-
-launchers_skip() {
-    echo "$*: skipped"
-    exit 77
-}
 
 launchers_here() {
     command -v "$1" >/dev/null && return
@@ -117,21 +114,11 @@ cluster_pids() {
 } 2>/dev/null
 
 cluster_up() {
-    [ "$(id -u)" = 0 ] || launchers_skip "network namespaces need root"
-    local program
-    for program in ip tc unshare; do
-        command -v $program >/dev/null || launchers_skip "$program (of iproute2 or util-linux) is not here"
-    done
+    need_namespaces
     cluster=$(realpath "${TUTTI_ROOT:?}/bench/peers/cluster")
     export CLUSTER_PREFIX=tl$$
-    # Whoever kills this script with SIGKILL, as a time limit does, leaves it to this one, which nobody finds.
-    # shellcheck disable=SC2016
-    setsid -f bash -c 'while kill -0 "$1"; do sleep 1; done; "$2" down; rm -rf "$3"' _ $$ "$cluster" "$work" \
-        >/dev/null 2>&1 </dev/null
-    trap cluster_finish EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
-    "$cluster" up --hosts 2 >"$work/up" 2>&1 || launchers_skip "no network namespaces can be made here: $(tail -1 "$work/up")"
+    leave_nothing cluster_finish clean_up_cluster "$cluster" "$work"
+    "$cluster" up --hosts 2 >"$work/up" 2>&1 || skip "no network namespaces can be made here: $(tail -1 "$work/up")"
     host0=("$cluster" exec 0)
     host1=("$cluster" exec 1)
     # What mpiruns call as ssh.

@@ -6,7 +6,7 @@
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
 found=0
 command -v mpirun.openmpi >/dev/null || command -v mpirun.mpich >/dev/null ||
-    launchers_skip "neither Open MPI nor MPICH is here (openmpi-bin, mpich)"
+    skip "neither Open MPI nor MPICH is here (openmpi-bin, mpich)"
 cluster_up
 
 if launchers_here mpirun.openmpi openmpi-bin; then

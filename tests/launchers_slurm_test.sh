@@ -6,7 +6,7 @@ PATH=$PATH:/usr/sbin:/sbin
 # shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
 for program in slurmctld slurmd srun munged; do
-    command -v $program >/dev/null || launchers_skip "$program is not here (slurmctld, slurmd, slurm-client, munge)"
+    command -v $program >/dev/null || skip "$program is not here (slurmctld, slurmd, slurm-client, munge)"
 done
 cluster_up
 cd "$work" || exit 1

@@ -3,11 +3,11 @@
 # ctest: label=nosan label=once timeout=300
 # shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
-command -v torchrun >/dev/null || launchers_skip "torchrun is not here (python3-torch, a large download: ./check --torch installs it)"
+command -v torchrun >/dev/null || skip "torchrun is not here (python3-torch, a large download: ./check --torch installs it)"
 # PyTorch 1.13 with Python 3.11, as in Debian 12, does not understand the numbers 0 and 3 for where output goes, which are
 # its own defaults; what it says of a rank that is not there, it understands.
 torchrun=(torchrun --redirects 9:1 --tee 9:1 --monitor_interval 0.2)
-"${torchrun[@]}" --help >"$work/help" 2>&1 || launchers_skip "torchrun does not start here: $(tail -1 "$work/help")"
+"${torchrun[@]}" --help >"$work/help" 2>&1 || skip "torchrun does not start here: $(tail -1 "$work/help")"
 
 here=("${torchrun[@]}" --standalone --nproc_per_node 3 --no_python)
 expect 3 'torchrun, local [0-2] of 3, service none' "${here[@]}" "$rank" rank

@@ -287,8 +287,11 @@ static int run_algorithms(struct tutti_comm *comm, int rank, int size, uint64_t 
     return 0;
 }
 
-static const struct tutti_comm_options comm_options = {
-    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 0, 0, NULL};
+static const struct tutti_comm_options comm_options = {.size_bytes =
+                                                           sizeof(struct tutti_comm_options),
+                                                       .rank = -1,
+                                                       .size = -1,
+                                                       .timeout_ns = 20000000000u};
 
 static void lists_are_their_tensors_among_threads(void **state)
 {

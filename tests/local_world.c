@@ -25,8 +25,8 @@ static void *join(void *argument)
     return NULL;
 }
 
-int local_world_open(int size, struct local_peer peer, const int *names, size_t board_bytes,
-                     struct transport **transports)
+int local_world_open(int size, struct local_peer peer, const int *names, bool checks,
+                     size_t board_bytes, struct transport **transports)
 {
     struct local_peer peers[LOCAL_WORLD_RANKS_MAX];
     struct joiner joiners[LOCAL_WORLD_RANKS_MAX];
@@ -39,6 +39,7 @@ int local_world_open(int size, struct local_peer peer, const int *names, size_t 
         joiners[r].options = (struct local_options){.rank = r,
                                                     .size = size,
                                                     .names = names,
+                                                    .checks = checks,
                                                     .segment_fd = dup(fd),
                                                     .board_bytes = board_bytes,
                                                     .peers = peers,
@@ -51,4 +52,39 @@ int local_world_open(int size, struct local_peer peer, const int *names, size_t 
         transports[r] = joiners[r].transport;
     }
     return fd;
+}
+
+struct local_net local_net_open(int size, struct local_peer peer, const int *names, bool checks)
+{
+    struct local_net net = {.size = size};
+    const int fd = local_world_open(size, peer, names, checks, LOCAL_NET_BOARD_BYTES, net.ranks);
+    for (int r = 0; r < size; r++) net.ranks[r]->signatures[LOCAL_NET_SLOT] = LOCAL_NET_SIGNATURE;
+    assert_int_equal(segment_attach(fd, size, LOCAL_NET_BOARD_BYTES, &net.segment), TUTTI_OK);
+    return net;
+}
+
+void local_net_close(struct local_net *net)
+{
+    segment_detach(net->segment);
+    for (int r = 0; r < net->size; r++) local_close(net->ranks[r]);
+}
+
+struct link_tx *local_net_tx(struct local_net *net, int rank, int peer)
+{
+    struct transport *const transport = net->ranks[rank];
+    struct link_tx *link;
+    assert_int_equal(
+        transport->ops->open_tx(transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, peer, 1 << 20, &link),
+        TUTTI_OK);
+    return link;
+}
+
+struct link_rx *local_net_rx(struct local_net *net, int rank, int peer, bool from_all)
+{
+    struct transport *const transport = net->ranks[rank];
+    struct link_rx *link;
+    assert_int_equal(transport->ops->open_rx(transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, peer,
+                                             from_all, &link),
+                     TUTTI_OK);
+    return link;
 }

@@ -1,9 +1,8 @@
 /* Messages that fail: what does not fit, arguments, deadlines, deaths, departures, aborts and full mailboxes are named,
  * reach everybody, come in time, and leave nothing behind.
  *
- * ctest: timeout=180
+ * ctest: label=once timeout=180
  */
-#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,12 +11,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "belongings.h"
 #include "os/clock.h"
 #include "ranks.h"
 
@@ -31,14 +30,6 @@ struct shared {
     _Atomic int arrived;
 };
 static struct shared *shared;
-
-static int map_shared(void **state)
-{
-    (void)state;
-    setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return shared == MAP_FAILED ? -1 : 0;
-}
 
 static int run(int size, enum ranks_kind kind, ranks_function *function, void *context,
                struct ranks_outcome *outcomes)
@@ -769,32 +760,10 @@ static void a_size_of_the_mailbox_that_makes_no_sense_is_named(void **state)
 
 /* -------------------------------------------------------------------------------------------- leftovers */
 
-static int count_entries(const char *path)
-{
-    DIR *directory = opendir(path);
-    if (directory == NULL) return 0;
-    int count = 0;
-    while (readdir(directory) != NULL) count++;
-    closedir(directory);
-    return count;
-}
-
-static int count_mappings(void)
-{
-    FILE *file = fopen("/proc/self/maps", "r");
-    if (file == NULL) return -1;
-    char line[512];
-    int count = 0;
-    while (fgets(line, sizeof line, file) != NULL) count += strstr(line, "memfd:tutti") != NULL;
-    fclose(file);
-    return count;
-}
-
 static void nothing_is_left_behind(void **state)
 {
     (void)state;
-    const int descriptors = count_entries("/proc/self/fd"), mappings = count_mappings(),
-              threads = count_entries("/proc/self/task");
+    const struct belongings before = belongings_now();
     static int any = 1;
     for (enum stuck how = RECV; how < STUCK_COUNT; how++) {
         assert_int_equal(run(2, RANKS_THREADS, blocked_and_aborted, &how, NULL), 0);
@@ -804,10 +773,10 @@ static void nothing_is_left_behind(void **state)
     assert_int_equal(run(2, RANKS_THREADS, overflow, &any, NULL), 0);
     unsetenv("TUTTI_UNEXPECTED");
     assert_int_equal(run(2, RANKS_THREADS, too_long, NULL, NULL), 0);
-    for (int i = 0; i < 400 && count_entries("/proc/self/task") > threads; i++) ranks_nap_ms(5);
-    assert_int_equal(count_entries("/proc/self/task"), threads);
-    assert_int_equal(count_entries("/proc/self/fd"), descriptors);
-    assert_int_equal(count_mappings(), mappings);
+    const struct belongings after = belongings_in_the_end(&before);
+    assert_int_equal(after.threads, before.threads);
+    assert_int_equal(after.descriptors, before.descriptors);
+    assert_int_equal(after.mappings, before.mappings);
 }
 
 int main(void)
@@ -830,6 +799,8 @@ int main(void)
         cmocka_unit_test(a_size_of_the_mailbox_that_makes_no_sense_is_named),
         cmocka_unit_test(nothing_is_left_behind),
     };
+    setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
+    shared = ranks_share(sizeof *shared);
     cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
-    return cmocka_run_group_tests(tests, map_shared, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

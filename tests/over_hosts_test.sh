@@ -8,23 +8,17 @@
 # cluster_test.sh's; the slower programs are over_hosts_long_test.sh's.
 # ctest: label=nosan label=once timeout=300
 set -uo pipefail
-bin=${TUTTI_BIN:?}
-tests=$bin/../tests
-failed=0
+# shellcheck source=tests/over.sh
+source "${TUTTI_ROOT:?}/tests/over.sh"
 export TUTTI_TEST_HOSTS
-run() {
-    local program=$tests/tests_$1_test
-    if [[ -x $program ]] && ! output=$(timeout 200 "$program" 2>&1); then
-        printf '%s (TUTTI_TEST_HOSTS=%s) failed:\n%s\n' "$1" "$TUTTI_TEST_HOSTS" "$output"
-        failed=1
-    fi
-}
 TUTTI_TEST_HOSTS=2
 if (($# > 0)); then
-    for name in "$@"; do run "$name"; done
+    run_tests "$@"
     exit $failed
 fi
-for name in messages lists failure messages_failure fork; do run $name; done
+run_tests messages lists failure messages_failure recover fork tracing
 TUTTI_TEST_HOSTS=3
-for name in forms varying; do run $name; done
+run_tests forms varying
+TUTTI_INTEGRITY=network run_tests forms
+TUTTI_INTEGRITY=on run_tests forms
 exit $failed

@@ -288,9 +288,9 @@ void net_free(struct net *net)
 
 /* ---------------------------------------------------------------------------------- local transports */
 
-static void open_local(int size, struct local_peer peer, struct transport **transports)
+static void open_local(int size, struct local_peer peer, bool checks, struct transport **transports)
 {
-    close(local_world_open(size, peer, NULL, 64, transports));
+    close(local_world_open(size, peer, NULL, checks, 64, transports));
 }
 
 /* -------------------------------------------------------------------------------------------- worlds */
@@ -309,7 +309,7 @@ struct world world_open(enum kind kind, int size, struct p2p_options options, ui
     } else {
         const struct local_peer peer = {.same_process = kind == LOCAL_THREADS,
                                         .pid = kind == LOCAL_COPIES ? getpid() : 0};
-        open_local(size, peer, world.transports);
+        open_local(size, peer, kind == LOCAL_CHECKED, world.transports);
     }
     for (int r = 0; r < size; r++)
         assert_int_equal(p2p_create(world.transports[r], SLOT, &options, &world.ranks[r]), TUTTI_OK);

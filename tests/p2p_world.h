@@ -74,6 +74,7 @@ enum kind {
     LOCAL_THREADS,
     LOCAL_SLOTS,
     LOCAL_COPIES,
+    LOCAL_CHECKED,
     KIND_COUNT
 };
 

@@ -10,8 +10,11 @@
 
 #include "ranks.h"
 
-static const struct tutti_comm_options patient = {
-    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 20000000000u, 0, NULL};
+static const struct tutti_comm_options patient = {.size_bytes = sizeof(struct tutti_comm_options),
+                                                  .rank = -1,
+                                                  .size = -1,
+                                                  .timeout_ns = 20000000000u,
+                                                  .init_timeout_ns = 20000000000u};
 
 static inline void expect_good(int size, enum ranks_kind kind, ranks_function *function,
                                void *context)

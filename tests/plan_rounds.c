@@ -9,13 +9,20 @@ static void give_up(const char *name, const char *message)
     abort();
 }
 
-struct plan_rounds plan_rounds_of(const char *name, const struct algo_params *params, unsigned ports)
+struct plan *plan_named(const char *name, const struct algo_params *params)
 {
-    struct plan_rounds result;
+    struct plan *plan;
     const char *message;
     const struct algorithm *algorithm = algo_find(params->collective, name);
     if (algorithm == NULL) give_up(name, "there is no such algorithm");
-    if (algo_plan(algorithm, params, &result.plan, &message) != TUTTI_OK) give_up(name, message);
+    if (algo_plan(algorithm, params, &plan, &message) != TUTTI_OK) give_up(name, message);
+    return plan;
+}
+
+struct plan_rounds plan_rounds_of(const char *name, const struct algo_params *params, unsigned ports)
+{
+    struct plan_rounds result = {.plan = plan_named(name, params)};
+    const char *message;
     if (rounds_init(&result.rounds, result.plan, ports, NULL, 0, &message) != TUTTI_OK)
         give_up(name, message);
     return result;

@@ -1,16 +1,19 @@
-/* plan_rounds.h - for tests of published properties: the rounds of a listed algorithm, and what is sent in them. */
+/* plan_rounds.h - for tests of published properties: plans by name, the rounds of a listed algorithm, and what is sent in them. */
 #ifndef TESTS_PLAN_ROUNDS_H
 #define TESTS_PLAN_ROUNDS_H
 
 #include "algo/algo.h"
 #include "plan/rounds.h"
 
+/* Of that listed algorithm; ends the program when there is no such algorithm or plan. plan_free() it. */
+struct plan *plan_named(const char *name, const struct algo_params *params);
+
 struct plan_rounds {
     struct plan *plan;
     struct rounds rounds;
 };
 
-/* At that many messages a lane and round (0: any number). Ends the program when there is no such algorithm or plan. */
+/* At that many messages a lane and round (0: any number). Ends the program as plan_named does. */
 struct plan_rounds plan_rounds_of(const char *name, const struct algo_params *params,
                                   unsigned ports);
 void plan_rounds_release(struct plan_rounds *plan_rounds);

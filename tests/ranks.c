@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "launched_rank.h"
+
 enum {
     DEADLINE_MS_DEFAULT = 60000,
     GRACE_MS = 5000 /* for threads to come back after their communicator was aborted */
@@ -48,19 +50,13 @@ static _Noreturn void die(const char *what)
     abort();
 }
 
-/* Zeroed memory that children share.  Not from malloc: the leak checker of a child, which has left the
- * parent's frames behind, would blame the rank for it. */
-static void *map_array(int count, size_t element_bytes)
+/* Not from malloc: the leak checker of a child, which has left the parent's frames behind, would blame the rank for it. */
+void *ranks_share(size_t bytes)
 {
-    void *const memory = mmap(NULL, (size_t)count * element_bytes, PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *const memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) die("mmap");
     return memory;
-}
-
-static void unmap_array(void *memory, int count, size_t element_bytes)
-{
-    munmap(memory, (size_t)count * element_bytes);
 }
 
 bool ranks_are_threads(void)
@@ -131,26 +127,6 @@ struct child {
     bool killed;
 };
 
-static void set_number(const char *name, int number)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", number);
-    setenv(name, text, 1);
-}
-
-/* As a launcher would on that many hosts, which ranks take in turns. */
-static void pretend_hosts(const struct run *run, int rank)
-{
-    const int hosts = run->host_count;
-    set_number("RANK", rank);
-    set_number("WORLD_SIZE", run->size);
-    set_number("LOCAL_RANK", rank / hosts);
-    set_number("LOCAL_WORLD_SIZE", (run->size + hosts - 1 - rank % hosts) / hosts);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
-    set_number("MASTER_PORT", run->port);
-    set_number("TUTTI_HOSTID", rank % hosts);
-}
-
 /* Returns the child's exit status.  It is no _Noreturn function: those need not save the registers in which
  * their callers may keep the only pointer to memory, and the leak checker looks for pointers. */
 static __attribute__((noinline)) int be_child(const struct run *run, int rank, pid_t parent,
@@ -159,7 +135,9 @@ static __attribute__((noinline)) int be_child(const struct run *run, int rank, p
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) return EXIT_FAILURE; /* it died before the line above */
     setenv("CMOCKA_TEST_ABORT", "1", 1);
-    if (run->host_count > 1 && run->size > 1) pretend_hosts(run, rank);
+    const struct launched_rank self = {
+        .rank = rank, .size = run->size, .hosts = run->host_count, .port = run->port};
+    if (run->host_count > 1 && run->size > 1) launched_rank_become(&self);
 
     struct tutti_comm *comm;
     note->outcome = join(run, rank, &comm);
@@ -225,9 +203,9 @@ static void run_processes(int n, const struct run *run, unsigned deadline_ms,
                           struct ranks_outcome *outcomes)
 {
     const uint64_t deadline = now_ms() + deadline_ms;
-    struct note *const notes = map_array(n, sizeof *notes);
-    struct child *const children = map_array(n, sizeof *children);
-    struct pollfd *const fds = map_array(n, sizeof *fds);
+    struct note *const notes = ranks_share((size_t)n * sizeof *notes);
+    struct child *const children = ranks_share((size_t)n * sizeof *children);
+    struct pollfd *const fds = ranks_share((size_t)n * sizeof *fds);
 
     const pid_t parent = getpid();
     fflush(NULL); /* or every child prints it again */
@@ -246,9 +224,9 @@ static void run_processes(int n, const struct run *run, unsigned deadline_ms,
             kill(children[rank].pid, SIGKILL);
         }
     }
-    unmap_array(fds, n, sizeof *fds);
-    unmap_array(children, n, sizeof *children);
-    unmap_array(notes, n, sizeof *notes);
+    munmap(fds, (size_t)n * sizeof *fds);
+    munmap(children, (size_t)n * sizeof *children);
+    munmap(notes, (size_t)n * sizeof *notes);
 }
 
 /* ------------------------------------------------------------------------------------------- threads */
@@ -421,7 +399,7 @@ int ranks_run(int n, const struct ranks_options *options, ranks_function *functi
         fprintf(stderr, "ranks: tutti_id_create: %s\n", tutti_error_message());
         abort();
     }
-    struct ranks_outcome *const outcomes = map_array(n, sizeof *outcomes);
+    struct ranks_outcome *const outcomes = ranks_share((size_t)n * sizeof *outcomes);
 
     const bool threads =
         options->kind == RANKS_THREADS || (options->kind == RANKS_DEFAULT && ranks_are_threads());
@@ -438,6 +416,6 @@ int ranks_run(int n, const struct ranks_options *options, ranks_function *functi
         failed += outcomes[rank].fate != RANKS_GOOD;
         if (options->outcomes != NULL) options->outcomes[rank] = outcomes[rank];
     }
-    unmap_array(outcomes, n, sizeof *outcomes);
+    munmap(outcomes, (size_t)n * sizeof *outcomes);
     return failed;
 }

@@ -28,6 +28,7 @@
 #define TUTTI_TESTS_RANKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
@@ -71,6 +72,10 @@ typedef int ranks_function(struct tutti_comm *comm, int rank, int size, uint64_t
 /* Runs function on n ranks (n > 0) and waits for them.  Call from the test's one thread.  options may be
  * NULL.  Returns the number of ranks that were not RANKS_GOOD. */
 int ranks_run(int n, const struct ranks_options *options, ranks_function *function, void *context);
+
+/* Zeroed memory that a test and the ranks that it starts from then on share, processes and threads; the program ends where there is
+ * none. munmap() gives it back, or the end of the program. */
+void *ranks_share(size_t bytes);
 
 /* Lets time pass in a rank or its test. */
 static inline void ranks_nap_ms(long ms)

@@ -30,7 +30,7 @@ static void open_host(struct router_world *world, const int *ranks, int count, b
 {
     struct transport *near[ROUTER_RANKS_MAX];
     const struct local_peer peer = {.same_process = same_process};
-    close(local_world_open(count, peer, ranks, BOARD_BYTES, near));
+    close(local_world_open(count, peer, ranks, false, BOARD_BYTES, near));
     for (int i = 0; i < count; i++) {
         world->near[ranks[i]] = near[i];
         for (int j = 0; j < count; j++) world->numbers[ranks[i]][ranks[j]] = j;
@@ -41,8 +41,8 @@ static void connect_ranks(struct router_world *world, int a, int b)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(tcp_attach(world->far[a], b, 0, ends[0]), TUTTI_OK);
-    assert_int_equal(tcp_attach(world->far[b], a, 0, ends[1]), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->far[a], b, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->far[b], a, 0, channel_plain(ends[1])), TUTTI_OK);
 }
 
 static struct transport *create_router(const struct router_world *world, int rank)
@@ -50,7 +50,7 @@ static struct transport *create_router(const struct router_world *world, int ran
     size_t piece_bytes_max; /* as on the host that has the most ranks */
     unsigned piece_count_max;
     struct transport *router;
-    local_limits(ROUTER_RANKS_MAX, &piece_bytes_max, &piece_count_max);
+    local_limits(ROUTER_RANKS_MAX, false, &piece_bytes_max, &piece_count_max);
     const struct router_options options = {.rank = rank,
                                            .size = world->size,
                                            .far = world->far[rank],

@@ -5,9 +5,12 @@
  *     loris      200 connections that say one byte a second
  *     garbage    10,000 connections that say what makes no sense, and recorded hellos; the last rank waits for them
  *     insider    has the key, and says that it is whom it is not, or what makes no sense
+ *     silent     fills a table of guests with connections that say nothing, and waits until they are closed
+ *
+ * The same comes to a job that runs, which makes new connections meanwhile; and there are ranks with another secret.
  *
  * An insider that plays a rank well is one (bootstrap/hello.h); that is not tried.
- * ctest: label=notsan timeout=200 */
+ * ctest: label=notsan label=once timeout=200 */
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -26,6 +29,8 @@
 #include "bootstrap/door.h"
 #include "bootstrap/hello.h"
 #include "bootstrap/launcher.h"
+#include "fault_time.h"
+#include "launched_rank.h"
 #include "os/clock.h"
 #include "process/roll_message.h"
 #include "ranks.h"
@@ -41,20 +46,28 @@ enum {
     SCANS = 500,
     LORIS_CONNECTIONS = 200,
     HELD = 100, /* the garbage that stays open for a while */
+    SILENT_CONNECTIONS = 64,
+    SILENT_ROUNDS = 1,
+    SILENT_S_MAX = 20, /* ten times what is promised */
     LOG_BYTES_MAX = 1 << 20
 };
 
-enum stranger { SCANNER, LORIS, GARBAGE, INSIDER };
+enum stranger { SCANNER, LORIS, GARBAGE, INSIDER, SILENT, STRANGER_KINDS };
 
 /* Of all processes. */
 struct scene {
     int port; /* the first one: those of rank 0, and behind them those of all others */
     int strangers[4], stranger_count;
-    int least[4];    /* of connections of each sort: until then the last rank does not come */
+    int least[STRANGER_KINDS]; /* connections of each sort: until then the last rank does not come */
+    bool is_late;    /* they come when the job runs, which ends when it has seen so many */
+    int odd_rank;    /* with a secret of its own; -1: none */
     int first_tries; /* also of those that find nobody: until then no rank comes */
     atomic_int tries;
-    atomic_int counts[4];
-    atomic_int ranks_left;
+    atomic_int counts[STRANGER_KINDS];
+    atomic_int ranks_started, ranks_left;
+    _Atomic uint64_t silence_ns; /* the longest time that a silent connection stayed open */
+    _Atomic uint64_t joined_ns;  /* how long the last rank took to join */
+    _Atomic uint64_t refused_ns; /* after the start-up deadline, until the last rank had its error */
     atomic_long strays, without_key, pushed_out; /* what the ranks say that they dropped */
     atomic_long nonsense;                        /* and whom they did not understand */
 };
@@ -282,9 +295,9 @@ static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
         }
         atomic_fetch_add(&scene->tries, 1);
         if (status == TUTTI_OK) {
-            say_nonsense(arrival.fd, late, i, &random);
+            say_nonsense(arrival.channel.fd, late, i, &random);
             if (held >= 0) end_connection(held, i % 2 == 0);
-            held = arrival.fd;
+            held = arrival.channel.fd;
             atomic_fetch_add(&scene->counts[INSIDER], 1);
         }
         visit_free(visit);
@@ -294,37 +307,53 @@ static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
     return 0;
 }
 
+/* Until the other side has closed it, at most as long as is borne; how long. */
+static uint64_t wait_for_end(int fd, uint64_t since_ns)
+{
+    char byte;
+    const struct timeval patience = {.tv_sec = SILENT_S_MAX};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)!recv(fd, &byte, 1, 0);
+    return clock_now_ns() - since_ns;
+}
+
+static int be_silent(struct scene *scene)
+{
+    for (int round = 0; round < SILENT_ROUNDS && goes_on(scene); round++) {
+        int fds[SILENT_CONNECTIONS];
+        const uint64_t begin_ns = clock_now_ns();
+        for (int i = 0; i < SILENT_CONNECTIONS; i++) fds[i] = connect_to(scene->port);
+        for (int i = 0; i < SILENT_CONNECTIONS; i++) {
+            if (fds[i] < 0) return 1;
+            fault_time_raise(&scene->silence_ns, wait_for_end(fds[i], begin_ns));
+            close(fds[i]);
+        }
+        atomic_fetch_add(&scene->counts[SILENT], SILENT_CONNECTIONS);
+    }
+    return 0;
+}
+
 static int be_stranger(struct scene *scene, int number, uint64_t seed)
 {
     const uint64_t random = seed + (uint64_t)number;
+    while (scene->is_late && atomic_load(&scene->ranks_started) < RANKS) ranks_nap_ms(1);
     switch ((enum stranger)scene->strangers[number]) {
     case SCANNER: return scan(scene);
     case LORIS: return say_one_byte_a_second(scene);
     case GARBAGE: return talk_garbage(scene, random);
+    case SILENT: return be_silent(scene);
     default: return pretend_to_be_ranks(scene, random);
     }
 }
 
 /* ---------------------------------------------------------------------------------------------- the job */
 
-static void set_number(const char *name, int number)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", number);
-    setenv(name, text, 1);
-}
-
 static void take_place(const struct scene *scene, int rank)
 {
     char range[32];
     snprintf(range, sizeof range, "%d-%d", scene->port + MASTER_PORTS, scene->port + PORTS - 1);
-    set_number("RANK", rank);
-    set_number("WORLD_SIZE", RANKS);
-    set_number("LOCAL_RANK", rank / HOSTS);
-    set_number("LOCAL_WORLD_SIZE", RANKS / HOSTS);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
-    set_number("MASTER_PORT", scene->port);
-    set_number("TUTTI_HOSTID", rank % HOSTS);
+    launched_rank_become(
+        &(struct launched_rank){.rank = rank, .size = RANKS, .hosts = HOSTS, .port = scene->port});
     setenv("TUTTI_PORT_RANGE", range, 1);
     setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);
     setenv("TUTTI_LOG", "info", 1);
@@ -343,13 +372,40 @@ static int sum_up(struct tutti_comm *comm, int rank)
     return 0;
 }
 
-static int work(int rank)
+static bool has_seen_enough(struct scene *scene)
+{
+    for (int i = 0; i < STRANGER_KINDS; i++)
+        if (atomic_load(&scene->counts[i]) < scene->least[i]) return false;
+    return true;
+}
+
+/* Goes on, with new connections between hosts again and again, until rank 0 has seen enough strangers. */
+static int work_among_strangers(struct scene *scene, struct tutti_comm *comm, int rank)
+{
+    int32_t goes_on_working = 1;
+    atomic_fetch_add(&scene->ranks_started, 1);
+    while (goes_on_working) {
+        struct tutti_comm *same;
+        RANKS_EXPECT(tutti_comm_dup(comm, NULL, &same) == TUTTI_OK);
+        if (sum_up(same, rank) != 0) return 1;
+        RANKS_EXPECT(tutti_comm_free(same) == TUTTI_OK);
+        goes_on_working = !has_seen_enough(scene);
+        RANKS_EXPECT(tutti_broadcast(&goes_on_working, &goes_on_working, 1, TUTTI_INT32, 0, comm) ==
+                     TUTTI_OK);
+    }
+    return 0;
+}
+
+static int work(struct scene *scene, int rank)
 {
     struct tutti_comm *comm, *half;
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
     options.init_timeout_ns = 60000000000u;
     options.timeout_ns = 30000000000u;
+    const uint64_t begin_ns = clock_now_ns();
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
+    if (rank == RANKS - 1) atomic_store(&scene->joined_ns, clock_now_ns() - begin_ns);
+    if (scene->is_late && work_among_strangers(scene, comm, rank) != 0) return 1;
     if (sum_up(comm, rank) != 0) return 1;
     RANKS_EXPECT(tutti_comm_split(comm, rank / 3, rank, NULL, &half) == TUTTI_OK);
     if (sum_up(half, rank) != 0) return 1;
@@ -380,20 +436,34 @@ static void read_log(struct scene *scene, int fd)
     free(log);
 }
 
-static bool has_seen_enough(struct scene *scene)
+/* A job of which one rank has another secret: that one is told, with the address of who refused it, and the others miss it. */
+static int start_in_vain(struct scene *scene, int rank)
 {
-    for (int i = 0; i < 4; i++)
-        if (atomic_load(&scene->counts[i]) < scene->least[i]) return false;
-    return true;
+    struct tutti_comm *comm;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    const bool is_odd = rank == scene->odd_rank;
+    char who[16], port[16];
+    snprintf(who, sizeof who, "rank %d", scene->odd_rank);
+    snprintf(port, sizeof port, "127.0.0.1:%d", scene->port);
+    options.init_timeout_ns = 3000000000u;
+    if (is_odd) setenv("TUTTI_SECRET", "the secret of another job", 1);
+    const uint64_t begin_ns = clock_now_ns();
+    const enum tutti_status status = tutti_comm_create(&options, &comm);
+    fault_time_raise(&scene->refused_ns,
+                     fault_time_beyond(clock_now_ns() - begin_ns, options.init_timeout_ns));
+    printf("rank %d: %s: %s\n", rank, tutti_status_name(status), tutti_error_message());
+    RANKS_EXPECT(comm == NULL && status == (is_odd ? TUTTI_AUTH_FAILED : TUTTI_INIT_TIMEOUT));
+    RANKS_EXPECT(strstr(tutti_error_message(), is_odd ? port : who) != NULL);
+    return 0;
 }
 
 static int be_rank(struct scene *scene, int rank)
 {
     const int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
     while (atomic_load(&scene->tries) < scene->first_tries) ranks_nap_ms(1);
-    while (rank == RANKS - 1 && !has_seen_enough(scene)) ranks_nap_ms(1);
+    while (rank == RANKS - 1 && !scene->is_late && !has_seen_enough(scene)) ranks_nap_ms(1);
     dup2(log, STDERR_FILENO);
-    const int result = work(rank);
+    const int result = scene->odd_rank < 0 ? work(scene, rank) : start_in_vain(scene, rank);
     fflush(stderr);
     dup2(before, STDERR_FILENO);
     atomic_fetch_sub(&scene->ranks_left, 1);
@@ -438,14 +508,13 @@ static int find_ports(void)
 
 static struct scene *set_scene(const enum stranger *strangers, int count, int first_tries)
 {
-    struct scene *scene =
-        mmap(NULL, sizeof *scene, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(scene, MAP_FAILED);
+    struct scene *scene = ranks_share(sizeof *scene);
     scene->port = find_ports();
     for (int i = 0; i < count; i++) scene->strangers[i] = (int)strangers[i];
     scene->stranger_count = count;
     scene->first_tries = first_tries;
     atomic_store(&scene->ranks_left, RANKS);
+    scene->odd_rank = -1;
     return scene;
 }
 
@@ -470,6 +539,7 @@ static void a_job_starts_among_strangers(void **state)
            "room\n",
            scene->counts[SCANNER], scene->counts[LORIS], scene->counts[GARBAGE], scene->strays,
            scene->without_key, scene->pushed_out);
+    fault_time_print("strangers", scene->joined_ns);
     assert_true(dropped >= GARBAGE_CONNECTIONS / 10 * 9);
     assert_true(scene->without_key > 0);
     munmap(scene, sizeof *scene);
@@ -488,11 +558,57 @@ static void who_has_the_key_and_makes_no_sense_is_dropped(void **state)
     munmap(scene, sizeof *scene);
 }
 
+static void a_job_goes_on_among_strangers(void **state)
+{
+    (void)state;
+    static const enum stranger strangers[] = {SCANNER, LORIS, GARBAGE, SILENT};
+    struct scene *scene = set_scene(strangers, 4, 0);
+    scene->is_late = true;
+    scene->least[SCANNER] = SCANS;
+    scene->least[LORIS] = LORIS_CONNECTIONS;
+    scene->least[GARBAGE] = GARBAGE_CONNECTIONS / 10;
+    scene->least[SILENT] = SILENT_CONNECTIONS;
+    run(scene);
+    assert_true(scene->without_key > 0);
+    munmap(scene, sizeof *scene);
+}
+
+static void who_is_silent_gives_way_while_a_job_runs(void **state)
+{
+    (void)state;
+    static const enum stranger strangers[] = {SILENT};
+    struct scene *scene = set_scene(strangers, 1, 0);
+    scene->is_late = true;
+    scene->least[SILENT] = SILENT_CONNECTIONS;
+    run(scene);
+    fault_time_print("silence", scene->silence_ns);
+    assert_true(scene->silence_ns < SILENT_S_MAX * UINT64_C(1000000000));
+    munmap(scene, sizeof *scene);
+}
+
+static void a_rank_with_another_secret_is_refused(void **state)
+{
+    (void)state;
+    static const int odd_ranks[] = {1, RANKS - 1};
+    for (int i = 0; i < 2; i++) {
+        struct scene *scene = set_scene(NULL, 0, 0);
+        scene->odd_rank = odd_ranks[i];
+        run(scene);
+        fault_time_print("secret", scene->refused_ns);
+        assert_true(scene->without_key > 0);
+        munmap(scene, sizeof *scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_goes_on_among_strangers),
+        cmocka_unit_test(who_is_silent_gives_way_while_a_job_runs),
+        cmocka_unit_test(a_rank_with_another_secret_is_refused),
         cmocka_unit_test(a_job_starts_among_strangers),
         cmocka_unit_test(who_has_the_key_and_makes_no_sense_is_dropped),
     };
+    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,7 @@ enum { FAN_SLOT = 1 };
 /* One direction. */
 struct flow {
     int from, to;
+    size_t *until_flip; /* bytes, of all wires that way */
     char bytes[WIRE_BYTES];
     size_t begin, end;
 };
@@ -49,7 +50,8 @@ struct tcp_world {
     struct tcp_mood mood;
     int size;
     uint64_t random;
-    unsigned broken;
+    unsigned broken, flipped;
+    size_t until_flip[TCP_WORLD_RANKS_MAX][TCP_WORLD_RANKS_MAX]; /* by sender and receiver */
     struct transport *ranks[TCP_WORLD_RANKS_MAX];
     struct fan fans[TCP_WORLD_RANKS_MAX];
     struct transport *fan_transports[TCP_WORLD_RANKS_MAX];
@@ -105,6 +107,7 @@ struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed
                                             .streams = mood.streams,
                                             .piece_bytes = mood.piece_bytes,
                                             .piece_count = mood.piece_count,
+                                            .checks = mood.checks,
                                             .wants = wants,
                                             .wants_context = &world->rank_contexts[r],
                                             .hears = hears,
@@ -115,6 +118,8 @@ struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed
         for (int b = 0; b < size; b++)
             for (unsigned s = 0; s < TCP_STREAMS_MAX; s++)
                 world->wires[a][b][s].fds[0] = world->wires[a][b][s].fds[1] = -1;
+    for (int a = 0; a < size; a++)
+        for (int b = 0; b < size; b++) world->until_flip[a][b] = mood.flips;
     return world;
 }
 
@@ -263,6 +268,26 @@ unsigned tcp_world_broken(const struct tcp_world *world)
     return world->broken;
 }
 
+unsigned tcp_world_flipped(const struct tcp_world *world)
+{
+    return world->flipped;
+}
+
+uint64_t tcp_world_mended(const struct tcp_world *world)
+{
+    uint64_t mended = 0;
+    for (int a = 0; a < world->size; a++) {
+        for (int b = 0; b < world->size; b++) {
+            struct tcp_peer_report report;
+            if (a == b) continue;
+            tcp_state(world->ranks[a], b, &report);
+            assert_false(report.is_corrupt);
+            mended += report.mended;
+        }
+    }
+    return mended;
+}
+
 void tcp_world_break_all(struct tcp_world *world, int a, int b)
 {
     for (unsigned s = 0; s < world->mood.streams; s++) break_wire(wire_of(world, a, b, s));
@@ -294,8 +319,8 @@ static void make_wire(struct tcp_world *world, int a, int b, unsigned stream)
     wire->is_made = true;
     if (world->mood.is_plain) {
         connect_plain(first);
-        assert_int_equal(tcp_attach(world->ranks[a], b, stream, first[0]), TUTTI_OK);
-        assert_int_equal(tcp_attach(world->ranks[b], a, stream, first[1]), TUTTI_OK);
+        assert_int_equal(tcp_attach(world->ranks[a], b, stream, channel_plain(first[0])), TUTTI_OK);
+        assert_int_equal(tcp_attach(world->ranks[b], a, stream, channel_plain(first[1])), TUTTI_OK);
         return;
     }
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, first), 0);
@@ -307,8 +332,24 @@ static void make_wire(struct tcp_world *world, int a, int b, unsigned stream)
         wire->flows[e].from = wire->fds[e];
         wire->flows[e].to = wire->fds[1 - e];
     }
-    assert_int_equal(tcp_attach(world->ranks[a], b, stream, first[0]), TUTTI_OK);
-    assert_int_equal(tcp_attach(world->ranks[b], a, stream, second[0]), TUTTI_OK);
+    wire->flows[0].until_flip = &world->until_flip[a][b];
+    wire->flows[1].until_flip = &world->until_flip[b][a];
+    assert_int_equal(tcp_attach(world->ranks[a], b, stream, channel_plain(first[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->ranks[b], a, stream, channel_plain(second[0])), TUTTI_OK);
+}
+
+/* Some bytes have come from a rank. */
+static void flip_sometimes(struct tcp_world *world, const struct flow *flow, char *bytes,
+                           size_t count)
+{
+    if (world->mood.flips == 0) return;
+    if (*flow->until_flip > count) {
+        *flow->until_flip -= count;
+        return;
+    }
+    bytes[tcp_world_draw(world) % count] ^= (char)(1 << tcp_world_draw(world) % 7);
+    world->flipped++;
+    *flow->until_flip = world->mood.flips + tcp_world_draw(world) % world->mood.flips;
 }
 
 /* False: one of the ranks has closed its end. */
@@ -321,7 +362,10 @@ static bool carry(struct tcp_world *world, struct flow *flow)
         const ssize_t got =
             recv(flow->from, flow->bytes + flow->end, room < gulp ? room : gulp, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN)) return false;
-        if (got > 0) flow->end += (size_t)got;
+        if (got > 0) {
+            flip_sometimes(world, flow, flow->bytes + flow->end, (size_t)got);
+            flow->end += (size_t)got;
+        }
     }
     const size_t waiting = flow->end - flow->begin;
     if (waiting == 0) return true;

@@ -21,6 +21,8 @@ struct tcp_mood {
     size_t gulp;      /* a wire carries at most so many bytes at once */
     unsigned breaks;  /* one of so many steps breaks a wire; 0: none */
     unsigned silence; /* steps, at most, until a wanted connection is there */
+    bool checks;      /* as in struct tcp_options */
+    size_t flips; /* after so many bytes that a rank sent another one, at least, a bit of them flips; 0: never */
     /* A rank hears a note; or NULL. */
     void (*hears)(void *context, int rank, int peer, const void *note, size_t bytes);
     void *hears_context;
@@ -41,6 +43,9 @@ void tcp_world_settle(struct tcp_world *world);
 void tcp_world_set_breaks(struct tcp_world *world, unsigned breaks);
 /* Breaks all wires between two ranks at once. */
 void tcp_world_break_all(struct tcp_world *world, int a, int b);
+/* Bits that flipped so far, and what came right after it had come changed. */
+unsigned tcp_world_flipped(const struct tcp_world *world);
+uint64_t tcp_world_mended(const struct tcp_world *world);
 /* Wires that broke so far. */
 unsigned tcp_world_broken(const struct tcp_world *world);
 

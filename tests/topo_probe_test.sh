@@ -10,29 +10,21 @@ set -uo pipefail
 bin=$(realpath "${TUTTI_BIN:?}")
 cluster=$(realpath "${TUTTI_ROOT:?}/bench/peers/cluster")
 export CLUSTER_PREFIX=tp$$
-if [ ! -x "$bin/tutti-topo" ] || [ ! -x "$bin/tutti-run" ]; then
-    echo "tutti-topo or tutti-run is not built: skipped"
-    exit 77
-fi
+
+# shellcheck source=tests/namespaces.sh
+source "${BASH_SOURCE[0]%/*}/namespaces.sh"
+
+for program in tutti-topo tutti-run; do
+    [ -x "$bin/$program" ] || skip "$program is not built"
+done
 work=$(mktemp -d) || exit 1
 finish() {
     trap '' INT TERM HUP
-    "$cluster" down >/dev/null 2>&1
-    rm -rf "$work"
+    clean_up_cluster "$cluster" "$work"
 }
-# Whoever kills this script with SIGKILL, as a time limit does, leaves it to this one, which nobody finds.
-# shellcheck disable=SC2016
-setsid -f bash -c 'while kill -0 "$1"; do sleep 1; done; "$2" down; rm -rf "$3"' _ $$ "$cluster" "$work" >/dev/null 2>&1 </dev/null
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+leave_nothing finish clean_up_cluster "$cluster" "$work"
 cd "$work" || exit 1
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE TUTTI_HOSTID TUTTI_TOPO_FILE
-failed=0
-fail() {
-    echo "FAILED  $*"
-    failed=1
-}
 
 # Five ranks on three hosts that are none, rank r on host r modulo 3.
 pretend() { # arguments of tutti-topo
@@ -72,10 +64,8 @@ stop_here() {
     echo "        $*: no cluster"
     exit $failed
 }
-[ "$(id -u)" = 0 ] || stop_here "network namespaces need root"
-for program in ip tc unshare; do
-    command -v $program >/dev/null || stop_here "$program (of iproute2 or util-linux) is not here"
-done
+why=$(namespaces_missing)
+[ -z "$why" ] || stop_here "$why"
 
 # Slow links and small bursts: what is measured is the links, not the cores that play the hosts.
 finds() { # hosts, racks, word for hostfile, expected lines, and racks of the ranks' hosts

@@ -5,6 +5,7 @@
 #
 # TUTTI_BIN is the program or the folder it lies in. Exit code 77 means skipped.
 set -u
+shared=$(realpath "${BASH_SOURCE[0]%/*}/tool.sh")
 
 plan=${TUTTI_BIN:-}
 [ -d "$plan" ] && plan=$plan/tutti-plan
@@ -17,21 +18,9 @@ plan=$(realpath "$plan")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failures=0
-
-fail() {
-    echo "  $*"
-    failures=$((failures + 1))
-}
-
-# exits CODE ARGUMENTS...: runs it; output is in ./out and ./err.
-exits() {
-    local code=$1
-    shift
-    timeout 60 "$plan" "$@" >out 2>err </dev/null
-    local got=$?
-    [ $got = "$code" ] || fail "tutti-plan $*: exit $got instead of $code: $(head -c 300 err)"
-}
+tool=$plan
+# shellcheck source=tests/tool.sh
+source "$shared"
 
 says() { # file, fixed string
     grep -qF -- "$2" "$1" || fail "no '$2' in: $(head -c 300 "$1")"

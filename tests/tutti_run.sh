@@ -5,8 +5,12 @@
 #     expect WHAT WANTED GOT     fails unless both are the same
 #     tutti ARGS...              tutti-run with a deadline and $tutti_options; keeps out, err and $code
 #     within SECONDS COMMAND...  whether the command is true by then
+#     timed ROW COMMAND...       the same within 20 s, which is ten times what is promised; bench/faults reads how long it took
 #     gone FILES...              no process is left of those whose pids lie in the files
 #     lines COUNT FILE           so many lines at least are in the file
+#     start_family COUNT ARGS... tutti-run in the background, its pid in $front, with so many ranks that have children (family.sh)
+#     begin_tests                every function after this is a test
+#     run_tests NAMES...         these, or all; false when one has failed
 #
 # $run is tutti-run; the folder is a fresh one, removed at the end.
 run=${TUTTI_BIN:-}
@@ -47,6 +51,19 @@ within() {
     done
 }
 
+timed() {
+    local row=$1 begin end
+    shift
+    read -r begin _ </proc/uptime
+    until "$@"; do
+        sleep 0.01
+        read -r end _ </proc/uptime
+        ((${end%.*} - ${begin%.*} < 20)) || return 1
+    done
+    read -r end _ </proc/uptime
+    echo "fault-time: $row $(awk -v begin="$begin" -v end="$end" 'BEGIN {print end - begin}')"
+}
+
 gone() {
     local pid
     for pid in $(cat "$@"); do
@@ -54,6 +71,42 @@ gone() {
         [ -e "/proc/$pid" ] && ! grep -q '^State:.[ZX]' "/proc/$pid/status" 2>/dev/null && return 1
     done
     return 0
+}
+
+# A rank with a child in its group and one that fled into a session of its own; pids go to pids.RANK.
+cat >family.sh <<'END'
+sleep 300 &
+echo $! >>pids.$RANK
+setsid sleep 300 &
+echo $! >>pids.$RANK
+echo $$ >>pids.$RANK
+echo ready
+[ "${1:-wait}" = leave ] || wait
+END
+
+start_family() {
+    local count=$1
+    shift
+    rm -f pids.* family.out
+    # Background jobs of a script ignore SIGINT, and tutti-run would respect that.
+    env --default-signal=INT,QUIT "$run" "$@" sh family.sh >family.out 2>family.err </dev/null &
+    front=$!
+    within 20 lines "$count" family.out || fail "did not start: $(cat family.err)"
+}
+
+begin_tests() {
+    helpers=$(compgen -A function)
+}
+
+run_tests() {
+    local tests=("$@") before
+    [ $# -gt 0 ] || mapfile -t tests < <(compgen -A function | grep -vxF "$helpers")
+    for current in "${tests[@]}"; do
+        before=$failures
+        "$current"
+        [ $failures -eq "$before" ] && echo "ok      $current" || echo "FAILED  $current"
+    done
+    [ "${#tests[@]}" -gt 0 ] && [ $failures -eq 0 ]
 }
 
 lines() {

@@ -5,7 +5,7 @@
 #     TUTTI_BIN=build/bin tests/tutti_run_hosts_test.sh [test...]
 #
 # TUTTI_BIN is the program or the folder it lies in. Exit code 77 means skipped.
-# ctest: label=notsan
+# ctest: label=notsan label=once
 set -u
 
 # shellcheck source=tests/tutti_run.sh
@@ -31,28 +31,11 @@ exec env -i HOME=/ TUTTI_SECRET_FILE=/other PATH=/bin:/usr/bin ${ASAN_OPTIONS+"A
 END
 chmod +x rsh
 
-# A rank with a child in its group and one that fled into a session of its own; pids go to pids.RANK.
-cat >family.sh <<'END'
-sleep 300 &
-echo $! >>pids.$RANK
-setsid sleep 300 &
-echo $! >>pids.$RANK
-echo $$ >>pids.$RANK
-echo ready
-wait
-END
-
-start_family() { # hosts, options; in the background, its pid in $front
-    local hosts=$1
-    shift
-    rm -f pids.* family.out
-    # Background jobs of a script ignore SIGINT, and tutti-run would respect that.
-    env --default-signal=INT,QUIT "$run" --rsh ./rsh -H "$hosts" "$@" sh family.sh >family.out 2>family.err </dev/null &
-    front=$!
-    within 20 lines 3 family.out || fail "did not start: $(cat family.err)"
+family_on() { # hosts, with three ranks together; options
+    start_family 3 --rsh ./rsh -H "$@"
 }
 
-helpers=$(compgen -A function)
+begin_tests
 
 ranks_know_their_places() {
     # shellcheck disable=SC2016
@@ -247,7 +230,7 @@ a_host_that_hangs_ends_the_job_at_the_deadline() {
 
 a_host_that_is_lost_ends_the_job() {
     # The remote shell dies; of what is behind it, nothing is left either.
-    start_family a,b,c --grace 0.5
+    family_on a,b,c --grace 0.5
     kill -KILL "$(cat pids.rsh-b)"
     wait $front
     expect code 125 $?
@@ -290,7 +273,7 @@ signals_reach_the_ranks_of_all_hosts() {
     done
     for signal in TERM:143 INT:130; do
         expected=${signal#*:}
-        start_family a:2,b
+        family_on a:2,b
         kill -s "${signal%:*}" "$front"
         wait $front 2>/dev/null
         expect "code of ranks killed by ${signal%:*}" "$expected" $?
@@ -331,9 +314,12 @@ time_limit_gives_124() {
 killing_any_process_of_it_leaves_no_process() {
     local which
     for which in front conductor agent keeper; do
-        start_family a:2,b --grace 0.5
+        family_on a:2,b --grace 0.5
         case $which in
-        front) kill -KILL $front ;;
+        front)
+            kill -KILL $front
+            timed launcher_far gone pids.* 2>/dev/null || fail "left behind: $(cat pids.*)"
+            ;;
         conductor) kill -KILL "$(tr -d ' ' <"/proc/$front/task/$front/children")" ;;
         agent) kill -KILL "$(cat pids.rsh-a)" ;;
         keeper) kill -KILL "$(tr -d ' ' <"/proc/$(cat pids.rsh-a)/task/$(cat pids.rsh-a)/children")" ;;
@@ -380,13 +366,4 @@ many_hosts_start() {
     expect lines 40 "$(sort -u out | wc -l)"
 }
 
-tests=("$@")
-if [ $# -eq 0 ]; then
-    mapfile -t tests < <(compgen -A function | grep -vxF "$helpers")
-fi
-for current in "${tests[@]}"; do
-    before=$failures
-    "$current"
-    [ $failures -eq "$before" ] && echo "ok      $current" || echo "FAILED  $current"
-done
-[ "${#tests[@]}" -gt 0 ] && [ $failures -eq 0 ]
+run_tests "$@"

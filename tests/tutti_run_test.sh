@@ -4,7 +4,7 @@
 #     TUTTI_BIN=build/bin tests/tutti_run_test.sh [test...]
 #
 # TUTTI_BIN is the program or the folder it lies in. Exit code 77 means skipped.
-# ctest: label=notsan
+# ctest: label=notsan label=once
 set -u
 
 # shellcheck source=tests/tutti_run.sh
@@ -14,27 +14,11 @@ state_is() { # pid, state letter
     grep -q "^State:.$2" "/proc/$1/status" 2>/dev/null
 }
 
-# A rank with a child in its group and one that fled into a session of its own; pids go to pids.RANK.
-cat >family.sh <<'END'
-sleep 300 &
-echo $! >>pids.$RANK
-setsid sleep 300 &
-echo $! >>pids.$RANK
-echo $$ >>pids.$RANK
-echo ready
-[ "${1:-wait}" = leave ] || wait
-END
-
-start_family() { # ranks; in the background, its pid in $front
-    rm -f pids.* family.out
-    # Background jobs of a script ignore SIGINT, and tutti-run would respect that.
-    env --default-signal=INT,QUIT "$run" -n "$1" sh family.sh >family.out 2>family.err </dev/null &
-    front=$!
-    within 10 lines "$1" family.out || fail "the ranks did not start"
+family_of() { # ranks
+    start_family "$1" -n "$1"
 }
 
-# Every function below is a test.
-helpers=$(compgen -A function)
+begin_tests
 
 succeeding_ranks_give_zero() {
     tutti -n 4 true
@@ -273,7 +257,7 @@ signals_reach_all_ranks() {
     done
     for signal in TERM:143 INT:130 USR1:138; do
         expected=${signal#*:}
-        start_family 2
+        family_of 2
         kill -s "${signal%:*}" "$front"
         wait $front 2>/dev/null
         expect "code of ranks killed by ${signal%:*}" "$expected" $?
@@ -282,7 +266,7 @@ signals_reach_all_ranks() {
 }
 
 stop_and_continue_reach_the_ranks() {
-    start_family 2
+    family_of 2
     local pid
     kill -TSTP "$front"
     within 5 state_is "$front" T || fail "tutti-run did not stop"
@@ -341,14 +325,32 @@ last_words_of_a_leaving_child_are_heard() {
 }
 
 killing_tutti_run_leaves_no_process() {
-    start_family 3
+    family_of 3
     kill -KILL "$front"
-    wait $front 2>/dev/null
-    within 2 gone pids.* || fail "left behind: $(cat pids.*)"
+    timed launcher gone pids.* 2>/dev/null || fail "left behind: $(cat pids.*)"
+}
+
+# The others find out by themselves and end: nobody waits for the grace.
+a_killed_rank_ends_the_job() {
+    local program=${run%/*}/../tests/tests_fault_process_test keeper victim
+    [ -x "$program" ] || return 0
+    "$run" -n 3 "$program" "$work/never" >out 2>err </dev/null &
+    front=$!
+    within 30 grep -qs 'round 10$' out || fail "the ranks did not start: $(cat err)"
+    keeper=$(tr -d ' ' <"/proc/$front/task/$front/children")
+    read -r _ victim _ <"/proc/$keeper/task/$keeper/children"
+    echo $front >pids.front
+    kill -KILL "$victim"
+    timed job gone pids.front || fail "it goes on: $(cat out err)"
+    kill -KILL $front 2>/dev/null # where it does go on
+    wait $front
+    expect code 137 $?
+    expect "ranks that know" 2 "$(grep -c ': PROC_FAILED culprit ' out)"
+    ! grep -q 'sending SIGTERM' err || fail "$(cat err)"
 }
 
 killing_the_keeper_leaves_no_process() {
-    start_family 3
+    family_of 3
     kill -KILL "$(tr -d ' ' <"/proc/$front/task/$front/children")"
     wait $front 2>/dev/null
     expect code 125 $?
@@ -356,7 +358,7 @@ killing_the_keeper_leaves_no_process() {
 }
 
 killing_both_ends_the_ranks() {
-    start_family 3
+    family_of 3
     kill -KILL "$(tr -d ' ' <"/proc/$front/task/$front/children")" "$front"
     wait $front 2>/dev/null
     tail -qn 1 pids.* >ranks
@@ -389,13 +391,4 @@ many_ranks_start() {
     expect lines 200 "$(sort -u out | wc -l)"
 }
 
-tests=("$@")
-if [ $# -eq 0 ]; then
-    mapfile -t tests < <(compgen -A function | grep -vxF "$helpers")
-fi
-for current in "${tests[@]}"; do
-    before=$failures
-    "$current"
-    [ $failures -eq "$before" ] && echo "ok      $current" || echo "FAILED  $current"
-done
-[ "${#tests[@]}" -gt 0 ] && [ $failures -eq 0 ]
+run_tests "$@"

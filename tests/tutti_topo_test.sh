@@ -5,6 +5,7 @@
 #
 # Exit code 77 means skipped.
 set -u
+shared=$(realpath "${BASH_SOURCE[0]%/*}/tool.sh")
 
 topo=${TUTTI_BIN:-}
 [ -d "$topo" ] && topo=$topo/tutti-topo
@@ -19,26 +20,14 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 unset HWLOC_XMLFILE HWLOC_SYNTHETIC
-failures=0
+tool=$topo
+# shellcheck source=tests/tool.sh
+source "$shared"
 
 # What looks at PCI for hwloc (libpciaccess) keeps a few bytes; a leak sanitizer would call them ours.
 echo leak:hwloc_topology_load >suppressions
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0"
 export LSAN_OPTIONS="suppressions=$PWD/suppressions:print_suppressions=0"
-
-fail() {
-    echo "  $*"
-    failures=$((failures + 1))
-}
-
-# exits CODE ARGUMENTS...: runs it; output is in ./out and ./err.
-exits() {
-    local code=$1
-    shift
-    timeout 60 "$topo" "$@" >out 2>err </dev/null
-    local got=$?
-    [ $got = "$code" ] || fail "tutti-topo $*: exit $got instead of $code: $(head -c 300 err)"
-}
 
 says() { # file, fixed string
     grep -qF -- "$2" "$1" || fail "no '$2' in: $(head -c 1000 "$1")"

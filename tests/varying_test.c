@@ -310,8 +310,11 @@ static int run_scenarios(struct tutti_comm *comm, int rank, int size, uint64_t s
     return 0;
 }
 
-static const struct tutti_comm_options comm_options = {
-    sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 20000000000u, 0, 0, NULL};
+static const struct tutti_comm_options comm_options = {.size_bytes =
+                                                           sizeof(struct tutti_comm_options),
+                                                       .rank = -1,
+                                                       .size = -1,
+                                                       .timeout_ns = 20000000000u};
 
 static void blocks_of_all_counts_arrive_among_threads(void **state)
 {
@@ -406,8 +409,11 @@ static int counts_that_differ(struct tutti_comm *comm, int rank, int size, uint6
 static void counts_that_do_not_fit_are_found(void **state)
 {
     (void)state;
-    static const struct tutti_comm_options impatient = {
-        sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 1500000000u, 0, 0, NULL};
+    static const struct tutti_comm_options impatient = {.size_bytes =
+                                                            sizeof(struct tutti_comm_options),
+                                                        .rank = -1,
+                                                        .size = -1,
+                                                        .timeout_ns = 1500000000u};
     static const struct ranks_options options = {.deadline_ms = 30000, .comm_options = &impatient};
     static const size_t counts[][2] = {{7, 3}, {3, 7}, {20000, 100}, {100, 20000}, {5, 0}, {0, 5}};
     static const enum collective local[] = {COLLECTIVE_GATHER, COLLECTIVE_SCATTER,

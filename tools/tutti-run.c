@@ -255,6 +255,20 @@ static bool make_digits(char *digits, size_t bytes_count)
     return true;
 }
 
+/* For the ranks, one that nobody can guess, unless the user has said which. False after it was said why not. */
+static bool make_secret(void)
+{
+    char secret[2 * SECRET_BYTES + 1];
+    if (getenv("TUTTI_SECRET") != NULL || getenv("TUTTI_SECRET_FILE") != NULL) return true;
+    return make_digits(secret, SECRET_BYTES) && setenv("TUTTI_SECRET", secret, 1) == 0;
+}
+
+static bool is_encrypted(void)
+{
+    const char *const said = getenv("TUTTI_ENCRYPTION");
+    return said != NULL && strcmp(said, "on") == 0;
+}
+
 static int run_here(struct command_line *line)
 {
     static char program[PATH_MAX];
@@ -263,6 +277,7 @@ static int run_here(struct command_line *line)
     int code = program_find(run->arguments[0], "", program);
     if (code < 0 && *run->output_folder != '\0') code = program_make_folder(run->output_folder, "");
     if (code >= 0) return code;
+    if (is_encrypted() && !make_secret()) return RUN_FAILED;
     for (int i = 0; i < line->rank_count; ++i) ranks[i] = i;
     run->program = program;
     run->size = run->rank_count = line->rank_count;
@@ -331,18 +346,15 @@ static bool own_path(char path[PATH_MAX])
     return size > 0;
 }
 
-/* A port and a secret that nobody can guess, unless the user has said which. False after it was said why not. */
+/* A port and a secret. False after it was said why not. */
 static bool make_secrets(struct run_options *run, char token[TOKEN_BYTES + 1])
 {
-    char secret[2 * SECRET_BYTES + 1];
     unsigned char number[2];
-    if (!make_random(number, sizeof number) || !make_digits(secret, SECRET_BYTES) ||
+    if (!make_random(number, sizeof number) || !make_secret() ||
         !make_digits(token, TOKEN_BYTES / 2))
         return false;
     if (run->master_port == 0)
         run->master_port = PORT_FIRST + (number[0] << 8 | number[1]) % PORT_COUNT;
-    if (getenv("TUTTI_SECRET") == NULL && getenv("TUTTI_SECRET_FILE") == NULL)
-        setenv("TUTTI_SECRET", secret, 1);
     return true;
 }
 

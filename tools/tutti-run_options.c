@@ -27,6 +27,8 @@ static const char usage[] =
     "      --master-addr A  MASTER_ADDR for the ranks (default: 127.0.0.1, or the first host)\n"
     "      --master-port P  MASTER_PORT for the ranks (default: a free one, or one of 20000 to "
     "32000)\n"
+    "      --encrypt        ranks encrypt what goes over the network: TUTTI_ENCRYPTION=on, and a "
+    "secret\n"
     "  -x NAME[=VALUE]      a variable for the ranks, on other hosts as well\n"
     "  -h, --help           show this\n"
     "  -V, --version        show the version\n"
@@ -120,6 +122,7 @@ enum {
     NO_PREFIX = 256,
     OUTPUT,
     PIN,
+    ENCRYPT,
     GRACE,
     TIMEOUT,
     MASTER_ADDRESS,
@@ -171,6 +174,9 @@ static int take_option(int option, struct command_line *line)
     case NO_PREFIX: run->prefix = false; break;
     case OUTPUT: run->output_folder = optarg; break;
     case PIN: run->pin = true; break;
+    case ENCRYPT:
+        if (setenv("TUTTI_ENCRYPTION", "on", 1) != 0) return usage_error("no memory", "");
+        break;
     case GRACE:
         if (!parse_seconds(optarg, &run->grace_ns))
             return usage_error("--grace wants seconds, not ", optarg);
@@ -200,6 +206,7 @@ int command_line_read(int argument_count, char **arguments, struct command_line 
                                          {"no-prefix", no_argument, NULL, NO_PREFIX},
                                          {"output", required_argument, NULL, OUTPUT},
                                          {"pin", no_argument, NULL, PIN},
+                                         {"encrypt", no_argument, NULL, ENCRYPT},
                                          {"grace", required_argument, NULL, GRACE},
                                          {"timeout", required_argument, NULL, TIMEOUT},
                                          {"master-addr", required_argument, NULL, MASTER_ADDRESS},

@@ -184,12 +184,8 @@ static enum tutti_status measure_hosts(struct tutti_comm *hosts, struct probe_re
     struct prober prober = {.hosts = hosts,
                             .host = tutti_comm_rank(hosts),
                             .host_count = tutti_comm_size(hosts),
-                            .tournament_count = 1,
                             .result = result};
-    const int rounds = probe_round_count(prober.host_count);
-    while (prober.tournament_count < TOURNAMENTS_MAX &&
-           (prober.tournament_count + 1) * rounds <= ROUNDS_MAX)
-        prober.tournament_count++;
+    prober.tournament_count = probe_tournament_count(prober.host_count, TOURNAMENTS_MAX, ROUNDS_MAX);
     enum tutti_status status = allocate(&prober);
     if (status == TUTTI_OK) status = play(&prober);
     free(prober.order);

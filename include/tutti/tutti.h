@@ -63,7 +63,7 @@ extern "C" {
 
 enum tutti_status {
     TUTTI_OK = 0,
-    TUTTI_IN_PROGRESS,    /* tutti_test: not done yet; no error */
+    TUTTI_IN_PROGRESS,    /* tutti_test, tutti_cancel: not done yet; no error */
     TUTTI_INVALID_COMM,   /* communicator is NULL or not one of ours */
     TUTTI_INVALID_BUFFER, /* NULL with a count above zero, or overlapping in part */
     TUTTI_INVALID_COUNT,  /* counts that do not fit into size_t, or not to each other */
@@ -90,7 +90,10 @@ enum tutti_status {
     TUTTI_INTERNAL,          /* a bug in Tutti */
     TUTTI_INVALID_TAG,       /* a tag below 0 */
     TUTTI_TRUNCATED,         /* a message is longer than the place for it, or of another dtype */
-    TUTTI_UNEXPECTED_FULL    /* too many messages came that nobody here receives */
+    TUTTI_UNEXPECTED_FULL,   /* too many messages came that nobody here receives */
+    TUTTI_MINORITY,          /* cut off from most ranks, which may go on without this one */
+    TUTTI_CORRUPT,           /* what a rank sent arrives changed, also when it is sent again */
+    TUTTI_REVOKED            /* tutti_comm_revoke was called */
 };
 
 /* The name of a status ("PROC_FAILED"), never NULL.  Any thread; does not block. */
@@ -194,6 +197,25 @@ struct tutti_store {
     void *context;
 };
 
+/* Whether what ranks send each other is compared with a checksum (CRC-32C) of what was sent. What is found to have changed is
+ * read once more, as it is sent again or from a second copy; when that has changed, too, the call ends with CORRUPT, which names
+ * the rank that sent it.  The same on all ranks. */
+enum tutti_integrity {
+    TUTTI_INTEGRITY_DEFAULT, /* TUTTI_INTEGRITY; without it OFF; of a communicator made from another one: as there */
+    TUTTI_INTEGRITY_OFF,     /* what the network lets through is taken as it is */
+    TUTTI_INTEGRITY_NETWORK, /* all that goes over TCP is compared */
+    TUTTI_INTEGRITY_ON /* and all that ranks of a host send each other through shared memory, which is never read where it lies */
+};
+
+/* Whether what goes between hosts is encrypted (TLS 1.3), and so can be neither read nor changed by others.  Needs the job's secret:
+ * TUTTI_SECRET_FILE or TUTTI_SECRET; without one nothing goes between hosts, and INVALID_OPTIONS says so.  The same on all
+ * ranks. */
+enum tutti_encryption {
+    TUTTI_ENCRYPTION_DEFAULT, /* TUTTI_ENCRYPTION; without it OFF; of a communicator made from another one: as there */
+    TUTTI_ENCRYPTION_OFF, /* who reads the wire reads what ranks send each other */
+    TUTTI_ENCRYPTION_ON   /* all that goes over TCP is encrypted */
+};
+
 struct tutti_comm_options {
     size_t size_bytes; /* sizeof(struct tutti_comm_options); TUTTI_COMM_OPTIONS_INIT sets it */
     int rank;          /* -1: from the launcher's environment */
@@ -204,10 +226,13 @@ struct tutti_comm_options {
     uint64_t init_timeout_ns; /* for all ranks to arrive; 0: TUTTI_INIT_TIMEOUT or 5 minutes */
     int deterministic;        /* not 0: bits do not depend on size, offset or bucketing either */
     const char *algorithms; /* rules, e.g. "allreduce:0-64k=oneshot,64k-=ring"; NULL: TUTTI_ALGORITHMS */
+    enum tutti_integrity integrity;
+    enum tutti_encryption encryption;
 };
-#define TUTTI_COMM_OPTIONS_INIT                                              \
-    {                                                                        \
-        sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 0, 0, 0, NULL \
+#define TUTTI_COMM_OPTIONS_INIT                                               \
+    {                                                                         \
+        sizeof(struct tutti_comm_options), -1, -1, NULL, NULL, 0, 0, 0, NULL, \
+            TUTTI_INTEGRITY_DEFAULT, TUTTI_ENCRYPTION_DEFAULT                 \
     }
 
 /* Fills *id with a fresh, unguessable name, for one communicator.  Whether its ranks may be on several hosts is decided
@@ -305,6 +330,38 @@ struct tutti_failure {
 /* Fills *failure: why the communicator failed, or that it did not.  Any thread; does not block. */
 TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
                                                struct tutti_failure *failure);
+/* Writes what this rank did last on the communicator, its flight recorder, to FOLDER/tutti-ID-rankN.json, in place of
+ * what was there; `tutti-trace` reads the files of all ranks together.  folder: made if it is not there; NULL:
+ * TUTTI_TRACE_DIR, where a communicator that fails also writes this by itself.  Not collective.  Any thread, also while a
+ * call is blocked; blocks as long as the file system does.  INVALID_OPTIONS when there is no folder; SYSTEM, NO_SPACE
+ * or NO_MEMORY when it cannot be written: then nothing of it is there.  The communicator stays as it is. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *comm,
+                                                            const char *folder);
+
+/* After failures, with ULFM's meaning (Bland, Bouteiller, Herault, Bosilca, Dongarra: Post-failure recovery of MPI communication
+ * capability, IJHPCA 27(3), 2013). A communicator of which a rank failed stays failed: all its operations return why. The
+ * calls below work on it all the same, and on healthy ones: collective over the ranks that are left, in the same order on each. They
+ * block until these have called, at most for the communicator's timeout.
+ *
+ *     if (tutti_allreduce(...) == TUTTI_PROC_FAILED && tutti_comm_shrink(comm, NULL, &smaller) == TUTTI_OK)
+ *         tutti_comm_free(comm), comm = smaller;
+ *
+ * Who does not answer because it is cut off, on the smaller side of a partition, gets MINORITY after some seconds; on the other side
+ * (more than half of the ranks, or half of them with rank 0) they go on. Where most ranks have died for certain the rest goes on. */
+
+/* Ends every present and future operation on all ranks with TUTTI_REVOKED, as tutti_comm_abort does: for who knows of a failure
+ * that others do not, before all shrink. The first failure wins. Any thread; does not block. */
+TUTTI_API enum tutti_status tutti_comm_revoke(struct tutti_comm *comm);
+/* *word becomes the bitwise AND of the words of all ranks that took part; the same on all, whatever fails meanwhile. OK: all ranks
+ * of the communicator took part. PROC_FAILED: not all did; *word is that of the others, and the message lists who is missing: the same
+ * on all ranks. MINORITY, TIMEOUT and others: nothing was agreed, *word is as it was. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word);
+/* A communicator of the ranks that are left, in their old order; options as for tutti_comm_split. All of them get it or none: who dies
+ * meanwhile is left out, too. On failure *created is NULL: PROC_FAILED (the others went on without this rank), MINORITY, TIMEOUT, or what
+ * kept a rank from making it. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_comm_shrink(struct tutti_comm *comm, const struct tutti_comm_options *options,
+                  struct tutti_comm **created);
 
 /* ------------------------------------------------------------------------------------------- operations */
 
@@ -326,6 +383,17 @@ struct tutti_call_options {
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_wait(struct tutti_request **request);
 /* Like tutti_wait without blocking: TUTTI_IN_PROGRESS leaves the request as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_test(struct tutti_request **request);
+/* Takes a started receive back that no message has met yet: OK, it is as if it had never been, its buffer is the caller's
+ * and *request NULL. IN_PROGRESS: a message has met it, or it has failed; wait for it as ever. UNSUPPORTED for a send, which its
+ * receiver may know already, and for a collective, also one that waits for its turn: it is counted, and the other ranks wait
+ * for it. Those end with tutti_comm_revoke or tutti_comm_abort. Local; does not block. One thread per request. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_cancel(struct tutti_request **request);
+/* Adds 1 to an eventfd when the request is done, at once if it is: for threads that sleep until one of several requests, or
+ * something else, needs them. The request is then fetched by tutti_test as ever. The descriptor stays the caller's, and
+ * open until it has been added to, which may be a moment after tutti_test says that the request is done. A request has one at
+ * most. The thread that has the request; does not block. INVALID_REQUEST: it is NULL, or has one already. INVALID_OPTIONS: not a
+ * descriptor. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_notify(struct tutti_request *request, int event_fd);
 
 /* Starts a prepared operation; it counts as a call of its communicator. One run at a time: after tutti_wait (or a
  * tutti_test that says done) on *request it can be started again. Its deadline begins anew each time. Does not

@@ -7,18 +7,14 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "plan_rounds.h"
 
 enum { RANKS_MAX = 256 };
 
 static struct plan *make(enum collective collective, const char *name, int ranks, int root)
 {
     const struct algo_params params = {.collective = collective, .rank_count = ranks, .root = root};
-    const struct algorithm *algorithm = algo_find(collective, name);
-    struct plan *plan;
-    const char *message;
-    assert_non_null(algorithm);
-    if (algo_plan(algorithm, &params, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
-    return plan;
+    return plan_named(name, &params);
 }
 
 static int log2_of(int count)

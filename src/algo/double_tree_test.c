@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "plan_rounds.h"
 
 enum { TREES = 2, RANKS_MAX = 140, NOBODY = -1 };
 
@@ -21,12 +22,7 @@ struct trees {
 static struct plan *make(enum collective collective, int ranks, int root)
 {
     const struct algo_params params = {.collective = collective, .rank_count = ranks, .root = root};
-    const struct algorithm *algorithm = algo_find(collective, "double_tree");
-    struct plan *plan;
-    const char *message;
-    assert_non_null(algorithm);
-    if (algo_plan(algorithm, &params, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
-    return plan;
+    return plan_named("double_tree", &params);
 }
 
 static void add_child(struct node *node, int child)

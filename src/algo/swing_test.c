@@ -8,16 +8,12 @@
 
 #include "algo/algo.h"
 #include "plan/verify.h"
+#include "plan_rounds.h"
 
 static struct plan *make(enum collective collective, const char *name, int ranks)
 {
     const struct algo_params params = {.collective = collective, .rank_count = ranks};
-    const struct algorithm *algorithm = algo_find(collective, name);
-    struct plan *plan;
-    const char *message;
-    assert_non_null(algorithm);
-    if (algo_plan(algorithm, &params, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
-    return plan;
+    return plan_named(name, &params);
 }
 
 static bool sends(const struct plan_step *step)

@@ -11,6 +11,7 @@
 
 #include "algo/algo.h"
 #include "plan/rounds.h"
+#include "plan_rounds.h"
 
 enum { DIMENSIONS_MAX = 3, RANKS_MAX = 64, COPYING_RANKS_MAX = 49 };
 
@@ -37,12 +38,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 static struct plan *make(enum collective collective, int ranks)
 {
     const struct algo_params params = {.collective = collective, .rank_count = ranks};
-    const struct algorithm *algorithm = algo_find(collective, "torus");
-    struct plan *plan;
-    const char *message;
-    assert_non_null(algorithm);
-    if (algo_plan(algorithm, &params, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
-    return plan;
+    return plan_named("torus", &params);
 }
 
 /* In each every lane sends one message. */

@@ -45,7 +45,11 @@
     X(INVALID_TAG, "not a tag; tags of messages are 0 or more")                                   \
     X(TRUNCATED, "a message did not fit where it was to go; receive with its count and dtype")    \
     X(UNEXPECTED_FULL,                                                                            \
-      "too many messages came that nobody receives; receive them, or raise TUTTI_UNEXPECTED")
+      "too many messages came that nobody receives; receive them, or raise TUTTI_UNEXPECTED")     \
+    X(MINORITY, "cut off from most ranks, which may go on; end, and look at the network")         \
+    X(CORRUPT, "what a rank sent arrives changed; look at the network cards and the memory "      \
+               "between the two")                                                                 \
+    X(REVOKED, "a rank revoked the communicator; agree, shrink it, or end")
 
 #define STATUS_ONE(name, text) +1
 enum { STATUS_COUNT = 0 STATUS_LIST(STATUS_ONE) };

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "os/tls.h"
 
 enum {
     GUESTS_DEFAULT = 64,
@@ -19,7 +20,8 @@ enum {
     ACCEPTS_A_LOOK = 64,
     PAUSE_NS_MIN = 5000000, /* between two attempts of a visit: doubled each time */
     PAUSE_NS_MAX = 250000000,
-    BREATH_NS = 100000000 /* without accepting, when the system has no descriptors */
+    BREATH_NS = 100000000,        /* without accepting, when the system has no descriptors */
+    STARVED_APART_NS = 1000000000 /* at most, of those who try again and again */
 };
 static const uint64_t LOG_EVERY_NS = 10000000000u;
 
@@ -30,7 +32,7 @@ struct entry {
 };
 
 struct connection {
-    int fd;          /* -1: none */
+    struct channel channel;
     uint32_t events; /* that epoll looks for; 0: it does not know the socket */
     struct net_address address;
     struct hello hello;
@@ -64,11 +66,13 @@ struct door {
     struct entry listener_entry, timer_entry;
     struct net_address address;
     struct hello_self self;
+    struct tls_context *tls; /* NULL: it cannot encrypt */
     struct door_counts counts;
-    bool is_accepting;  /* epoll looks at the listener */
-    uint64_t breath_ns; /* accepts nothing until then */
-    uint64_t next_ns;   /* nothing has to be looked at for its deadline before */
-    uint64_t timer_ns;  /* what the timer is set to */
+    bool is_accepting;                          /* epoll looks at the listener */
+    uint64_t breath_ns;                         /* accepts nothing until then */
+    uint64_t starved_first_ns, starved_last_ns; /* when it had to, and nobody arrived in between */
+    uint64_t next_ns;  /* nothing has to be looked at for its deadline before */
+    uint64_t timer_ns; /* what the timer is set to */
     uint64_t guest_number;
     struct visit *visits;
 
@@ -123,22 +127,22 @@ static bool watch(struct door *door, struct connection *connection, struct entry
     if (connection->events == events) return true;
     const int what = connection->events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
     struct epoll_event event = {.events = events, .data.ptr = entry};
-    if (epoll_ctl(door->epoll, what, connection->fd, &event) != 0) return false;
+    if (epoll_ctl(door->epoll, what, connection->channel.fd, &event) != 0) return false;
     connection->events = events;
     return true;
 }
 
 static void unwatch(struct door *door, struct connection *connection)
 {
-    if (connection->events != 0) epoll_ctl(door->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
+    if (connection->events != 0)
+        epoll_ctl(door->epoll, EPOLL_CTL_DEL, connection->channel.fd, NULL);
     connection->events = 0;
 }
 
 static void hang_up(struct door *door, struct connection *connection)
 {
     unwatch(door, connection);
-    if (connection->fd >= 0) close(connection->fd);
-    connection->fd = -1;
+    channel_close(&connection->channel);
     hello_release(&connection->hello);
 }
 
@@ -154,24 +158,51 @@ static void converse(struct connection *connection, uint64_t now_ns)
         const size_t out_bytes = hello_gives(hello, &out);
         enum tutti_status status;
         if (out_bytes > 0) {
-            status = tcp_write(connection->fd, out, out_bytes, &done);
+            status = tcp_write(connection->channel.fd, out, out_bytes, &done);
             hello_given(hello, done);
         } else {
-            status = tcp_read(connection->fd, in, hello_wants(hello), &done);
+            status = tcp_read(connection->channel.fd, in, hello_wants(hello), &done);
             hello_take(hello, in, done, now_ns);
         }
         if (status != TUTTI_OK) hello_leave(hello);
     }
 }
 
+static enum tutti_status start_tls(struct door *door, struct connection *connection)
+{
+    struct tls_options options = {.fd = connection->channel.fd,
+                                  .is_client = connection->hello.is_caller,
+                                  .records_a_key = TLS_RECORDS_A_KEY};
+    if (door->tls == NULL) return error_set(TUTTI_UNSUPPORTED, "nobody encrypts here");
+    enum tutti_status status = hello_key(&connection->hello, options.key);
+    if (status == TUTTI_OK) status = tls_start(door->tls, &options, &connection->channel.tls);
+    mac_wipe(&options, sizeof options);
+    return status;
+}
+
+/* What comes after the hello where both sides encrypt. */
+static void secure(struct door *door, struct connection *connection)
+{
+    enum tutti_status status = TUTTI_OK;
+    if (connection->channel.tls == NULL) status = start_tls(door, connection);
+    if (status == TUTTI_OK) status = tls_handshake(connection->channel.tls);
+    if (status == TUTTI_IN_PROGRESS) return;
+    if (status == TUTTI_UNSUPPORTED || status == TUTTI_AUTH_FAILED)
+        log_write(LOG_INFO, "%s", tutti_error_message());
+    hello_secured(&connection->hello, status == TUTTI_OK);
+}
+
 static bool converse_and_watch(struct door *door, struct connection *connection,
                                struct entry *entry, uint64_t now_ns)
 {
+    const struct hello *const hello = &connection->hello;
     const void *out;
     converse(connection, now_ns);
-    if (connection->hello.state != HELLO_GOING) return true;
-    const uint32_t events = hello_gives(&connection->hello, &out) > 0 ? EPOLLOUT : EPOLLIN;
-    return watch(door, connection, entry, events);
+    if (hello->state == HELLO_SECURES) secure(door, connection);
+    if (hello->state != HELLO_GOING && hello->state != HELLO_SECURES) return true;
+    const bool waits_for_room =
+        hello_gives(hello, &out) > 0 || channel_has_output(&connection->channel);
+    return watch(door, connection, entry, waits_for_room ? EPOLLOUT : EPOLLIN);
 }
 
 static void fill_arrival(const struct connection *connection, struct door_arrival *arrival)
@@ -179,7 +210,7 @@ static void fill_arrival(const struct connection *connection, struct door_arriva
     const struct hello *const hello = &connection->hello;
     memset(arrival, 0, sizeof *arrival);
     arrival->status = hello->status;
-    arrival->fd = hello->state == HELLO_DONE ? connection->fd : -1;
+    arrival->channel = hello->state == HELLO_DONE ? connection->channel : channel_none();
     arrival->address = connection->address;
     arrival->rank = hello->peer.rank;
     arrival->version = hello->version;
@@ -223,7 +254,8 @@ static void guest_is_through(struct door *door, struct guest *guest)
 {
     const struct hello *const hello = &guest->connection.hello;
     switch (hello->state) {
-    case HELLO_GOING: return;
+    case HELLO_GOING:
+    case HELLO_SECURES: return;
     case HELLO_STRAY:
         door->counts.strays++;
         remember(door, guest);
@@ -231,12 +263,13 @@ static void guest_is_through(struct door *door, struct guest *guest)
         return;
     case HELLO_DONE:
         door->counts.arrived++;
+        door->starved_last_ns = 0;
         unwatch(door, &guest->connection);
         guest->state = GUEST_ARRIVED;
         return;
     case HELLO_FAILED: break;
     }
-    if (hello->status == TUTTI_VERSION || hello->status == TUTTI_MISMATCH) {
+    if (hello->status == TUTTI_VERSION || hello->status == TUTTI_INVALID_OPTIONS) {
         door->counts.unfit++;
         hang_up(door, &guest->connection);
         guest->state = GUEST_ARRIVED;
@@ -303,7 +336,7 @@ static void welcome(struct door *door, struct guest *guest, int fd,
     unsigned char nonce[HELLO_NONCE_BYTES];
     guest->state = GUEST_GREETING;
     guest->number = door->guest_number++;
-    guest->connection.fd = fd;
+    guest->connection.channel = channel_plain(fd);
     guest->connection.events = 0;
     guest->connection.address = *address;
     if (!fresh_nonce(nonce)) {
@@ -319,6 +352,8 @@ static void welcome(struct door *door, struct guest *guest, int fd,
 static void take_breath(struct door *door, uint64_t now_ns)
 {
     door->counts.starved++;
+    if (now_ns > door->starved_last_ns + STARVED_APART_NS) door->starved_first_ns = now_ns;
+    door->starved_last_ns = now_ns;
     push_out(door);
     snprintf(door->last_stranger, sizeof door->last_stranger, "%.200s", tutti_error_message());
     door->breath_ns = now_ns + BREATH_NS;
@@ -383,7 +418,8 @@ static void visit_sets_out(struct visit *visit, uint64_t now_ns)
     const struct net_address *from = visit->from.family == AF_UNSPEC ? NULL : &visit->from;
     visit->attempt_count++;
     visit->state = VISIT_CONNECTING;
-    enum tutti_status status = tcp_connect_start(&visit->call.address, from, &visit->connection.fd);
+    enum tutti_status status =
+        tcp_connect_start(&visit->call.address, from, &visit->connection.channel.fd);
     if (status == TUTTI_OK && !watch(visit->door, &visit->connection, &visit->entry, EPOLLOUT))
         status = error_system("watching a connection");
     if (status != TUTTI_OK) visit_fails_to_connect(visit, status, now_ns);
@@ -393,7 +429,7 @@ static void visit_sets_out(struct visit *visit, uint64_t now_ns)
 static void visit_is_through(struct visit *visit, uint64_t now_ns)
 {
     const struct hello *const hello = &visit->connection.hello;
-    if (hello->state == HELLO_GOING) return;
+    if (hello->state == HELLO_GOING || hello->state == HELLO_SECURES) return;
     char address[NET_ADDRESS_TEXT_MAX], why[HELLO_TEXT_MAX];
     net_address_print(&visit->call.address, address);
     hello_explain(hello, why);
@@ -418,7 +454,8 @@ static void visit_greets(struct visit *visit, uint64_t now_ns)
 
 static void visit_looks_whether_it_is_there(struct visit *visit, uint64_t now_ns)
 {
-    const enum tutti_status status = tcp_connect_test(visit->connection.fd, &visit->call.address);
+    const enum tutti_status status =
+        tcp_connect_test(visit->connection.channel.fd, &visit->call.address);
     if (status == TUTTI_IN_PROGRESS) return;
     if (status != TUTTI_OK) {
         visit_fails_to_connect(visit, status, now_ns);
@@ -431,8 +468,10 @@ static void visit_looks_whether_it_is_there(struct visit *visit, uint64_t now_ns
     }
     visit->state = VISIT_GREETING;
     visit->connection.address = visit->call.address;
-    hello_start_call(&visit->connection.hello, &visit->door->self, &visit->call.hello, nonce,
-                     now_ns);
+    struct hello_self self = visit->door->self;
+    if (visit->call.is_encrypted) self.configuration |= HELLO_ENCRYPTS;
+    hello_start_call(&visit->connection.hello, &self, &visit->call.hello, nonce, now_ns);
+    mac_wipe(&self, sizeof self);
     soon(visit->door, visit->connection.hello.deadline_ns);
     visit_greets(visit, now_ns);
 }
@@ -468,7 +507,7 @@ enum tutti_status door_connect(struct door *door, const struct door_call *call, 
     new->call = *call;
     if (call->from != NULL) new->from = *call->from;
     new->call.from = NULL;
-    new->connection.fd = -1;
+    new->connection.channel = channel_none();
     new->next = door->visits;
     if (new->next != NULL) new->next->previous = new;
     door->visits = new;
@@ -485,7 +524,7 @@ enum tutti_status visit_test(struct visit *visit, struct door_arrival *arrival)
     if (visit->state == VISIT_TAKEN)
         return error_set(TUTTI_INVALID_REQUEST, "the connection was taken already");
     fill_arrival(&visit->connection, arrival);
-    visit->connection.fd = -1;
+    visit->connection.channel = channel_none();
     visit->state = VISIT_TAKEN;
     return TUTTI_OK;
 }
@@ -586,13 +625,22 @@ enum tutti_status door_open(const struct door_options *options, struct door **do
     new->guest_max = guest_max;
     for (unsigned i = 0; i < guest_max; i++) {
         new->guests[i].entry.kind = ENTRY_GUEST;
-        new->guests[i].connection.fd = -1;
+        new->guests[i].connection.channel = channel_none();
     }
     const enum tutti_status status = open_descriptors(new, options);
     if (status == TUTTI_OK) return TUTTI_OK;
     door_close(new);
     *door = NULL;
     return status;
+}
+
+enum tutti_status door_encrypt(struct door *door)
+{
+    if (!door->self.key.is_secret)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "encryption needs a secret that all ranks have and others do not: set "
+                         "TUTTI_SECRET_FILE (or TUTTI_SECRET)");
+    return door->tls != NULL ? TUTTI_OK : tls_context_create(&door->tls);
 }
 
 void door_close(struct door *door)
@@ -603,6 +651,7 @@ void door_close(struct door *door)
     if (door->listener >= 0) close(door->listener);
     if (door->timer >= 0) close(door->timer);
     if (door->epoll >= 0) close(door->epoll);
+    tls_context_free(door->tls);
     mac_wipe(&door->self.key, sizeof door->self.key);
     free(door);
 }
@@ -618,16 +667,17 @@ void door_forget(struct door *door)
 {
     if (door == NULL) return;
     for (unsigned i = 0; i < door->guest_max; i++) {
-        drop(&door->guests[i].connection.fd);
+        channel_close(&door->guests[i].connection.channel);
         hello_release(&door->guests[i].connection.hello);
     }
     for (struct visit *visit = door->visits; visit != NULL; visit = visit->next) {
-        drop(&visit->connection.fd);
+        channel_close(&visit->connection.channel);
         hello_release(&visit->connection.hello);
     }
     drop(&door->listener);
     drop(&door->timer);
     drop(&door->epoll);
+    tls_context_free(door->tls);
     mac_wipe(&door->self.key, sizeof door->self.key);
     free(door);
 }
@@ -640,6 +690,13 @@ void door_address(const struct door *door, struct net_address *address)
 int door_descriptor(const struct door *door)
 {
     return door->epoll;
+}
+
+uint64_t door_starved_ns(const struct door *door, uint64_t now_ns)
+{
+    const bool goes_on =
+        door->starved_last_ns != 0 && now_ns < door->starved_last_ns + STARVED_APART_NS;
+    return goes_on ? door->starved_last_ns - door->starved_first_ns : 0;
 }
 
 void door_count(const struct door *door, struct door_counts *counts)
@@ -684,7 +741,7 @@ bool door_take(struct door *door, struct door_arrival *arrival)
     }
     if (first == NULL) return false;
     fill_arrival(&first->connection, arrival);
-    first->connection.fd = -1;
+    first->connection.channel = channel_none();
     guest_leaves(door, first);
     if (door->breath_ns == 0) accept_or_not(door, true);
     return true;

@@ -1,9 +1,9 @@
 /* door.h - the one listening port of a process: who may come in, and going to the doors of others.
  *
  * Everything moves in door_progress, which never waits. Hellos (hello.h) of many connections run at once; those that
- * are done are handed out as sockets, positioned behind the hello.
+ * are done are handed out as channels: sockets positioned behind the hello, or encrypted (os/tls.h) with a key of it.
  *
- *     socket ──accept──► guest ──hello──► arrived ──door_take──► the caller's
+ *     socket ──accept──► guest ──hello, TLS──► arrived ──door_take──► the caller's
  *                          │
  *                          └── stray, silent, wrong key, pushed out: closed and counted
  *
@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "bootstrap/hello.h"
+#include "os/channel.h"
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
@@ -43,8 +44,8 @@ struct door_options {
 
 /* A connection, or the authenticated word of a peer that does not fit. */
 struct door_arrival {
-    enum tutti_status status;   /* OK; VERSION, MISMATCH: fd is -1 and `text` says more */
-    int fd;                     /* non-blocking, close-on-exec; the taker's */
+    enum tutti_status status;   /* OK; VERSION, INVALID_OPTIONS: no channel, and `text` says more */
+    struct channel channel;     /* non-blocking, close-on-exec; the taker's */
     struct net_address address; /* of the other side */
     int rank;                   /* of the other side */
     uint32_t version;           /* that both speak */
@@ -70,6 +71,9 @@ enum tutti_status door_ports_read(uint16_t *first, uint16_t *last);
 
 /* On failure *door is NULL. */
 enum tutti_status door_open(const struct door_options *options, struct door **door);
+/* From now on it can encrypt; before, who wants that is a stray. INVALID_OPTIONS: its key is not a secret. UNSUPPORTED: OpenSSL here
+ * cannot. */
+enum tutti_status door_encrypt(struct door *door);
 /* After the last visit was freed. What has arrived and was not taken is closed. NULL is fine. */
 void door_close(struct door *door);
 /* The same for the copy that a child of fork() has, visits included, of which only memory stays: closes descriptors, and leaves
@@ -84,19 +88,22 @@ void door_progress(struct door *door, uint64_t now_ns);
 /* The next of those who have arrived, in turn; false when there is none. Take all after each progress. */
 bool door_take(struct door *door, struct door_arrival *arrival);
 void door_count(const struct door *door, struct door_counts *counts);
+/* For how long by now the system has had no descriptor for those who want to come in. */
+uint64_t door_starved_ns(const struct door *door, uint64_t now_ns);
 
 struct door_call {
     struct net_address address;
     const struct net_address *from; /* of this host, to go out from; NULL: the kernel chooses */
     struct hello_call hello;
+    bool is_encrypted;
     uint64_t deadline_ns;
 };
 
 /* Begins a visit, which door_progress moves; *call may go afterwards. Free it with visit_free. */
 enum tutti_status door_connect(struct door *door, const struct door_call *call,
                                struct visit **visit);
-/* IN_PROGRESS; OK: *arrival is filled once and has the socket; or what it failed with, with this thread's message:
- * AUTH_FAILED, VERSION, MISMATCH, INIT_TIMEOUT, or a system's error. */
+/* IN_PROGRESS; OK: *arrival is filled once and has the channel; or what it failed with, with this thread's message:
+ * AUTH_FAILED, VERSION, INVALID_OPTIONS, INIT_TIMEOUT, or a system's error. */
 enum tutti_status visit_test(struct visit *visit, struct door_arrival *arrival);
 /* Ends it, if it goes on, and closes what was not taken. NULL is fine. */
 void visit_free(struct visit *visit);

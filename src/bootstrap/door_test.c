@@ -1,5 +1,4 @@
 /* ctest: timeout=120 */
-#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -16,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "belongings.h"
 #include "bootstrap/door.h"
 #include "os/clock.h"
 
@@ -29,6 +29,8 @@ static void skip_without_openssl(void)
     print_message("%s\n", tutti_error_message());
     skip();
 }
+
+enum { PURPOSE_ENCRYPTED = 1 << 20 };
 
 static struct net_address parsed(const char *text)
 {
@@ -83,6 +85,7 @@ static struct visit *sent(struct door *from, const struct net_address *to, uint3
     struct visit *visit;
     struct door_call call = {.address = *to,
                              .hello = {0, purpose, "hello", 5},
+                             .is_encrypted = purpose == PURPOSE_ENCRYPTED,
                              .deadline_ns = clock_now_ns() + timeout_ns};
     assert_int_equal(door_connect(from, &call, &visit), TUTTI_OK);
     return visit;
@@ -121,7 +124,7 @@ static void expect_arrival(const struct street *street, uint32_t purpose)
     assert_int_equal(arrival.status, TUTTI_OK);
     assert_int_equal(arrival.rank, 1);
     assert_int_equal(arrival.purpose, purpose);
-    close(arrival.fd);
+    close(arrival.channel.fd);
 }
 
 /* Goes to the door and is let in. */
@@ -131,7 +134,7 @@ static void pay_a_visit(const struct street *street, uint32_t purpose)
     struct visit *visit = sent(street->home, &street->address, purpose, 20 * SECOND_NS);
     if (outcome(street, visit, &own) != TUTTI_OK) fail_msg("%s", tutti_error_message());
     expect_arrival(street, purpose);
-    close(own.fd);
+    close(own.channel.fd);
     visit_free(visit);
 }
 
@@ -186,16 +189,6 @@ static bool was_hung_up(int fd)
     return false;
 }
 
-static int descriptor_count(void)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    assert_non_null(folder);
-    while (readdir(folder) != NULL) count++;
-    closedir(folder);
-    return count;
-}
-
 /* ------------------------------------------------------------------------------------------- visits */
 
 static void meet_at(const char *text)
@@ -212,7 +205,7 @@ static void meet_at(const char *text)
     struct visit *visit = sent(street.home, &street.address, 7, 10 * SECOND_NS);
     struct door_arrival own, arrival;
     if (outcome(&street, visit, &own) != TUTTI_OK) fail_msg("%s", tutti_error_message());
-    say(own.fd, "what follows", 12); /* before the other side takes it */
+    say(own.channel.fd, "what follows", 12); /* before the other side takes it */
     while (!door_take(street.host, &arrival)) move(&street);
     assert_int_equal(arrival.status, TUTTI_OK);
     assert_int_equal(arrival.rank, 1);
@@ -224,14 +217,14 @@ static void meet_at(const char *text)
     assert_true(net_address_same_host(&arrival.address, &street.address));
     assert_true(net_address_equal(&own.address, &street.address));
     char text_after[12];
-    hear(arrival.fd, text_after, sizeof text_after);
+    hear(arrival.channel.fd, text_after, sizeof text_after);
     assert_memory_equal(text_after, "what follows", 12);
-    say(arrival.fd, "and back", 8);
-    hear(own.fd, text_after, 8);
+    say(arrival.channel.fd, "and back", 8);
+    hear(own.channel.fd, text_after, 8);
     assert_memory_equal(text_after, "and back", 8);
     assert_int_equal(visit_test(visit, &own), TUTTI_INVALID_REQUEST); /* only once */
-    close(arrival.fd);
-    close(own.fd);
+    close(arrival.channel.fd);
+    close(own.channel.fd);
     visit_free(visit);
     street_close(&street);
 }
@@ -272,14 +265,14 @@ static void many_visits_at_once_all_arrive(void **state)
             assert_true(arrival.purpose < VISITS && !is_there[arrival.purpose]);
             is_there[arrival.purpose] = true;
             arrived++;
-            close(arrival.fd);
+            close(arrival.channel.fd);
         }
         for (int i = 0; i < VISITS; i++) {
             if (is_over[i] || visit_test(visits[i], &arrival) == TUTTI_IN_PROGRESS) continue;
             assert_int_equal(arrival.status, TUTTI_OK);
             is_over[i] = true;
             over++;
-            close(arrival.fd);
+            close(arrival.channel.fd);
             visit_free(visits[i]);
         }
     }
@@ -308,7 +301,7 @@ static void who_has_arrived_stays_until_taken(void **state)
         assert_int_equal(arrival.status, TUTTI_OK);
         assert_false(is_there[arrival.purpose]);
         is_there[arrival.purpose] = true;
-        close(arrival.fd);
+        close(arrival.channel.fd);
     }
     for (int i = 0; i < VISITS; i++) visit_free(visits[i]);
     street_close(&street);
@@ -333,7 +326,7 @@ static void a_door_that_opens_later_is_found(void **state)
     }
     street.host = opened(&host);
     assert_int_equal(outcome(&street, visit, &arrival), TUTTI_OK);
-    close(arrival.fd);
+    close(arrival.channel.fd);
     visit_free(visit);
     street_close(&street);
 }
@@ -413,7 +406,7 @@ static void refuse_from(const struct door_options *visitor, enum tutti_status st
     assert_int_equal(door_take(street.host, &arrival), is_told);
     if (is_told) {
         assert_int_equal(arrival.status, status);
-        assert_int_equal(arrival.fd, -1);
+        assert_int_equal(arrival.channel.fd, -1);
         assert_int_equal(arrival.rank, 1);
         if (strstr(arrival.text, word) == NULL)
             fail_msg("\"%s\" does not say %s", arrival.text, word);
@@ -444,7 +437,111 @@ static void other_versions_and_configurations_are_named_on_both_sides(void **sta
     refuse_from(&visitor, TUTTI_VERSION, "7.0 to 7.3", true);
     visitor = options_for(SECRET, 1, NULL);
     visitor.self.configuration = 0xbeef;
-    refuse_from(&visitor, TUTTI_MISMATCH, "000000000000beef", true);
+    refuse_from(&visitor, TUTTI_INVALID_OPTIONS, "000000000000beef", true);
+}
+
+/* A street on which all is encrypted. */
+static struct street secret_street(void)
+{
+    struct door_options host = options_for(SECRET, 0, "127.0.0.1:0"),
+                        home = options_for(SECRET, 1, NULL);
+    host.self.configuration = HELLO_ENCRYPTS;
+    home.self.configuration = 0; /* each visit says so itself */
+    struct street street = {opened(&host), opened(&home), {0}};
+    door_address(street.host, &street.address);
+    assert_int_equal(door_encrypt(street.host), TUTTI_OK);
+    assert_int_equal(door_encrypt(street.home), TUTTI_OK);
+    return street;
+}
+
+static void an_encrypted_visit_arrives(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    struct street street = secret_street();
+    struct visit *visit = sent(street.home, &street.address, PURPOSE_ENCRYPTED, 20 * SECOND_NS);
+    struct door_arrival own, arrival;
+    if (outcome(&street, visit, &own) != TUTTI_OK) fail_msg("%s", tutti_error_message());
+    while (!door_take(street.host, &arrival)) move(&street);
+    assert_non_null(own.channel.tls);
+    assert_non_null(arrival.channel.tls);
+    char text[8] = "";
+    size_t done;
+    assert_int_equal(channel_write(&own.channel, "follows", 8, &done), TUTTI_OK);
+    struct pollfd entry = {arrival.channel.fd, POLLIN, 0};
+    assert_int_equal(poll(&entry, 1, 10000), 1);
+    assert_int_equal(channel_read(&arrival.channel, text, sizeof text, &done), TUTTI_OK);
+    assert_string_equal(text, "follows");
+    channel_close(&own.channel);
+    channel_close(&arrival.channel);
+    visit_free(visit);
+    street_close(&street);
+}
+
+static void a_visit_in_clear_to_who_encrypts_is_refused(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    struct street street = secret_street();
+    struct visit *visit = sent(street.home, &street.address, 3, 20 * SECOND_NS);
+    struct door_arrival own, arrival;
+    assert_int_equal(outcome(&street, visit, &own), TUTTI_INVALID_OPTIONS);
+    assert_non_null(strstr(tutti_error_message(), "it encrypts, this rank does not"));
+    while (!door_take(street.host, &arrival)) move(&street);
+    assert_int_equal(arrival.status, TUTTI_INVALID_OPTIONS);
+    assert_int_equal(arrival.channel.fd, -1);
+    visit_free(visit);
+    street_close(&street);
+}
+
+/* Says a good hello and then goes on in clear. */
+static void what_comes_in_clear_after_a_hello_for_tls_is_dropped(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    struct street street = secret_street();
+    struct hello_self self = options_for(SECRET, 1, NULL).self;
+    const struct hello_call call = {0, 3, "hello", 5};
+    unsigned char nonce[HELLO_NONCE_BYTES] = {1};
+    struct hello hello;
+    const int fd = stranger(&street.address);
+    self.configuration = HELLO_ENCRYPTS;
+    hello_start_call(&hello, &self, &call, nonce, clock_now_ns());
+    while (hello.state == HELLO_GOING) {
+        unsigned char in[HELLO_BYTES];
+        const void *out;
+        size_t done = hello_gives(&hello, &out);
+        if (done > 0) say(fd, out, done);
+        hello_given(&hello, done);
+        assert_int_equal(tcp_read(fd, in, hello_wants(&hello), &done), TUTTI_OK);
+        if (done > 0)
+            hello_take(&hello, in, done, clock_now_ns());
+        else
+            move(&street);
+    }
+    assert_int_equal(hello.state, HELLO_SECURES);
+    static const char clear[] = "a frame in clear instead of a client's first word, long enough";
+    say(fd, clear, sizeof clear);
+    const uint64_t limit = clock_now_ns() + 10 * SECOND_NS;
+    while (counts_of(&street).strays == 0 && clock_now_ns() < limit) move(&street);
+    assert_int_equal(counts_of(&street).strays, 1);
+    expect_nobody(&street);
+    assert_true(was_hung_up(fd));
+    close(fd);
+    hello_release(&hello);
+    street_close(&street);
+}
+
+static void a_door_without_a_secret_does_not_encrypt(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    struct door_options options = options_for(SECRET, 0, NULL);
+    assert_int_equal(secret_from_run("a job", &options.self.key), TUTTI_OK);
+    struct door *const door = opened(&options);
+    assert_int_equal(door_encrypt(door), TUTTI_INVALID_OPTIONS);
+    assert_non_null(strstr(tutti_error_message(), "TUTTI_SECRET_FILE"));
+    door_close(door);
 }
 
 static void another_rank_than_the_one_called_is_refused(void **state)
@@ -486,8 +583,8 @@ static void port_scans_are_dropped(void **state)
     street_close(&street);
 }
 
-/* Silent ones, and ones that are true to form but slow, have two seconds each. */
-static void slow_ones_are_dropped_after_two_seconds(void **state)
+/* Silent ones, and ones that are true to form but slow, have so long each. */
+static void slow_ones_are_dropped_when_their_time_is_over(void **state)
 {
     (void)state;
     skip_without_openssl();
@@ -502,14 +599,14 @@ static void slow_ones_are_dropped_after_two_seconds(void **state)
     hello_start_call(&hello, &visitor.self, &call, nonce, now);
     for (int i = 0; i < SLOW; i++) slow[i] = stranger(&street.address);
     for (size_t sent_bytes = 0; sent_bytes < 19; sent_bytes++) {
-        now += SECOND_NS / 10;
+        now += HELLO_TIMEOUT_NS / 20;
         for (int i = 0; i < SLOW; i++)
             if (i % 2 == 0) say(slow[i], hello.transcript + sent_bytes, 1);
         door_progress(street.host, now);
         assert_int_equal(counts_of(&street).strays, 0);
     }
     assert_int_equal(counts_of(&street).accepted, SLOW);
-    door_progress(street.host, now + SECOND_NS / 4);
+    door_progress(street.host, now + HELLO_TIMEOUT_NS / 8);
     assert_int_equal(counts_of(&street).strays, SLOW);
     for (int i = 0; i < SLOW; i++) {
         assert_true(was_hung_up(slow[i]));
@@ -569,7 +666,7 @@ static void ten_thousand_strangers_do_not_keep_anybody_out(void **state)
     skip_without_openssl();
     enum { BATCHES = 100, BATCH = 100 };
     struct street street = street_of(8);
-    const int descriptors = descriptor_count();
+    const int descriptors = belongings_descriptors();
     const uint64_t began = clock_now_ns();
     uint64_t random = 0x9e3779b97f4a7c15u;
     int screen, fds[BATCH];
@@ -591,12 +688,12 @@ static void ten_thousand_strangers_do_not_keep_anybody_out(void **state)
             if (visit != NULL) door_progress(street.home, clock_now_ns());
         }
         door_progress(street.host, clock_now_ns());
-        if (descriptor_count() > descriptors + BATCH + 8 + 6) fail_msg("descriptors add up");
+        if (belongings_descriptors() > descriptors + BATCH + 8 + 6) fail_msg("descriptors add up");
         if (visit != NULL) {
             struct door_arrival own;
             const enum tutti_status status = outcome(&street, visit, &own);
             if (status != TUTTI_OK) fail_msg("%s", tutti_error_message());
-            close(own.fd);
+            close(own.channel.fd);
             visit_free(visit);
             expect_arrival(&street, (uint32_t)batch);
         }
@@ -618,7 +715,7 @@ static void ten_thousand_strangers_do_not_keep_anybody_out(void **state)
     assert_true(counts.auth_failed > 0 && counts.pushed_out > 0);
     expect_nobody(&street);
     assert_true(lines <= 2 + (int)((clock_now_ns() - began) / (10 * SECOND_NS)));
-    assert_true(descriptor_count() <= descriptors);
+    assert_true(belongings_descriptors() <= descriptors);
     street_close(&street);
 }
 
@@ -649,7 +746,7 @@ static void a_recorded_hello_is_of_no_use(void **state)
     assert_int_equal(hello.state, HELLO_DONE);
     assert_true(door_take(street.host, &arrival));
     assert_int_equal(arrival.status, TUTTI_OK);
-    close(arrival.fd);
+    close(arrival.channel.fd);
     close(fd);
 
     fd = stranger(&street.address);
@@ -689,7 +786,7 @@ static void proven_guests_are_pushed_out_last(void **state)
     assert_int_equal(outcome(&street, visit, &own), TUTTI_OK);
     assert_int_equal(counts_of(&street).accepted, STRANGERS + 1); /* at its first attempt */
     expect_arrival(&street, 9);
-    close(own.fd);
+    close(own.channel.fd);
     visit_free(visit);
     for (int i = 0; i < STRANGERS; i++) close(fds[i]);
     street_close(&street);
@@ -722,7 +819,7 @@ static void without_descriptors_the_door_waits(void **state)
     struct door_arrival own;
     assert_int_equal(outcome(&street, visit, &own), TUTTI_OK);
     expect_arrival(&street, 2);
-    close(own.fd);
+    close(own.channel.fd);
     visit_free(visit);
     street_close(&street);
 }
@@ -786,9 +883,13 @@ int main(void)
         cmocka_unit_test(a_visit_ends_at_its_deadline_and_says_why),
         cmocka_unit_test(another_secret_is_refused),
         cmocka_unit_test(other_versions_and_configurations_are_named_on_both_sides),
+        cmocka_unit_test(an_encrypted_visit_arrives),
+        cmocka_unit_test(a_visit_in_clear_to_who_encrypts_is_refused),
+        cmocka_unit_test(what_comes_in_clear_after_a_hello_for_tls_is_dropped),
+        cmocka_unit_test(a_door_without_a_secret_does_not_encrypt),
         cmocka_unit_test(another_rank_than_the_one_called_is_refused),
         cmocka_unit_test(port_scans_are_dropped),
-        cmocka_unit_test(slow_ones_are_dropped_after_two_seconds),
+        cmocka_unit_test(slow_ones_are_dropped_when_their_time_is_over),
         cmocka_unit_test(the_descriptor_wakes_at_deadlines),
         cmocka_unit_test(ten_thousand_strangers_do_not_keep_anybody_out),
         cmocka_unit_test(a_recorded_hello_is_of_no_use),

@@ -93,6 +93,16 @@ static void stray(struct hello *hello, const char *why)
         hello->state = HELLO_FAILED;
 }
 
+static bool is_under_way(const struct hello *hello)
+{
+    return hello->state == HELLO_GOING || hello->state == HELLO_SECURES;
+}
+
+static enum hello_state state_at_end(const struct hello *hello)
+{
+    return (hello->self.configuration & HELLO_ENCRYPTS) != 0 ? HELLO_SECURES : HELLO_DONE;
+}
+
 static bool is_own(const struct hello *hello)
 {
     return (hello->record % 2 == 0) == hello->is_caller;
@@ -213,7 +223,7 @@ static void compare(struct hello *hello, int wanted_rank, int answering_rank)
         hello->status = TUTTI_VERSION;
         hello->why = "no version of Tutti is spoken by both sides";
     } else if (self->configuration != peer->configuration) {
-        hello->status = TUTTI_MISMATCH;
+        hello->status = TUTTI_INVALID_OPTIONS;
         hello->why = "the ranks are configured differently";
     } else if (wanted_rank != HELLO_ANY_RANK && wanted_rank != answering_rank) {
         hello->status = TUTTI_AUTH_FAILED;
@@ -244,10 +254,15 @@ static void read_call(struct hello *hello)
     memcpy(hello->call.payload, record + AT_PAYLOAD, HELLO_PAYLOAD_MAX);
     hello->is_proven = mac_holds(hello, CALL);
     if (hello->state != HELLO_GOING) return;
-    if (hello->is_proven)
-        send_answer(hello);
-    else
+    if (!hello->is_proven) {
         send_refusal(hello);
+        return;
+    }
+    struct hello_self *const self = &hello->self;
+    if (self->configure != NULL)
+        self->configuration =
+            self->configure(self->configure_context, &hello->call, hello->peer.configuration);
+    send_answer(hello);
 }
 
 static void read_answer(struct hello *hello)
@@ -271,7 +286,7 @@ static void read_proof(struct hello *hello)
     }
     compare(hello, hello->call.peer_rank, hello->self.rank);
     if (hello->status == TUTTI_OK)
-        send_bare(hello, WELCOME, HELLO_DONE);
+        send_bare(hello, WELCOME, state_at_end(hello));
     else
         hello->state = HELLO_FAILED;
 }
@@ -279,7 +294,7 @@ static void read_proof(struct hello *hello)
 static void read_welcome(struct hello *hello)
 {
     if (mac_holds(hello, WELCOME))
-        hello->state = HELLO_DONE;
+        hello->state = state_at_end(hello);
     else
         fail_authentication(hello, "its welcome does not hold");
 }
@@ -416,16 +431,36 @@ void hello_given(struct hello *hello, size_t count)
         hello->state = hello->then;
 }
 
+/* One block of HKDF-Expand (RFC 5869). No record of a hello begins like this. */
+enum tutti_status hello_key(const struct hello *hello, unsigned char key[MAC_BYTES])
+{
+    static const char what[] = "tutti tls";
+    unsigned char info[sizeof what + HELLO_BYTES + 1];
+    memcpy(info, what, sizeof what);
+    memcpy(info + sizeof what, hello->transcript, HELLO_BYTES);
+    info[sizeof info - 1] = 1;
+    return mac_compute(hello->self.key.bytes, sizeof hello->self.key.bytes, info, sizeof info, key);
+}
+
+void hello_secured(struct hello *hello, bool is_secure)
+{
+    if (hello->state != HELLO_SECURES) return;
+    if (is_secure)
+        hello->state = HELLO_DONE;
+    else
+        stray(hello, "encryption could not be agreed on");
+}
+
 void hello_leave(struct hello *hello)
 {
-    if (hello->state == HELLO_GOING)
+    if (is_under_way(hello))
         stray(hello,
               hello->at == 0 ? "it closed without a word" : "it closed in the middle of the hello");
 }
 
 void hello_tick(struct hello *hello, uint64_t now_ns)
 {
-    if (hello->state == HELLO_GOING && now_ns >= hello->deadline_ns)
+    if (is_under_way(hello) && now_ns >= hello->deadline_ns)
         stray(hello, "it took too long for the hello");
 }
 
@@ -437,6 +472,21 @@ static void explain_versions(const struct hello *hello, char text[HELLO_TEXT_MAX
              peer->rank, peer->version_min >> 16, peer->version_min & 0xffff,
              peer->version_max >> 16, peer->version_max & 0xffff, self->version_min >> 16,
              self->version_min & 0xffff, self->version_max >> 16, self->version_max & 0xffff);
+}
+
+static void explain_configurations(const struct hello *hello, char text[HELLO_TEXT_MAX])
+{
+    const uint64_t own = hello->self.configuration, other = hello->peer.configuration;
+    if ((own ^ other) == HELLO_ENCRYPTS)
+        snprintf(text, HELLO_TEXT_MAX,
+                 "it %s, this rank %s: TUTTI_ENCRYPTION, or what options say, has to be the same "
+                 "on all ranks",
+                 (other & HELLO_ENCRYPTS) != 0 ? "encrypts" : "does not encrypt",
+                 (own & HELLO_ENCRYPTS) != 0 ? "does" : "does not");
+    else
+        snprintf(text, HELLO_TEXT_MAX,
+                 "rank %d is configured differently: %016" PRIx64 ", this rank %016" PRIx64,
+                 hello->peer.rank, other, own);
 }
 
 static void explain_authentication(const struct hello *hello, char text[HELLO_TEXT_MAX])
@@ -456,10 +506,8 @@ void hello_explain(const struct hello *hello, char text[HELLO_TEXT_MAX])
         snprintf(text, HELLO_TEXT_MAX, "nothing is wrong");
     else if (hello->status == TUTTI_VERSION)
         explain_versions(hello, text);
-    else if (hello->status == TUTTI_MISMATCH)
-        snprintf(text, HELLO_TEXT_MAX,
-                 "rank %d is configured differently: %016" PRIx64 ", this rank %016" PRIx64,
-                 hello->peer.rank, hello->peer.configuration, hello->self.configuration);
+    else if (hello->status == TUTTI_INVALID_OPTIONS)
+        explain_configurations(hello, text);
     else if (hello->is_other_rank)
         snprintf(text, HELLO_TEXT_MAX, "rank %d answers where rank %d was called", answering_rank,
                  hello->call.peer_rank);

@@ -22,9 +22,11 @@
  *    same transcript: ranks, purpose, payload, version and configuration are what the other side said.
  * 2. At most HELLO_BYTES are taken and given, in at most HELLO_TIMEOUT_NS; nothing is allocated.
  * 3. Versions and configurations count only after the other side has proven that it has the key.
+ * 4. Where both sides are configured to encrypt it stops before it is done, with a key of its own for TLS: made from the job's key
+ *    and the transcript, so what they said here in clear is part of it. Nobody between them can make one side go on in clear.
  *
- * It does not encrypt, and says nothing about what comes after it: who can change packets under way can take over the
- * connection. Who has the key can say that he is any rank.
+ * It does not encrypt, and says nothing about what comes after it in clear: who can change packets under way can take over
+ * such a connection. Who has the key can say that he is any rank.
  */
 #ifndef TUTTI_BOOTSTRAP_HELLO_H
 #define TUTTI_BOOTSTRAP_HELLO_H
@@ -45,11 +47,15 @@ enum {
     HELLO_WELCOME_BYTES = 48,
     HELLO_BYTES = HELLO_CALL_BYTES + HELLO_ANSWER_BYTES + HELLO_PROOF_BYTES + HELLO_WELCOME_BYTES,
     HELLO_ANY_RANK = -1,
-    HELLO_TEXT_MAX = 240
+    HELLO_TEXT_MAX = 240,
+    HELLO_ENCRYPTS = 1 /* of a configuration: what comes after the hello is TLS */
 };
-#define HELLO_TIMEOUT_NS UINT64_C(2000000000)
+/* A silent guest is gone within 2 s of its coming, also where the process gets no CPU for a moment. */
+#define HELLO_TIMEOUT_NS UINT64_C(1800000000)
 /* A version as hellos have it. */
 #define HELLO_VERSION(major, minor) ((uint32_t)(major) << 16 | (uint32_t)(minor))
+
+struct hello_call;
 
 /* What a rank says of itself. */
 struct hello_self {
@@ -57,7 +63,10 @@ struct hello_self {
     int rank;             /* HELLO_ANY_RANK: has none (yet) */
     uint32_t version_min; /* the oldest and the newest that it can speak */
     uint32_t version_max;
-    uint64_t configuration; /* a hash of what has to be the same on all ranks */
+    uint64_t configuration; /* what has to be the same on both sides: HELLO_ENCRYPTS */
+    /* Who answers may have another configuration for each call: that for this one, whose caller has `theirs`. NULL: as above. */
+    uint64_t (*configure)(void *context, const struct hello_call *call, uint64_t theirs);
+    void *configure_context;
 };
 
 /* What a caller wants. */
@@ -70,9 +79,10 @@ struct hello_call {
 
 enum hello_state {
     HELLO_GOING,
+    HELLO_SECURES, /* done but for TLS: say hello_secured then */
     HELLO_DONE,
     HELLO_STRAY, /* it does not speak our language, left, or was silent: no peer, or not now */
-    HELLO_FAILED /* status: AUTH_FAILED; or VERSION, MISMATCH: a peer that does not fit */
+    HELLO_FAILED /* status: AUTH_FAILED; or VERSION, INVALID_OPTIONS: a peer that does not fit */
 };
 
 struct hello {
@@ -117,6 +127,10 @@ void hello_take(struct hello *hello, const void *bytes, size_t count, uint64_t n
 /* What has to be sent now, and how much; call hello_given with what has gone. */
 size_t hello_gives(const struct hello *hello, const void **bytes);
 void hello_given(struct hello *hello, size_t count);
+/* SECURES: the key for TLS, which nobody else has; the caller of the hello is its client. */
+enum tutti_status hello_key(const struct hello *hello, unsigned char key[MAC_BYTES]);
+/* What became of that: DONE, or a STRAY. */
+void hello_secured(struct hello *hello, bool is_secure);
 /* The other side closed. */
 void hello_leave(struct hello *hello);
 /* Ends what is over its time. */

@@ -228,9 +228,9 @@ static void other_configurations_and_ranks_are_told_to_both(void **state)
     answerer.configuration = 0xabc;
     start(&pair, &caller, &answerer, &to_rank_3);
     run(&pair, HELLO_BYTES);
-    expect(&pair.caller, HELLO_FAILED, TUTTI_MISMATCH, "rank 3 is configured differently");
-    expect(&pair.caller, HELLO_FAILED, TUTTI_MISMATCH, "0000000000000abc");
-    expect(&pair.answerer, HELLO_FAILED, TUTTI_MISMATCH, "1122334455667788");
+    expect(&pair.caller, HELLO_FAILED, TUTTI_INVALID_OPTIONS, "rank 3 is configured differently");
+    expect(&pair.caller, HELLO_FAILED, TUTTI_INVALID_OPTIONS, "0000000000000abc");
+    expect(&pair.answerer, HELLO_FAILED, TUTTI_INVALID_OPTIONS, "1122334455667788");
 
     answerer.configuration = CONFIGURATION;
     answerer.rank = 4;
@@ -241,6 +241,67 @@ static void other_configurations_and_ranks_are_told_to_both(void **state)
 }
 
 /* A version is not believed from who has not proven anything: a stranger cannot end a job with it. */
+static uint64_t encrypt_for_purpose_17(void *context, const struct hello_call *call, uint64_t theirs)
+{
+    ++*(int *)context;
+    assert_int_equal(theirs, HELLO_ENCRYPTS);
+    return call->purpose == 17 ? HELLO_ENCRYPTS : 0;
+}
+
+static void who_encrypts_gets_a_key_of_this_hello(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    struct hello_self caller = self_of("the secret", 5), answerer = self_of("the secret", 3);
+    unsigned char keys[2][2][MAC_BYTES];
+    int calls = 0;
+    caller.configuration = HELLO_ENCRYPTS;
+    answerer.configure = encrypt_for_purpose_17;
+    answerer.configure_context = &calls;
+    for (int i = 0; i < 2; i++) {
+        struct pair pair;
+        start(&pair, &caller, &answerer, &to_rank_3);
+        run(&pair, 50);
+        expect(&pair.caller, HELLO_SECURES, TUTTI_OK, NULL);
+        expect(&pair.answerer, HELLO_SECURES, TUTTI_OK, NULL);
+        assert_int_equal(hello_key(&pair.caller, keys[i][0]), TUTTI_OK);
+        assert_int_equal(hello_key(&pair.answerer, keys[i][1]), TUTTI_OK);
+        assert_memory_equal(keys[i][0], keys[i][1], MAC_BYTES);
+        assert_memory_not_equal(keys[i][0], caller.key.bytes, MAC_BYTES);
+        hello_secured(&pair.caller, true);
+        expect(&pair.caller, HELLO_DONE, TUTTI_OK, NULL);
+        if (i == 0)
+            hello_secured(&pair.answerer, false);
+        else
+            hello_tick(&pair.answerer, HELLO_TIMEOUT_NS);
+        expect(&pair.answerer, HELLO_STRAY, TUTTI_PROC_FAILED,
+               i == 0 ? "encryption" : "took too long");
+    }
+    assert_memory_not_equal(keys[0][0], keys[1][0], MAC_BYTES);
+    assert_int_equal(calls, 2);
+}
+
+static void one_side_alone_does_not_encrypt(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    for (int encrypts = 0; encrypts < 2; encrypts++) {
+        struct hello_self caller = self_of("the secret", 5), answerer = self_of("the secret", 3);
+        struct pair pair;
+        caller.configuration = encrypts ? HELLO_ENCRYPTS : 0;
+        answerer.configuration = encrypts ? 0 : HELLO_ENCRYPTS;
+        start(&pair, &caller, &answerer, &to_rank_3);
+        run(&pair, HELLO_BYTES);
+        struct hello *const both[2] = {&pair.caller, &pair.answerer};
+        for (int i = 0; i < 2; i++) {
+            expect(both[i], HELLO_FAILED, TUTTI_INVALID_OPTIONS, "TUTTI_ENCRYPTION");
+            expect(both[i], HELLO_FAILED, TUTTI_INVALID_OPTIONS,
+                   encrypts == i ? "it encrypts, this rank does not"
+                                 : "it does not encrypt, this rank does");
+        }
+    }
+}
+
 static void a_strangers_version_is_no_verdict(void **state)
 {
     (void)state;
@@ -346,7 +407,7 @@ static void any_changed_bit_ends_it(void **state)
         assert_int_not_equal(pair.answerer.state, HELLO_GOING);
         assert_int_not_equal(pair.caller.status, TUTTI_VERSION);
         assert_int_not_equal(pair.answerer.status, TUTTI_VERSION);
-        assert_int_not_equal(pair.answerer.status, TUTTI_MISMATCH);
+        assert_int_not_equal(pair.answerer.status, TUTTI_INVALID_OPTIONS);
     }
 }
 
@@ -432,6 +493,8 @@ int main(void)
         cmocka_unit_test(a_side_without_a_secret_is_told_so),
         cmocka_unit_test(versions_are_negotiated_or_named),
         cmocka_unit_test(other_configurations_and_ranks_are_told_to_both),
+        cmocka_unit_test(who_encrypts_gets_a_key_of_this_hello),
+        cmocka_unit_test(one_side_alone_does_not_encrypt),
         cmocka_unit_test(a_strangers_version_is_no_verdict),
         cmocka_unit_test(a_replay_fails),
         cmocka_unit_test(a_reflection_fails),

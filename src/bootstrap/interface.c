@@ -111,20 +111,13 @@ static bool is_better(const struct merit *a, const struct merit *b)
     return a->is_v4 > b->is_v4;
 }
 
-static void print_host(const struct net_address *address, char text[NET_ADDRESS_TEXT_MAX])
-{
-    net_address_print(address, text);
-    char *port = strrchr(text, ':');
-    if (port != NULL) *port = '\0';
-}
-
 static void explain(const struct chooser *chooser, struct interface_choice *choice)
 {
     const struct interface *interface = &choice->interface;
     const struct merit merit = merit_of(chooser, interface);
     char address[NET_ADDRESS_TEXT_MAX], target[NET_ADDRESS_TEXT_MAX], reason[INTERFACE_WHY_MAX];
-    print_host(&interface->address, address);
-    print_host(&chooser->wish->target, target);
+    net_address_print_host(&interface->address, address);
+    net_address_print_host(&chooser->wish->target, target);
     if (is_named(chooser))
         snprintf(reason, sizeof reason, "TUTTI_SOCKET_IFNAME names it");
     else if (merit.is_source || merit.is_sources_interface)
@@ -145,7 +138,7 @@ static enum tutti_status nothing_fits(const struct chooser *chooser)
     for (size_t i = 0; i < chooser->count && used < sizeof list; i++) {
         const struct interface *interface = &chooser->interfaces[i];
         char address[NET_ADDRESS_TEXT_MAX];
-        print_host(&interface->address, address);
+        net_address_print_host(&interface->address, address);
         const int more = snprintf(list + used, sizeof list - used, "%s%s %s%s", i == 0 ? "" : ", ",
                                   interface->name, address, interface->is_up ? "" : " (down)");
         used += more < 0 ? 0 : (size_t)more;
@@ -163,9 +156,44 @@ static enum tutti_status nothing_fits(const struct chooser *chooser)
         chooser->wish->is_beyond_host ? ", not loopback" : "", chooser->count == 0 ? "none" : list);
 }
 
+/* Whether it may carry data beside the rails that are chosen. */
+static bool is_another_rail(const struct chooser *chooser, const struct interface *interface,
+                            const struct interface_choice *rails, size_t rail_count)
+{
+    const struct interface *first = &rails[0].interface;
+    if (first->is_loopback || interface->is_loopback) return false;
+    if (interface->address.family != first->address.family) return false;
+    if (interface->address.family == AF_INET6 && net_address_is_link_local(&interface->address))
+        return false;
+    if (is_bridge(interface->name) && !is_named(chooser)) return false;
+    for (size_t i = 0; i < rail_count; i++)
+        if (strcmp(rails[i].interface.name, interface->name) == 0 ||
+            net_address_same_host(&rails[i].interface.address, &interface->address))
+            return false;
+    return true;
+}
+
+/* The best beside those that are chosen; NULL: none. */
+static const struct interface *best_of(const struct chooser *chooser,
+                                       const struct interface_choice *rails, size_t rail_count)
+{
+    const struct interface *best = NULL;
+    struct merit best_merit = {0};
+    for (size_t i = 0; i < chooser->count; i++) {
+        const struct interface *interface = &chooser->interfaces[i];
+        if (!is_candidate(chooser, interface)) continue;
+        if (rail_count > 0 && !is_another_rail(chooser, interface, rails, rail_count)) continue;
+        const struct merit merit = merit_of(chooser, interface);
+        if (best != NULL && !is_better(&merit, &best_merit)) continue;
+        best = interface;
+        best_merit = merit;
+    }
+    return best;
+}
+
 enum tutti_status interface_choose(const struct interface *interfaces, size_t count,
-                                   const struct interface_wish *wish,
-                                   struct interface_choice *choice)
+                                   const struct interface_wish *wish, size_t rail_max,
+                                   struct interface_choice *choices, size_t *rail_count)
 {
     struct chooser chooser = {interfaces, count, wish, names_of(wish->names), false, NULL};
     chooser.on_loopback = net_address_is_loopback(&wish->source) && !wish->is_beyond_host;
@@ -173,20 +201,14 @@ enum tutti_status interface_choose(const struct interface *interfaces, size_t co
         if (net_address_same_host(&interfaces[i].address, &wish->source))
             chooser.source_name = interfaces[i].name;
 
-    const struct interface *best = NULL;
-    struct merit best_merit = {0};
-    for (size_t i = 0; i < count; i++) {
-        if (!is_candidate(&chooser, &interfaces[i])) continue;
-        const struct merit merit = merit_of(&chooser, &interfaces[i]);
-        if (best != NULL && !is_better(&merit, &best_merit)) continue;
-        best = &interfaces[i];
-        best_merit = merit;
+    memset(choices, 0, rail_max * sizeof *choices);
+    for (*rail_count = 0; *rail_count < rail_max; ++*rail_count) {
+        const struct interface *best = best_of(&chooser, choices, *rail_count);
+        if (best == NULL) break;
+        choices[*rail_count].interface = *best;
+        explain(&chooser, &choices[*rail_count]);
     }
-    memset(choice, 0, sizeof *choice);
-    if (best == NULL) return nothing_fits(&chooser);
-    choice->interface = *best;
-    explain(&chooser, choice);
-    return TUTTI_OK;
+    return *rail_count > 0 ? TUTTI_OK : nothing_fits(&chooser);
 }
 
 /* ----------------------------------------------------------------------------------------- this host */
@@ -230,8 +252,21 @@ enum tutti_status interface_wish_read(struct interface_wish *wish)
     return read_family(&wish->family);
 }
 
+enum tutti_status interface_rails_read(unsigned *rail_max)
+{
+    const char *text = getenv("TUTTI_RAILS");
+    *rail_max = 1;
+    if (text == NULL || *text == '\0') return TUTTI_OK;
+    if (*text < '1' || *text > '0' + INTERFACE_RAILS_MAX || text[1] != '\0')
+        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_RAILS=%.40s: a number from 1 to %d is needed",
+                         text, INTERFACE_RAILS_MAX);
+    *rail_max = (unsigned)(*text - '0');
+    return TUTTI_OK;
+}
+
 enum tutti_status interface_find(const struct net_address *target, bool is_beyond_host,
-                                 struct interface_choice *choice)
+                                 size_t rail_max, struct interface_choice *choices,
+                                 size_t *rail_count)
 {
     struct interface_wish wish;
     size_t count;
@@ -242,7 +277,8 @@ enum tutti_status interface_find(const struct net_address *target, bool is_beyon
     struct interface *interfaces = calloc(INTERFACES_MAX, sizeof *interfaces);
     if (interfaces == NULL) return error_set(TUTTI_NO_MEMORY, "listing network interfaces");
     enum tutti_status status = interface_list(interfaces, INTERFACES_MAX, &count);
-    if (status == TUTTI_OK) status = interface_choose(interfaces, count, &wish, choice);
+    if (status == TUTTI_OK)
+        status = interface_choose(interfaces, count, &wish, rail_max, choices, rail_count);
     free(interfaces);
     return status;
 }

@@ -7,8 +7,11 @@
  *     TUTTI_SOCKET_IFNAME   prefixes of names, separated by commas: "eth,ib"; with ^ in front all but these; with =
  *                           (or ^=) whole names: "=eth0,eth1". Names that come first are better.
  *     TUTTI_SOCKET_FAMILY   4 or 6; both when not set
+ *     TUTTI_RAILS           how many network cards carry data, 1 to 4; 1 when not set
  *
- * One address is chosen, not one for each network card: that is up to who opens the connections.
+ * Rails are addresses of as many cards: the first is the one that is chosen where one is enough; the others are of its family,
+ * in the order of the same preferences, each of another interface. What is not meant for other hosts is a further rail only
+ * where the user names it: bridges of containers. Loopback and link-local IPv6 (whose scope others do not know) never are.
  */
 #ifndef TUTTI_BOOTSTRAP_INTERFACE_H
 #define TUTTI_BOOTSTRAP_INTERFACE_H
@@ -19,7 +22,12 @@
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
-enum { INTERFACES_MAX = 256, INTERFACE_NAME_MAX = 16, INTERFACE_WHY_MAX = 200 };
+enum {
+    INTERFACES_MAX = 256,
+    INTERFACE_NAME_MAX = 16,
+    INTERFACE_WHY_MAX = 200,
+    INTERFACE_RAILS_MAX = 4
+};
 
 /* An address of an interface; one with two addresses is two of these. */
 struct interface {
@@ -41,17 +49,21 @@ struct interface_choice {
     char why[INTERFACE_WHY_MAX]; /* a line for the log: "eth0 10.0.0.5: ..." */
 };
 
-/* INVALID_OPTIONS when nothing fits; the message lists what there is. */
+/* Up to rail_max (at least 1) of them, the best first, which does not depend on how many are wanted; *rail_count is at least 1.
+ * INVALID_OPTIONS when nothing fits; the message lists what there is. */
 enum tutti_status interface_choose(const struct interface *interfaces, size_t count,
-                                   const struct interface_wish *wish,
-                                   struct interface_choice *choice);
+                                   const struct interface_wish *wish, size_t rail_max,
+                                   struct interface_choice *choices, size_t *rail_count);
 
 /* The addresses of this host, in the system's order; what does not fit into `max` is left out. */
 enum tutti_status interface_list(struct interface *interfaces, size_t max, size_t *count);
 /* What the environment says; wish->names points into it. The rest of *wish is empty. */
 enum tutti_status interface_wish_read(struct interface_wish *wish);
+/* How many rails are wanted: TUTTI_RAILS. */
+enum tutti_status interface_rails_read(unsigned *rail_max);
 /* All of it for this host: the list, the environment, and the way to target (none: not known). */
 enum tutti_status interface_find(const struct net_address *target, bool is_beyond_host,
-                                 struct interface_choice *choice);
+                                 size_t rail_max, struct interface_choice *choices,
+                                 size_t *rail_count);
 
 #endif

@@ -47,11 +47,25 @@ static struct host big_host(void)
     return host;
 }
 
+static enum tutti_status choose_one(const struct interface *interfaces, size_t count,
+                                    const struct interface_wish *wish,
+                                    struct interface_choice *choice)
+{
+    size_t rail_count;
+    return interface_choose(interfaces, count, wish, 1, choice, &rail_count);
+}
+
+static enum tutti_status find_one(const struct net_address *target, struct interface_choice *choice)
+{
+    size_t rail_count;
+    return interface_find(target, false, 1, choice, &rail_count);
+}
+
 static void expect(const struct host *host, const struct interface_wish *wish, const char *name,
                    const char *address, const char *why)
 {
     struct interface_choice choice;
-    if (interface_choose(host->interfaces, host->count, wish, &choice) != TUTTI_OK)
+    if (choose_one(host->interfaces, host->count, wish, &choice) != TUTTI_OK)
         fail_msg("instead of %s: %s", name, tutti_error_message());
     struct net_address expected;
     assert_true(net_address_parse(address, &expected));
@@ -155,7 +169,7 @@ static void loopback_is_for_peers_on_loopback_or_when_there_is_nothing_else(void
     expect(&alone, &wish, "lo", "127.0.0.1", "nothing else");
     struct interface_choice choice;
     wish.is_beyond_host = true;
-    assert_int_equal(interface_choose(alone.interfaces, 1, &wish, &choice), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(choose_one(alone.interfaces, 1, &wish, &choice), TUTTI_INVALID_OPTIONS);
     wish.names = "lo";
     expect(&alone, &wish, "lo", "127.0.0.1", "TUTTI_SOCKET_IFNAME");
 }
@@ -197,13 +211,13 @@ static void what_does_not_fit_is_an_error_that_lists_what_there_is(void **state)
         {.names = "ib", .family = AF_INET6},
     };
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
-        assert_int_equal(interface_choose(host.interfaces, host.count, &wishes[i], &choice),
+        assert_int_equal(choose_one(host.interfaces, host.count, &wishes[i], &choice),
                          TUTTI_INVALID_OPTIONS);
         assert_non_null(strstr(tutti_error_message(), wishes[i].names));
         assert_non_null(strstr(tutti_error_message(), "eth0 10.0.0.5"));
         assert_non_null(strstr(tutti_error_message(), "eth9 10.9.0.5 (down)"));
     }
-    assert_int_equal(interface_choose(NULL, 0, &(struct interface_wish){.names = NULL}, &choice),
+    assert_int_equal(choose_one(NULL, 0, &(struct interface_wish){.names = NULL}, &choice),
                      TUTTI_INVALID_OPTIONS);
 }
 
@@ -215,14 +229,80 @@ static void a_long_list_is_cut(void **state)
     struct interface_choice choice;
     for (size_t i = 0; i < INTERFACES_MAX; i++)
         many[i] = make("abcdefghijklmno", "1111:2222:3333:4444:5555:6666:7777:8888", false);
+    assert_int_equal(choose_one(many, INTERFACES_MAX, &(struct interface_wish){.family = 0}, &choice),
+                     TUTTI_INVALID_OPTIONS);
+}
+
+/* Names with commas between them. */
+static void expect_rails(const struct host *host, const struct interface_wish *wish,
+                         size_t rail_max, const char *names)
+{
+    struct interface_choice choices[INTERFACE_RAILS_MAX], first;
+    size_t rail_count;
+    char chosen[INTERFACE_RAILS_MAX * (INTERFACE_NAME_MAX + 1)] = "";
+    assert_int_equal(choose_one(host->interfaces, host->count, wish, &first), TUTTI_OK);
     assert_int_equal(
-        interface_choose(many, INTERFACES_MAX, &(struct interface_wish){.family = 0}, &choice),
-        TUTTI_INVALID_OPTIONS);
+        interface_choose(host->interfaces, host->count, wish, rail_max, choices, &rail_count),
+        TUTTI_OK);
+    assert_in_range(rail_count, 1, rail_max);
+    assert_memory_equal(&choices[0], &first, sizeof first);
+    for (size_t i = 0; i < rail_count; i++) {
+        if (i > 0) strcat(chosen, ",");
+        strcat(chosen, choices[i].interface.name);
+        assert_int_equal(choices[i].interface.address.family, first.interface.address.family);
+    }
+    assert_string_equal(chosen, names);
+}
+
+static void further_rails_are_other_cards_of_the_same_family(void **state)
+{
+    (void)state;
+    const struct host host = big_host();
+    struct interface_wish wish = {.family = AF_UNSPEC, .is_beyond_host = true};
+    expect_rails(&host, &wish, 1, "eth0");
+    expect_rails(&host, &wish, 2, "eth0,eth1");
+    expect_rails(&host, &wish, 4, "eth0,eth1,ib0"); /* and neither bridges nor what is down */
+    wish.family = AF_INET6;
+    expect_rails(&host, &wish, 4, "eth0,eth10"); /* eth0 once, and not its link-local address */
+    wish = towards("10.1.0.1:29500", "10.1.0.5");
+    expect_rails(&host, &wish, 4, "eth1,eth0,ib0");
+    wish = towards("127.0.0.1:29500", "127.0.0.1");
+    expect_rails(&host, &wish, 2, "lo");
+}
+
+static void the_users_names_decide_on_further_rails_too(void **state)
+{
+    (void)state;
+    const struct host host = big_host();
+    static const struct {
+        const char *names, *rails;
+    } cases[] = {
+        {"=eth1,ib0", "eth1,ib0"}, {"ib,eth", "ib0,eth0,eth1"},         {"^eth1", "eth0,ib0"},
+        {"=ib0", "ib0"},           {"eth,docker", "eth0,eth1,docker0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct interface_wish wish = {
+            .names = cases[i].names, .family = AF_UNSPEC, .is_beyond_host = true};
+        expect_rails(&host, &wish, INTERFACE_RAILS_MAX, cases[i].rails);
+    }
+}
+
+/* Two interfaces with one address are one way. */
+static void an_address_is_one_rail(void **state)
+{
+    (void)state;
+    struct host host = {.count = 0};
+    const struct interface_wish wish = {.family = AF_UNSPEC, .is_beyond_host = true};
+    add(&host, "eth0", "10.0.0.5");
+    add(&host, "eth1", "10.0.0.5");
+    add(&host, "eth2", "10.0.2.5");
+    expect_rails(&host, &wish, INTERFACE_RAILS_MAX, "eth0,eth2");
 }
 
 static int clear_environment(void **state)
 {
     (void)state;
+    unsetenv("TUTTI_RAILS");
     unsetenv("TUTTI_SOCKET_IFNAME");
     unsetenv("TUTTI_SOCKET_FAMILY");
     return 0;
@@ -250,6 +330,28 @@ static void the_environment_is_read(void **state)
     assert_non_null(strstr(tutti_error_message(), "TUTTI_SOCKET_FAMILY"));
 }
 
+static void the_number_of_rails_is_1_to_4(void **state)
+{
+    (void)state;
+    unsigned rail_max;
+    assert_int_equal(interface_rails_read(&rail_max), TUTTI_OK);
+    assert_int_equal(rail_max, 1);
+    static const struct {
+        const char *text;
+        unsigned rail_max; /* 0: nonsense */
+    } cases[] = {{"", 1},   {"1", 1},  {"2", 2},  {"4", 4},  {"0", 0},    {"5", 0},
+                 {"-1", 0}, {"2x", 0}, {" 2", 0}, {"2 ", 0}, {"eth0", 0}, {"04", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("TUTTI_RAILS", cases[i].text, 1);
+        const enum tutti_status status = interface_rails_read(&rail_max);
+        assert_int_equal(status, cases[i].rail_max > 0 ? TUTTI_OK : TUTTI_INVALID_OPTIONS);
+        if (status == TUTTI_OK)
+            assert_int_equal(rail_max, cases[i].rail_max);
+        else
+            assert_non_null(strstr(tutti_error_message(), "TUTTI_RAILS"));
+    }
+}
+
 /* Loopback is where every machine has it. */
 static void this_host_has_interfaces(void **state)
 {
@@ -268,12 +370,12 @@ static void this_host_has_interfaces(void **state)
     assert_int_equal(interface_list(interfaces, 1, &count), TUTTI_OK);
     assert_int_equal(count, 1);
     free(interfaces);
-    assert_int_equal(interface_find(&target, false, &choice), TUTTI_OK);
+    assert_int_equal(find_one(&target, &choice), TUTTI_OK);
     assert_true(net_address_parse("127.0.0.1:80", &target));
-    assert_int_equal(interface_find(&target, false, &choice), TUTTI_OK);
+    assert_int_equal(find_one(&target, &choice), TUTTI_OK);
     assert_true(net_address_is_loopback(&choice.interface.address));
     setenv("TUTTI_SOCKET_IFNAME", "=no-such-one", 1);
-    assert_int_equal(interface_find(&target, false, &choice), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(find_one(&target, &choice), TUTTI_INVALID_OPTIONS);
 }
 
 int main(void)
@@ -286,6 +388,11 @@ int main(void)
         cmocka_unit_test(real_cards_and_routable_addresses_are_preferred),
         cmocka_unit_test(what_does_not_fit_is_an_error_that_lists_what_there_is),
         cmocka_unit_test(a_long_list_is_cut),
+        cmocka_unit_test(further_rails_are_other_cards_of_the_same_family),
+        cmocka_unit_test(the_users_names_decide_on_further_rails_too),
+        cmocka_unit_test(an_address_is_one_rail),
+        cmocka_unit_test_setup_teardown(the_number_of_rails_is_1_to_4, clear_environment,
+                                        clear_environment),
         cmocka_unit_test_setup_teardown(the_environment_is_read, clear_environment,
                                         clear_environment),
         cmocka_unit_test_setup_teardown(this_host_has_interfaces, clear_environment,

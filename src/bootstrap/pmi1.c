@@ -78,15 +78,13 @@ static enum tutti_status wait_ready(struct pmi1 *client, short events, uint64_t 
                                     const char *what)
 {
     for (;;) {
-        const uint64_t now = clock_now_ns();
-        if (now >= deadline_ns)
+        if (clock_now_ns() >= deadline_ns)
             return break_off(
                 client,
                 error_set(TUTTI_INIT_TIMEOUT,
                           "PMI: no answer to %s from the process manager by the deadline", what));
-        const uint64_t left_ms = (deadline_ns - now) / 1000000 + 1;
         struct pollfd entry = {client->fd, events, 0};
-        const int ready = poll(&entry, 1, left_ms > 1000 ? 1000 : (int)left_ms);
+        const int ready = poll(&entry, 1, clock_poll_ms(deadline_ns));
         if (ready > 0) return TUTTI_OK;
         if (ready < 0 && errno != EINTR)
             return break_off(client, error_system("PMI: waiting for the process manager"));

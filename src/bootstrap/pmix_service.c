@@ -88,11 +88,7 @@ static struct pending *pending_create(size_t value_room)
 {
     struct pending *pending = calloc(1, sizeof *pending + value_room);
     if (pending == NULL) return NULL;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&pending->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&pending->changed, NULL);
     pthread_mutex_init(&pending->lock, NULL);
     pending->value_bytes = value_room;
     return pending;
@@ -142,7 +138,7 @@ static bool await(struct pending *pending, uint64_t deadline_ns, pmix_status_t *
     pthread_mutex_lock(&pending->lock);
     int error = 0;
     while (!pending->is_done && error != ETIMEDOUT)
-        error = pthread_cond_timedwait(&pending->changed, &pending->lock, &until);
+        error = pthread_cond_clockwait(&pending->changed, &pending->lock, CLOCK_MONOTONIC, &until);
     const bool is_done = pending->is_done;
     *status = pending->status;
     pending->is_left = !is_done;

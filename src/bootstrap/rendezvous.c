@@ -1,5 +1,6 @@
 #include "bootstrap/rendezvous.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/rank_list.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
@@ -53,6 +55,7 @@ struct guest {
     uint32_t left;           /* members that are to follow */
     uint64_t hello_until_ns; /* for all that it has to say at once */
     bool pids_are_visible;
+    const struct pollfd *entry; /* NULL: it is not watched */
 };
 
 struct meeting {
@@ -61,7 +64,7 @@ struct meeting {
     int rank, size, end; /* the subtree is the ranks from this one up to `end` */
     int listener;        /* -1: no children */
     struct guest *guests;
-    struct pollfd *entries; /* of the guests, then listener, parent, rank 0 */
+    struct pollfd *entries; /* of what is open: guests, then listener, parent, rank 0 */
     int place_count;
     bool *is_known;   /* the member's record is here */
     bool *is_present; /* rank 0: somebody says that it is there */
@@ -275,14 +278,16 @@ static enum tutti_status listen_to(struct meeting *m, struct guest *guest)
     return TUTTI_OK;
 }
 
-static void let_in(struct meeting *m, uint64_t now)
+static enum tutti_status let_in(struct meeting *m, uint64_t now)
 {
     for (int i = 0; i < m->place_count; i++) {
         if (m->guests[i].fd >= 0) continue;
         const int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) return;
+        const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+        if (fd < 0) return is_short ? error_system("start-up: a rank cannot be let in") : TUTTI_OK;
         m->guests[i] = (struct guest){.fd = fd, .rank = -1, .hello_until_ns = now + HELLO_NS};
     }
+    return TUTTI_OK;
 }
 
 static void tell_guests(struct meeting *m, enum tutti_status status, const char *message)
@@ -332,6 +337,7 @@ static enum tutti_status hear(struct meeting *m, int *fd, bool is_parent, bool *
         *fd = -1;
         return TUTTI_OK;
     }
+    if (status == TUTTI_NO_DESCRIPTORS) return status; /* for the segment's */
     if (status != TUTTI_OK)
         return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", parent_of(m->rank));
     m->heard = true;
@@ -393,16 +399,12 @@ static int name_of(const struct meeting *m, int rank)
 
 static enum tutti_status name_missing(const struct meeting *m)
 {
-    char message[MESSAGE_BYTES];
-    int missing = 0, listed = 0;
-    for (int r = 0; r < m->size; r++) missing += !m->is_known[r] && !m->is_present[r];
-    int used = snprintf(message, sizeof message,
-                        "after the start-up deadline %d of %d ranks are missing:", missing, m->size);
-    for (int r = 0; r < m->size && (size_t)used + 16 < sizeof message; r++)
-        if (!m->is_known[r] && !m->is_present[r] && listed++ < 40)
-            used += snprintf(message + used, sizeof message - (size_t)used, " %d", name_of(m, r));
-    if (listed > 40) snprintf(message + used, sizeof message - (size_t)used, " ...");
-    return error_set(TUTTI_INIT_TIMEOUT, "%s", message);
+    struct rank_list missing = RANK_LIST_EMPTY;
+    for (int r = 0; r < m->size; r++)
+        if (!m->is_known[r] && !m->is_present[r]) rank_list_add(&missing, name_of(m, r));
+    return error_set(TUTTI_INIT_TIMEOUT,
+                     "after the start-up deadline %d of %d ranks are missing: %s", missing.count,
+                     m->size, missing.text);
 }
 
 static enum tutti_status check_deadline(const struct meeting *m, uint64_t now)
@@ -430,37 +432,49 @@ static int nap_ms(const struct meeting *m, uint64_t now)
     return until <= now ? 0 : (int)((until - now) / 1000000 + 1);
 }
 
+/* Only what is open counts: poll refuses more entries than a process may have descriptors. */
+static struct pollfd *watch(struct meeting *m, int fd, nfds_t *count)
+{
+    if (fd < 0) return NULL;
+    m->entries[*count] = (struct pollfd){fd, POLLIN, 0};
+    return &m->entries[(*count)++];
+}
+
+static bool has_news(const struct pollfd *entry)
+{
+    return entry != NULL && entry->revents != 0;
+}
+
 /* Waits for something to happen and handles it. */
 static enum tutti_status serve(struct meeting *m, bool *answered)
 {
     uint64_t now = clock_now_ns();
     int free_places = 0;
+    nfds_t count = 0;
     for (int i = 0; i < m->place_count; i++) {
         struct guest *guest = &m->guests[i];
         const bool is_slow = guest->fd >= 0 && (guest->rank < 0 || guest->left > 0) &&
                              now > guest->hello_until_ns && !guest->reports;
         if (is_slow) refuse(m, guest, TUTTI_OK, NULL);
         free_places += guest->fd < 0;
-        m->entries[i] = (struct pollfd){guest->fd, POLLIN, 0};
+        guest->entry = watch(m, guest->fd, &count);
     }
-    struct pollfd *const others = m->entries + m->place_count;
-    others[0] = (struct pollfd){free_places > 0 ? m->listener : -1, POLLIN, 0};
-    others[1] = (struct pollfd){m->parent, POLLIN, 0};
-    others[2] = (struct pollfd){m->rank_0, POLLIN, 0};
-    if (poll(m->entries, (nfds_t)m->place_count + 3, nap_ms(m, now)) <= 0) return TUTTI_OK;
+    const struct pollfd *listener = watch(m, free_places > 0 ? m->listener : -1, &count),
+                        *parent = watch(m, m->parent, &count), *rank_0 = watch(m, m->rank_0, &count);
+    if (poll(m->entries, count, nap_ms(m, now)) <= 0) return TUTTI_OK;
     now = clock_now_ns();
     for (int i = 0; i < m->place_count; i++)
-        if (m->entries[i].revents != 0) TRY(listen_to(m, &m->guests[i]));
-    if (others[0].revents != 0) let_in(m, now);
-    if (others[1].revents != 0) TRY(hear(m, &m->parent, true, answered));
-    if (others[2].revents != 0 && !*answered) TRY(hear(m, &m->rank_0, false, answered));
+        if (has_news(m->guests[i].entry)) TRY(listen_to(m, &m->guests[i]));
+    if (has_news(listener)) TRY(let_in(m, now));
+    if (has_news(parent)) TRY(hear(m, &m->parent, true, answered));
+    if (has_news(rank_0) && !*answered) TRY(hear(m, &m->rank_0, false, answered));
     return TUTTI_OK;
 }
 
 /* Until the whole tree is known (rank 0), or the answer has come. */
 static enum tutti_status gather(struct meeting *m)
 {
-    bool is_over = false;
+    bool is_over = m->rank == 0 && m->known_count == m->size; /* alone */
     uint64_t looked_ns = clock_now_ns();
     while (!is_over) {
         const uint64_t now = clock_now_ns();
@@ -598,11 +612,10 @@ static bool allocate(struct meeting *m)
     m->is_known = calloc((size_t)m->size, sizeof *m->is_known);
     m->is_present = calloc((size_t)m->size, sizeof *m->is_present);
     m->result->members = calloc((size_t)m->size, sizeof *m->result->members);
-    if (m->guests == NULL || m->entries == NULL || m->is_known == NULL || m->is_present == NULL ||
-        m->result->members == NULL)
-        return false;
-    for (int i = 0; i < m->place_count; i++) m->guests[i].fd = -1;
-    return true;
+    for (int i = 0; m->guests != NULL && i < m->place_count; i++)
+        m->guests[i] = (struct guest){.fd = -1, .rank = -1};
+    return m->guests != NULL && m->entries != NULL && m->is_known != NULL &&
+           m->is_present != NULL && m->result->members != NULL;
 }
 
 static void release(struct meeting *m)

@@ -83,6 +83,97 @@ uint64_t board_begun(struct board_call *calls)
     return most;
 }
 
+uint64_t board_sequence(struct board *board, int size, int rank)
+{
+    uint64_t sum = 0;
+    for (int slot = 0; slot < TRANSPORT_SLOT_MESSAGES; slot++)
+        sum += board_begun(board_calls(board, size, rank, slot));
+    return sum;
+}
+
+bool board_is_in_call(struct board *board, int size, int rank)
+{
+    for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
+        if (board_is_engaged(board_calls(board, size, rank, slot))) return true;
+    return false;
+}
+
+/* A finding in one word, so that it is read whole: the lower half of the call's number (32 bits), slot (6), stopped (1), rank (25). */
+enum { FINDING_RANK_BITS = 25, FINDING_SLOT_BITS = 6 };
+
+void board_set_finding(struct board *board, int rank, int slot, uint64_t begun,
+                       const struct board_finding *finding)
+{
+    const uint64_t who =
+        (uint64_t)finding->rank | (finding->is_stopped ? (uint64_t)1 << FINDING_RANK_BITS : 0);
+    struct board_rank *own = &board->ranks[rank];
+    atomic_store_explicit(&own->finding_sequence, finding->sequence, memory_order_relaxed);
+    atomic_store_explicit(&own->finding,
+                          begun << 32 | (uint64_t)slot << (FINDING_RANK_BITS + 1) | who,
+                          memory_order_release); /* pairs below */
+}
+
+bool board_read_finding(struct board *board, int size, int rank, struct board_finding *finding)
+{
+    const struct board_rank *of = &board->ranks[rank];
+    const uint64_t word = atomic_load_explicit(&of->finding, memory_order_acquire);
+    const int slot = (int)(word >> (FINDING_RANK_BITS + 1) & ((1 << FINDING_SLOT_BITS) - 1));
+    if (word == 0 || slot >= TRANSPORT_SLOT_COUNT) return false;
+    const struct board_call *call =
+        &board_calls(board, size, rank, slot)[(word >> 32) % BOARD_CALLS];
+    const uint64_t begun = atomic_load_explicit(&call->begun, memory_order_acquire);
+    if ((uint32_t)begun != word >> 32 ||
+        atomic_load_explicit(&call->ended, memory_order_acquire) == begun)
+        return false;
+    *finding = (struct board_finding){
+        .rank = (int)(word & ((1u << FINDING_RANK_BITS) - 1)),
+        .is_stopped = (word >> FINDING_RANK_BITS & 1) != 0,
+        .sequence = atomic_load_explicit(&of->finding_sequence, memory_order_relaxed)};
+    return finding->rank < size;
+}
+
+static bool may_say(_Atomic uint64_t *said_ns, uint64_t now_ns)
+{
+    static const uint64_t apart_ns = 10000000000u;
+    uint64_t last_ns = atomic_load_explicit(said_ns, memory_order_relaxed);
+    return (last_ns == 0 || now_ns > last_ns + apart_ns) && /* another rank's now may be later */
+           atomic_compare_exchange_strong_explicit(said_ns, &last_ns, now_ns, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+bool board_may_report(struct board *board, int rank, uint64_t now_ns)
+{
+    return may_say(&board->ranks[rank].reported_ns, now_ns);
+}
+
+bool board_may_name(struct board *board, int rank, uint64_t now_ns)
+{
+    return may_say(&board->ranks[rank].named_ns, now_ns);
+}
+
+uint64_t board_waits(const struct board *board, int rank)
+{
+    return atomic_load_explicit(&board->ranks[rank].waits, memory_order_relaxed);
+}
+
+void board_add_wait(struct board *board, int rank)
+{
+    atomic_store_explicit(&board->ranks[rank].waits, board_waits(board, rank) + 1,
+                          memory_order_relaxed);
+}
+
+void board_announce_verdict(struct board *board)
+{
+    if (!board_has_failed(board))
+        atomic_store_explicit(&board->is_verdict, 1, memory_order_relaxed);
+}
+
+void board_set_minority(struct board *board, bool is_in_minority)
+{
+    if (board_is_in_minority(board) != is_in_minority)
+        atomic_store_explicit(&board->is_in_minority, is_in_minority, memory_order_relaxed);
+}
+
 bool board_is_engaged(struct board_call *calls)
 {
     for (int i = 0; i < BOARD_CALLS; i++)

@@ -9,6 +9,7 @@
 #ifndef TUTTI_COMM_BOARD_H
 #define TUTTI_COMM_BOARD_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 
 #include "base/collective.h"
 #include "base/op.h"
+#include "base/watched.h"
 #include "transport/transport.h"
 #include "tutti/tutti.h"
 
@@ -52,12 +54,20 @@ struct board_rank {
     /* Of its last two calls that can do better where all memory is mapped: their number, and then a bit whether its
      * own was. Nobody is two such calls ahead of anybody. */
     _Atomic uint64_t mapped[2];
+    /* Whom it takes to hold up its call: a finding (below), and that rank's sequence number or 0. */
+    _Atomic uint64_t finding, finding_sequence;
+    /* When a rank of this host said last that this one holds others up, and that it does so again and again. */
+    _Atomic uint64_t reported_ns, named_ns;
+    _Atomic uint64_t waits; /* for ranks that came later, see straggler.h */
 };
+static_assert(sizeof(struct board_rank) == 64, "nobody writes the line of another's state");
 
 struct board {
     _Alignas(64) _Atomic uint32_t failure_state;
     _Atomic uint32_t has_messages; /* somebody has sent or received: everybody listens from then on */
     _Atomic uint32_t all_have_joined; /* of several hosts: known here */
+    _Atomic uint32_t is_in_minority;  /* the hosts that this one hears could not go on alone */
+    _Atomic uint32_t is_verdict;      /* the failure is one of heartbeats (beat.h) */
     int32_t failure_status, failure_culprit, failure_reporter, failure_pid;
     uint64_t failure_sequence;
     char failure_message[256];
@@ -83,6 +93,7 @@ static inline struct board_call *board_calls(struct board *board, int size, int 
 static inline void board_begin(struct board_call *calls, const struct call_description *description,
                                uint64_t begun)
 {
+    if (!CALLS_ARE_WATCHED) return;
     struct board_call *call = &calls[begun % BOARD_CALLS];
     atomic_store_explicit(&call->begun, 0, memory_order_relaxed);
     /* Releases, so that whoever sees one of these (acquire, in board_read_call) sees the zero too. */
@@ -98,6 +109,7 @@ static inline void board_begin(struct board_call *calls, const struct call_descr
 }
 static inline void board_end(struct board_call *calls, uint64_t begun)
 {
+    if (!CALLS_ARE_WATCHED) return;
     atomic_store_explicit(&calls[begun % BOARD_CALLS].ended, begun, memory_order_release);
 }
 /* A rank's call of that number; false when it has not begun, or is forgotten. */
@@ -105,16 +117,58 @@ bool board_read_call(struct board_call *calls, uint64_t number,
                      struct call_description *description);
 /* Whether a call of that number is over. */
 bool board_has_ended(struct board_call *calls, uint64_t number);
+/* The same of its beginning, from the one place where it stands; true as well of one that is just beginning. */
+static inline bool board_may_have_begun(struct board_call *calls, uint64_t number)
+{
+    const uint64_t begun =
+        atomic_load_explicit(&calls[number % BOARD_CALLS].begun, memory_order_relaxed);
+    return begun == 0 ? number > BOARD_CALLS : begun >= number;
+}
 /* How many calls began. */
 uint64_t board_begun(struct board_call *calls);
 /* Whether one of them is not over. */
 bool board_is_engaged(struct board_call *calls);
+/* The same of all slots. */
+bool board_is_in_call(struct board *board, int size, int rank);
+/* How many calls a rank began in all slots but that of messages: the sequence number of its latest one, where none waits in line. */
+uint64_t board_sequence(struct board *board, int size, int rank);
+
+/* That a rank holds up a call, and whether it is stopped; or has not come yet. */
+struct board_finding {
+    int rank;
+    bool is_stopped;
+    uint64_t sequence; /* of that rank's latest call, or 0: not known */
+};
+/* What a rank has found out about its call of that number in a slot. */
+void board_set_finding(struct board *board, int rank, int slot, uint64_t begun,
+                       const struct board_finding *finding);
+/* What it has found out about a call that it is still in; false: nothing. finding->rank is one of the communicator's. */
+bool board_read_finding(struct board *board, int size, int rank, struct board_finding *finding);
+/* Whether nobody of this host has said so of that rank in the last 10 s: then the caller does. */
+bool board_may_report(struct board *board, int rank, uint64_t now_ns);
+/* The same of a straggler. */
+bool board_may_name(struct board *board, int rank, uint64_t now_ns);
+/* How often a rank has waited for one that came later, and once more: only its own. */
+uint64_t board_waits(const struct board *board, int rank);
+void board_add_wait(struct board *board, int rank);
+/* The failure that comes next is a verdict; there is none yet. */
+void board_announce_verdict(struct board *board);
+static inline bool board_is_verdict(const struct board *board)
+{
+    return atomic_load_explicit(&board->is_verdict, memory_order_relaxed) != 0;
+}
+void board_set_minority(struct board *board, bool is_in_minority);
+static inline bool board_is_in_minority(const struct board *board)
+{
+    return atomic_load_explicit(&board->is_in_minority, memory_order_relaxed) != 0;
+}
 /* "allreduce(count 7, float32, sum)" */
 void board_describe(const struct call_description *description, char *text, size_t text_bytes);
 
 static inline bool board_has_failed(const struct board *board)
 {
-    return __builtin_expect(atomic_load_explicit(&board->failure_state, memory_order_relaxed) != 0,
+    return CALLS_ARE_WATCHED &&
+           __builtin_expect(atomic_load_explicit(&board->failure_state, memory_order_relaxed) != 0,
                             0);
 }
 static inline bool board_has_messages(const struct board *board)

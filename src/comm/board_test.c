@@ -48,6 +48,59 @@ static void ranks_come_and_leave(void **state)
     assert_int_equal(board_pid(board, 1), 4711);
 }
 
+static void findings_hold_while_their_call_lasts(void **state)
+{
+    struct board *board = *state;
+    const struct board_finding said = {.rank = 2, .is_stopped = true, .sequence = 41};
+    struct board_call *calls = board_calls(board, SIZE, 1, TRANSPORT_SLOT_COUNT - 1);
+    const uint64_t begun = ((uint64_t)5 << 32) + 7; /* more than what is remembered of it */
+    struct board_finding read;
+    assert_false(board_read_finding(board, SIZE, 1, &read)); /* nothing was said */
+    assert_false(board_is_in_call(board, SIZE, 1));
+    board_begin(calls, &some_call, begun);
+    assert_false(board_read_finding(board, SIZE, 1, &read));
+    board_set_finding(board, 1, TRANSPORT_SLOT_COUNT - 1, begun, &said);
+    assert_true(board_read_finding(board, SIZE, 1, &read));
+    assert_int_equal(read.rank, 2);
+    assert_true(read.is_stopped);
+    assert_int_equal(read.sequence, 41);
+    assert_true(board_is_in_call(board, SIZE, 1));
+    assert_false(board_read_finding(board, SIZE, 0, &read));
+    board_end(calls, begun);
+    assert_false(board_read_finding(board, SIZE, 1, &read));
+    assert_false(board_is_in_call(board, SIZE, 1));
+    board_begin(calls, &some_call, begun + 1);
+    assert_false(board_read_finding(board, SIZE, 1, &read));
+    for (int bit = 0; bit < 64; bit++) { /* what is no slot or rank is not believed */
+        atomic_store(&board->ranks[1].finding, (uint64_t)1 << bit | (begun + 1) << 32);
+        if (board_read_finding(board, SIZE, 1, &read)) assert_in_range(read.rank, 0, SIZE - 1);
+    }
+}
+
+static void a_rank_is_reported_once_in_ten_seconds(void **state)
+{
+    struct board *board = *state;
+    const uint64_t second = 1000000000;
+    assert_true(board_may_report(board, 1, 100 * second));
+    assert_false(board_may_report(board, 1, 109 * second));
+    assert_true(board_may_report(board, 0, 109 * second));
+    assert_true(board_may_report(board, 1, 111 * second));
+    assert_false(board_may_report(board, 1, 112 * second));
+}
+
+static void the_sequence_counts_calls_of_all_slots(void **state)
+{
+    struct board *board = *state;
+    assert_int_equal(board_sequence(board, SIZE, 1), 0);
+    for (uint64_t call = 1; call <= 40; call++)
+        board_begin(board_calls(board, SIZE, 1, 0), &some_call, call);
+    board_begin(board_calls(board, SIZE, 1, 5), &some_call, 1);
+    /* What moves messages is no call of a number. */
+    board_begin(board_calls(board, SIZE, 1, TRANSPORT_SLOT_MESSAGES), &some_call, 77);
+    assert_int_equal(board_sequence(board, SIZE, 1), 41);
+    assert_int_equal(board_sequence(board, SIZE, 0), 0);
+}
+
 static void ranks_agree_on_what_all_had(void **state)
 {
     struct board *board = *state;
@@ -272,6 +325,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, create_board, free_board)
     const struct CMUnitTest tests[] = {
         TEST(ranks_come_and_leave),
+        TEST(findings_hold_while_their_call_lasts),
+        TEST(a_rank_is_reported_once_in_ten_seconds),
+        TEST(the_sequence_counts_calls_of_all_slots),
         TEST(ranks_agree_on_what_all_had),
         TEST(calls_of_ranks_and_slots_lie_apart_and_inside),
         TEST(a_call_is_read_as_it_was_written),

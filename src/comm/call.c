@@ -4,10 +4,10 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/watched.h"
 #include "comm/comm.h"
 #include "kernel/kernel.h"
 #include "memory/heap.h"
-#include "transport/local/local.h"
 
 /* -------------------------------------------------------------------------------------- one rank alone */
 
@@ -22,7 +22,7 @@ static struct buffer buffer_of(const struct call *call, int which)
 }
 
 /* Moves, scaled where the operation scales, one run of both buffers after the other. */
-void comm_call_alone(const struct call *call)
+static void move_alone(const struct call *call)
 {
     if (call->what.collective == COLLECTIVE_BARRIER) return;
     const struct buffer input = buffer_of(call, 0), output = buffer_of(call, 1);
@@ -48,6 +48,56 @@ void comm_call_alone(const struct call *call)
             memmove(destination, source, run);
         done += run;
     }
+}
+
+/* ------------------------------------------------------------------------------------------ recording */
+
+/* Of a v form: of all blocks that this rank has, or gets. */
+static size_t all_blocks(const struct tutti_comm *comm, const struct call_extra *extra)
+{
+    const size_t *counts = extra->input_counts != NULL ? extra->input_counts : extra->output_counts;
+    size_t sum = 0;
+    for (int r = 0; counts != NULL && r < comm->size; r++) sum += counts[r];
+    return sum;
+}
+
+/* Calls of at most so many elements, that take so many passes of the wait loop, take 2 us at most where ranks have a core
+ * each: the loop spins. */
+enum { SHORT_COUNT_MAX = 512, SHORT_PASSES_MAX = 64 };
+
+static inline bool may_be_short(const struct tutti_comm *comm, const struct call *call)
+{
+    const struct call_description *what = &call->what;
+    return !what->started && !what->varies && what->count <= SHORT_COUNT_MAX &&
+           !comm->oversubscribed && comm->network == NULL;
+}
+
+static inline void record(struct tutti_comm *comm, const struct call *call, uint64_t sequence,
+                          int slot, const char *algorithm, uint64_t begin_ticks)
+{
+    if (!CALLS_ARE_WATCHED) return;
+    const struct call_description *what = &call->what;
+    const size_t count =
+        __builtin_expect(what->varies, 0) ? all_blocks(comm, call->extra) : what->count;
+    recorder_begin(
+        &comm->recorder, sequence, begin_ticks,
+        record_what(what->collective, what->dtype, what->op, slot, what->started, what->varies),
+        count, what->root, what->signature, algorithm);
+}
+
+void comm_record(struct tutti_comm *comm, const struct tutti_request *request, uint64_t begin_ticks)
+{
+    record(comm, &request->call, request->sequence, request->slot, request->program->algorithm,
+           begin_ticks);
+}
+
+void comm_call_alone(struct tutti_comm *comm, const struct call *call)
+{
+    const uint64_t sequence = comm_next_sequence(comm);
+    const bool is_short = may_be_short(comm, call);
+    record(comm, call, sequence, 0, NULL, is_short ? 0 : clock_ticks());
+    move_alone(call);
+    recorder_end(&comm->recorder, sequence, TUTTI_OK, is_short);
 }
 
 /* ----------------------------------------------------------------------------------------- blocking */
@@ -90,6 +140,17 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *requ
     return comm_check(comm);
 }
 
+/* The first pass, and then the record: what that costs passes while the others' messages are on their way. */
+static enum run_result run_first(struct tutti_comm *comm, struct tutti_request *request,
+                                 bool is_short)
+{
+    const uint64_t before = is_short ? 0 : clock_ticks();
+    const enum run_result result = operation_run(&request->operation);
+    const bool waits = result != RUN_DONE;
+    comm_record(comm, request, is_short && waits ? clock_ticks() : before);
+    return result;
+}
+
 /* A call whose best algorithm depends on memory that only its rank sees, so that ranks must agree: they choose by what all of
  * them had in the call of this kind before. Nobody ends one that somebody has not begun, so everybody reads the same; started
  * calls may begin before the one before them ends, and do not look. */
@@ -114,7 +175,7 @@ static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call 
 {
     const struct buffer input = buffer_of(call, 0), output = buffer_of(call, 1);
     const size_t bytes = call->what.count * dtype_size(call->what.dtype);
-    return local_maps_heaps(comm->local) && is_mapped(&output, bytes) &&
+    return comm->maps_heaps && is_mapped(&output, bytes) &&
            (call->in_place || is_mapped(&input, bytes));
 }
 
@@ -123,8 +184,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     struct tutti_request *request = &comm->blocking;
     if (board_has_failed(comm->board)) return comm_check(comm);
     const bool heeds = heeds_mapping(comm, call);
-    call->others_were_mapped =
-        heeds && board_was_mapped(comm->board, comm->size, comm->mapped_calls);
+    call->all_were_mapped = heeds && board_was_mapped(comm->board, comm->size, comm->mapped_calls);
     enum tutti_status status = comm_program(comm, call, &request->program);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
         return status; /* so it is on all ranks */
@@ -140,9 +200,14 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
         return comm_check(comm);
     }
     comm_program_hold(request->program); /* calls that begin while this one waits may take its place */
-    if (operation_run(&request->operation) != RUN_DONE) status = comm_drive_blocking(comm, request);
+    request->passes = 0;
+    const bool may_end_soon = may_be_short(comm, call);
+    if (run_first(comm, request, may_end_soon) != RUN_DONE)
+        status = comm_drive_blocking(comm, request);
     comm_program_release(request->program);
     board_end(board_calls(comm->board, comm->size, comm->rank, 0), request->begun);
+    recorder_end(&comm->recorder, request->sequence, status,
+                 may_end_soon && request->passes <= SHORT_PASSES_MAX);
     if (__builtin_expect(comm->network != NULL, 0)) comm_network_leave_rest(comm);
     return status;
 }
@@ -154,7 +219,7 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
         if (board_has_failed(comm->board))
             status = comm_check(comm);
         else
-            comm_call_alone(call);
+            comm_call_alone(comm, call);
     } else {
         if (!comm_try_lock(comm)) status = comm_lock(comm, call->timeout_ns);
         if (status == TUTTI_OK) {
@@ -162,6 +227,7 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
             comm_unlock(comm);
         }
     }
+    if (__builtin_expect(status != TUTTI_OK, 0)) trace_dump_failure(comm);
     if (call->extra != NULL) free(call->extra);
     return status;
 }

@@ -11,6 +11,9 @@
  *     program.c  programs and their cache  message.c  point to point
  *     drive.c    waiting                   group.c    calls between group_begin and group_end
  *     failure.c  why something is stuck    create.c   life cycle
+ *     recover.c  going on after it          report.c   who holds up what
+ *     recorder.h the last calls            trace.h    what is told of them
+ *     straggler.h who holds up call after call
  *
  * Threads. `domain` is the one-word lock of everything that moves: links, operations, programs, messages. Whoever
  * holds it moves all operations of the communicator; who needs it and has to wait says so in `wanted`, and who only
@@ -32,6 +35,9 @@
 #include "comm/board.h"
 #include "comm/host_levels.h"
 #include "comm/hosts.h"
+#include "comm/recorder.h"
+#include "comm/straggler.h"
+#include "comm/trace.h"
 #include "engine/buffer.h"
 #include "engine/run.h"
 #include "os/process.h"
@@ -59,7 +65,7 @@ struct call {
     const void *send;
     void *recv;
     bool in_place, deterministic;
-    bool others_were_mapped; /* all memory of all ranks, the last time that it mattered; all ranks agree */
+    bool all_were_mapped; /* all memory of all ranks, the last time that it mattered; all ranks agree */
     int priority;
     unsigned radix; /* of the algorithm asked for, or 0 */
     uint64_t timeout_ns;
@@ -78,6 +84,9 @@ struct message_call {
     struct tutti_message *result; /* of a recv, or NULL */
 };
 
+/* Instead of a descriptor: nobody is to be told that a request is done; it is. */
+enum request_event { EVENT_NONE, EVENT_DONE };
+
 /* A call under way, or a message: the same request, with other parts of it in use. */
 struct tutti_request {
     struct tutti_comm *comm;
@@ -87,6 +96,8 @@ struct tutti_request {
     int slot;
     uint64_t begun;      /* number of the call in its slot, from 1 */
     uint64_t sequence;   /* number of the call on the communicator, from 1 */
+    uint64_t record;     /* of a message, in its recorder; 0: none */
+    unsigned passes;     /* of the wait loop until a blocking call was done */
     uint64_t started_ns; /* when it was first found waiting; 0: not yet */
     uint64_t looked_ns;  /* when peers were last looked at */
     uint64_t faulted_ns; /* since when it is asked what a rank of another host meant; 0: it is not */
@@ -96,10 +107,12 @@ struct tutti_request {
     _Atomic bool is_waited_for; /* somebody does nothing else */
     struct message_call message_call;
     struct p2p_request message;
+    struct tutti_request *takes_back; /* another receive: this stands in line to do that, and is no message */
     struct tutti_request *message_next, *message_previous; /* among those that are not done */
-    bool is_grouped;   /* moved by the thread that will wait for it */
-    bool is_prepared;  /* part of a struct tutti_prepared: keeps its program and its extra */
-    char error[256];   /* of a failure */
+    bool is_grouped;  /* moved by the thread that will wait for it */
+    bool is_prepared; /* part of a struct tutti_prepared: keeps its program and its extra */
+    char error[256];  /* of a failure */
+    _Atomic int event; /* ~ the descriptor to be told that it is done; or one of enum request_event */
     _Atomic bool done; /* released last */
     struct tutti_request *_Atomic next_free;
     struct tutti_request *_Atomic *home; /* the free ones that it is one of */
@@ -138,6 +151,16 @@ struct watched_process {
     _Atomic bool has_ended; /* as far as it was noticed */
 };
 
+/* What was said last of a rank that holds up a call, see report.c. */
+struct comm_report {
+    bool is_open; /* it still does */
+    int rank;
+    const struct tutti_request *request;
+    uint64_t since_ns, looked_ns;
+    uint64_t present_ns;       /* this rank ran */
+    uint64_t listens_until_ns; /* it did not before, and says nothing */
+};
+
 struct tutti_comm {
     int rank, size;
     bool oversubscribed;   /* more ranks than cores here: yield at the first miss */
@@ -157,7 +180,9 @@ struct tutti_comm {
     bool has_door;                /* has opened the process's */
     struct comm_hosts *hosts;     /* NULL: all ranks are on this one */
     struct board *board;          /* shared by the ranks of this host; a private one for one rank */
-    struct board *far_board;      /* what this rank was told of those of other hosts; or NULL */
+    struct letter_ring *letters; /* of this host's ranks, by local number, behind the board; NULL for one */
+    struct recovery *_Atomic recovery; /* NULL: nothing was ever agreed on, see recover.h */
+    struct board *far_board; /* what this rank was told of those of other hosts; or NULL */
     char host[64];
     struct watched_process *processes; /* the others, in the order of their first ranks */
     int process_count;
@@ -171,8 +196,13 @@ struct tutti_comm {
     bool looks_rarely;            /* whoever has the domain will not look again soon */
     bool has_napped;              /* the progress thread has, since its last pass */
     _Atomic uint64_t sequence;    /* calls so far */
+    uint64_t unnumbered_calls;    /* before those: of its own, while it was made */
     uint64_t slot_begun[TRANSPORT_SLOT_COUNT];
+    bool maps_heaps; /* ranks, all on this host, read and write each other's heaps where they lie */
     uint64_t mapped_calls; /* blocking ones whose algorithm heeds whether memory is mapped */
+    _Alignas(64) struct recorder recorder; /* of calls, which are numbered by their sequence */
+    struct recorder message_recorder;      /* from the first message on */
+    _Atomic uint64_t message_sequence;
     struct tutti_request blocking;                       /* of slot 0 */
     struct tutti_request *running[TRANSPORT_SLOT_COUNT]; /* of each slot */
     struct tutti_request *order[STARTED_SLOT_COUNT];     /* the same, most urgent first */
@@ -195,6 +225,9 @@ struct tutti_comm {
     _Atomic uint32_t message_count;                     /* not done; written with the domain held */
     uint64_t message_pass;                              /* how often they were moved */
     uint64_t looked_ns; /* when started calls and messages were last looked at */
+    struct comm_report report;
+    struct straggler straggler;
+    struct trace trace;
 
     struct progress_client client;
     _Atomic bool client_registered;
@@ -203,6 +236,8 @@ struct tutti_comm {
     uint32_t generation;            /* of the process, when it was created */
     struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
     uint64_t init_timeout_ns;
+    enum tutti_integrity integrity;     /* OFF, NETWORK or ON */
+    bool is_encrypted;                  /* what goes over TCP */
     char *algorithms;                   /* the text of the rules; or NULL */
     uint64_t derived_count;             /* times that all ranks derived communicators together */
     struct derived_list *derived_lists; /* how often which of them did, see derive.c */
@@ -277,10 +312,12 @@ void comm_programs_free(struct tutti_comm *comm);
 /* call.c */
 /* Both take over call->extra, also on failure. */
 enum tutti_status comm_call(struct tutti_comm *comm, struct call *call);
-/* Gives the request its slot's links and makes it ready to run; domain held. */
+/* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
 enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *request);
+/* As recorder_begin. */
+void comm_record(struct tutti_comm *comm, const struct tutti_request *request, uint64_t begin_ticks);
 /* A communicator of one: input becomes output. */
-void comm_call_alone(const struct call *call);
+void comm_call_alone(struct tutti_comm *comm, const struct call *call);
 uint64_t comm_next_sequence(struct tutti_comm *comm);
 
 /* start.c */
@@ -333,6 +370,8 @@ enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct mes
                                        struct tutti_prepared **prepared);
 /* Starts a request whose message_call is set; any thread. What fails later is the request's status. */
 enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request);
+/* Takes a receive back, see tutti_cancel; any thread. IN_PROGRESS: it cannot be any more. */
+enum tutti_status comm_message_cancel(struct tutti_request *request);
 /* Moves messages; domain held. True when something moved. */
 bool comm_messages_progress(struct tutti_comm *comm);
 /* "recv(count 3, float32, from rank 2, tag 7)" */
@@ -377,13 +416,32 @@ void comm_network_finish(struct tutti_comm *comm);
 /* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the far board. */
 void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
 void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun);
+/* Asks how it came to that call, of which this rank knows no more; straggler.c hears the answer. False: not now. */
+bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
+/* What it said last of itself: its latest call, and whether it was in one; and of whom it took to hold that up. */
+struct board_finding comm_network_finding(const struct tutti_comm *comm, int rank);
+bool comm_network_is_in_call(const struct tutti_comm *comm, int rank);
+bool comm_network_hearsay(const struct tutti_comm *comm, int rank, struct board_finding *finding);
+/* Whether a rank that is asked since that time has not answered for a while, but its kernel has. */
+bool comm_network_is_stopped(const struct tutti_comm *comm, int rank, uint64_t since_ns,
+                             uint64_t now_ns);
 /* Whether it is known how far that rank is with it. */
 bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint64_t begun);
 /* Tells a rank of another host, once, that there are messages for it. */
 void comm_network_invite(struct tutti_comm *comm, int rank);
 /* A rank of another host whose process is gone, as far as its connections and its door tell; -1. */
 int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns);
+/* A rank of which what it sends arrives changed; -1. */
+int comm_network_find_corrupt(const struct tutti_comm *comm);
 bool comm_network_is_dead(const struct tutti_comm *comm, int rank);
+/* When anything came from it last; 0: never. */
+uint64_t comm_network_heard_ns(const struct tutti_comm *comm, int rank);
+/* Looks at all of them; and whether one of them has died for certain, not only vanished. */
+void comm_network_look_at_all(struct tutti_comm *comm, uint64_t now_ns);
+bool comm_network_has_died(const struct tutti_comm *comm, int rank);
+/* A message of recover.c, to a rank of another host; best effort. */
+void comm_network_tell_agreement(struct tutti_comm *comm, int rank, const void *bytes,
+                                 size_t byte_count);
 void comm_network_free(struct tutti_comm *comm);
 /* Adds what it holds. */
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
@@ -400,6 +458,8 @@ static inline void comm_unlock(struct tutti_comm *comm)
 }
 /* Until it is this thread's, at most until the deadline of a call. */
 enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns);
+/* The same for what is still done when the communicator has failed, where comm_lock does not wait. */
+enum tutti_status comm_lock_failed(struct tutti_comm *comm, uint64_t timeout_ns);
 /* Waits, with the domain held, until the request of slot 0 is done; returns its status. */
 enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request);
 /* Waits for a started request, moving everything while nobody else does. */
@@ -418,6 +478,8 @@ enum tutti_status comm_check(struct tutti_comm *comm);
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
 /* Only for processes that died; true when the communicator failed of it. */
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
+/* The same of what arrives changed. */
+bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request);
 /* Watches the processes: takes those behind this rank's own as its neighbours. */
 enum tutti_status comm_watch_neighbours(struct tutti_comm *comm);
 void comm_unwatch(struct tutti_comm *comm);
@@ -425,6 +487,11 @@ void comm_unwatch(struct tutti_comm *comm);
 bool comm_look_at_processes(struct tutti_comm *comm);
 /* Whether a rank's process is gone, with all its threads. Any thread. */
 bool comm_is_gone(struct tutti_comm *comm, int rank);
+/* Whether a rank of this host is known to be stopped, by a signal or a debugger. */
+bool comm_is_stopped(const struct tutti_comm *comm, int rank);
+/* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
+bool comm_has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request,
+                        int rank);
 /* "rank 3 (host a, pid 71)" */
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
 /* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
@@ -433,5 +500,15 @@ bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer
 /* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
  * reasonably take. */
 void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request);
+
+/* report.c */
+/* The sequence number of the latest call that a rank of this host began; of those in line the first. 0: none. */
+uint64_t comm_sequence_of(const struct tutti_comm *comm, int rank);
+/* Looks, now and then, whom a call waits for that has waited long, and says so once. */
+void comm_report(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
+/* At every look at a call, whatever it waits for: that this rank runs. */
+void comm_report_presence(struct tutti_comm *comm, uint64_t now_ns);
+/* The call is over: what was said of it, if anything, is no more; NULL: of whichever. Only while comm->report.is_open. */
+void comm_end_report(struct tutti_comm *comm, const struct tutti_request *request);
 
 #endif

@@ -15,8 +15,10 @@
 #include "comm/create.h"
 #include "comm/derive.h"
 #include "comm/id.h"
+#include "comm/letters.h"
 #include "comm/options.h"
 #include "comm/racks.h"
+#include "comm/recover.h"
 #include "memory/heap.h"
 #include "os/clock.h"
 #include "process/network.h"
@@ -113,28 +115,35 @@ static int core_count(void)
     return own > 1 || all < 1 ? own : (int)all;
 }
 
+/* The door is open; nothing goes through it in clear where that is not wanted. */
+static enum tutti_status use_door(struct tutti_comm *comm)
+{
+    comm->has_door = true;
+    return comm->is_encrypted ? network_encrypt() : TUTTI_OK;
+}
+
 /* Learns where all ranks are, if they may be on several hosts. */
 static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation)
 {
     struct net_address door;
     if (comm->hosts != NULL) {
         TRY(network_open_door(NULL, &door));
-        comm->has_door = true;
-        return TUTTI_OK;
+        return use_door(comm);
     }
     if (creation->meeting == NULL && !launcher_may_span_hosts(creation->place)) return TUTTI_OK;
-    struct roll_options options = {
-        .place = creation->place,
-        .self = {.host = roll_host(), .pid = getpid(), .core_count = core_count()},
-        .deadline_ns = creation->deadline_ns,
-        .exchange_means = exchange_means(),
-        .meeting = creation->meeting};
+    struct roll_options options = {.place = creation->place,
+                                   .self = {.pid = getpid(), .core_count = core_count()},
+                                   .deadline_ns = creation->deadline_ns,
+                                   .exchange_means = exchange_means(),
+                                   .is_encrypted = comm->is_encrypted,
+                                   .meeting = creation->meeting};
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->host);
+    TRY(roll_host(&options.self.host));
     if (creation->meeting != NULL)
         TRY(network_open_door_towards(creation->meeting, &options.self.address));
     else
         TRY(network_open_door(creation->place, &options.self.address));
-    comm->has_door = true;
+    TRY(use_door(comm));
     struct roll_entry *entries = calloc((size_t)comm->size, sizeof *entries);
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
@@ -152,6 +161,16 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     comm->has_door = false;
     network_close_door();
     return TUTTI_OK;
+}
+
+/* The board, and behind it the letters of this host's ranks. */
+static size_t letters_offset(const struct tutti_comm *comm)
+{
+    return (board_bytes(comm->size) + 63) / 64 * 64;
+}
+static size_t shared_bytes(const struct tutti_comm *comm)
+{
+    return letters_offset(comm) + (size_t)comm_local_size(comm) * sizeof(struct letter_ring);
 }
 
 /* The ranks of this host meet under their local numbers. */
@@ -176,15 +195,16 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
         rendezvous_key_derive(&creation->key, &host, sizeof host, &options.key);
     }
     TRY(options_transport(&comm->over_tcp));
+    options.self.integrity = (uint8_t)comm->integrity;
+    options.self.is_encrypted = comm->is_encrypted;
     if (comm->over_tcp && comm->hosts == NULL) {
         struct net_address door;
         TRY(network_open_door(NULL, &door));
-        comm->has_door = true;
+        TRY(use_door(comm));
         options.self.port = door.port;
     }
     const bool leads = options.rank == 0;
-    if (leads)
-        TRY(local_segment_create(options.size, board_bytes(comm->size), &options.segment_fd));
+    if (leads) TRY(local_segment_create(options.size, shared_bytes(comm), &options.segment_fd));
     const enum tutti_status status = rendezvous_meet(&options, result);
     if (!leads) return status;
     if (status == TUTTI_OK)
@@ -215,9 +235,8 @@ static enum tutti_status know_processes(struct tutti_comm *comm,
 }
 
 /* Whether one of the processes that came has died before all had joined. */
-static enum tutti_status look_for_deaths(void *context)
+static enum tutti_status look_for_deaths(struct tutti_comm *comm)
 {
-    struct tutti_comm *comm = context;
     if (!comm_look_at_processes(comm)) return TUTTI_OK;
     int i = 0;
     while (!comm->processes[i].has_ended) i++;
@@ -235,9 +254,24 @@ static enum tutti_status acquire_window(const struct rendezvous_member *member,
     return heap_window_acquire(&location, window);
 }
 
-static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvous_result *result,
-                                        uint64_t deadline_ns)
+struct joining {
+    struct tutti_comm *comm;
+    const struct creation *creation;
+};
+
+/* What may have become of who came and has not joined yet. */
+static enum tutti_status look_at_joining(void *context)
 {
+    const struct joining *joining = context;
+    const struct creation *creation = joining->creation;
+    TRY(look_for_deaths(joining->comm));
+    return creation->look != NULL ? creation->look(creation->look_context) : TUTTI_OK;
+}
+
+static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvous_result *result,
+                                        const struct creation *creation)
+{
+    struct joining joining = {comm, creation};
     const struct rendezvous_member *members = result->members;
     const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank);
     struct local_peer *peers = calloc((size_t)size, sizeof *peers);
@@ -258,11 +292,12 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
                                               .names =
                                                   comm->hosts != NULL ? comm->hosts->names : NULL,
                                               .segment_fd = result->segment_fd,
-                                              .board_bytes = board_bytes(comm->size),
+                                              .board_bytes = shared_bytes(comm),
                                               .peers = peers,
-                                              .deadline_ns = deadline_ns,
-                                              .look = look_for_deaths,
-                                              .look_context = comm};
+                                              .checks = comm->integrity == TUTTI_INTEGRITY_ON,
+                                              .deadline_ns = creation->deadline_ns,
+                                              .look = look_at_joining,
+                                              .look_context = &joining};
         result->segment_fd = -1;
         status = local_open(&options, &comm->local);
     }
@@ -295,7 +330,7 @@ static enum tutti_status open_network(struct tutti_comm *comm,
             addresses[r] = comm->hosts->entries[r].address;
         } else {
             net_address_parse("127.0.0.1", &addresses[r]);
-            addresses[r].port = (uint16_t)members[r].port;
+            addresses[r].port = members[r].port;
         }
     }
     enum tutti_status status = comm_network_create(comm, addresses);
@@ -307,7 +342,8 @@ static enum tutti_status open_network(struct tutti_comm *comm,
                                      .near_numbers = comm->hosts->locals,
                                      .far = comm->transport};
     if (comm->hosts->largest > 1)
-        local_limits(comm->hosts->largest, &options.piece_bytes_max, &options.piece_count_max);
+        local_limits(comm->hosts->largest, comm->integrity == TUTTI_INTEGRITY_ON,
+                     &options.piece_bytes_max, &options.piece_count_max);
     status = router_create(&options, &comm->router);
     comm->transport = comm->router;
     return status;
@@ -376,6 +412,29 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     return TUTTI_OK;
 }
 
+/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, far.c and bootstrap/hello.h.) */
+static int find_odd_one(const struct tutti_comm *comm, const struct rendezvous_member *members,
+                        const char **what)
+{
+    for (int i = 1; i < comm_local_size(comm); i++) {
+        *what = "integrity: TUTTI_INTEGRITY";
+        if (members[i].integrity != members[0].integrity) return comm_local_rank(comm, i);
+        *what = "encryption: TUTTI_ENCRYPTION";
+        if (members[i].is_encrypted != members[0].is_encrypted) return comm_local_rank(comm, i);
+    }
+    return -1;
+}
+
+/* Fails the communicator, so that everybody hears of it. */
+static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const char *what)
+{
+    comm_fail(comm, NULL, TUTTI_INVALID_OPTIONS, rank,
+              "ranks %d and %d differ in %s, or what options say, has to be the same on all ranks",
+              comm_local_rank(comm, 0), rank, what);
+    /* Other hosts first have to hear of it. */
+    return comm->hosts == NULL ? comm_check(comm) : TUTTI_OK;
+}
+
 static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
@@ -383,7 +442,7 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     TRY(meet(comm, creation, &result));
     comm->identity = result.identity;
     enum tutti_status status = know_processes(comm, result.members);
-    if (status == TUTTI_OK) status = open_transport(comm, &result, creation->deadline_ns);
+    if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
     log_write(LOG_INFO, "rank %d of %d met the others%s with %u messages", comm->rank, comm->size,
               comm->hosts != NULL ? " of its host" : "", result.message_count);
     if (status != TUTTI_OK) {
@@ -391,6 +450,8 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
         return status;
     }
     comm->board = local_board(comm->local);
+    comm->letters = (struct letter_ring *)(void *)((char *)comm->board + letters_offset(comm));
+    comm->maps_heaps = local_maps_heaps(comm->local);
     comm->oversubscribed = comm_local_size(comm) > local_core_count(comm->local);
     comm->shares_cores = comm->oversubscribed;
     comm->rank_order = local_order(comm->local);
@@ -399,8 +460,11 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     if (status == TUTTI_OK) status = open_network(comm, result.members);
     if (status == TUTTI_OK && comm->network != NULL && comm->host_levels == NULL)
         status = find_levels(comm);
+    const char *what;
+    const int odd_one = find_odd_one(comm, result.members, &what);
     rendezvous_result_release(&result);
     if (status == TUTTI_OK) board_enter(comm->board, comm->rank, getpid());
+    if (status == TUTTI_OK && odd_one >= 0) status = reject_odd_one(comm, odd_one, what);
     if (status == TUTTI_OK && comm->hosts != NULL)
         status =
             comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns);
@@ -473,7 +537,9 @@ static void release(struct tutti_comm *comm)
     levels_free(comm->host_levels);
     rules_free(comm->rules);
     free(comm->algorithms);
+    trace_release(comm);
     derived_lists_free(comm);
+    recover_free(comm);
     heap_release_of(comm->generation);
     free(comm);
 }
@@ -504,12 +570,16 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     created->timeout_ns = options->timeout_ns;
     created->init_timeout_ns = options->init_timeout_ns;
     created->deterministic = options->deterministic != 0;
+    created->integrity = options->integrity;
+    created->is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
     created->level = kernel_level_chosen();
     created->client.progress = comm_client_progress;
     created->blocking.comm = created;
     if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
 
-    if (options->algorithms != NULL && (created->algorithms = strdup(options->algorithms)) == NULL)
+    status = trace_init(created);
+    if (status == TUTTI_OK && options->algorithms != NULL &&
+        (created->algorithms = strdup(options->algorithms)) == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->rules);
     if (status == TUTTI_OK)
@@ -519,7 +589,9 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
         release(created);
         return status;
     }
-    if (creation->host_levels == NULL) status = comm_find_racks(created);
+    trace_open(created);
+    if (creation->host_levels == NULL) /* else it has those of the one it comes from */
+        status = comm_find_racks(created);
     if (status != TUTTI_OK) {
         tutti_comm_free(created);
         return status;
@@ -572,7 +644,9 @@ static void finish_started(struct tutti_comm *comm)
 
 static void finish_network(struct tutti_comm *comm)
 {
-    if (comm_lock(comm, comm->timeout_ns) != TUTTI_OK) return;
+    enum { FAILED_NS = 2000000000 }; /* whoever has it then is on the way out */
+    const uint64_t timeout_ns = board_has_failed(comm->board) ? FAILED_NS : comm->timeout_ns;
+    if (comm_lock_failed(comm, timeout_ns) != TUTTI_OK) return;
     comm_network_finish(comm);
     comm_unlock(comm);
 }
@@ -582,8 +656,10 @@ enum tutti_status tutti_comm_free(struct tutti_comm *comm)
     if (comm == NULL) return TUTTI_OK;
     if (!comm_is_foreign(comm)) {
         finish_started(comm);
+        recover_leave(comm);
         if (comm->network != NULL) finish_network(comm);
         if (comm->client_registered) progress_unregister(&comm->client);
+        trace_close(comm);
         board_leave(comm->board, comm->rank);
         if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
     }

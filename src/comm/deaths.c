@@ -59,6 +59,14 @@ bool comm_look_at_processes(struct tutti_comm *comm)
     return any;
 }
 
+bool comm_is_stopped(const struct tutti_comm *comm, int rank)
+{
+    const int pid = board_pid(comm->board, rank);
+    for (int i = 0; i < comm->process_count; i++)
+        if (comm->processes[i].pid == pid) return process_is_stopped(pid);
+    return false;
+}
+
 bool comm_is_gone(struct tutti_comm *comm, int rank)
 {
     if (!comm_is_near(comm, rank)) return comm_network_is_dead(comm, rank);

@@ -1,13 +1,14 @@
 #include "comm/derive.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/op.h"
+#include "base/rank_list.h"
 #include "base/status.h"
 #include "comm/create.h"
 #include "comm/options.h"
+#include "comm/recover.h"
 #include "os/clock.h"
 
 /* A list of ranks that communicators were made of, and how many. */
@@ -23,7 +24,8 @@ struct roster {
     struct tutti_comm *parent;
     const char *function;
     const int *ranks;
-    int size, rank; /* rank: the new number of this one */
+    int size, rank;     /* rank: the new number of this one */
+    bool are_survivors; /* of a parent that may have failed */
 };
 
 void derived_lists_free(struct tutti_comm *comm)
@@ -67,11 +69,31 @@ static enum tutti_status look_for_the_dead(const struct roster *roster)
     return TUTTI_OK;
 }
 
+/* The same of other hosts, of which the parent's connections tell: the new ones may never have been begun. Connections that
+ * were cut are made again here: somebody may still wait for what this rank sent in the parent's last call, and not come before. */
+static enum tutti_status look_at_connections(const struct roster *roster)
+{
+    struct tutti_comm *parent = roster->parent;
+    int dead = -1;
+    if (parent->network == NULL || !comm_try_lock(parent)) return TUTTI_OK;
+    (void)comm_network_progress(parent);
+    if (parent->hosts != NULL) comm_network_look_at_all(parent, clock_now_ns());
+    for (int i = 0; i < roster->size && dead < 0; i++)
+        if (!comm_is_near(parent, roster->ranks[i]) && comm_network_is_dead(parent, roster->ranks[i]))
+            dead = roster->ranks[i];
+    comm_unlock(parent);
+    return dead < 0 ? TUTTI_OK : gone(roster, dead, "died");
+}
+
 static enum tutti_status look(void *context)
 {
     const struct roster *roster = context;
-    TRY(comm_check(roster->parent));
+    if (!roster->are_survivors) TRY(comm_check(roster->parent));
+    const int ahead =
+        roster->are_survivors ? recover_gone_ahead(roster->parent, clock_now_ns()) : -1;
+    if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
     TRY(look_for_the_dead(roster));
+    TRY(look_at_connections(roster));
     for (int i = 0; i < roster->size; i++)
         if (comm_state_of(roster->parent, roster->ranks[i]) == RANK_LEFT)
             return gone(roster, roster->ranks[i], "left the communicator without joining");
@@ -81,14 +103,12 @@ static enum tutti_status look(void *context)
 /* What went wrong at the meeting speaks of the new numbers: says whose they are. */
 static enum tutti_status explain(const struct roster *roster, enum tutti_status status)
 {
-    enum { LISTED = 24 };
-    char why[400], who[160];
-    int used = 0;
+    char why[400];
+    struct rank_list who = RANK_LIST_EMPTY;
     error_copy(why, sizeof why);
-    for (int i = 0; i < roster->size && i < LISTED; i++)
-        used += snprintf(who + used, sizeof who - (size_t)used, " %d", roster->ranks[i]);
-    return error_set(status, "tutti_%s: %s (the new communicator's ranks are ranks%s%s)",
-                     roster->function, why, who, roster->size > LISTED ? " ..." : "");
+    for (int i = 0; i < roster->size; i++) rank_list_add(&who, roster->ranks[i]);
+    return error_set(status, "tutti_%s: %s (the new communicator's ranks are ranks %s)",
+                     roster->function, why, who.text);
 }
 
 /* On which hosts the members are; nothing where they are on one. */
@@ -127,6 +147,8 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
     options.init_timeout_ns = parent->init_timeout_ns;
     options.deterministic = parent->deterministic;
     options.algorithms = parent->algorithms;
+    options.integrity = parent->integrity;
+    options.encryption = parent->is_encrypted ? TUTTI_ENCRYPTION_ON : TUTTI_ENCRYPTION_OFF;
     TRY(options_for_derived(user, &options, &options));
     struct creation creation = {.origin = roster->function,
                                 .rank = roster->rank,
@@ -321,6 +343,38 @@ static enum tutti_status check_ranks(const struct tutti_comm *comm, const int *r
     return TUTTI_OK;
 }
 
+enum list_kind { LIST_GROUP = 1, LIST_SURVIVORS }; /* a split's last word is 0 */
+
+/* The key: of the list of ranks, its number, and what it is; so many words that no split has. */
+static enum tutti_status create_of_list(struct roster *roster,
+                                        const struct tutti_comm_options *options, uint64_t number,
+                                        enum list_kind kind, struct tutti_comm **created)
+{
+    const size_t words = (size_t)roster->size + 3;
+    int32_t *const what = calloc(words, sizeof *what);
+    if (what == NULL)
+        return error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", roster->function);
+    memcpy(what, roster->ranks, sizeof *what * (size_t)roster->size);
+    memcpy(what + roster->size, &number, sizeof number);
+    what[words - 1] = (int32_t)kind;
+    const enum tutti_status status = create(roster, options, what, sizeof *what * words, created);
+    free(what);
+    return status;
+}
+
+enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, int rank_count,
+                                   uint64_t epoch, const struct tutti_comm_options *options,
+                                   struct tutti_comm **created)
+{
+    struct roster roster = {.parent = comm,
+                            .function = "comm_shrink",
+                            .ranks = ranks,
+                            .size = rank_count,
+                            .are_survivors = true};
+    while (ranks[roster.rank] != comm->rank) roster.rank++;
+    return create_of_list(&roster, options, epoch, LIST_SURVIVORS, created);
+}
+
 /* The entry of a list, made when it is first seen; NULL when there is no memory for it. */
 static struct derived_list *find_list(struct tutti_comm *comm, const int *ranks, int rank_count)
 {
@@ -348,19 +402,10 @@ enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, in
         .parent = comm, .function = "comm_group", .ranks = ranks, .size = rank_count};
     TRY(check_ranks(comm, ranks, rank_count, &roster.rank));
     TRY(comm_check(comm));
-    /* The list of ranks, its number, and so many words that no split has. */
-    const size_t words = (size_t)rank_count + 3;
     struct derived_list *const list = find_list(comm, ranks, rank_count);
-    int32_t *const what = calloc(words, sizeof *what);
-    if (list == NULL || what == NULL) {
-        free(what);
-        return error_set(TUTTI_NO_MEMORY, "tutti_comm_group: out of memory");
-    }
-    memcpy(what, ranks, sizeof *ranks * (size_t)rank_count);
-    memcpy(what + rank_count, &list->count, sizeof list->count);
-    what[words - 1] = 1; /* a split's last word is 0 */
-    const enum tutti_status status = create(&roster, options, what, sizeof *what * words, created);
-    free(what);
+    if (list == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_comm_group: out of memory");
+    const enum tutti_status status =
+        create_of_list(&roster, options, list->count, LIST_GROUP, created);
     if (status == TUTTI_OK) list->count++;
     return status;
 }

@@ -32,6 +32,11 @@ struct derive_wish {
 /* Collective over comm. `function` is the public one, without "tutti_". */
 enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
                                const struct derive_wish *wish, struct tutti_comm **created);
+/* The listed ranks, which are all that is left of comm, in order; `epoch` tells this from every other time. Collective over them; comm
+ * may have failed. */
+enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, int rank_count,
+                                   uint64_t epoch, const struct tutti_comm_options *options,
+                                   struct tutti_comm **created);
 /* Of a communicator that is about to be freed. */
 void derived_lists_free(struct tutti_comm *comm);
 

@@ -8,7 +8,9 @@
 #include <stddef.h>
 
 #include "base/status.h"
+#include "base/watched.h"
 #include "comm/comm.h"
+#include "comm/recover.h"
 #include "os/clock.h"
 #include "process/network.h"
 
@@ -21,7 +23,7 @@ enum {
     AWAKE_NS_MAX = 1600000,
     /* Others want the CPU, and the kernel does not have to wake it for whoever sleeps on a connection. */
     OTHERS_RAN_NS = 2000,
-    CROWDED_NS = 10000,
+    CROWDED_NS = 50000,
     SHORT_SLEEP_NS = 1000000,
     SLEEP_NS = 20000000, /* then look around */
     JOINING_NS = 500000, /* the same while connections are missing */
@@ -31,11 +33,12 @@ enum {
     PASSES_A_LISTEN = 16
 };
 
-static enum tutti_status lock_slowly(struct tutti_comm *comm, uint64_t timeout_ns)
+static enum tutti_status lock_slowly(struct tutti_comm *comm, uint64_t timeout_ns,
+                                     bool heeds_failure)
 {
     const uint64_t begin_ns = clock_now_ns();
     for (unsigned looks = 0; !comm_try_lock(comm); looks++) {
-        if (board_has_failed(comm->board)) return comm_check(comm);
+        if (heeds_failure && board_has_failed(comm->board)) return comm_check(comm);
         if (clock_now_ns() - begin_ns > timeout_ns)
             return error_set(TUTTI_TIMEOUT,
                              "rank %d: another thread of this process kept the communicator busy "
@@ -49,15 +52,25 @@ static enum tutti_status lock_slowly(struct tutti_comm *comm, uint64_t timeout_n
     return TUTTI_OK;
 }
 
-enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns)
+static enum tutti_status lock(struct tutti_comm *comm, uint64_t timeout_ns, bool heeds_failure)
 {
     if (comm_try_lock(comm)) return TUTTI_OK;
     atomic_fetch_add_explicit(&comm->wanted, 1, memory_order_relaxed);
     if (comm->transport != NULL)
         comm->transport->ops->wake(comm->transport); /* it may sleep with it */
-    const enum tutti_status status = lock_slowly(comm, timeout_ns);
+    const enum tutti_status status = lock_slowly(comm, timeout_ns, heeds_failure);
     atomic_fetch_sub_explicit(&comm->wanted, 1, memory_order_relaxed);
     return status;
+}
+
+enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns)
+{
+    return lock(comm, timeout_ns, true);
+}
+
+enum tutti_status comm_lock_failed(struct tutti_comm *comm, uint64_t timeout_ns)
+{
+    return lock(comm, timeout_ns, false);
 }
 
 static bool is_wanted(const struct tutti_comm *comm)
@@ -107,7 +120,8 @@ static void sleep_and_learn(struct tutti_comm *comm)
     const bool is_joining = comm->network != NULL && comm_network_is_joining(comm);
     comm->transport->ops->sleep(comm->transport, is_joining ? JOINING_NS : SLEEP_NS);
     unsigned doubled = atomic_load_explicit(&comm->wakefulness, memory_order_relaxed);
-    if (clock_now_ns() - begin_ns > SHORT_SLEEP_NS)
+    comm->straggler.woken_ns = clock_now_ns();
+    if (comm->straggler.woken_ns - begin_ns > SHORT_SLEEP_NS)
         doubled = 0;
     else if (AWAKE_NS << doubled < AWAKE_NS_MAX)
         doubled++;
@@ -116,6 +130,7 @@ static void sleep_and_learn(struct tutti_comm *comm)
 
 static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, uint64_t now)
 {
+    if (!CALLS_ARE_WATCHED) return false;
     if (request->started_ns == 0) {
         request->started_ns = request->looked_ns = now;
         return false;
@@ -167,7 +182,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
 {
     struct operation *operation = &request->operation;
     struct patience patience = {0};
-    bool about_to_sleep = false;
+    bool about_to_sleep = false, has_slept = false;
     for (unsigned passes = 1;; passes++) {
         operation->impatient = comm->looks_rarely = about_to_sleep;
         const bool came = comm->network != NULL && comm_network_progress(comm);
@@ -181,7 +196,12 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
             comm->transport->ops->sleep_cancel(comm->transport);
             about_to_sleep = false;
         }
-        if (result == RUN_DONE) return TUTTI_OK;
+        if (result == RUN_DONE) {
+            if (comm->report.is_open) comm_end_report(comm, request);
+            if (has_slept) straggler_end(comm, request);
+            request->passes = passes;
+            return TUTTI_OK;
+        }
         if (result == RUN_FAULT && !board_has_failed(comm->board))
             comm_fault(comm, request, operation->fault_peer);
         if (board_has_failed(comm->board)) {
@@ -201,6 +221,8 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
         } else if (pause_awake(comm, &patience)) {
             continue;
         } else {
+            straggler_sleep(comm, request, patience.since_ns);
+            has_slept = true;
             comm->transport->ops->sleep_begin(comm->transport);
             about_to_sleep = true; /* one more look before it is true */
             continue;
@@ -254,6 +276,7 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
             continue;
         }
         if (!drive_awake(comm, request, &patience)) {
+            straggler_sleep(comm, request, patience.since_ns);
             sleep_until_something(comm);
             look_at_started(comm, clock_now_ns());
         }
@@ -261,13 +284,16 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
     }
 }
 
-/* While there is nothing to move: who comes to the door, and what other hosts tell and ask. */
-static enum progress_result listen_to_hosts(struct tutti_comm *comm)
+/* While there is nothing to move: who comes to the door, what other hosts tell and ask, and who asks for an agreement. */
+static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
-    if (comm->hosts == NULL) return PROGRESS_NOTHING_TO_DO;
+    if (comm->hosts == NULL && comm->recovery == NULL) return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
-    network_progress(clock_now_ns());
-    const bool moved = comm_network_progress(comm);
+    if (comm->hosts != NULL) network_progress(clock_now_ns());
+    comm->looks_rarely = true;
+    const bool moved = comm->network != NULL && comm_network_progress(comm);
+    comm->looks_rarely = false;
+    recover_listen(comm);
     comm_unlock(comm);
     return moved ? PROGRESS_MOVED : PROGRESS_LISTENING;
 }
@@ -276,14 +302,16 @@ enum progress_result comm_client_progress(struct progress_client *client)
 {
     struct tutti_comm *comm =
         (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
-    if (!comm_is_busy(comm)) return listen_to_hosts(comm);
+    if (!comm_is_busy(comm)) return listen_to_others(comm);
     if (is_wanted(comm) || !comm_try_lock(comm))
         return PROGRESS_BLOCKED; /* somebody else moves it */
     comm->looks_rarely = comm->has_napped;
     const bool moved = comm_progress(comm);
     comm->looks_rarely = false;
     comm->has_napped = !moved;
+    recover_listen(comm);
     if (!moved) look_at_started(comm, clock_now_ns());
     comm_unlock(comm);
-    return moved ? PROGRESS_MOVED : PROGRESS_BLOCKED;
+    if (!moved) return PROGRESS_BLOCKED;
+    return comm->network != NULL && comm->local == NULL ? PROGRESS_STREAMED : PROGRESS_MOVED;
 }

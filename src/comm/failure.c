@@ -10,9 +10,10 @@
 #include "os/futex.h"
 
 enum {
-    COMPARE_NS = 200000000, /* without progress this long: compare calls */
-    ANSWER_NS = 1000000000, /* so long another host may take to say what a rank has called */
-    QUIESCE_NS = 300000000, /* other processes: their reading harms only themselves */
+    COMPARE_NS = 200000000,  /* without progress this long: compare calls */
+    REPORT_NS = 1500000000u, /* say who holds it up */
+    ANSWER_NS = 1000000000,  /* so long another host may take to say what a rank has called */
+    QUIESCE_NS = 300000000,  /* other processes: their reading harms only themselves */
     /* Threads: our memory may be freed under them. Whoever was told where a result is expected: it writes there. Nobody
      * needs that long for a piece and a look at the board who is not stopped. */
     QUIESCE_HARM_NS = 2000000000u,
@@ -47,6 +48,7 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
     }
     if (!board_fail(comm->board, status, culprit, comm->rank, sequence, message)) return;
     log_write(LOG_WARN, "rank %d: %s: %s", comm->rank, tutti_status_name(status), message);
+    trace_tell_failure(comm);
     if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
 }
 
@@ -78,8 +80,22 @@ static void fail_dead(struct tutti_comm *comm, const struct tutti_request *reque
     comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died", who);
 }
 
+bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    int rank = comm_network_find_corrupt(comm);
+    const bool checks_memory = comm->integrity == TUTTI_INTEGRITY_ON && comm->local != NULL;
+    if (rank < 0 && checks_memory) rank = local_corrupt_peer(comm->local);
+    if (rank < 0) return false;
+    char who[128];
+    comm_name_rank(comm, rank, who, sizeof who);
+    comm_fail(comm, request, TUTTI_CORRUPT, rank, "what %s sent to rank %d arrived changed, twice",
+              who, comm->rank);
+    return true;
+}
+
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
+    if (comm_look_for_corruption(comm, request)) return true;
     const int far = comm->hosts != NULL ? comm_network_find_dead(comm, clock_now_ns()) : -1;
     if (far >= 0) {
         fail_dead(comm, request, far);
@@ -110,11 +126,21 @@ static int leaver_waited_for(const struct tutti_comm *comm, const struct tutti_r
     return -1;
 }
 
+/* Over TCP that lies in sockets. Who goes on sending cannot keep this rank here. */
+static void read_what_has_come(struct tutti_comm *comm)
+{
+    enum { PASSES_MAX = 64 };
+    for (int pass = 0; comm->network != NULL && pass < PASSES_MAX; pass++)
+        if (!comm_network_progress(comm)) return;
+}
+
 /* Everything that a rank ever sent was visible before it left: whoever still waits for it waits for ever. */
 static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *request)
 {
     const int peer = leaver_waited_for(comm, request);
-    if (peer < 0 || operation_run(&request->operation) != RUN_BLOCKED) return false;
+    if (peer < 0) return false;
+    read_what_has_come(comm);
+    if (operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
@@ -149,6 +175,31 @@ static bool compare_with(struct tutti_comm *comm, const struct tutti_request *re
     return true;
 }
 
+/* The same of the calls before: who had little to do in one was through with it before anybody could say that the peer was in
+ * another one, of which something comes now. */
+static bool compare_earlier_with(struct tutti_comm *comm, const struct tutti_request *request,
+                                 int peer)
+{
+    struct call_description mine, theirs;
+    char who[128], my_call[96], their_call[96];
+    for (uint64_t number = request->begun - 1; number > 0 && number + BOARD_CALLS > request->begun;
+         number--) {
+        if (!board_read_call(comm_calls_of(comm, comm->rank, request->slot), number, &mine) ||
+            !board_read_call(comm_calls_of(comm, peer, request->slot), number, &theirs) ||
+            theirs.signature == mine.signature)
+            continue;
+        comm_name_rank(comm, peer, who, sizeof who);
+        board_describe(&mine, my_call, sizeof my_call);
+        board_describe(&theirs, their_call, sizeof their_call);
+        comm_fail(comm, request,
+                  theirs.collective != mine.collective ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
+                  "before it, rank %d called %s while %s called %s", comm->rank, my_call, who,
+                  their_call);
+        return true;
+    }
+    return false;
+}
+
 /* Whether a rank of another host still is to say what it has called. */
 static bool is_being_asked(struct tutti_comm *comm, struct tutti_request *request, int peer)
 {
@@ -162,7 +213,8 @@ static bool is_being_asked(struct tutti_comm *comm, struct tutti_request *reques
 
 bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer)
 {
-    if (compare_with(comm, request, peer)) return true;
+    if (comm_look_for_corruption(comm, request)) return true;
+    if (compare_with(comm, request, peer) || compare_earlier_with(comm, request, peer)) return true;
     if (is_being_asked(comm, request, peer)) return false;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
@@ -171,9 +223,7 @@ bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer
     return true;
 }
 
-/* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
-static bool has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request,
-                          int rank)
+bool comm_has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request, int rank)
 {
     return (comm_is_near(comm, rank) ||
             comm_network_knows(comm, rank, request->slot, request->begun)) &&
@@ -184,7 +234,7 @@ static bool has_not_begun(const struct tutti_comm *comm, const struct tutti_requ
 static int absentee(const struct tutti_comm *comm, const struct tutti_request *request)
 {
     for (int r = 0; r < comm->size; r++)
-        if (has_not_begun(comm, request, r)) return r;
+        if (comm_has_not_begun(comm, request, r)) return r;
     return -1;
 }
 
@@ -234,8 +284,18 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *r
     return true;
 }
 
+/* A link to all does not tell; whoever has not called it is among those it waits for. */
+static int whom_it_waits_for(const struct tutti_comm *comm, const struct tutti_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    return peer >= 0 ? peer : absentee(comm, request);
+}
+
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
 {
+    recorder_wait(&comm->recorder, request->sequence, whom_it_waits_for(comm, request),
+                  request->started_ns, now_ns);
+    comm_report_presence(comm, now_ns);
     if (comm_look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
     const uint64_t waited_ns = now_ns - request->started_ns;
     const int peer = operation_waits_for(&request->operation);
@@ -247,8 +307,11 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
     /* Over TCP what a peer sent may still be on its way when its call is over. */
     const uint64_t late_ns = comm->network != NULL ? request->call.timeout_ns : COMPARE_NS;
     if (waited_ns >= late_ns && look_for_shortfalls(comm, request)) return;
-    if (waited_ns >= request->call.timeout_ns && !may_learn_more(comm, request, waited_ns))
-        fail_late(comm, request);
+    if (waited_ns >= request->call.timeout_ns) {
+        if (!may_learn_more(comm, request, waited_ns)) fail_late(comm, request);
+    } else if (waited_ns >= REPORT_NS) {
+        comm_report(comm, request, now_ns);
+    }
 }
 
 /* --------------------------------------------------------------------------------------- the end of it */

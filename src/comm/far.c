@@ -8,13 +8,20 @@
  *     waits for 200 ms                    ──── ASK(slot, call) ───────►
  *     far board: the call, or none yet    ◄─── CALL(slot, latest, ..) ─ at the next progress, if need be the progress thread's
  *     sends the first message             ──── MESSAGES ──────────────► all of that host listen for messages
+ *     every 0.1 s, first of its host      ──── BEAT ──────────────────► who is still there (beat.h)
+ *     has several network cards, on the   ──── RAILS ─────────────────► further connections, if that one has, too (rails.h)
+ *     first connection
  *
  * Notes go over connections that the data has made. Who waits for a rank is connected with it, and whoever that rank waits for with
  * that one; so a failure reaches everybody who waits, over some others and over the boards of hosts. The first that a host hears
  * of stays the host's; two that happen at once may be named differently on different hosts.
  *
  * A rank whose connections are lost, or do not come about at first, is dead when its host refuses new ones to its door again and again, because its process has
- * it open for as long as it has the communicator; or, when nobody answers there either, after LOST_NS.
+ * it open for as long as it has the communicator; or, when nobody answers there either, after LOST_NS. Long before that, heartbeats
+ * have found its host to be gone, if it is.
+ *
+ * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
+ * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
  *
  * What comes from another host is foreign: numbers are checked, texts ended.
  */
@@ -25,17 +32,22 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/beat.h"
 #include "comm/network.h"
+#include "comm/recover.h"
 #include "os/clock.h"
 #include "os/tcp_socket.h"
 #include "transport/tcp/tcp.h"
 
 enum {
     ASK_NS = 100000000,
+    ASKED_MAX = 8, /* notes that it has not heard */
     PROBE_NS = 30000000,
     REFUSALS = 10 /* a firewall that was told to reset connections refuses for a moment, too */
 };
 static const uint64_t LOST_NS = 30000000000u;
+/* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
+static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 /* So long somebody may take to come who was knocked at. */
 static const uint64_t LATE_NS = 300000000u;
 
@@ -46,13 +58,22 @@ enum note_kind {
     NOTE_CALL,
     NOTE_MESSAGES,
     NOTE_JOINED,
-    NOTE_ALL_JOINED
+    NOTE_ALL_JOINED,
+    NOTE_RAILS
 };
 
 struct failure_note {
-    int32_t status, culprit, reporter, ignored;
+    int32_t status, culprit, reporter, is_verdict;
     uint64_t sequence;
     char message[256];
+};
+
+/* A struct straggler_answer. */
+struct straggler_note {
+    uint64_t age_ns, waits, mean_ns, name_age_ns;
+    uint32_t held, calls;
+    int32_t rank;
+    uint32_t ignored;
 };
 
 /* A call that was asked for, as far as its rank is with it. */
@@ -62,6 +83,17 @@ struct call_note {
     int32_t collective, dtype, op, root;
     uint8_t is_described; /* the number asked for has begun, and is not forgotten */
     uint8_t has_ended, started, varies;
+    uint8_t is_in_call;              /* whichever */
+    uint8_t has_finding, is_stopped; /* it knows of a rank that holds that up */
+    int32_t finding;
+    uint64_t sequence, finding_sequence; /* of latest calls in all slots: its own, and that rank's */
+    struct straggler_note straggler;
+};
+
+struct joined_note {
+    uint64_t levels; /* the fingerprint of what its rank takes for hosts and racks */
+    uint32_t integrity;
+    uint32_t ignored;
 };
 
 struct note {
@@ -71,7 +103,8 @@ struct note {
     union {
         struct failure_note failure;
         struct call_note call;
-        uint64_t levels; /* the fingerprint of what its rank takes for hosts and racks */
+        struct joined_note joined;
+        struct rails_addresses rails;
     } u;
 };
 static_assert(sizeof(struct note) == FAR_NOTE_BYTES, "as others know it");
@@ -100,6 +133,7 @@ void far_tell_failure(struct comm_network *network)
                         .u.failure = {.status = (int32_t)failure.status,
                                       .culprit = failure.culprit,
                                       .reporter = failure.reporter,
+                                      .is_verdict = board_is_verdict(network->comm->board),
                                       .sequence = failure.sequence}};
     memcpy(note.u.failure.message, failure.message, sizeof note.u.failure.message);
     for (int r = 0; r < network->comm->size; r++) {
@@ -120,9 +154,19 @@ void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begu
     struct comm_network *network = comm->network;
     if (network->far == NULL || network->is_stopped) return;
     const uint64_t now = clock_now_ns();
-    if (now - network->far[rank].asked_ns < ASK_NS) return;
+    const unsigned unheard = tcp_unheard_notes(network->tcp, rank); /* it may be stopped */
+    if (unheard >= ASKED_MAX || now - network->far[rank].asked_ns < ASK_NS * (1 + unheard)) return;
     network->far[rank].asked_ns = now;
     tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
+}
+
+bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
+{
+    struct comm_network *network = comm->network;
+    if (network->far == NULL || network->is_stopped || tcp_unheard_notes(network->tcp, rank) > 0)
+        return false;
+    tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
+    return true;
 }
 
 void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun)
@@ -138,12 +182,60 @@ bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint6
     return far->known_slot == slot && far->known_begun == begun;
 }
 
+struct board_finding comm_network_finding(const struct tutti_comm *comm, int rank)
+{
+    return (struct board_finding){.rank = rank, .sequence = comm->network->far[rank].sequence};
+}
+
+bool comm_network_is_in_call(const struct tutti_comm *comm, int rank)
+{
+    return comm->network->far[rank].is_in_call;
+}
+
+bool comm_network_hearsay(const struct tutti_comm *comm, int rank, struct board_finding *finding)
+{
+    if (!comm->network->far[rank].has_finding) return false;
+    *finding = comm->network->far[rank].finding;
+    return true;
+}
+
+/* Asking begins COMPARE_NS after the call began to wait (failure.c). */
+bool comm_network_is_stopped(const struct tutti_comm *comm, int rank, uint64_t since_ns,
+                             uint64_t now_ns)
+{
+    const struct comm_network *network = comm->network;
+    const uint64_t told_ns = network->far[rank].told_ns;
+    const uint64_t asked_ns = since_ns + COMPARE_NS > told_ns ? since_ns + COMPARE_NS : told_ns;
+    if (network->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
+    const uint64_t answered_ns = tcp_answered_ns(network->tcp, rank);
+    return answered_ns > asked_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS;
+}
+
 void comm_network_invite(struct tutti_comm *comm, int rank)
 {
     struct comm_network *network = comm->network;
     if (network->far == NULL || comm_is_near(comm, rank) || network->far[rank].is_invited) return;
     network->far[rank].is_invited = true;
     tell(network, rank, &(struct note){.kind = NOTE_MESSAGES});
+}
+
+bool far_tell_rails(const struct comm_network *network, int rank,
+                    const struct rails_addresses *rails)
+{
+    const struct note note = {.kind = NOTE_RAILS, .u.rails = *rails};
+    return tcp_tell(network->tcp, rank, &note, sizeof note) == TUTTI_OK;
+}
+
+void comm_network_tell_agreement(struct tutti_comm *comm, int rank, const void *bytes,
+                                 size_t byte_count)
+{
+    struct {
+        uint32_t kind;
+        char bytes[TCP_NOTE_BYTES_MAX - sizeof(uint32_t)];
+    } note = {.kind = FAR_NOTE_AGREEMENT};
+    if (byte_count > sizeof note.bytes) return;
+    memcpy(note.bytes, bytes, byte_count);
+    (void)tcp_tell(comm->network->tcp, rank, &note, sizeof note.kind + byte_count);
 }
 
 /* ----------------------------------------------------------------------------------------------- joining */
@@ -158,8 +250,13 @@ bool far_all_hosts_have_joined(const struct comm_network *network)
 
 void far_tell_joined(struct comm_network *network)
 {
-    tell(network, 0,
-         &(struct note){.kind = NOTE_JOINED, .u.levels = network->comm->host_levels->fingerprint});
+    const struct tutti_comm *comm = network->comm;
+    struct note note = {.kind = NOTE_JOINED,
+                        .u.joined = {.levels = comm->host_levels->fingerprint,
+                                     .integrity = (uint32_t)comm->integrity}};
+    /* Its ranks differ already: nobody else is of their mind. */
+    if (board_has_failed(comm->board)) note.u.joined.integrity = TUTTI_INTEGRITY_DEFAULT;
+    tell(network, 0, &note);
 }
 
 void far_tell_all_have_joined(struct comm_network *network)
@@ -170,6 +267,21 @@ void far_tell_all_have_joined(struct comm_network *network)
 
 /* ----------------------------------------------------------------------------------------------- hearing */
 
+/* What is said on the other side of a cut that is no more means something else on this one. */
+static void take_sides(struct tutti_comm *comm, int reporter, enum tutti_status *status,
+                       int *culprit)
+{
+    if (*status == TUTTI_MINORITY && !board_is_in_minority(comm->board) &&
+        !comm_is_near(comm, reporter)) {
+        *status = TUTTI_PROC_FAILED;
+        *culprit = reporter;
+    } else if (*status == TUTTI_PROC_FAILED && *culprit >= 0 && comm_is_near(comm, *culprit) &&
+               comm_state_of(comm, *culprit) == RANK_PRESENT && !comm_is_gone(comm, *culprit)) {
+        *status = TUTTI_MINORITY;
+        *culprit = reporter;
+    }
+}
+
 static void hear_failure(struct comm_network *network, const struct failure_note *heard)
 {
     struct tutti_comm *comm = network->comm;
@@ -179,14 +291,45 @@ static void hear_failure(struct comm_network *network, const struct failure_note
     char message[sizeof heard->message];
     memcpy(message, heard->message, sizeof message);
     message[sizeof message - 1] = '\0';
-    if (!board_fail(comm->board, fits ? (enum tutti_status)heard->status : TUTTI_INTERNAL,
-                    fits ? heard->culprit : -1, fits ? heard->reporter : comm->rank,
-                    heard->sequence, message))
-        return;
+    enum tutti_status status = fits ? (enum tutti_status)heard->status : TUTTI_INTERNAL;
+    int culprit = fits ? heard->culprit : -1;
+    const int reporter = fits ? heard->reporter : comm->rank;
+    if (fits && heard->is_verdict != 0) {
+        board_announce_verdict(comm->board);
+        take_sides(comm, reporter, &status, &culprit);
+    }
+    if (!board_fail(comm->board, status, culprit, reporter, heard->sequence, message)) return;
     log_write(LOG_WARN, "rank %d: heard from another host: %s: %s", comm->rank,
-              tutti_status_name((enum tutti_status)(fits ? heard->status : TUTTI_INTERNAL)),
-              message);
+              tutti_status_name(status), message);
+    trace_tell_failure(comm);
     comm->local->ops->wake_all(comm->local);
+}
+
+static void write_straggler(const struct tutti_comm *comm, struct note *note)
+{
+    const struct straggler_answer answer = straggler_answer(comm, note->slot, note->begun);
+    note->u.call.straggler =
+        (struct straggler_note){.age_ns = answer.age_ns,
+                                .waits = answer.waits,
+                                .mean_ns = answer.name.mean_ns,
+                                .name_age_ns = clock_now_ns() - answer.name.named_ns,
+                                .held = answer.name.held,
+                                .calls = answer.name.calls,
+                                .rank = answer.name.rank};
+}
+
+static void hear_straggler(struct tutti_comm *comm, int peer, const struct note *note)
+{
+    const struct straggler_note *heard = &note->u.call.straggler;
+    const struct straggler_answer answer = {
+        .age_ns = heard->age_ns,
+        .waits = heard->waits,
+        .name = {.rank = heard->rank,
+                 .held = heard->held,
+                 .calls = heard->calls,
+                 .mean_ns = heard->mean_ns,
+                 .named_ns = clock_now_ns() - heard->name_age_ns}};
+    straggler_hear(comm, peer, note->slot, note->begun, &answer);
 }
 
 static void answer(const struct comm_network *network, int peer, const struct note *asked)
@@ -209,17 +352,35 @@ static void answer(const struct comm_network *network, int peer, const struct no
                                          .has_ended = board_has_ended(calls, asked->begun),
                                          .started = what.started,
                                          .varies = what.varies};
+    struct board_finding finding;
+    note.u.call.sequence = comm_sequence_of(comm, comm->rank);
+    note.u.call.is_in_call = board_is_in_call(comm->board, comm->size, comm->rank);
+    if (board_read_finding(comm->board, comm->size, comm->rank, &finding)) {
+        note.u.call.has_finding = true;
+        note.u.call.is_stopped = finding.is_stopped;
+        note.u.call.finding = finding.rank;
+        note.u.call.finding_sequence = finding.sequence;
+    }
+    write_straggler(comm, &note);
     tell(network, peer, &note);
 }
 
 static void hear_call(struct comm_network *network, int peer, const struct note *note)
 {
-    const struct tutti_comm *comm = network->comm;
+    struct tutti_comm *comm = network->comm;
     const struct call_note *heard = &note->u.call;
     if (note->slot < 0 || note->slot >= TRANSPORT_SLOT_COUNT) return;
     struct board_call *calls = comm_calls_of(comm, peer, note->slot);
-    network->far[peer].known_slot = note->slot;
-    network->far[peer].known_begun = note->begun;
+    struct far_rank *far = &network->far[peer];
+    far->known_slot = note->slot;
+    far->known_begun = note->begun;
+    far->told_ns = clock_now_ns();
+    far->sequence = heard->sequence;
+    far->is_in_call = heard->is_in_call != 0;
+    far->has_finding = heard->has_finding && heard->finding >= 0 && heard->finding < comm->size;
+    far->finding = (struct board_finding){.rank = heard->finding,
+                                          .is_stopped = heard->is_stopped != 0,
+                                          .sequence = heard->finding_sequence};
     const struct call_description what = {
         .collective = (enum collective)((uint32_t)heard->collective % COLLECTIVE_COUNT),
         .dtype = (enum tutti_dtype)(heard->dtype & 255),
@@ -231,15 +392,22 @@ static void hear_call(struct comm_network *network, int peer, const struct note 
         .signature = heard->signature};
     if (heard->is_described && note->begun > 0) board_begin(calls, &what, note->begun);
     if (heard->is_described && heard->has_ended) board_end(calls, note->begun);
+    hear_straggler(comm, peer, note);
 }
 
-static void hear_joined(struct comm_network *network, int peer, uint64_t levels)
+static void hear_joined(struct comm_network *network, int peer, const struct joined_note *heard)
 {
     struct tutti_comm *comm = network->comm;
     network->far[peer].has_joined = true;
-    if (levels == comm->host_levels->fingerprint) return;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
+    if (heard->integrity != (uint32_t)comm->integrity)
+        comm_fail(
+            comm, NULL, TUTTI_INVALID_OPTIONS, peer,
+            "%s and rank 0 differ in integrity: TUTTI_INTEGRITY, or what options say, has to be "
+            "the same on all ranks",
+            who);
+    if (heard->levels == comm->host_levels->fingerprint) return;
     comm_fail(comm, NULL, TUTTI_MISMATCH, peer,
               "%s has other racks than rank 0: TUTTI_TOPO_FILE has to say the same on all hosts",
               who);
@@ -249,16 +417,26 @@ void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
 {
     struct comm_network *network = context;
     struct note note;
-    if (network->far == NULL || comm_is_near(network->comm, peer) || byte_count != sizeof note)
-        return;
+    uint32_t kind = 0;
+    if (network->far == NULL || comm_is_near(network->comm, peer)) return;
+    if (byte_count >= sizeof kind) memcpy(&kind, bytes, sizeof kind);
+    if (kind == FAR_NOTE_BEAT) beat_hear(network, peer, bytes, byte_count);
+    if (kind == FAR_NOTE_AGREEMENT)
+        recover_hear(network->comm, peer, (const char *)bytes + sizeof kind,
+                     byte_count - sizeof kind);
+    if (kind >= FAR_NOTE_BEAT || byte_count != sizeof note) return;
     memcpy(&note, bytes, sizeof note);
     switch ((enum note_kind)note.kind) {
     case NOTE_FAILURE: hear_failure(network, &note.u.failure); break;
-    case NOTE_LEFT: board_leave(network->comm->far_board, peer); break;
+    case NOTE_LEFT:
+        board_leave(network->comm->far_board, peer);
+        if (!board_has_failed(network->comm->board)) beat_end(network);
+        break;
     case NOTE_ASK: answer(network, peer, &note); break;
     case NOTE_CALL: hear_call(network, peer, &note); break;
-    case NOTE_JOINED: hear_joined(network, peer, note.u.levels); break;
+    case NOTE_JOINED: hear_joined(network, peer, &note.u.joined); break;
     case NOTE_ALL_JOINED: network->all_have_joined |= peer == 0; break;
+    case NOTE_RAILS: rails_hear(network->rails, peer, &note.u.rails); break;
     case NOTE_MESSAGES:
         atomic_store_explicit(&network->comm->board->has_messages, 1, memory_order_relaxed);
         break;
@@ -299,7 +477,7 @@ static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
     struct tcp_peer_report report;
     if (far->is_dead) return true;
     tcp_state(network->tcp, rank, &report);
-    const bool is_late = report.state == TCP_PEER_WANTED && now_ns - report.since_ns > LATE_NS;
+    const bool is_late = report.state == TCP_PEER_WANTED && now_ns > report.since_ns + LATE_NS;
     if (report.state != TCP_PEER_LOST && !is_late) {
         far->lost_ns = 0;
         far->refusals = 0;
@@ -326,6 +504,25 @@ int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns)
             has_died(network, r, now_ns))
             return r;
     return -1;
+}
+
+void comm_network_look_at_all(struct tutti_comm *comm, uint64_t now_ns)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (!comm_is_near(comm, r) && comm_state_of(comm, r) != RANK_LEFT)
+            (void)has_died(comm->network, r, now_ns);
+}
+
+uint64_t comm_network_heard_ns(const struct tutti_comm *comm, int rank)
+{
+    struct tcp_peer_report report;
+    tcp_state(comm->network->tcp, rank, &report);
+    return report.heard_ns;
+}
+
+bool comm_network_has_died(const struct tutti_comm *comm, int rank)
+{
+    return comm->network->far[rank].refusals >= REFUSALS;
 }
 
 bool comm_network_is_dead(const struct tutti_comm *comm, int rank)

@@ -62,6 +62,7 @@ static void open_world(struct world *world)
     if (comm_hosts_create(entries, 0, SIZE, &comm->hosts) != TUTTI_OK) abort();
     comm->board = make_board();
     comm->far_board = make_board();
+    if (straggler_init(&comm->straggler, SIZE) != TUTTI_OK) abort();
     comm->host_levels = &world->levels;
     comm->local = &world->near;
     comm->network = &world->network;
@@ -73,15 +74,29 @@ static void open_world(struct world *world)
     const struct tcp_options options = {
         .size = SIZE, .wants = want_nothing, .hears = far_hear, .hears_context = &world->network};
     if (tcp_create(&options, &world->network.tcp) != TUTTI_OK) abort();
+    const struct net_address own[NETWORK_RAILS_MAX] = {{0}};
+    if (rails_create(&world->network, own, NETWORK_RAILS_MAX, &world->network.rails) != TUTTI_OK)
+        abort();
 }
 
 static void close_world(struct world *world)
 {
     tcp_close(world->network.tcp);
+    rails_free(world->network.rails);
     comm_hosts_free(world->comm->hosts);
     free(world->comm->board);
     free(world->comm->far_board);
+    straggler_release(&world->comm->straggler);
     free(world->comm);
+}
+
+/* A call waited for that rank, which was asked since when it is in it. */
+static void ask(struct world *world, int peer)
+{
+    struct straggler *straggler = &world->comm->straggler;
+    straggler->asked = (struct straggler_wait){.rank = peer, .since_ns = 1, .ns = 5000000};
+    straggler->asked_slot = 0;
+    straggler->asked_begun = 1;
 }
 
 /* What those read who explain why a call does not go on. */
@@ -98,7 +113,9 @@ static void check(struct world *world)
     }
     if (board_state(world->comm->board, 1) == RANK_LEFT) abort(); /* no word of another host's */
     for (int r = 2; r < SIZE; r++) {
+        const struct board_finding *finding = &world->far[r].finding;
         if (world->far[r].known_slot >= TRANSPORT_SLOT_COUNT) abort();
+        if (world->far[r].has_finding && (finding->rank < 0 || finding->rank >= SIZE)) abort();
         for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++) {
             struct call_description what;
             struct board_call *calls = comm_calls_of(world->comm, r, slot);
@@ -107,6 +124,7 @@ static void check(struct world *world)
             if (memchr(text, '\0', sizeof text) == NULL) abort();
         }
     }
+    if (world->comm->straggler.name.rank < -1 || world->comm->straggler.name.rank >= SIZE) abort();
     if (world->network.all_have_joined) abort(); /* rank 0 says so, and that is this one */
 }
 
@@ -133,6 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint8_t *note = calloc(1, bytes + 1);
         if (note == NULL) abort();
         memcpy(note, data + 2, there);
+        ask(&world, peer);
         if (peer != 0) far_hear(&world.network, peer, note, bytes);
         free(note);
         data += 2 + there;

@@ -32,12 +32,13 @@ static enum tutti_status wants_hosts(const struct launcher_place *place, bool *w
 enum tutti_status tutti_id_create(struct tutti_id *id)
 {
     if (id == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tutti_id_create: id is NULL");
-    struct id_content content = {.magic = MAGIC, .machine = roll_machine(), .pid = (int32_t)getpid()};
+    struct id_content content = {.magic = MAGIC, .pid = (int32_t)getpid()};
     struct launcher_place place;
     bool wants;
     memset(id, 0, sizeof *id);
     if (launcher_look(&place) != TUTTI_OK) place.launcher = NULL;
     TRY(wants_hosts(&place, &wants));
+    TRY(roll_machine(&content.machine));
     TRY(rendezvous_key_create(&content.key));
     if (gethostname(content.host_name, sizeof content.host_name - 1) != 0)
         snprintf(content.host_name, sizeof content.host_name, "?");
@@ -66,7 +67,9 @@ enum tutti_status id_check(const struct id_content *content, int rank)
 {
     char door[NET_ADDRESS_TEXT_MAX];
     if (!id_spans_hosts(content)) {
-        if (content->machine == 0 || content->machine == roll_machine()) return TUTTI_OK;
+        uint64_t machine = 0;
+        if (content->machine != 0) TRY(roll_machine(&machine));
+        if (content->machine == machine) return TUTTI_OK;
         return error_set(TUTTI_INVALID_OPTIONS,
                          "rank %d: the id was made on host %s for ranks of that host (or network "
                          "namespace) only; where ranks may be on several, set TUTTI_ID_HOSTS=many "

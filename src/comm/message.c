@@ -129,6 +129,7 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
                                   .shares_cores = comm->oversubscribed,
                                   .finished = finished};
     TRY(options_unexpected(&options.unexpected_bytes_max));
+    if (comm->message_recorder.entries == NULL) TRY(recorder_init(&comm->message_recorder));
     struct transport *transport = comm->transport;
     if (comm->size == 1) {
         comm->alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
@@ -178,6 +179,18 @@ static bool move_messages(struct tutti_comm *comm)
     return moved;
 }
 
+static void record(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const struct message_call *call = &request->message_call;
+    request->record = atomic_load_explicit(&comm->message_sequence, memory_order_relaxed) + 1;
+    recorder_begin(&comm->message_recorder, request->record, clock_ticks(),
+                   record_what(call->is_send ? RECORD_SEND : RECORD_RECV, call->dtype, 0,
+                               TRANSPORT_SLOT_MESSAGES, false, false),
+                   call->count, call->peer, (uint64_t)(int64_t)call->tag, NULL);
+    /* Pairs with trace.c: who sees a message sees the ring. */
+    atomic_store_explicit(&comm->message_sequence, request->record, memory_order_release);
+}
+
 static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *request)
 {
     const struct message_call *call = &request->message_call;
@@ -190,10 +203,35 @@ static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *re
                                             .dtype = call->dtype,
                                             .peer = call->peer,
                                             .tag = call->tag};
+    record(comm, request);
     add(comm, request);
     const enum tutti_status status = p2p_start(comm->p2p, &request->message);
-    if (status != TUTTI_OK) take_out(comm, request);
+    if (status == TUTTI_OK) return TUTTI_OK;
+    take_out(comm, request);
+    recorder_end(&comm->message_recorder, request->record, status, false);
     return status;
+}
+
+/* A receive that has begun; IN_PROGRESS: it goes on, or is done. */
+static enum tutti_status take_back(struct tutti_comm *comm, struct tutti_request *receive)
+{
+    if (atomic_load_explicit(&receive->done, memory_order_relaxed) ||
+        !p2p_take_back(comm->p2p, &receive->message))
+        return TUTTI_IN_PROGRESS;
+    take_out(comm, receive);
+    comm_finish_request(receive, TUTTI_OK);
+    return TUTTI_OK;
+}
+
+static void begin_one(struct tutti_comm *comm, struct tutti_request *request)
+{
+    struct tutti_request *receive = request->takes_back;
+    if (receive != NULL) {
+        comm_finish_request(request, take_back(comm, receive));
+        return;
+    }
+    const enum tutti_status status = begin(comm, request); /* OK: it may be done, and used again */
+    if (status != TUTTI_OK) comm_finish_request(request, status);
 }
 
 /* What threads wanted while somebody else had the domain, in their order. */
@@ -202,8 +240,7 @@ static bool begin_queued(struct tutti_comm *comm)
     struct tutti_request *request;
     bool any = false;
     while ((request = comm_line_first(comm, &comm->message_queue)) != NULL) {
-        const enum tutti_status status = begin(comm, request);
-        if (status != TUTTI_OK) comm_finish_request(request, status);
+        begin_one(comm, request);
         atomic_fetch_sub_explicit(&comm->message_queue.count, 1, memory_order_release);
         any = true;
     }
@@ -221,7 +258,8 @@ bool comm_messages_progress(struct tutti_comm *comm)
         }
     }
     moved |= move_messages(comm);
-    if (p2p_fault(comm->p2p) >= 0 && !board_has_failed(comm->board))
+    if (p2p_fault(comm->p2p) >= 0 && !board_has_failed(comm->board) &&
+        !comm_look_for_corruption(comm, comm->messages))
         comm_fail(comm, comm->messages, TUTTI_INTERNAL, p2p_fault(comm->p2p), "%s",
                   tutti_error_message());
     if (p2p_status(comm->p2p) != TUTTI_OK && !board_has_failed(comm->board))
@@ -282,6 +320,7 @@ static struct tutti_request *take_request(struct tutti_comm *comm, bool has_doma
     if (request == NULL) return NULL;
     comm_reset_request(comm, request);
     request->is_message = true;
+    request->takes_back = NULL;
     return request;
 }
 
@@ -337,6 +376,29 @@ enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct mes
     made->request.message_call = *call;
     *prepared = made;
     return TUTTI_OK;
+}
+
+/* Who has the domain may keep it for long, in a call of its own: then that thread does it. */
+static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct tutti_request *receive)
+{
+    struct tutti_request *request = take_request(comm, false);
+    if (request == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_cancel: out of memory");
+    request->takes_back = receive;
+    line_up(comm, request);
+    comm_drive_started(comm, request);
+    const enum tutti_status status = request->status;
+    comm_give_back(request);
+    return status;
+}
+
+enum tutti_status comm_message_cancel(struct tutti_request *request)
+{
+    struct tutti_comm *comm = request->comm;
+    if (!comm_try_lock(comm)) return cancel_in_line(comm, request);
+    begin_queued(comm); /* it may be among them */
+    const enum tutti_status status = take_back(comm, request);
+    comm_unlock(comm);
+    return status;
 }
 
 void comm_messages_free(struct tutti_comm *comm)
@@ -422,6 +484,8 @@ bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, u
 {
     const uint64_t waited_ns = now_ns - request->started_ns;
     const int peer = request->message.peer;
+    if (atomic_load_explicit(&request->is_waited_for, memory_order_relaxed))
+        recorder_wait(&comm->message_recorder, request->record, peer, request->started_ns, now_ns);
     const int leaver = leaver_waited_for(comm, peer);
     /* What it sent may lie here still, and have no room. */
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->p2p, peer) < 0)) {

@@ -7,19 +7,21 @@
  * for room in a socket; then the progress thread sends it.
  */
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "base/rank_list.h"
 #include "base/status.h"
+#include "comm/beat.h"
 #include "comm/network.h"
+#include "comm/recover.h"
 #include "os/clock.h"
 #include "transport/tcp/tcp.h"
 
 enum {
     PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
+    PASSES_A_BEAT = 8,  /* looks whether it is time for one */
     NAP_NS = 50000,
     HEARSAY_NS = 200000000, /* a failure may be heard of before the word that all had joined */
     ANSWER_NS = 2000000000, /* until everybody has heard from rank 0 who is missing */
@@ -38,6 +40,7 @@ static_assert(TCP_STREAMS_MAX <= 8, "a bit for each stream of a peer");
 static void want(void *context, int peer, unsigned stream)
 {
     struct comm_network *network = context;
+    if (rails_want(network->rails, peer, stream)) return;
     network->wanted[peer] |= (uint8_t)(1 << stream);
     network->any_wanted = true;
     network->missing++;
@@ -65,8 +68,15 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
     network->client.identity = comm->identity;
     network->client.rank = comm->rank;
     network->client.size = comm->size;
+    network->client.is_encrypted = comm->is_encrypted;
+    struct net_address rails[NETWORK_RAILS_MAX];
+    const unsigned rail_count = network_rails(rails);
+    TRY(rails_create(network, rails, rail_count, &network->rails));
+    network->stream_count = rails_stream_count(network->rails);
     const struct tcp_options options = {.rank = comm->rank,
                                         .size = comm->size,
+                                        .streams = network->stream_count,
+                                        .checks = comm->integrity != TUTTI_INTEGRITY_OFF,
                                         .wants = want,
                                         .wants_context = network,
                                         .hears = far_hear,
@@ -106,22 +116,29 @@ static enum tutti_status go_for_wanted(struct comm_network *network)
 
 static enum tutti_status attach_arrived(struct comm_network *network, bool *moved)
 {
-    int peer, fd;
+    int peer;
     unsigned stream;
-    while (network_take(&network->client, &peer, &stream, &fd)) {
+    struct channel channel;
+    while (network_take(&network->client, &peer, &stream, &channel)) {
         *moved = true;
-        if (stream >= TCP_STREAMS_MAX) {
-            if (fd >= 0) close(fd);
+        if (channel.fd == NETWORK_UNFIT) return TUTTI_INVALID_OPTIONS;
+        if (stream >= network->stream_count) { /* who has more cards finds out when it hears of ours */
+            channel_close(&channel);
             continue;
         }
-        if (fd < 0) { /* a knock */
+        if (rails_take(network->rails, peer, stream, channel.fd)) {
+            if (channel.fd >= 0) TRY(tcp_attach(network->tcp, peer, stream, channel));
+            continue;
+        }
+        if (channel.fd == NETWORK_KNOCK) {
             network->wanted[peer] |= (uint8_t)(1 << stream);
             network->any_wanted = true;
             continue;
         }
         network->wanted[peer] &= (uint8_t) ~(1 << stream); /* it came by itself */
         if (network->missing > 0) network->missing--;
-        TRY(tcp_attach(network->tcp, peer, stream, fd));
+        TRY(tcp_attach(network->tcp, peer, stream, channel));
+        if (stream == 0) rails_meet(network->rails, peer);
     }
     return TUTTI_OK;
 }
@@ -149,10 +166,15 @@ bool comm_network_progress(struct tutti_comm *comm)
     const bool has_failed = board_has_failed(comm->board);
     if (has_failed) comm_network_stop(comm);
     if (network->any_wanted) status = go_for_wanted(network);
-    if (network->missing > 0 || ++network->passes % PASSES_A_LOOK == 0)
+    if (++network->passes % PASSES_A_LOOK == 0 || network->missing > 0)
         network_progress(clock_now_ns());
+    if (network->passes % PASSES_A_BEAT == 0 || comm->looks_rarely)
+        beat_progress(network, clock_now_ns());
+    if (network->rails != NULL) rails_progress(network->rails, clock_now_ns());
     if (status == TUTTI_OK) status = attach_arrived(network, &moved);
     if (status == TUTTI_OK) status = check_client(&network->client);
+    if (network->missing > 0 && status == TUTTI_OK && network_starves(clock_now_ns()))
+        status = TUTTI_NO_DESCRIPTORS;
     if (status != TUTTI_OK && !has_failed)
         comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
     if (has_failed) far_tell_failure(network);
@@ -186,7 +208,14 @@ static bool is_owed(struct tutti_comm *comm)
     return false;
 }
 
-/* Until all who are there have what was sent to them; false at the deadline. */
+/* Also where no call of this rank noticed, but an agreement did. Others may have left then without a word that reached this rank. */
+static bool is_broken(const struct tutti_comm *comm)
+{
+    return board_has_failed(comm->board) || recover_has_lost(comm);
+}
+
+/* Until all who are there have what was sent to them; false at the deadline. Of a communicator that breaks meanwhile only the word of
+ * that is left to say: who is dead does not show any more, and would be waited for. */
 static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
 {
     for (unsigned passes = 1; is_owed(comm); passes++) {
@@ -197,6 +226,7 @@ static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
             continue;
         }
         const uint64_t now = clock_now_ns();
+        if (is_broken(comm) && deadline_ns > now + FAREWELL_NS) deadline_ns = now + FAREWELL_NS;
         if (now > deadline_ns) return false;
         if (comm->hosts != NULL) (void)comm_network_find_dead(comm, now);
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
@@ -209,31 +239,32 @@ void comm_network_finish(struct tutti_comm *comm)
     const uint64_t now = clock_now_ns();
     (void)comm_network_progress(comm);
     (void)tcp_finish(comm->network->tcp);
-    if (board_has_failed(comm->board)) { /* the word of it is all that is left to say */
+    /* The word of it is all that is left to say, and that nobody who goes on without others need wait for this rank. */
+    if (is_broken(comm)) {
+        far_tell_leaving(comm->network);
         (void)settle(comm, now + FAREWELL_NS);
         return;
     }
     if (!settle(comm, now + comm->timeout_ns)) return;
+    beat_end(comm->network);
     far_tell_leaving(comm->network);
     (void)settle(comm, clock_now_ns() + FAREWELL_NS);
+    (void)comm_network_progress(comm); /* who has left waits for the word that this was heard */
 }
 
 /* Names the ranks of the hosts of which nobody has come, to all that have. */
 static enum tutti_status fail_missing(struct tutti_comm *comm)
 {
-    enum { LISTED = 16 };
     const struct comm_hosts *hosts = comm->hosts;
-    char who[160] = "";
-    int used = 0, missing = 0, first = -1;
+    struct rank_list missing = RANK_LIST_EMPTY;
     for (int r = 0; r < comm->size; r++) {
         const int first_there = hosts->firsts[hosts->host_of[r]];
-        if (comm_is_near(comm, r) || comm->network->far[first_there].has_joined) continue;
-        if (missing++ == 0) first = r;
-        if (missing <= LISTED) used += snprintf(who + used, sizeof who - (size_t)used, " %d", r);
+        if (!comm_is_near(comm, r) && !comm->network->far[first_there].has_joined)
+            rank_list_add(&missing, r);
     }
-    comm_fail(comm, NULL, TUTTI_INIT_TIMEOUT, first,
-              "after the start-up deadline %d of %d ranks are missing:%s%s", missing, comm->size,
-              who, missing > LISTED ? " ..." : "");
+    comm_fail(comm, NULL, TUTTI_INIT_TIMEOUT, missing.first,
+              "after the start-up deadline %d of %d ranks are missing: %s", missing.count,
+              comm->size, missing.text);
     (void)settle(comm, clock_now_ns() + FAREWELL_NS);
     return comm_check(comm);
 }
@@ -251,7 +282,8 @@ static enum tutti_status look_around(struct tutti_comm *comm, uint64_t now)
 static bool has_joined(struct tutti_comm *comm)
 {
     struct comm_network *network = comm->network;
-    if (comm->rank == 0 && !network->all_have_joined && far_all_hosts_have_joined(network)) {
+    if (comm->rank == 0 && !network->all_have_joined && !board_has_failed(comm->board) &&
+        far_all_hosts_have_joined(network)) {
         network->all_have_joined = true;
         far_tell_all_have_joined(network);
     }
@@ -287,7 +319,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
                              comm->rank, comm->size);
     }
     (void)comm_network_progress(comm); /* the word of it */
-    return TUTTI_OK;
+    return beat_create(comm->network);
 }
 
 void comm_network_free(struct tutti_comm *comm)
@@ -299,10 +331,17 @@ void comm_network_free(struct tutti_comm *comm)
     comm->transport = NULL;
     comm->network = NULL;
     far_free(network);
+    beat_free(network);
+    rails_free(network->rails);
     free(network->addresses);
     free(network->wanted);
     free(network->next_ns);
     free(network);
+}
+
+int comm_network_find_corrupt(const struct tutti_comm *comm)
+{
+    return comm->network != NULL ? tcp_corrupt_peer(comm->network->tcp) : -1;
 }
 
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
@@ -314,7 +353,7 @@ void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprin
         (size_t)comm->size * (sizeof *comm->network->addresses + sizeof *comm->network->wanted +
                               sizeof *comm->network->next_ns +
                               (comm->network->far != NULL ? sizeof *comm->network->far : 0)) +
-        links.private_bytes;
+        rails_bytes(comm->network->rails) + links.private_bytes;
     sum->link_count += links.link_count;
     sum->descriptor_count += links.descriptor_count;
 }

@@ -6,33 +6,47 @@
 #include <stdint.h>
 
 #include "comm/comm.h"
+#include "comm/rails.h"
 #include "process/network.h"
 
 /* Of a rank of another host. */
 struct far_rank {
     bool is_dead, is_invited, knows_failure, has_joined;
+    bool is_suspect;    /* its host is, and it was said */
     int probe_fd;       /* a connection to its door that shows whether anybody listens; -1 */
     unsigned refusals;  /* in a row */
     uint64_t lost_ns;   /* since when its connections are lost; 0: they are not */
     uint64_t probed_ns; /* when last */
     uint64_t asked_ns;  /* the same of questions */
+    uint64_t told_ns;   /* when it answered last */
+    uint64_t warned_ns; /* when it was last said that its host is suspected */
     int known_slot;     /* it said how far it was with this call */
     uint64_t known_begun;
+    uint64_t sequence; /* and which was its latest call of all */
+    bool is_in_call;
+    bool has_finding; /* and whom it takes to hold that up */
+    struct board_finding finding;
 };
 
 struct comm_network {
     struct network_client client;
     struct tutti_comm *comm;
     struct transport *tcp;
+    unsigned stream_count;         /* of a pair of ranks, here */
+    struct rails *rails;           /* NULL: all goes over one card */
     struct net_address *addresses; /* of the ranks' doors */
     uint8_t *wanted;   /* of each rank, a bit for each connection that is still to be gone for */
     uint64_t *next_ns; /* of each rank, when to go for it again at the earliest */
     bool any_wanted, is_stopped, all_have_joined;
-    unsigned missing, passes; /* connections that were wanted and have not come */
-    struct far_rank *far;     /* one a rank; NULL where there is one host */
+    unsigned missing, passes;    /* connections that were wanted and have not come */
+    struct far_rank *far;        /* one a rank; NULL where there is one host */
+    struct heartbeat *heartbeat; /* of the first rank of a host, see beat.h; or NULL */
+    uint64_t beaten_ns;          /* when it was looked at last */
+    bool is_judged;              /* its verdict is known to all */
 };
 
-enum { FAR_NOTE_BYTES = 296 };
+enum { FAR_NOTE_BYTES = 296, FAR_NOTE_BEAT = 64, FAR_NOTE_AGREEMENT };
+/* The last two are kinds of notes of other sizes, see beat.c and recover.c. */
 /* far.c: what the transport heard, a note of that many bytes; may only tell. */
 void far_hear(void *context, int peer, const void *note, size_t bytes);
 /* Tells those who are connected why the communicator failed; each once. */
@@ -44,6 +58,9 @@ bool far_all_hosts_have_joined(const struct comm_network *network);
 /* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
 void far_tell_joined(struct comm_network *network);
 void far_tell_all_have_joined(struct comm_network *network);
+/* By which further cards this rank can be reached. False: it cannot be told now. */
+bool far_tell_rails(const struct comm_network *network, int rank,
+                    const struct rails_addresses *rails);
 void far_free(struct comm_network *network);
 
 #endif

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "process/monitor.h"
+#include "process/progress.h"
 
 enum { PRIORITY_MAX = 100 };
 static const uint64_t TIMEOUT_NS = 1800000000000u, INIT_TIMEOUT_NS = 300000000000u;
@@ -29,6 +31,24 @@ static enum tutti_status read_duration(const char *variable, uint64_t *duration_
     }
     return error_set(TUTTI_INVALID_OPTIONS,
                      "%s=%.40s: a duration such as 30s, 500ms or 10m is needed", variable, text);
+}
+
+/* *on stays what it is where the variable says nothing. */
+static enum tutti_status read_switch(const char *variable, bool *on)
+{
+    const char *text = getenv(variable);
+    if (text == NULL || *text == '\0') return TUTTI_OK;
+    const bool is_switch = (*text == '0' || *text == '1') && text[1] == '\0';
+    if (!is_switch)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s=%.40s: 0 or 1 is needed", variable, text);
+    *on = *text == '1';
+    return TUTTI_OK;
+}
+
+enum tutti_status options_probe(bool *probes)
+{
+    *probes = true;
+    return read_switch("TUTTI_PROBE", probes);
 }
 
 enum tutti_status options_unexpected(size_t *bytes)
@@ -57,6 +77,23 @@ enum tutti_status options_transport(bool *over_tcp)
     return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_TRANSPORT=%.40s: auto or tcp is needed", text);
 }
 
+enum tutti_status options_heartbeat(uint64_t *period_ns)
+{
+    enum { PERIOD_MS = 100, PERIOD_MS_MIN = 10, PERIOD_MS_MAX = 10000 };
+    *period_ns = PERIOD_MS * UINT64_C(1000000);
+    const char *text = getenv("TUTTI_HEARTBEAT");
+    if (text == NULL || *text == '\0') return TUTTI_OK;
+    char *end;
+    const unsigned long ms = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || (*end != '\0' && strcmp(end, "ms") != 0) ||
+        (ms != 0 && ms < PERIOD_MS_MIN) || ms > PERIOD_MS_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "TUTTI_HEARTBEAT=%.40s: 0, or milliseconds from %d to %d are needed", text,
+                         PERIOD_MS_MIN, PERIOD_MS_MAX);
+    *period_ns = ms * UINT64_C(1000000);
+    return TUTTI_OK;
+}
+
 static enum tutti_status check_store(const struct tutti_store *store)
 {
     if (store == NULL) return TUTTI_OK;
@@ -73,7 +110,40 @@ enum tutti_status options_check_comm(const struct tutti_comm_options *user)
     if (user != NULL && user->size_bytes != sizeof *user)
         return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
                          user->size_bytes, sizeof *user);
+    if (user != NULL && (unsigned)user->integrity > TUTTI_INTEGRITY_ON)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "options.integrity is %d, not a value of enum tutti_integrity",
+                         (int)user->integrity);
+    if (user != NULL && (unsigned)user->encryption > TUTTI_ENCRYPTION_ON)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "options.encryption is %d, not a value of enum tutti_encryption",
+                         (int)user->encryption);
     return TUTTI_OK;
+}
+
+static enum tutti_status read_integrity(enum tutti_integrity *integrity)
+{
+    const char *text = getenv("TUTTI_INTEGRITY");
+    if (*integrity != TUTTI_INTEGRITY_DEFAULT) return TUTTI_OK;
+    *integrity = TUTTI_INTEGRITY_OFF;
+    if (text == NULL || *text == '\0' || strcmp(text, "off") == 0) return TUTTI_OK;
+    *integrity = TUTTI_INTEGRITY_NETWORK;
+    if (strcmp(text, "network") == 0) return TUTTI_OK;
+    *integrity = TUTTI_INTEGRITY_ON;
+    if (strcmp(text, "on") == 0) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_INTEGRITY=%.40s: off, network or on is needed",
+                     text);
+}
+
+static enum tutti_status read_encryption(enum tutti_encryption *encryption)
+{
+    const char *text = getenv("TUTTI_ENCRYPTION");
+    if (*encryption != TUTTI_ENCRYPTION_DEFAULT) return TUTTI_OK;
+    *encryption = TUTTI_ENCRYPTION_OFF;
+    if (text == NULL || *text == '\0' || strcmp(text, "off") == 0) return TUTTI_OK;
+    *encryption = TUTTI_ENCRYPTION_ON;
+    if (strcmp(text, "on") == 0) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_ENCRYPTION=%.40s: on or off is needed", text);
 }
 
 enum tutti_status options_for_derived(const struct tutti_comm_options *user,
@@ -87,6 +157,8 @@ enum tutti_status options_for_derived(const struct tutti_comm_options *user,
     if (user->init_timeout_ns != 0) options->init_timeout_ns = user->init_timeout_ns;
     if (user->deterministic != 0) options->deterministic = user->deterministic;
     if (user->algorithms != NULL) options->algorithms = user->algorithms;
+    if (user->integrity != TUTTI_INTEGRITY_DEFAULT) options->integrity = user->integrity;
+    if (user->encryption != TUTTI_ENCRYPTION_DEFAULT) options->encryption = user->encryption;
     return TUTTI_OK;
 }
 
@@ -104,13 +176,16 @@ enum tutti_status options_for_comm(const struct tutti_comm_options *user,
     if (options->timeout_ns == 0) options->timeout_ns = TIMEOUT_NS;
     if (options->init_timeout_ns == 0) options->init_timeout_ns = INIT_TIMEOUT_NS;
     if (options->algorithms == NULL) options->algorithms = getenv("TUTTI_ALGORITHMS");
-    const char *deterministic = getenv("TUTTI_DETERMINISTIC");
-    if (deterministic != NULL && strcmp(deterministic, "1") == 0)
-        options->deterministic = 1;
-    else if (deterministic != NULL && strcmp(deterministic, "0") != 0 && *deterministic != '\0')
-        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_DETERMINISTIC=%.40s: 0 or 1 is needed",
-                         deterministic);
-    return TUTTI_OK;
+    TRY(read_integrity(&options->integrity));
+    TRY(read_encryption(&options->encryption));
+    bool deterministic = false, probes;
+    TRY(read_switch("TUTTI_DETERMINISTIC", &deterministic));
+    if (deterministic) options->deterministic = 1;
+    uint64_t period_ns;
+    TRY(options_probe(&probes)); /* a wrong word is found before anybody meets */
+    TRY(options_heartbeat(&period_ns));
+    TRY(progress_check_options());
+    return monitor_check_options();
 }
 
 enum tutti_status options_check_call(const struct tutti_call_options *user)

@@ -8,8 +8,10 @@
 
 #include "comm/options.h"
 
-static const char *const variables[] = {"TUTTI_TIMEOUT", "TUTTI_INIT_TIMEOUT", "TUTTI_ALGORITHMS",
-                                        "TUTTI_DETERMINISTIC"};
+static const char *const variables[] = {
+    "TUTTI_TIMEOUT",       "TUTTI_INIT_TIMEOUT", "TUTTI_ALGORITHMS",
+    "TUTTI_DETERMINISTIC", "TUTTI_PROBE",        "TUTTI_INTEGRITY",
+    "TUTTI_HEARTBEAT",     "TUTTI_ENCRYPTION",   "TUTTI_PROGRESS_CPUS"};
 
 static int clear_environment(void **state)
 {
@@ -71,9 +73,54 @@ static void nonsense_is_refused_by_name(void **state)
         unsetenv(variables[v]);
     }
     struct tutti_comm_options options;
-    setenv("TUTTI_DETERMINISTIC", "yes", 1);
-    assert_int_equal(complete(&options), TUTTI_INVALID_OPTIONS);
-    assert_non_null(strstr(tutti_error_message(), "TUTTI_DETERMINISTIC"));
+    for (size_t v = 3; v < sizeof variables / sizeof *variables; v++) {
+        setenv(variables[v], "yes", 1);
+        assert_int_equal(complete(&options), TUTTI_INVALID_OPTIONS);
+        assert_non_null(strstr(tutti_error_message(), variables[v]));
+        unsetenv(variables[v]);
+    }
+}
+
+static void heartbeats_are_in_milliseconds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t ns;
+    } good[] = {
+        {"", 100000000}, {"0", 0}, {"10", 10000000}, {"250ms", 250000000}, {"10000", 10000000000u}};
+    static const char *const bad[] = {
+        "9", "10001", "-5", "1s", "ms", "100 ms", "99999999999999999999"};
+    uint64_t ns;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        setenv("TUTTI_HEARTBEAT", good[i].text, 1);
+        assert_int_equal(options_heartbeat(&ns), TUTTI_OK);
+        assert_int_equal(ns, good[i].ns);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("TUTTI_HEARTBEAT", bad[i], 1);
+        assert_int_equal(options_heartbeat(&ns), TUTTI_INVALID_OPTIONS);
+    }
+}
+
+static void cpus_of_the_progress_thread_are_a_list(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"0", "3", "0-1", "0-3,8-11,40", "2000,1"}, *const bad[] = {
+                                                                                      "-1",  "a",
+                                                                                      "1,",  "3-1",
+                                                                                      "0x1", "1 2",
+                                                                                      "2000"};
+    struct tutti_comm_options options;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        setenv("TUTTI_PROGRESS_CPUS", good[i], 1);
+        assert_int_equal(complete(&options), TUTTI_OK);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("TUTTI_PROGRESS_CPUS", bad[i], 1);
+        assert_int_equal(complete(&options), TUTTI_INVALID_OPTIONS);
+        assert_non_null(strstr(tutti_error_message(), bad[i]));
+    }
 }
 
 static void empty_variables_say_nothing(void **state)
@@ -108,6 +155,55 @@ static void the_callers_word_wins_over_the_environment(void **state)
     assert_string_equal(options.algorithms, "allreduce=ring");
     assert_int_equal(options.rank, 3);
     assert_int_equal(options.size, 4);
+}
+
+static void integrity_comes_from_either_side_and_is_inherited(void **state)
+{
+    (void)state;
+    struct tutti_comm_options user = TUTTI_COMM_OPTIONS_INIT, options, derived;
+    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(options.integrity, TUTTI_INTEGRITY_OFF);
+    setenv("TUTTI_INTEGRITY", "network", 1);
+    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(options.integrity, TUTTI_INTEGRITY_NETWORK);
+    assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
+    assert_int_equal(derived.integrity, TUTTI_INTEGRITY_NETWORK);
+    user.integrity = TUTTI_INTEGRITY_OFF;
+    assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
+    assert_int_equal(derived.integrity, TUTTI_INTEGRITY_OFF);
+    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(options.integrity, TUTTI_INTEGRITY_OFF);
+    setenv("TUTTI_INTEGRITY", "on", 1);
+    assert_int_equal(options_for_comm(NULL, &options), TUTTI_OK);
+    assert_int_equal(options.integrity, TUTTI_INTEGRITY_ON);
+    user.integrity = (enum tutti_integrity)4;
+    assert_int_equal(options_for_comm(&user, &options), TUTTI_INVALID_OPTIONS);
+    setenv("TUTTI_INTEGRITY", "memory", 1);
+    assert_int_equal(options_for_comm(NULL, &options), TUTTI_INVALID_OPTIONS);
+    assert_non_null(strstr(tutti_error_message(), "TUTTI_INTEGRITY=memory"));
+}
+
+static void encryption_comes_from_either_side_and_is_inherited(void **state)
+{
+    (void)state;
+    struct tutti_comm_options user = TUTTI_COMM_OPTIONS_INIT, options, derived;
+    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(options.encryption, TUTTI_ENCRYPTION_OFF);
+    setenv("TUTTI_ENCRYPTION", "on", 1);
+    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(options.encryption, TUTTI_ENCRYPTION_ON);
+    assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
+    assert_int_equal(derived.encryption, TUTTI_ENCRYPTION_ON);
+    user.encryption = TUTTI_ENCRYPTION_OFF;
+    assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
+    assert_int_equal(derived.encryption, TUTTI_ENCRYPTION_OFF);
+    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(options.encryption, TUTTI_ENCRYPTION_OFF);
+    user.encryption = (enum tutti_encryption)3;
+    assert_int_equal(options_for_comm(&user, &options), TUTTI_INVALID_OPTIONS);
+    setenv("TUTTI_ENCRYPTION", "yes", 1);
+    assert_int_equal(options_for_comm(NULL, &options), TUTTI_INVALID_OPTIONS);
+    assert_non_null(strstr(tutti_error_message(), "TUTTI_ENCRYPTION=yes"));
 }
 
 static void determinism_comes_from_either_side(void **state)
@@ -185,8 +281,12 @@ int main(void)
         TEST(nothing_said_gives_the_documented_defaults),
         TEST(durations_have_units),
         TEST(nonsense_is_refused_by_name),
+        TEST(heartbeats_are_in_milliseconds),
+        TEST(cpus_of_the_progress_thread_are_a_list),
         TEST(empty_variables_say_nothing),
         TEST(the_callers_word_wins_over_the_environment),
+        TEST(integrity_comes_from_either_side_and_is_inherited),
+        TEST(encryption_comes_from_either_side_and_is_inherited),
         TEST(determinism_comes_from_either_side),
         TEST(structs_are_checked_by_field),
         TEST(call_options_are_checked),

@@ -100,7 +100,8 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
                                        .in_rank_order = collective_reduces(what->collective) &&
                                                         !call->op->commutative,
                                        .oversubscribed = comm->shares_cores,
-                                       .mapped = call->others_were_mapped,
+                                       .mapped = call->all_were_mapped,
+                                       .over_sockets = comm->network != NULL && comm->hosts == NULL,
                                        .counts_are_local = what->varies && !knows_all_counts(call),
                                        .network = network_of(comm, bytes),
                                        .algorithm = call->algorithm,
@@ -185,7 +186,7 @@ static bool is_same(const struct cached_program *cached, const struct call *call
            a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
            a->started == b->started && a->varies == b->varies &&
            cached->in_place == call->in_place && cached->deterministic == call->deterministic &&
-           cached->mapped == call->others_were_mapped && cached->algorithm == call->algorithm &&
+           cached->mapped == call->all_were_mapped && cached->algorithm == call->algorithm &&
            cached->radix == call->radix && cached->op_serial == call->op->serial &&
            has_same_counts(cached, call);
 }
@@ -237,7 +238,7 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
     *place = (struct cached_program){.what = call->what,
                                      .in_place = call->in_place,
                                      .deterministic = call->deterministic,
-                                     .mapped = call->others_were_mapped,
+                                     .mapped = call->all_were_mapped,
                                      .algorithm = call->algorithm,
                                      .radix = call->radix,
                                      .op_serial = call->op->serial,

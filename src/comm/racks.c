@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/options.h"
 #include "os/clock.h"
 #include "topo/probe.h"
 
@@ -23,7 +24,7 @@ struct prober {
     struct tutti_comm *hosts; /* one rank of each host, numbered alike; NULL on the others */
     int host_count, tournament_count;
     int *order, *rack_of;
-    double *bytes_per_second, *latency_ns;
+    double *bytes_per_second;
     char *send, *recv;
 };
 
@@ -102,9 +103,9 @@ static enum tutti_status take_racks(const struct prober *prober)
 
 static enum tutti_status conclude(const struct prober *prober)
 {
-    /* Latencies, all the same, tell nothing. */
-    const struct probe probe = {prober->host_count, prober->tournament_count, prober->latency_ns,
-                                prober->bytes_per_second};
+    const struct probe probe = {.host_count = prober->host_count,
+                                .tournament_count = prober->tournament_count,
+                                .bytes_per_second = prober->bytes_per_second};
     const int racks = probe_racks(&probe, prober->rack_of);
     if (racks < 0) return error_set(TUTTI_NO_MEMORY, "finding racks: out of memory");
     if (racks > 1) TRY(take_racks(prober));
@@ -123,13 +124,11 @@ static enum tutti_status allocate(struct prober *prober)
     prober->rack_of = calloc(hosts, sizeof *prober->rack_of);
     prober->bytes_per_second =
         calloc(cells * (size_t)prober->tournament_count, sizeof *prober->bytes_per_second);
-    prober->latency_ns = malloc(cells * sizeof *prober->latency_ns);
     prober->send = calloc(1, BYTES);
     prober->recv = malloc(BYTES);
     if (prober->order == NULL || prober->rack_of == NULL || prober->bytes_per_second == NULL ||
-        prober->latency_ns == NULL || prober->send == NULL || prober->recv == NULL)
+        prober->send == NULL || prober->recv == NULL)
         return error_set(TUTTI_NO_MEMORY, "finding racks: out of memory");
-    for (size_t i = 0; i < cells; i++) prober->latency_ns[i] = 1;
     return TUTTI_OK;
 }
 
@@ -138,15 +137,16 @@ static void release(struct prober *prober)
     free(prober->order);
     free(prober->rack_of);
     free(prober->bytes_per_second);
-    free(prober->latency_ns);
     free(prober->send);
     free(prober->recv);
 }
 
 static enum tutti_status is_wanted(struct tutti_comm *comm, bool *wanted)
 {
-    const char *probe = getenv("TUTTI_PROBE"), *file = getenv("TUTTI_TOPO_FILE");
-    int32_t wish = (probe == NULL || strcmp(probe, "0") != 0) && (file == NULL || *file == '\0');
+    const char *file = getenv("TUTTI_TOPO_FILE");
+    bool probes;
+    TRY(options_probe(&probes));
+    int32_t wish = probes && (file == NULL || *file == '\0');
     TRY(tutti_broadcast(&wish, &wish, 1, TUTTI_INT32, 0, comm));
     *wanted = wish != 0;
     return TUTTI_OK;
@@ -157,10 +157,8 @@ enum tutti_status comm_find_racks(struct tutti_comm *comm)
     const struct comm_hosts *hosts = comm->hosts;
     if (hosts == NULL || hosts->host_count < HOSTS_MIN || hosts->host_count > HOSTS_MAX)
         return TUTTI_OK;
-    struct prober prober = {.comm = comm, .host_count = hosts->host_count, .tournament_count = 1};
-    while (prober.tournament_count < TOURNAMENTS_MAX &&
-           (prober.tournament_count + 1) * probe_round_count(prober.host_count) <= ROUNDS_MAX)
-        prober.tournament_count++;
+    struct prober prober = {.comm = comm, .host_count = hosts->host_count};
+    prober.tournament_count = probe_tournament_count(prober.host_count, TOURNAMENTS_MAX, ROUNDS_MAX);
     bool wanted;
     enum tutti_status status = is_wanted(comm, &wanted);
     if (status == TUTTI_OK && wanted) {
@@ -170,6 +168,7 @@ enum tutti_status comm_find_racks(struct tutti_comm *comm)
         release(&prober);
     }
     /* Calls of the application's count from 1. */
+    comm->unnumbered_calls = atomic_load_explicit(&comm->sequence, memory_order_relaxed);
     atomic_store_explicit(&comm->sequence, 0, memory_order_relaxed);
     return status;
 }

@@ -5,8 +5,12 @@
  *
  * Calls get their slots in the order of calling, whoever begins them.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "comm/comm.h"
@@ -30,10 +34,12 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->comm = comm;
     request->status = TUTTI_OK;
+    request->sequence = request->record = 0;
     request->started_ns = request->faulted_ns = 0;
     atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     request->next = NULL;
     request->error[0] = '\0';
+    atomic_store_explicit(&request->event, EVENT_NONE, memory_order_relaxed);
     atomic_store_explicit(&request->done, false, memory_order_relaxed);
 }
 
@@ -115,8 +121,21 @@ static void remove_running(struct tutti_comm *comm, struct tutti_request *reques
     atomic_store_explicit(&comm->outstanding, (uint32_t)comm->running_count, memory_order_relaxed);
 }
 
+/* A counter that is full already says what this would. */
+static void tell(int event_fd)
+{
+    const uint64_t one = 1;
+    while (write(event_fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
 void comm_finish_request(struct tutti_request *request, enum tutti_status status)
 {
+    struct tutti_comm *comm = request->comm;
+    if (request->is_message)
+        recorder_end(&comm->message_recorder, request->record, status, false);
+    else
+        recorder_end(&comm->recorder, request->sequence, status, false);
     if (!request->is_prepared && !request->is_message) {
         if (request->program != NULL) comm_program_release(request->program);
         request->program = NULL;
@@ -128,8 +147,11 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
         strncpy(request->error, tutti_error_message(), sizeof request->error - 1);
         request->error[sizeof request->error - 1] = '\0';
     }
+    /* Once it is done somebody may take it: what is asked of it comes before. */
+    const int event = atomic_exchange_explicit(&request->event, EVENT_DONE, memory_order_relaxed);
     atomic_store_explicit(&request->done, true,
                           memory_order_release); /* pairs with tutti_wait and tutti_test */
+    if (event != EVENT_NONE) tell(~event);
 }
 
 /* The slot of the next call to begin. */
@@ -147,6 +169,7 @@ static void begin_started(struct tutti_comm *comm, struct tutti_request *request
     comm->begun_started++;
     if (status == TUTTI_OK) status = comm_begin(comm, request);
     if (status == TUTTI_OK) {
+        comm_record(comm, request, clock_ticks());
         add_running(comm, request);
         return;
     }
@@ -192,6 +215,8 @@ static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
         return result == RUN_MOVED;
     }
     remove_running(comm, request);
+    if (comm->report.is_open) comm_end_report(comm, request);
+    straggler_end(comm, request);
     board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
     comm_finish_request(request, status);
     return true;
@@ -278,7 +303,7 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool 
     call->what.started = true;
     started->call = *call;
     if (comm->size == 1) {
-        comm_call_alone(call);
+        comm_call_alone(comm, call);
         comm_finish_request(started, TUTTI_OK);
     } else {
         const enum tutti_status status = comm_start_request(comm, started);
@@ -355,7 +380,7 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     if (started->is_message) {
         TRY(comm_message_begin(comm, started));
     } else if (comm->size == 1) {
-        comm_call_alone(&started->call);
+        comm_call_alone(comm, &started->call);
         comm_finish_request(started, TUTTI_OK);
     } else {
         TRY(comm_start_request(comm, started));
@@ -388,7 +413,10 @@ static enum tutti_status collect(struct tutti_request **request)
 {
     struct tutti_request *done = *request;
     const enum tutti_status status = done->status;
-    if (status != TUTTI_OK) error_set(status, "%s", done->error);
+    if (status != TUTTI_OK) {
+        trace_dump_failure(done->comm);
+        error_set(status, "%s", done->error);
+    }
     *request = NULL;
     if (done->is_prepared)
         ((struct tutti_prepared *)done)->runs = false;
@@ -423,4 +451,39 @@ enum tutti_status tutti_test(struct tutti_request **request)
     }
     if (!atomic_load_explicit(&tested->done, memory_order_acquire)) return TUTTI_IN_PROGRESS;
     return collect(request);
+}
+
+enum tutti_status tutti_cancel(struct tutti_request **request)
+{
+    if (request == NULL || *request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_cancel: the request is NULL");
+    struct tutti_request *cancelled = *request;
+    TRY(comm_check_handle(cancelled->comm, "cancel"));
+    if (!cancelled->is_message || cancelled->message_call.is_send)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "tutti_cancel: %s cannot be taken back, other ranks know of it or wait "
+                         "for it; tutti_comm_revoke and tutti_comm_abort end all",
+                         cancelled->is_message ? "a send" : "a collective");
+    if (atomic_load_explicit(&cancelled->done, memory_order_acquire)) return TUTTI_IN_PROGRESS;
+    TRY(comm_message_cancel(cancelled));
+    return collect(request);
+}
+
+enum tutti_status tutti_notify(struct tutti_request *request, int event_fd)
+{
+    if (request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_notify: the request is NULL");
+    TRY(comm_check_handle(request->comm, "notify"));
+    if (fcntl(event_fd, F_GETFD) < 0)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_notify: %d is not a descriptor", event_fd);
+    int seen = EVENT_NONE;
+    if (atomic_compare_exchange_strong_explicit(&request->event, &seen, ~event_fd,
+                                                memory_order_relaxed, memory_order_relaxed))
+        return TUTTI_OK;
+    if (seen != EVENT_DONE)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_notify: it has a descriptor already");
+    /* Whoever finishes it is between two stores: who is told must find it done. */
+    while (!atomic_load_explicit(&request->done, memory_order_acquire)) sched_yield();
+    tell(event_fd);
+    return TUTTI_OK;
 }

@@ -13,6 +13,7 @@ enum {
     LEND_BYTES_MIN = 4 << 10,   /* below, counting readers costs more than another copy */
     EXPECT_BYTES_MIN =
         64 << 10, /* below, the receiver copies from a cache what a look at its offer costs */
+    LAND_BYTES_MIN = 128 << 10, /* below, what comes stays in a cache until it is stored */
     /* What receivers copy out by a system call; below and above slots are faster. Above, because two ranks copy what
      * comes from no cache faster than one does alone. */
     COPY_OUT_BYTES_MAX = 1 << 20,
@@ -248,6 +249,13 @@ static bool is_large(const struct bind_options *options, const struct program *p
     return options->count * program->element_bytes >= STREAM_BYTES_MIN;
 }
 
+/* What is large is stored past the caches instead, as the kernel does not. */
+static bool may_land(const struct binder *binder, const struct program_step *bound)
+{
+    return bound->source_count == 1 && bound->divisor == 0 && bound->factor == 0 &&
+           bound->bytes >= LAND_BYTES_MIN && !is_large(binder->options, binder->program);
+}
+
 static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step,
                                    struct program_step *bound)
 {
@@ -289,6 +297,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->is_copied_out = is_copied_out(binder, bound);
     bound->streams = bound->destination_buffer == PLAN_OUTPUT && is_large(options, program);
     bound->reads_far = from_memory && is_large(options, program);
+    bound->lands = !from_memory && step->has_destination && may_land(binder, bound);
     return TUTTI_OK;
 }
 

@@ -38,6 +38,7 @@ struct program_step {
     bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */
     bool expects; /* one of the program's `expects` */
     bool places;  /* stores where the receivers expect it, if all do */
+    bool lands;   /* stores what comes on a link as it is: it can come right there */
     unsigned divisor;
     double factor;
 };

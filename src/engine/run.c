@@ -609,6 +609,22 @@ static bool take_placed(struct operation *operation, const struct program_step *
     return true;
 }
 
+/* -------------------------------------------------------------------------------------- landing */
+
+/* What has not come of the step's message may come where it belongs, if that is in one piece. */
+static void let_land(struct operation *operation, struct run_lane *lane,
+                     const struct program_step *step)
+{
+    struct link_rx *link = operation->rx[operation->program->sources[step->first_source].rx];
+    const size_t left = step->bytes - lane->done;
+    size_t run = left;
+    lane->has_said = true;
+    if (link->ops->land == NULL) return;
+    char *destination = buffer_at(&operation->buffers[step->destination_buffer],
+                                  step->destination_offset + lane->done, &run);
+    if (run == left) link->ops->land(link, destination, left);
+}
+
 /* -------------------------------------------------------------------------------------- computing */
 
 /* Past the caches only what nobody here or at the other end of a link reads soon. */
@@ -736,6 +752,7 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     struct piece piece = {.whole = whole_piece(program, lane, step)};
     piece.bytes = piece.whole - lane->filled;
     const enum run_result look = look_at_sources(operation, lane, step, &piece);
+    if (look == RUN_BLOCKED && step->lands && !lane->has_said) let_land(operation, lane, step);
     if (look != RUN_MOVED) return look;
     if (step->places && !lane->has_asked) lane->placing = is_expected(operation, lane, step);
     if (step->sends_input && lane->done == 0 && !lane->lagging) send_input(operation, lane, step);

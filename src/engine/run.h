@@ -36,6 +36,7 @@ struct run_lane {
     bool is_sent; /* its messages are announced from where its source lies: only the copy is left */
     bool has_asked; /* where its receivers expect the result */
     bool placing;   /* there; all of them do */
+    bool has_said;  /* where its message may land */
     size_t done;    /* bytes of the step */
     size_t passed;  /* lagging: bytes that went to the links directly before */
     size_t filled;  /* bytes of the next piece that lie in the links' slots and are not sent yet */

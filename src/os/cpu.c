@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +27,7 @@ static bool read_text(const char *path, char *text, size_t text_bytes)
     return true;
 }
 
-/* "0-3,8-11"; numbers that no mask holds are left out. */
-static bool parse_list(const char *text, cpu_set_t *cpus)
+bool cpu_list_read(const char *text, cpu_set_t *cpus)
 {
     CPU_ZERO(cpus);
     for (;; text++) {
@@ -56,7 +54,7 @@ static void read_shared(const char *folder, int cpu, const char *list, cpu_set_t
     cpu_set_t cpus;
     const int length = snprintf(path, sizeof path, "%s/cpu%d/%s", folder, cpu, list);
     if (length > 0 && (size_t)length < sizeof path && read_text(path, text, sizeof text) &&
-        parse_list(text, &cpus) && CPU_ISSET((size_t)cpu, &cpus))
+        cpu_list_read(text, &cpus) && CPU_ISSET((size_t)cpu, &cpus))
         *shared = cpus;
 }
 
@@ -94,3 +92,24 @@ void cpu_place_of_thread(struct cpu_place *place)
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) CPU_ZERO(&allowed);
     cpu_place_within(&allowed, "/sys/devices/system/cpu", place);
 }
+
+#if defined(__x86_64__)
+bool cpu_has_aes(void)
+{
+    return __builtin_cpu_supports("aes");
+}
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+enum { HAS_AES = 1 << 3 }; /* HWCAP_AES of asm/hwcap.h */
+
+bool cpu_has_aes(void)
+{
+    return (getauxval(AT_HWCAP) & HAS_AES) != 0;
+}
+#else
+bool cpu_has_aes(void)
+{
+    return false;
+}
+#endif

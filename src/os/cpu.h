@@ -1,4 +1,4 @@
-/* cpu.h - where the operating system lets a thread run, and what those CPUs share.
+/* cpu.h - where the operating system lets a thread run, what those CPUs share, and what they have.
  *
  * A part of the machine goes by the number of its lowest CPU, so that every thread that asks gets the same name.
  */
@@ -6,6 +6,7 @@
 #define TUTTI_OS_CPU_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { CPU_COUNT_MAX = 1024 };
@@ -22,5 +23,9 @@ void cpu_place_of_thread(struct cpu_place *place);
 /* Of a thread with that mask, on the machine that the folder describes as /sys/devices/system/cpu does. A part that
  * is not described there is taken to be as large as the next larger one. */
 void cpu_place_within(const cpu_set_t *allowed, const char *folder, struct cpu_place *place);
+/* A list as Linux writes it, "0-3,8-11", perhaps with a newline behind it; numbers that no mask holds are left out. */
+bool cpu_list_read(const char *text, cpu_set_t *cpus);
+/* Whether processors of this host have instructions for AES. */
+bool cpu_has_aes(void);
 
 #endif

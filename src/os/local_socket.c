@@ -23,20 +23,12 @@ static socklen_t address_of(const char *name, struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes);
 }
 
-static int milliseconds_until(uint64_t deadline_ns)
-{
-    const uint64_t now = clock_now_ns();
-    if (deadline_ns <= now) return 0;
-    const uint64_t left = (deadline_ns - now) / 1000000 + 1;
-    return left > 1000 ? 1000 : (int)left;
-}
-
 /* Waits until the socket is ready; false when the deadline passed. */
 static bool wait_ready(int fd, short events, uint64_t deadline_ns)
 {
     for (;;) {
         struct pollfd entry = {fd, events, 0};
-        if (poll(&entry, 1, milliseconds_until(deadline_ns)) > 0) return true;
+        if (poll(&entry, 1, clock_poll_ms(deadline_ns)) > 0) return true;
         if (clock_now_ns() >= deadline_ns) return false;
     }
 }
@@ -134,7 +126,7 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int) * LOCAL_SOCKET_DESCRIPTORS_MAX)];
     } control;
-    bool was_reset = false;
+    bool is_closed = false;
     for (;;) {
         struct iovec part = {data, bytes};
         struct msghdr message = {.msg_iov = &part,
@@ -142,6 +134,14 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
                                  .msg_control = &control,
                                  .msg_controllen = sizeof control};
         const ssize_t received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        /* Its last word can lie behind both: a reset when it left something unread, an end when it sent and closed between
+         * the kernel's look at the queue and at the connection. */
+        const bool may_be_closed =
+            received == 0 ? message.msg_controllen == 0 : received < 0 && errno == ECONNRESET;
+        if (may_be_closed && !is_closed) {
+            is_closed = true;
+            continue;
+        }
         if (received >= 0) {
             take_descriptors(&message, descriptors, descriptor_max, descriptor_count);
             if (received == (ssize_t)bytes && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
@@ -158,11 +158,6 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
                 "a start-up message of %zd bytes where %zu were expected", received, bytes);
         }
         *descriptor_count = 0;
-        if (errno == ECONNRESET &&
-            !was_reset) { /* it closed unread what we sent: its last word comes behind that */
-            was_reset = true;
-            continue;
-        }
         if (errno == ECONNRESET)
             return error_set(TUTTI_PROC_FAILED, "the other side closed during start-up");
         if (errno != EAGAIN && errno != EINTR) return error_system("receiving during start-up");

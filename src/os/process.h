@@ -1,4 +1,4 @@
-/* process.h - telling this process from the one that it was forked from.
+/* process.h - telling this process from the one that it was forked from; and what another one is doing.
  *
  * A child of fork() has its parent's memory, but neither its threads nor its place among the ranks. What must not
  * be used there is stamped with the generation in which it was made, and the stamp is compared when it is used.
@@ -6,7 +6,9 @@
 #ifndef TUTTI_OS_PROCESS_H
 #define TUTTI_OS_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Written only in a child, before its fork() returns: never while somebody reads. */
 extern uint32_t process_generation_now;
@@ -16,6 +18,9 @@ static inline uint32_t process_generation(void)
 {
     return process_generation_now;
 }
+
+/* Whether a process is there and stopped, by a signal or a debugger. */
+bool process_is_stopped(pid_t pid);
 
 /* From now on forks count. Any thread, any number of times. */
 void process_watch_forks(void);

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,8 +12,21 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
+/* Growing a file beyond that limit (ulimit -f) ends a process that does not handle the signal. */
+static bool is_allowed(size_t size_bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           size_bytes <= limit.rlim_cur;
+}
+
 enum tutti_status shm_open_new(const char *name, size_t size_bytes, int *fd)
 {
+    *fd = -1;
+    if (!is_allowed(size_bytes))
+        return error_set(TUTTI_NO_SPACE,
+                         "shared memory %s of %zu bytes: larger than files may be (ulimit -f)",
+                         name, size_bytes);
     *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0) return error_system("shared memory %s: memfd_create", name);
     if (fchmod(*fd, 0600) == 0 && ftruncate(*fd, (off_t)size_bytes) == 0 &&

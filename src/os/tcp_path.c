@@ -7,6 +7,14 @@
 
 #include "os/tcp_socket.h"
 
+enum {
+    /* Each twice as long after the one before: 3 s in all where a round trip takes much less than the kernel's 0.2 s. */
+    SILENT_ATTEMPTS = 4,
+    TCP_ESTABLISHED_STATE =
+        1, /* TCP_ESTABLISHED of netinet/tcp.h, which does not go together with linux/tcp.h */
+    ASKED_TIMES = 30 /* in vain, until the kernel gives the connection up */
+};
+
 bool tcp_path_read(int fd, struct tcp_path *path)
 {
     struct tcp_info info;
@@ -18,6 +26,31 @@ bool tcp_path_read(int fd, struct tcp_path *path)
                               .min_rtt_ns = info.tcpi_min_rtt * UINT64_C(1000),
                               .segment_bytes = info.tcpi_rcv_mss};
     return info.tcpi_min_rtt != UINT32_MAX; /* no round trip was seen */
+}
+
+bool tcp_path_is_silent(int fd)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
+    /* Probes are counted where the first packet could not even leave this host: then none is sent again. */
+    return info.tcpi_retransmits + info.tcpi_probes >= SILENT_ATTEMPTS;
+}
+
+bool tcp_path_answered(int fd, uint64_t *ago_ns)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    const int second = 1;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        info.tcpi_state != TCP_ESTABLISHED_STATE)
+        return false;
+    *ago_ns = info.tcpi_last_ack_recv * UINT64_C(1000000);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof second);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof second);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){ASKED_TIMES}, sizeof(int));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &second, sizeof second);
+    return true;
 }
 
 void tcp_path_limit(int fd, size_t bytes)

@@ -19,5 +19,11 @@ bool tcp_path_read(int fd, struct tcp_path *path);
 void tcp_path_limit(int fd, size_t bytes);
 /* Whether both ends have the same address: nothing leaves this host. */
 bool tcp_path_is_local(int fd);
+/* Whether the other end's host has answered nothing at all for some seconds while this one sent again and again. One whose
+ * process only does not read answers. */
+bool tcp_path_is_silent(int fd);
+/* How long ago the other end's host acknowledged anything last, be its process stopped or not. From now on this host's kernel asks it
+ * once a second when nothing else is under way. False: the kernel does not tell. */
+bool tcp_path_answered(int fd, uint64_t *ago_ns);
 
 #endif

@@ -10,6 +10,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "os/tcp_path.h"
@@ -131,6 +132,41 @@ static void what_is_no_connection_tells_nothing(void **state)
     close(pipe_ends[1]);
 }
 
+/* Its host says so each time that it is asked; the one that answers nothing takes a network: tests/rails_test.sh. */
+static void who_only_does_not_read_is_not_silent(void **state)
+{
+    (void)state;
+    struct ends ends = connect_ends("127.0.0.1", "127.0.0.2");
+    static char data[1 << 16];
+    while (send(ends.sender, data, sizeof data, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) continue;
+    for (int tenths = 0; tenths < 33; tenths++) { /* the fourth question comes after 3 s */
+        assert_false(tcp_path_is_silent(ends.sender));
+        nanosleep(&(struct timespec){0, 100000000}, NULL);
+    }
+    assert_false(tcp_path_is_silent(ends.receiver));
+    assert_false(tcp_path_is_silent(-1));
+    close_ends(&ends);
+}
+
+/* What a process does not read its kernel acknowledges, and answers for it when nothing comes. */
+static void a_kernel_answers_for_who_does_not_read(void **state)
+{
+    (void)state;
+    struct ends ends = connect_ends("127.0.0.1", "127.0.0.2");
+    uint64_t ago_ns;
+    assert_int_equal(send(ends.sender, "x", 1, MSG_NOSIGNAL), 1);
+    assert_true(tcp_path_answered(ends.sender, &ago_ns));
+    uint64_t longest_ns = 0;
+    for (int tenths = 0; tenths < 25; tenths++) {
+        nanosleep(&(struct timespec){0, 100000000}, NULL);
+        assert_true(tcp_path_answered(ends.sender, &ago_ns));
+        if (ago_ns > longest_ns) longest_ns = ago_ns;
+    }
+    assert_true(longest_ns > 500000000 && longest_ns < 2400000000);
+    assert_false(tcp_path_answered(-1, &ago_ns));
+    close_ends(&ends);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +174,8 @@ int main(void)
         cmocka_unit_test(who_has_the_same_address_is_here),
         cmocka_unit_test(a_sender_is_told_no_more_room_than_the_limit),
         cmocka_unit_test(what_is_no_connection_tells_nothing),
+        cmocka_unit_test(who_only_does_not_read_is_not_silent),
+        cmocka_unit_test(a_kernel_answers_for_who_does_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

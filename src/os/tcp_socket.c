@@ -185,6 +185,13 @@ void net_address_print(const struct net_address *address, char text[NET_ADDRESS_
     snprintf(text, NET_ADDRESS_TEXT_MAX, "[%s%s]:%u", host, interface, address->port);
 }
 
+void net_address_print_host(const struct net_address *address, char text[NET_ADDRESS_TEXT_MAX])
+{
+    net_address_print(address, text);
+    char *const port = strrchr(text, ':');
+    if (port != NULL) *port = '\0';
+}
+
 enum tutti_status net_address_resolve(const char *host, uint16_t port, sa_family_t family,
                                       struct net_address *addresses, size_t address_max,
                                       size_t *count)
@@ -388,14 +395,6 @@ enum tutti_status tcp_connect_test(int fd, const struct net_address *to)
     return error == 0 ? TUTTI_OK : connect_error(to, error);
 }
 
-static int milliseconds_until(uint64_t deadline_ns)
-{
-    const uint64_t now = clock_now_ns();
-    if (deadline_ns <= now) return 0;
-    const uint64_t left = (deadline_ns - now) / 1000000 + 1;
-    return left > 1000 ? 1000 : (int)left;
-}
-
 enum tutti_status tcp_connect(const struct net_address *to, const struct net_address *from,
                               uint64_t deadline_ns, int *fd)
 {
@@ -409,7 +408,7 @@ enum tutti_status tcp_connect(const struct net_address *to, const struct net_add
             break;
         }
         struct pollfd entry = {*fd, POLLOUT, 0};
-        poll(&entry, 1, milliseconds_until(deadline_ns));
+        poll(&entry, 1, clock_poll_ms(deadline_ns));
     }
     if (status == TUTTI_OK) return TUTTI_OK;
     close_keeping_errno(fd);

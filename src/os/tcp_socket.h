@@ -28,6 +28,8 @@ struct net_address {
 bool net_address_parse(const char *text, struct net_address *address);
 /* What net_address_parse reads, always with the port; "none" for none. */
 void net_address_print(const struct net_address *address, char text[NET_ADDRESS_TEXT_MAX]);
+/* The same without the port. */
+void net_address_print_host(const struct net_address *address, char text[NET_ADDRESS_TEXT_MAX]);
 /* False when it is neither IPv4 nor IPv6. */
 bool net_address_from_socket(const struct sockaddr *from, struct net_address *address);
 bool net_address_equal(const struct net_address *a, const struct net_address *b);

@@ -59,12 +59,28 @@ struct p2p_request *match_take_posted(struct matcher *matcher, int source, int t
     return NULL;
 }
 
+static struct request_queue *queue_of(struct matcher *matcher, const struct p2p_request *request)
+{
+    return request->peer == TUTTI_ANY_RANK ? &matcher->posted_any
+                                           : &matcher->sources[request->peer].posted;
+}
+
 void match_post(struct matcher *matcher, struct p2p_request *request)
 {
     request->id = matcher->post_count++;
-    queue_push(request->peer == TUTTI_ANY_RANK ? &matcher->posted_any
-                                               : &matcher->sources[request->peer].posted,
-               request);
+    queue_push(queue_of(matcher, request), request);
+}
+
+bool match_take_back(struct matcher *matcher, const struct p2p_request *request)
+{
+    struct request_queue *const queue = queue_of(matcher, request);
+    struct p2p_request *previous = NULL;
+    for (struct p2p_request *r = queue->first; r != NULL; previous = r, r = r->next) {
+        if (r != request) continue;
+        queue_take(queue, previous);
+        return true;
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------------------------------ arrivals */

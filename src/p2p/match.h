@@ -91,6 +91,8 @@ void match_release(struct matcher *matcher);
 
 /* The message's side: the receive that gets it, taken out of the posted ones; or NULL. */
 struct p2p_request *match_take_posted(struct matcher *matcher, int source, int tag);
+/* Takes out a receive; false: it is not posted, or not any more. */
+bool match_take_back(struct matcher *matcher, const struct p2p_request *request);
 /* Then it may wait, if there is room; the rest of it and the payload are for the caller to fill in. NULL: it may
  * not. */
 struct arrival *match_add_arrival(struct matcher *matcher, int source, int tag,

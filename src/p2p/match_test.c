@@ -63,6 +63,25 @@ static void a_queue_survives_taking_from_its_ends_and_its_middle(void **state)
     }
 }
 
+static void what_is_taken_back_gets_no_message(void **state)
+{
+    (void)state;
+    for (int peer = TUTTI_ANY_RANK; peer <= 1; peer += 1 - TUTTI_ANY_RANK)
+        for (int gone = 0; gone < 3; gone++) {
+            struct matcher matcher = create(1000, 10);
+            struct p2p_request posted[] = {receive(peer, 4), receive(peer, 4), receive(peer, 4)};
+            for (int i = 0; i < 3; i++) match_post(&matcher, &posted[i]);
+            assert_true(match_take_back(&matcher, &posted[gone]));
+            assert_false(match_take_back(&matcher, &posted[gone]));
+            match_post(&matcher, &posted[gone]); /* now the last one */
+            for (int i = 0; i < 3; i++)
+                if (i != gone) assert_ptr_equal(match_take_posted(&matcher, 1, 4), &posted[i]);
+            assert_ptr_equal(match_take_posted(&matcher, 1, 4), &posted[gone]);
+            assert_null(match_take_posted(&matcher, 1, 4));
+            match_release(&matcher);
+        }
+}
+
 static void the_oldest_arrival_that_fits_is_received(void **state)
 {
     (void)state;
@@ -152,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_receive_posted_first_gets_the_message),
         cmocka_unit_test(a_queue_survives_taking_from_its_ends_and_its_middle),
+        cmocka_unit_test(what_is_taken_back_gets_no_message),
         cmocka_unit_test(the_oldest_arrival_that_fits_is_received),
         cmocka_unit_test(what_waits_is_bounded),
         cmocka_unit_test(memory_is_used_again),

@@ -735,6 +735,14 @@ enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request)
     return TUTTI_OK;
 }
 
+bool p2p_take_back(struct p2p *p2p, struct p2p_request *request)
+{
+    assert(!request->is_send);
+    if (request->done || !match_take_back(&p2p->matcher, request)) return false;
+    p2p->active_count--;
+    return true;
+}
+
 static bool progress_peer(struct p2p *p2p, int rank)
 {
     struct peer *const peer = &p2p->peers[rank];

@@ -88,6 +88,8 @@ enum tutti_status p2p_listen(struct p2p *p2p);
 /* Takes over a request, of which what is wanted is set, and takes its first steps: it may be done on return. Fails
  * only before anything was sent (NO_MEMORY, NO_SPACE), and has then not taken it. */
 enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request);
+/* Gives a receive back that no message has met; `finished` is not told. False: one has, or it is done. */
+bool p2p_take_back(struct p2p *p2p, struct p2p_request *request);
 /* Moves what can be moved, a bounded amount; true when something was. False: nothing moves before a peer does
  * something or something is started. */
 bool p2p_progress(struct p2p *p2p);

@@ -16,6 +16,7 @@
 #include "algo/algo.h"
 #include "explore.h"
 #include "plan/verify.h"
+#include "plan_rounds.h"
 #include "sample_plans.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -66,13 +67,8 @@ static enum explore_outcome run_all_orders(const struct plan *plan,
 
 static struct plan *algorithm_plan(enum collective collective, const char *name, int rank_count)
 {
-    struct plan *plan;
-    const char *message;
-    const struct algorithm *algorithm = algo_find(collective, name);
     const struct algo_params params = {.collective = collective, .rank_count = rank_count};
-    assert_non_null(algorithm);
-    assert_int_equal(algo_plan(algorithm, &params, &plan, &message), TUTTI_OK);
-    return plan;
+    return plan_named(name, &params);
 }
 
 /* A wrong plan for `separate`, wrong in some order of events too. */

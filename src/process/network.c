@@ -1,6 +1,8 @@
 #include "process/network.h"
 
+#include <assert.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,12 +15,14 @@
 #include "os/process.h"
 
 enum { PURPOSE_LINKS = 1, PURPOSE_KNOCK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
-static const uint64_t KNOCK_NS = 2000000000;
+static const uint64_t KNOCK_NS = 2000000000, STARVED_NS = 1000000000;
 
 struct network_socket {
     struct network_socket *next;
-    int peer, fd; /* a knock has none */
+    struct channel channel; /* or what came instead, see network_take */
+    int peer;
     unsigned stream;
+    char why[300]; /* nothing was reached, or what came did not fit */
 };
 
 struct network_visit {
@@ -26,7 +30,7 @@ struct network_visit {
     struct visit *visit;
     int peer;
     unsigned stream;
-    bool is_knock;
+    bool is_knock, is_optional;
 };
 
 /* A meeting that is to come to this door, and keeps it open. */
@@ -38,8 +42,10 @@ struct announced {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all below, and every client */
 static struct door *door;
-static struct net_address door_place; /* where others find it */
-static bool door_is_everywhere;       /* not only on loopback */
+static_assert((int)NETWORK_RAILS_MAX == (int)INTERFACE_RAILS_MAX, "as the user may want");
+static struct net_address door_rails[NETWORK_RAILS_MAX]; /* where others find it: the first best */
+static unsigned door_rail_count;
+static bool door_is_everywhere; /* not only on loopback */
 static unsigned door_users;
 static struct network_client *clients;
 static struct announced *announced;
@@ -74,14 +80,32 @@ static void watch_forks(void)
 
 /* --------------------------------------------------------------------------------------------- door */
 
-/* Where ranks of other hosts find this process. towards: whom it has to reach; NULL: rank 0 of the place. */
-static enum tutti_status choose_address(const struct launcher_place *place,
-                                        const struct net_address *towards,
-                                        struct net_address *chosen)
+/* One line, where several are wanted. */
+static void tell_rails(const struct interface_choice *choices, size_t count, unsigned rail_max)
 {
-    struct net_address target = {0};
-    struct interface_choice choice;
+    char list[NETWORK_RAILS_MAX * (INTERFACE_NAME_MAX + NET_ADDRESS_TEXT_MAX + 4)] = "";
+    size_t used = 0;
+    if (rail_max == 1) return;
+    for (size_t i = 0; i < count && used < sizeof list; i++) {
+        char address[NET_ADDRESS_TEXT_MAX];
+        net_address_print_host(&choices[i].interface.address, address);
+        const int more = snprintf(list + used, sizeof list - used, "%s%s %s", i > 0 ? ", " : "",
+                                  choices[i].interface.name, address);
+        used += more < 0 ? 0 : (size_t)more;
+    }
+    log_write(LOG_INFO, "rails: %s (%u wanted)", count > 0 ? list : "loopback alone", rail_max);
+}
+
+/* Where ranks of other hosts find this process. towards: whom it has to reach; NULL: rank 0 of the place. */
+static enum tutti_status choose_addresses(const struct launcher_place *place,
+                                          const struct net_address *towards)
+{
+    struct net_address target = {0}, *const chosen = &door_rails[0];
+    struct interface_choice choices[NETWORK_RAILS_MAX];
+    unsigned rail_max;
     size_t count;
+    TRY(interface_rails_read(&rail_max));
+    door_rail_count = 1;
     if (towards != NULL)
         target = *towards;
     else if (place->master_address[0] != '\0' &&
@@ -92,11 +116,15 @@ static enum tutti_status choose_address(const struct launcher_place *place,
         *chosen = *towards;
     else if (!net_address_parse(place->master_address, chosen))
         *chosen = (struct net_address){0};
-    if (chosen->family != AF_UNSPEC && net_address_is_loopback(chosen))
+    if (chosen->family != AF_UNSPEC && net_address_is_loopback(chosen)) {
+        tell_rails(NULL, 0, rail_max);
         return TUTTI_OK; /* then all are here, whatever hosts they take themselves for */
-    TRY(interface_find(&target, true, &choice));
-    log_write(LOG_INFO, "others reach this process by %s", choice.why);
-    *chosen = choice.interface.address;
+    }
+    TRY(interface_find(&target, true, rail_max, choices, &count));
+    log_write(LOG_INFO, "others reach this process by %s", choices[0].why);
+    tell_rails(choices, count, rail_max);
+    door_rail_count = (unsigned)count;
+    for (size_t i = 0; i < count; i++) door_rails[i] = choices[i].interface.address;
     return TUTTI_OK;
 }
 
@@ -111,6 +139,33 @@ static enum tutti_status open_everywhere(struct door_options *options, uint16_t 
     return door_open(options, &door);
 }
 
+/* Whose call this is; the payload says so. NULL: of a communicator that is not here (yet). */
+static struct network_client *client_of(const uint8_t *payload, uint8_t bytes, bool knocks,
+                                        int *peer)
+{
+    int32_t ranks[2];
+    const size_t identity_bytes = sizeof(struct rendezvous_key);
+    if (bytes != PAYLOAD_BYTES) return NULL;
+    memcpy(ranks, payload + identity_bytes, sizeof ranks);
+    *peer = ranks[0];
+    for (struct network_client *c = clients; c != NULL; c = c->next)
+        if (memcmp(&c->identity, payload, identity_bytes) == 0 && c->rank == ranks[1] &&
+            ranks[0] >= 0 && ranks[0] < c->size && (ranks[0] < c->rank) == knocks &&
+            ranks[0] != c->rank)
+            return c;
+    return NULL;
+}
+
+/* Who calls nobody is let in, to hear at once that nobody is there. */
+static uint64_t configure(void *context, const struct hello_call *call, uint64_t theirs)
+{
+    int peer;
+    (void)context;
+    const struct network_client *const client =
+        client_of(call->payload, call->payload_bytes, call->purpose == PURPOSE_KNOCK, &peer);
+    return client == NULL ? theirs : client->is_encrypted ? HELLO_ENCRYPTS : 0;
+}
+
 /* With the lock held. */
 static enum tutti_status open_door(const struct launcher_place *place,
                                    const struct net_address *towards)
@@ -121,13 +176,15 @@ static enum tutti_status open_door(const struct launcher_place *place,
     TRY(secret_read(place != NULL ? place->run_id : "tutti", &key));
     TRY(door_ports_read(&first, &options.port_last));
     hello_self_init(&options.self, &key, HELLO_ANY_RANK);
+    options.self.configure = configure;
     if (place == NULL) {
-        net_address_parse("127.0.0.1", &door_place);
-        options.address = door_place;
+        net_address_parse("127.0.0.1", &door_rails[0]);
+        door_rail_count = 1;
+        options.address = door_rails[0];
         options.address.port = first;
         TRY(door_open(&options, &door));
     } else {
-        TRY(choose_address(place, towards, &door_place));
+        TRY(choose_addresses(place, towards));
         if (!key.is_secret && place->rank == 0)
             log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: who can reach "
                                 "this job's ports and knows its name can join it");
@@ -140,7 +197,7 @@ static enum tutti_status open_door(const struct launcher_place *place,
     door_is_everywhere = place != NULL;
     struct net_address bound;
     door_address(door, &bound);
-    door_place.port = bound.port;
+    for (unsigned i = 0; i < door_rail_count; i++) door_rails[i].port = bound.port;
     return TUTTI_OK;
 }
 
@@ -158,7 +215,7 @@ static enum tutti_status use_door(const struct launcher_place *place,
                            "this process listens on loopback for another communicator, where "
                            "other hosts cannot reach it");
     if (status == TUTTI_OK) {
-        *address = door_place;
+        *address = door_rails[0];
         door_users++;
     }
     pthread_mutex_unlock(&lock);
@@ -185,6 +242,14 @@ enum tutti_status network_open_door_towards(const struct net_address *meeting,
     return use_door(&place, meeting, address);
 }
 
+enum tutti_status network_encrypt(void)
+{
+    pthread_mutex_lock(&lock);
+    const enum tutti_status status = door_encrypt(door);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 void network_close_door(void)
 {
     pthread_mutex_lock(&lock);
@@ -193,6 +258,15 @@ void network_close_door(void)
         door = NULL;
     }
     pthread_mutex_unlock(&lock);
+}
+
+unsigned network_rails(struct net_address rails[NETWORK_RAILS_MAX])
+{
+    pthread_mutex_lock(&lock);
+    const unsigned count = door_users > 0 ? door_rail_count : 0;
+    memcpy(rails, door_rails, count * sizeof *rails);
+    pthread_mutex_unlock(&lock);
+    return count;
 }
 
 /* ----------------------------------------------------------------------------------------- announced */
@@ -276,7 +350,7 @@ void network_leave(struct network_client *client)
     while (client->arrived != NULL) {
         struct network_socket *socket = client->arrived;
         client->arrived = socket->next;
-        if (socket->fd >= 0) close(socket->fd);
+        channel_close(&socket->channel);
         free(socket);
     }
     pthread_mutex_unlock(&lock);
@@ -293,22 +367,23 @@ static void write_payload(const struct network_client *client, int peer, unsigne
     call->payload[PAYLOAD_BYTES - 1] = (uint8_t)stream;
 }
 
+/* Where to, from where and until when: *call. */
 static enum tutti_status begin_visit(struct network_client *client, int peer, unsigned stream,
-                                     const struct net_address *address, uint64_t deadline_ns)
+                                     bool is_optional, struct door_call *call)
 {
     const bool is_knock = peer > client->rank;
-    struct door_call call = {
-        .hello = {.peer_rank = HELLO_ANY_RANK, .purpose = is_knock ? PURPOSE_KNOCK : PURPOSE_LINKS},
-        .address = *address,
-        .deadline_ns = deadline_ns};
-    write_payload(client, peer, stream, &call.hello);
+    call->is_encrypted = client->is_encrypted;
+    call->hello.peer_rank = HELLO_ANY_RANK;
+    call->hello.purpose = is_knock ? PURPOSE_KNOCK : PURPOSE_LINKS;
+    write_payload(client, peer, stream, &call->hello);
     struct network_visit *visit = calloc(1, sizeof *visit);
     if (visit == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
     visit->peer = peer;
     visit->stream = stream;
     visit->is_knock = is_knock;
+    visit->is_optional = is_optional;
     pthread_mutex_lock(&lock);
-    const enum tutti_status status = door_connect(door, &call, &visit->visit);
+    const enum tutti_status status = door_connect(door, call, &visit->visit);
     if (status == TUTTI_OK) {
         visit->next = client->visits;
         client->visits = visit;
@@ -322,14 +397,27 @@ enum tutti_status network_visit(struct network_client *client, int peer, unsigne
                                 const struct net_address *address, uint64_t deadline_ns)
 {
     if (peer > client->rank) return TUTTI_OK;
-    return begin_visit(client, peer, stream, address, deadline_ns);
+    return begin_visit(client, peer, stream, false,
+                       &(struct door_call){.address = *address, .deadline_ns = deadline_ns});
+}
+
+enum tutti_status network_visit_by(struct network_client *client, int peer, unsigned stream,
+                                   const struct net_address *from,
+                                   const struct net_address *address, uint64_t deadline_ns)
+{
+    assert(peer < client->rank);
+    return begin_visit(
+        client, peer, stream, true,
+        &(struct door_call){.address = *address, .from = from, .deadline_ns = deadline_ns});
 }
 
 enum tutti_status network_knock(struct network_client *client, int peer, unsigned stream,
                                 const struct net_address *address)
 {
     if (peer < client->rank) return TUTTI_OK;
-    return begin_visit(client, peer, stream, address, clock_now_ns() + KNOCK_NS);
+    return begin_visit(
+        client, peer, stream, false,
+        &(struct door_call){.address = *address, .deadline_ns = clock_now_ns() + KNOCK_NS});
 }
 
 void network_give_up(struct network_client *client, int peer)
@@ -348,43 +436,55 @@ void network_give_up(struct network_client *client, int peer)
     pthread_mutex_unlock(&lock);
 }
 
-/* With the lock held. */
-static void deliver(struct network_client *client, int peer, unsigned stream, int fd)
+/* With the lock held; what came instead of a channel: this thread's error message says why. */
+static void deliver(struct network_client *client, int peer, unsigned stream, struct channel channel)
 {
     struct network_socket *socket = malloc(sizeof *socket);
     if (socket == NULL) { /* its visitor comes again */
-        if (fd >= 0) close(fd);
+        channel_close(&channel);
         return;
     }
-    *socket = (struct network_socket){NULL, peer, fd, stream};
+    *socket = (struct network_socket){NULL, channel, peer, stream, ""};
+    if (channel.fd < NETWORK_KNOCK) error_copy(socket->why, sizeof socket->why);
     struct network_socket **last = &client->arrived;
     while (*last != NULL) last = &(*last)->next; /* a few, in the order in which they came */
     *last = socket;
     atomic_fetch_add_explicit(&client->arrived_count, 1, memory_order_relaxed);
 }
 
-static void receive_guest(const struct door_arrival *arrival)
+static void receive_unfit(const struct door_arrival *arrival, struct network_client *client,
+                          int peer)
 {
-    int32_t ranks[2] = {-1, -1};
-    const size_t identity_bytes = sizeof(struct rendezvous_key);
-    if (arrival->status != TUTTI_OK) {
+    if (client == NULL || arrival->status != TUTTI_INVALID_OPTIONS) {
         log_write(LOG_WARN, "%s", arrival->text);
         return;
     }
+    (void)error_set(arrival->status, "rank %d came, and rank %d refused it: %s", peer, client->rank,
+                    arrival->text);
+    deliver(client, peer, 0, (struct channel){.fd = NETWORK_UNFIT});
+}
+
+static void receive_guest(const struct door_arrival *arrival)
+{
     const bool knocks = arrival->purpose == PURPOSE_KNOCK;
-    if ((knocks || arrival->purpose == PURPOSE_LINKS) && arrival->payload_bytes == PAYLOAD_BYTES) {
-        memcpy(ranks, arrival->payload + identity_bytes, sizeof ranks);
-        for (struct network_client *c = clients; c != NULL; c = c->next) {
-            if (memcmp(&c->identity, arrival->payload, identity_bytes) != 0 ||
-                c->rank != ranks[1] || ranks[0] < 0 || ranks[0] >= c->size ||
-                (ranks[0] < c->rank) != knocks || ranks[0] == c->rank)
-                continue;
-            deliver(c, ranks[0], arrival->payload[PAYLOAD_BYTES - 1], knocks ? -1 : arrival->fd);
-            if (knocks) break;
-            return;
-        }
+    struct channel channel = arrival->channel;
+    struct network_client *client = NULL;
+    int peer = -1;
+    if (knocks || arrival->purpose == PURPOSE_LINKS)
+        client = client_of(arrival->payload, arrival->payload_bytes, knocks, &peer);
+    if (arrival->status != TUTTI_OK) {
+        receive_unfit(arrival, client, peer);
+        return;
     }
-    close(arrival->fd); /* of a communicator that is gone, or of nobody */
+    const bool fits = client != NULL && client->is_encrypted == (channel.tls != NULL);
+    if (fits && !knocks) {
+        deliver(client, peer, arrival->payload[PAYLOAD_BYTES - 1], channel);
+        return;
+    }
+    if (fits)
+        deliver(client, peer, arrival->payload[PAYLOAD_BYTES - 1],
+                (struct channel){.fd = NETWORK_KNOCK});
+    channel_close(&channel); /* of a communicator that is gone, or of nobody */
 }
 
 static void look_at_visits(struct network_client *client)
@@ -399,9 +499,11 @@ static void look_at_visits(struct network_client *client)
             continue;
         }
         if (visit->is_knock) {
-            if (status == TUTTI_OK) close(arrival.fd);
+            if (status == TUTTI_OK) channel_close(&arrival.channel);
         } else if (status == TUTTI_OK) {
-            deliver(client, visit->peer, visit->stream, arrival.fd);
+            deliver(client, visit->peer, visit->stream, arrival.channel);
+        } else if (visit->is_optional) {
+            deliver(client, visit->peer, visit->stream, (struct channel){.fd = NETWORK_NOT_REACHED});
         } else if (atomic_load_explicit(&client->status, memory_order_relaxed) == TUTTI_OK) {
             error_copy(client->why, sizeof client->why);
             atomic_store_explicit(&client->status, (int)status,
@@ -425,7 +527,20 @@ void network_progress(uint64_t now_ns)
     pthread_mutex_unlock(&lock);
 }
 
-bool network_take(struct network_client *client, int *peer, unsigned *stream, int *fd)
+bool network_starves(uint64_t now_ns)
+{
+    if (pthread_mutex_trylock(&lock) != 0) return false;
+    const bool does = door != NULL && door_starved_ns(door, now_ns) > STARVED_NS;
+    pthread_mutex_unlock(&lock);
+    if (does)
+        error_set(TUTTI_NO_DESCRIPTORS,
+                  "connecting: there has been no descriptor for who wants to come in for %.1f s",
+                  (double)STARVED_NS * 1e-9);
+    return does;
+}
+
+bool network_take(struct network_client *client, int *peer, unsigned *stream,
+                  struct channel *channel)
 {
     if (atomic_load_explicit(&client->arrived_count, memory_order_relaxed) == 0) return false;
     pthread_mutex_lock(&lock);
@@ -438,7 +553,10 @@ bool network_take(struct network_client *client, int *peer, unsigned *stream, in
     if (socket == NULL) return false;
     *peer = socket->peer;
     *stream = socket->stream;
-    *fd = socket->fd;
+    *channel = socket->channel;
+    if (channel->fd < NETWORK_KNOCK)
+        (void)error_set(channel->fd == NETWORK_UNFIT ? TUTTI_INVALID_OPTIONS : TUTTI_PROC_FAILED,
+                        "%s", socket->why);
     free(socket);
     return true;
 }

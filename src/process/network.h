@@ -17,10 +17,17 @@
 
 #include "bootstrap/key.h"
 #include "bootstrap/launcher.h"
+#include "os/channel.h"
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
-enum { NETWORK_MASTER_PORTS = 4 };
+enum {
+    NETWORK_MASTER_PORTS = 4,
+    NETWORK_RAILS_MAX = 4,
+    NETWORK_KNOCK = -1, /* instead of a socket, see network_take */
+    NETWORK_NOT_REACHED = -2,
+    NETWORK_UNFIT = -3
+};
 
 struct network_socket;
 struct network_visit;
@@ -29,6 +36,7 @@ struct network_visit;
 struct network_client {
     struct rendezvous_key identity; /* set before network_enter */
     int rank, size;                 /* the same */
+    bool is_encrypted;              /* the same; its connections are, or are refused */
     struct network_client *next;
     struct network_socket *arrived;
     _Atomic unsigned arrived_count;
@@ -46,7 +54,12 @@ enum tutti_status network_open_door(const struct launcher_place *place, struct n
 /* The same for a meeting at that door of another process; of the launcher's job, if there is one, and its proposed port holds. */
 enum tutti_status network_open_door_towards(const struct net_address *meeting,
                                             struct net_address *address);
+/* The open door has to encrypt. INVALID_OPTIONS: there is no secret; UNSUPPORTED: OpenSSL here cannot. */
+enum tutti_status network_encrypt(void);
 void network_close_door(void);
+/* Where this process's door can be found by way of its network cards (TUTTI_RAILS): first the address that opening it told, then
+ * those of further cards. At least one while the door is open. */
+unsigned network_rails(struct net_address rails[NETWORK_RAILS_MAX]);
 /* Opens the door for a meeting by that name which this process has told others of, until network_withdraw. */
 enum tutti_status network_announce(const struct rendezvous_key *name, struct net_address *address);
 /* Whether this process has, and not withdrawn it; a child of fork() has not. */
@@ -60,6 +73,11 @@ void network_leave(struct network_client *client);
 /* Wants connection number `stream` to a peer's door; a lower rank of the two waits for the other's. Tries until the deadline. */
 enum tutti_status network_visit(struct network_client *client, int peer, unsigned stream,
                                 const struct net_address *address, uint64_t deadline_ns);
+/* The same to a lower rank, by a way that others can stand in for: out from an address of this host (NULL: as the kernel likes).
+ * When that fails network_take says so, and the client stays as it is. */
+enum tutti_status network_visit_by(struct network_client *client, int peer, unsigned stream,
+                                   const struct net_address *from,
+                                   const struct net_address *address, uint64_t deadline_ns);
 /* Asks a higher rank to visit this one. Tries for a while, and does not say when nobody opens. */
 enum tutti_status network_knock(struct network_client *client, int peer, unsigned stream,
                                 const struct net_address *address);
@@ -67,8 +85,12 @@ enum tutti_status network_knock(struct network_client *client, int peer, unsigne
 void network_give_up(struct network_client *client, int peer);
 /* Moves everybody's hellos as far as they go now, if nobody else does. */
 void network_progress(uint64_t now_ns);
-/* The next connection for the client; false when there is none, which costs nothing. The socket is the taker's; -1: that
- * peer wants it to be made by a visit. */
-bool network_take(struct network_client *client, int *peer, unsigned *stream, int *fd);
+/* Whether nobody could be let in for a while, for want of descriptors; then with this thread's message. */
+bool network_starves(uint64_t now_ns);
+/* The next connection for the client; false when there is none, which costs nothing. The channel is the taker's; instead of its
+ * descriptor may be NETWORK_KNOCK: that peer wants it to be made by a visit. NETWORK_NOT_REACHED: a network_visit_by came to
+ * nothing. NETWORK_UNFIT: that peer came and was refused (INVALID_OPTIONS: one side encrypts). This thread's error message says why. */
+bool network_take(struct network_client *client, int *peer, unsigned *stream,
+                  struct channel *channel);
 
 #endif

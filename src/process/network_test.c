@@ -45,7 +45,11 @@ static bool take_within(struct network_client *client, uint64_t time_ns, int *pe
     const uint64_t until_ns = clock_now_ns() + time_ns;
     do {
         network_progress(clock_now_ns());
-        if (network_take(client, peer, stream, fd)) return true;
+        struct channel channel;
+        if (network_take(client, peer, stream, &channel)) {
+            *fd = channel.fd;
+            return true;
+        }
         nanosleep(&(struct timespec){0, 100000}, NULL);
     } while (clock_now_ns() < until_ns);
     return false;
@@ -93,6 +97,54 @@ static void who_is_of_another_communicator_is_not_let_in(void **state)
     close_meeting(&meeting);
 }
 
+static void a_visit_goes_out_from_the_address_that_is_said(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    struct net_address from, peer_address;
+    open_meeting(&meeting, 0, 1);
+    assert_true(net_address_parse("127.0.0.5", &from));
+    assert_int_equal(
+        network_visit_by(&meeting.clients[1], 0, 2, &from, &meeting.door, clock_now_ns() + SOON_NS),
+        TUTTI_OK);
+    int peer, fd, own_fd;
+    unsigned stream;
+    assert_true(take_within(&meeting.clients[0], SOON_NS, &peer, &stream, &fd));
+    assert_true(peer == 1 && stream == 2 && fd >= 0);
+    struct sockaddr_storage storage;
+    socklen_t bytes = sizeof storage;
+    assert_int_equal(getpeername(fd, (struct sockaddr *)&storage, &bytes), 0);
+    assert_true(net_address_from_socket((struct sockaddr *)&storage, &peer_address));
+    assert_true(net_address_same_host(&peer_address, &from));
+    assert_true(take_within(&meeting.clients[1], SOON_NS, &peer, &stream, &own_fd));
+    close(fd);
+    close(own_fd);
+    close_meeting(&meeting);
+}
+
+/* Others can stand in for it. */
+static void who_is_not_reached_by_one_way_is_told_and_the_client_goes_on(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    open_meeting(&meeting, 0, 1);
+    struct network_client *client = &meeting.clients[1];
+    struct net_address closed = meeting.door;
+    int listener; /* a port at which nobody listens any more */
+    closed.port = 0;
+    assert_int_equal(tcp_listen(&closed, 0, &listener, &closed), TUTTI_OK);
+    close(listener);
+    assert_int_equal(network_visit_by(client, 0, 3, NULL, &closed, clock_now_ns() + 100000000),
+                     TUTTI_OK);
+    int peer, fd;
+    unsigned stream;
+    assert_true(take_within(client, SOON_NS, &peer, &stream, &fd));
+    assert_true(peer == 0 && stream == 3 && fd == NETWORK_NOT_REACHED);
+    assert_non_null(strstr(tutti_error_message(), "127.0.0.1"));
+    assert_int_equal(atomic_load(&client->status), TUTTI_OK);
+    close_meeting(&meeting);
+}
+
 static void what_nobody_took_is_closed(void **state)
 {
     (void)state;
@@ -117,6 +169,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_higher_rank_visits_and_both_get_the_connection),
         cmocka_unit_test(who_is_of_another_communicator_is_not_let_in),
+        cmocka_unit_test(a_visit_goes_out_from_the_address_that_is_said),
+        cmocka_unit_test(who_is_not_reached_by_one_way_is_told_and_the_client_goes_on),
         cmocka_unit_test(what_nobody_took_is_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

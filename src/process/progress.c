@@ -4,15 +4,22 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/status.h"
 #include "os/clock.h"
+#include "os/cpu.h"
+#include "os/thread.h"
 
 enum {
     NAP_NS_MIN = 20000,
-    NAP_NS_MAX = 500000,
+    NAP_NS_MAX = 1000000, /* queues between hosts hold what comes meanwhile, 125 KB at 1 Gbit/s */
+    AWAKE_NS =
+        200000, /* after a move, where the CPU is free: others may have moved before a nap is over */
+    OTHERS_RAN_NS = 5000,
+    PORTION_NS = 100000,  /* a pass that takes so long is worth a nap and two switches of context */
     LISTEN_NS = 10000000, /* from one look for callers to the next */
     LINGER_NS =
         5000000 /* after the last operation: naps cost less than waking the thread for each one */
@@ -40,13 +47,13 @@ static enum progress_result pass(void)
 static void wait_a_moment(long ns)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += ns;
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
-    pthread_cond_timedwait(&wake, &lock, &until);
+    pthread_cond_clockwait(&wake, &lock, CLOCK_MONOTONIC, &until);
 }
 
 /* Sleeps until notified, or it is time to listen, with a last look after saying so. */
@@ -61,28 +68,94 @@ static void sleep_deeply(void)
     atomic_store(&asleep, 0);
 }
 
+/* When the next pass is worth its switches of context. What streams from a network is awaited for as long as it took to come the last
+ * time, and a little longer each time that it was there at once and little, so that portions grow. After what moved between
+ * ranks of a host the next pass follows at once: they wait for each other. What does not come is awaited ever longer: a
+ * quarter is added to the wait at most. */
+struct pace {
+    uint64_t moved_ns;    /* the end of the last pass that moved something */
+    uint64_t expected_ns; /* from there until there is something again */
+    unsigned naps;        /* since then */
+    bool is_awake; /* since something moved between ranks of a host, and nobody else wants this CPU */
+};
+
+static uint64_t as_nap(uint64_t ns)
+{
+    return ns < NAP_NS_MIN ? NAP_NS_MIN : ns > NAP_NS_MAX ? NAP_NS_MAX : ns;
+}
+
+static void nap(struct pace *pace, uint64_t ns)
+{
+    nanosleep(&(struct timespec){0, (long)ns}, NULL);
+    pace->naps++;
+}
+
+static void after_streaming(struct pace *pace, uint64_t begin_ns, uint64_t end_ns)
+{
+    const bool was_awaited = pace->naps > 0, was_short = (end_ns - begin_ns < PORTION_NS);
+    if (pace->naps > 1)
+        pace->expected_ns = as_nap((begin_ns - pace->moved_ns) / 4 * 3);
+    else if (was_awaited && was_short)
+        pace->expected_ns = as_nap(pace->expected_ns / 4 * 5);
+    pace->moved_ns = end_ns;
+    pace->naps = 0;
+    if (was_awaited && was_short)
+        nap(pace, pace->expected_ns);
+    else
+        sched_yield();
+}
+
+/* Whether others ran meanwhile. */
+static bool yield(void)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    sched_yield();
+    return clock_now_ns() - begin_ns > OTHERS_RAN_NS;
+}
+
+static void after_a_move(struct pace *pace, uint64_t end_ns)
+{
+    *pace = (struct pace){.moved_ns = end_ns, .expected_ns = NAP_NS_MIN, .is_awake = !yield()};
+}
+
+static void after_none(struct pace *pace, uint64_t now_ns)
+{
+    pace->is_awake = pace->is_awake && now_ns - pace->moved_ns < AWAKE_NS && !yield();
+    if (pace->is_awake) return;
+    nap(pace, pace->naps == 0 ? pace->expected_ns : as_nap((now_ns - pace->moved_ns) / 4));
+}
+
+static struct pace from_now(void)
+{
+    return (struct pace){.moved_ns = clock_now_ns(), .expected_ns = NAP_NS_MIN};
+}
+
 static void *thread_main(void *unused)
 {
     (void)unused;
-    long nap_ns = NAP_NS_MIN;
-    uint64_t busy_ns = clock_now_ns();
+    struct pace pace = from_now();
+    uint64_t busy_ns = pace.moved_ns;
+    enum progress_result before = PROGRESS_NOTHING_TO_DO;
+    thread_take_short_turns();
     pthread_mutex_lock(&lock);
     while (clients != NULL) {
+        const uint64_t begin_ns = clock_now_ns();
         const enum progress_result result = pass();
-        if (result == PROGRESS_MOVED) {
-            nap_ns = NAP_NS_MIN;
-            busy_ns = clock_now_ns();
-            pthread_mutex_unlock(&lock);
-            sched_yield();
-        } else if (result <= PROGRESS_LISTENING && clock_now_ns() - busy_ns > LINGER_NS) {
+        const uint64_t now_ns = clock_now_ns();
+        if (result >= PROGRESS_BLOCKED) busy_ns = now_ns;
+        if (result >= PROGRESS_BLOCKED && before < PROGRESS_BLOCKED) pace = from_now();
+        before = result;
+        if (result <= PROGRESS_LISTENING && now_ns - busy_ns > LINGER_NS) {
             sleep_deeply();
             continue;
-        } else {
-            if (result == PROGRESS_BLOCKED) busy_ns = clock_now_ns();
-            pthread_mutex_unlock(&lock);
-            nanosleep(&(struct timespec){0, nap_ns}, NULL);
-            if (nap_ns < NAP_NS_MAX) nap_ns += nap_ns / 2;
         }
+        pthread_mutex_unlock(&lock);
+        if (result == PROGRESS_MOVED)
+            after_a_move(&pace, now_ns);
+        else if (result == PROGRESS_STREAMED)
+            after_streaming(&pace, begin_ns, now_ns);
+        else
+            after_none(&pace, now_ns);
         pthread_mutex_lock(&lock);
     }
     thread_runs = false;
@@ -115,16 +188,30 @@ static void join_thread(void)
     thread_to_join = false;
 }
 
+/* *is_said: whether it keeps to certain CPUs. */
+static enum tutti_status read_cpus(cpu_set_t *cpus, bool *is_said)
+{
+    const char *text = getenv("TUTTI_PROGRESS_CPUS");
+    *is_said = text != NULL && *text != '\0';
+    if (!*is_said || (cpu_list_read(text, cpus) && CPU_COUNT(cpus) > 0)) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "TUTTI_PROGRESS_CPUS=%.40s: a list of CPUs such as 3 or 0-1,8 is needed", text);
+}
+
+enum tutti_status progress_check_options(void)
+{
+    cpu_set_t cpus;
+    bool is_said;
+    return read_cpus(&cpus, &is_said);
+}
+
 static enum tutti_status start_thread(void)
 {
+    cpu_set_t cpus;
+    bool is_said;
     join_thread();
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread, NULL, thread_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0)
-        return error_set(TUTTI_SYSTEM, "the progress thread cannot start: %s", strerror(error));
+    TRY(read_cpus(&cpus, &is_said));
+    TRY(thread_start(&thread, thread_main, NULL, is_said ? &cpus : NULL, "the progress thread"));
     thread_runs = thread_to_join = true;
     return TUTTI_OK;
 }
@@ -161,9 +248,9 @@ void progress_unregister(struct progress_client *client)
     pthread_cond_broadcast(&wake);
     while (clients == NULL && thread_runs) { /* it naps at most NAP_NS_MAX */
         struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += 1;
-        pthread_cond_timedwait(&wake, &lock, &until);
+        pthread_cond_clockwait(&wake, &lock, CLOCK_MONOTONIC, &until);
     }
     join_thread();
     pthread_mutex_unlock(&lock);

@@ -10,11 +10,13 @@
 
 #include "tutti/tutti.h"
 
-/* LISTENING: there is nothing to do, but it wants to be asked again within some milliseconds: others may call. */
+/* LISTENING: there is nothing to do, but it wants to be asked again within some milliseconds: others may call.
+ * STREAMED: something moved that comes at a network's pace, however often it is looked for; MOVED: others may wait for the next look. */
 enum progress_result {
     PROGRESS_NOTHING_TO_DO,
     PROGRESS_LISTENING,
     PROGRESS_BLOCKED,
+    PROGRESS_STREAMED,
     PROGRESS_MOVED
 };
 
@@ -24,6 +26,8 @@ struct progress_client {
     struct progress_client *next;
 };
 
+/* Whether TUTTI_PROGRESS_CPUS, the CPUs that the thread keeps to, can be read: a list such as 3 or 0-1,8; INVALID_OPTIONS. */
+enum tutti_status progress_check_options(void);
 /* Adds a client, if it is not there yet, and makes sure that the thread runs. */
 enum tutti_status progress_register(struct progress_client *client);
 /* Removes it; when this returns the thread does not touch the client any more. The thread ends with its last one:

@@ -1,6 +1,7 @@
 #include "process/roll_call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/rank_list.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
 #include "os/clock.h"
@@ -21,10 +23,11 @@ static const uint64_t PATIENCE_NS = 1000000000;
 
 /* One connection, and how far a message has got on it. */
 struct line {
-    int fd; /* -1: none */
+    struct channel channel;
     size_t done;
     bool has_reported; /* rank 0's: a sound report came over it */
     bool is_over;      /* all that was to be sent has gone */
+    bool is_unfit;     /* its rank was refused, and has heard so */
 };
 
 struct roll {
@@ -35,7 +38,8 @@ struct roll {
     struct network_client client; /* whom the others visit; and visits the parent */
     struct network_client calls[NETWORK_MASTER_PORTS]; /* for rank 0: each at another port */
     bool is_entered;
-    struct line *guests; /* of each rank */
+    struct line *guests;       /* of each rank */
+    char unfit[ROLL_TEXT_MAX]; /* why one was refused */
 };
 
 static void nap(void)
@@ -45,8 +49,8 @@ static void nap(void)
 
 static void hang_up(struct line *line)
 {
-    if (line->fd >= 0) close(line->fd);
-    *line = (struct line){.fd = -1};
+    channel_close(&line->channel);
+    *line = (struct line){.channel = channel_none()};
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -55,25 +59,36 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash; /* FNV-1a */
 }
 
-uint64_t roll_machine(void)
+/* Who cannot read it for want of a descriptor would take itself for another machine. */
+static enum tutti_status read_boot(char *boot, size_t bytes)
 {
-    char boot[64] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file != NULL) {
-        if (fgets(boot, sizeof boot, file) == NULL) boot[0] = '\0';
-        fclose(file);
-    }
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+        return error_system("looking which machine this is");
+    const ssize_t got = fd >= 0 ? read(fd, boot, bytes - 1) : 0;
+    boot[got > 0 ? got : 0] = '\0';
+    if (fd >= 0) close(fd);
+    return TUTTI_OK;
+}
+
+enum tutti_status roll_machine(uint64_t *machine)
+{
+    char boot[64];
     struct stat space = {0};
+    TRY(read_boot(boot, sizeof boot));
     if (stat("/proc/self/ns/net", &space) != 0) space.st_ino = 0;
     const uint64_t space_hash =
         ((0xcbf29ce484222325u ^ space.st_ino) * 0x100000001b3u ^ space.st_dev) * 0x100000001b3u;
-    return hash_text(space_hash, boot);
+    *machine = hash_text(space_hash, boot);
+    return TUTTI_OK;
 }
 
-uint64_t roll_host(void)
+enum tutti_status roll_host(uint64_t *host)
 {
     const char *said = getenv("TUTTI_HOSTID");
-    return hash_text(roll_machine(), said != NULL ? said : "");
+    TRY(roll_machine(host));
+    *host = hash_text(*host, said != NULL ? said : "");
+    return TUTTI_OK;
 }
 
 /* -------------------------------------------------------------------------------------------- messages */
@@ -91,7 +106,7 @@ static enum tutti_status receive(const struct roll *roll, struct line *line,
     void *to;
     for (size_t left; (left = roll_reader_wants(&reader, &to)) > 0; line->done = reader.done) {
         size_t bytes;
-        TRY(tcp_read(line->fd, to, left, &bytes));
+        TRY(channel_read(&line->channel, to, left, &bytes));
         if (bytes == 0) return TUTTI_IN_PROGRESS;
         TRY(roll_reader_took(&reader, bytes));
     }
@@ -108,10 +123,12 @@ static enum tutti_status transmit(const struct roll *roll, struct line *line,
         const char *from = in_head ? (const char *)message + line->done
                                    : (const char *)entries + (line->done - sizeof *message);
         size_t bytes;
-        TRY(tcp_write(line->fd, from, (in_head ? sizeof *message : total) - line->done, &bytes));
+        TRY(channel_write(&line->channel, from, (in_head ? sizeof *message : total) - line->done,
+                          &bytes));
         if (bytes == 0) return TUTTI_IN_PROGRESS;
         line->done += bytes;
     }
+    TRY(channel_flush(&line->channel));
     line->is_over = true;
     ++*roll->message_count;
     return TUTTI_OK;
@@ -128,29 +145,34 @@ static struct roll_head make_message(const struct roll *roll, enum roll_kind kin
 static bool stands(const struct line *line)
 {
     char byte;
-    const ssize_t got = recv(line->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = recv(line->channel.fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
 /* Whoever comes again has lost the first connection; only who has reported, and is still there, has not. */
-static void seat(struct roll *roll, int peer, int fd)
+static void seat(struct roll *roll, int peer, struct channel channel)
 {
     struct line *line = &roll->guests[peer];
-    if (fd < 0) return; /* a knock: nobody goes to anybody here */
-    if (line->fd >= 0 && line->has_reported && stands(line)) {
-        close(fd);
+    if (channel.fd == NETWORK_UNFIT) {
+        error_copy(roll->unfit, sizeof roll->unfit);
+        line->is_unfit = true;
+    }
+    if (channel.fd < 0) return; /* or a knock: nobody goes to anybody here */
+    if (line->channel.fd >= 0 && line->has_reported && stands(line)) {
+        channel_close(&channel);
         return;
     }
     hang_up(line);
-    line->fd = fd;
+    line->channel = channel;
 }
 
 static void take_guests(struct roll *roll)
 {
-    int peer, fd;
+    int peer;
     unsigned stream;
+    struct channel channel;
     network_progress(clock_now_ns());
-    while (network_take(&roll->client, &peer, &stream, &fd)) seat(roll, peer, fd);
+    while (network_take(&roll->client, &peer, &stream, &channel)) seat(roll, peer, channel);
 }
 
 /* The children of a rank lie below its lowest bit. */
@@ -193,8 +215,8 @@ static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status s
         missing = -1;
         for (int r = own + 1; r < roll->place->size; r++) {
             struct line *line = &roll->guests[r];
-            if (line->is_over || (!all && !is_child(r, own))) continue;
-            if (line->fd < 0) {
+            if (line->is_over || line->is_unfit || (!all && !is_child(r, own))) continue;
+            if (line->channel.fd < 0) {
                 if (status == TUTTI_OK) missing = r;
                 continue;
             }
@@ -217,19 +239,12 @@ static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status s
 
 static enum tutti_status say_who_is_missing(const bool *is_known, int size, double seconds)
 {
-    enum { LISTED = 16 };
-    char who[160] = "";
-    int used = 0, missing = 0;
-    for (int r = 0; r < size; r++) {
-        if (is_known[r]) continue;
-        if (++missing <= LISTED)
-            used +=
-                snprintf(who + used, sizeof who - (size_t)used, "%s%d", missing > 1 ? ", " : "", r);
-    }
+    struct rank_list missing = RANK_LIST_EMPTY;
+    for (int r = 0; r < size; r++)
+        if (!is_known[r]) rank_list_add(&missing, r);
     return error_set(TUTTI_INIT_TIMEOUT,
-                     "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s%s",
-                     missing, size, seconds, missing > 1 ? "s" : "", who,
-                     missing > LISTED ? ", ..." : "");
+                     "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s",
+                     missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text);
 }
 
 /* Until all have reported. A report is read in pieces into `reports`, one a rank. */
@@ -243,7 +258,11 @@ static enum tutti_status collect(struct roll *roll, struct roll_head *reports, b
         take_guests(roll);
         for (int r = 1; r < size; r++) {
             struct line *line = &roll->guests[r];
-            if (line->fd < 0 || is_known[r]) continue;
+            if (line->is_unfit && !is_known[r]) {
+                is_known[r] = true;
+                known++;
+            }
+            if (line->channel.fd < 0 || is_known[r]) continue;
             const enum tutti_status got = receive(roll, line, &reports[r], &roll->entries[r], 1);
             if (got == TUTTI_IN_PROGRESS) continue;
             if (got != TUTTI_OK || reports[r].kind != ROLL_ENTRY || reports[r].rank != r ||
@@ -261,7 +280,8 @@ static enum tutti_status collect(struct roll *roll, struct roll_head *reports, b
             return say_who_is_missing(is_known, size, (double)(clock_now_ns() - begin_ns) * 1e-9);
         nap();
     }
-    return TUTTI_OK;
+    return roll->unfit[0] == '\0' ? TUTTI_OK
+                                  : error_set(TUTTI_INVALID_OPTIONS, "start-up: %s", roll->unfit);
 }
 
 static enum tutti_status lead(struct roll *roll)
@@ -323,11 +343,15 @@ static enum tutti_status look_for_rank_0(struct roll *roll, struct line *line)
     network_progress(clock_now_ns());
     for (unsigned i = 0; i < port_count(roll); i++) {
         struct network_client *call = &roll->calls[i];
-        if (network_take(call, &peer, &stream, &line->fd)) {
+        if (network_take(call, &peer, &stream, &line->channel)) {
             for (unsigned j = 0; j < port_count(roll); j++) network_give_up(&roll->calls[j], 0);
             return TUTTI_OK;
         }
-        failed += atomic_load_explicit(&call->status, memory_order_acquire) != TUTTI_OK;
+        const int status = atomic_load_explicit(&call->status, memory_order_acquire);
+        failed += status != TUTTI_OK;
+        if (status == TUTTI_INVALID_OPTIONS) /* it was rank 0, and no other port will be */
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "start-up: rank 0 does not let this rank in: %s", call->why);
     }
     if (failed < port_count(roll)) return TUTTI_IN_PROGRESS;
     return error_set((enum tutti_status)roll->calls[0].status,
@@ -355,7 +379,7 @@ static enum tutti_status report(struct roll *roll, struct line *line, struct rol
     bool calls = false;
     while (true) {
         enum tutti_status status = TUTTI_OK;
-        if (line->fd < 0) {
+        if (line->channel.fd < 0) {
             if (!calls) TRY(call_rank_0(roll, &master));
             calls = true;
             TRY(is_too_late(roll, "was not to be found until the deadline"));
@@ -388,7 +412,7 @@ static enum tutti_status fetch(struct roll *roll, struct line *line,
     bool visits = false;
     while (true) {
         enum tutti_status status = TUTTI_IN_PROGRESS;
-        if (line->fd < 0) {
+        if (line->channel.fd < 0) {
             int peer;
             unsigned stream;
             if (!visits)
@@ -399,9 +423,9 @@ static enum tutti_status fetch(struct roll *roll, struct line *line,
             if (failed != TUTTI_OK)
                 return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
                                  roll->client.why);
-            if (network_take(&roll->client, &peer, &stream, &line->fd) && peer != parent) {
-                seat(roll, peer, line->fd); /* a child that was quick */
-                line->fd = -1;
+            if (network_take(&roll->client, &peer, &stream, &line->channel) && peer != parent) {
+                seat(roll, peer, line->channel); /* a child that was quick */
+                line->channel = channel_none();
             }
         } else {
             status = receive(roll, line, answered, roll->entries, (uint32_t)roll->place->size);
@@ -429,7 +453,7 @@ static bool has_own(const struct roll *roll)
 static enum tutti_status follow(struct roll *roll)
 {
     struct roll_head answered;
-    struct line line = {.fd = -1};
+    struct line line = {.channel = channel_none()};
     enum tutti_status status = report(roll, &line, &answered);
     hang_up(&line);
     TRY(status);
@@ -454,12 +478,14 @@ static enum tutti_status begin(struct roll *roll)
     rendezvous_key_derive(&place->key, what, sizeof what, &roll->client.identity);
     roll->client.rank = place->rank;
     roll->client.size = place->size;
+    roll->client.is_encrypted = roll->options->is_encrypted;
     roll->guests = calloc((size_t)place->size, sizeof *roll->guests);
     if (roll->guests == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    for (int r = 0; r < place->size; r++) roll->guests[r].fd = -1;
+    for (int r = 0; r < place->size; r++) roll->guests[r].channel = channel_none();
     network_enter(&roll->client);
     for (unsigned i = 0; i < NETWORK_MASTER_PORTS; i++) {
         roll->calls[i].identity = roll->client.identity;
+        roll->calls[i].is_encrypted = roll->options->is_encrypted;
         roll->calls[i].rank = place->rank; /* of size 0: nobody visits these */
         network_enter(&roll->calls[i]);
     }

@@ -14,6 +14,7 @@
 #ifndef TUTTI_PROCESS_ROLL_CALL_H
 #define TUTTI_PROCESS_ROLL_CALL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "bootstrap/launcher.h"
@@ -22,20 +23,22 @@
 #include "tutti/tutti.h"
 
 /* Where abstract sockets can be reached from this process, as others can compare it: this boot of this machine, and the
- * network namespace. */
-uint64_t roll_machine(void);
+ * network namespace. NO_DESCRIPTORS, NO_MEMORY. */
+enum tutti_status roll_machine(uint64_t *machine);
 /* The host of this process: the same, and what TUTTI_HOSTID says, which so can set ranks apart but not put them together. */
-uint64_t roll_host(void);
+enum tutti_status roll_host(uint64_t *host);
 
 struct roll_options {
     const struct launcher_place *place; /* rank, size, key, and what there is to meet by */
     struct roll_entry self;
     uint64_t deadline_ns;
     unsigned exchange_means; /* of enum exchange_means that may be used; 0: only rank 0's door */
+    bool is_encrypted;       /* what goes between doors */
     const struct net_address *meeting; /* rank 0's door, and nothing else is tried; NULL: not known */
 };
 
-/* Blocks until everybody is there or the deadline: INIT_TIMEOUT, and the message names who is missing. The process's door is
+/* Blocks until everybody is there or the deadline: INIT_TIMEOUT, and the message names who is missing; INVALID_OPTIONS: some
+ * encrypt and others do not, which all are told. The process's door is
  * open (network.h), rank 0's at master_port or `meeting`. entries: room for one a rank. *message_count: what this rank sent and received. */
 enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
                             unsigned *message_count);

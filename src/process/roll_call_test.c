@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -75,13 +76,19 @@ static void run_all_but(int missing, int size)
         if (r != missing) pthread_join(ranks[r].thread, NULL);
 }
 
-static void everybody_learns_of_everybody(void **state)
+static void encrypt(int rank)
 {
-    (void)state;
+    assert_int_equal(network_encrypt(), TUTTI_OK);
+    ranks[rank].options.is_encrypted = true;
+}
+
+static void learn_of_all(bool encrypts)
+{
     static const int sizes[] = {1, 2, 3, 4, 7, 16, 24};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int size = sizes[i];
         prepare(size, LONG_NS);
+        for (int r = 0; encrypts && r < size; r++) encrypt(r);
         run_all_but(-1, size);
         for (int r = 0; r < size; r++) {
             if (ranks[r].status != TUTTI_OK) fail_msg("rank %d of %d: %s", r, size, ranks[r].why);
@@ -96,6 +103,34 @@ static void everybody_learns_of_everybody(void **state)
             }
         }
         close_doors(size);
+    }
+}
+
+static void everybody_learns_of_everybody(void **state)
+{
+    (void)state;
+    learn_of_all(false);
+}
+
+static void nobody_else_does_where_it_is_encrypted(void **state)
+{
+    (void)state;
+    learn_of_all(true);
+}
+
+/* Whoever it is, all are told at once. */
+static void who_does_not_encrypt_as_others_do_is_named(void **state)
+{
+    (void)state;
+    for (int odd = 0; odd < 5; odd++) {
+        prepare(5, LONG_NS);
+        encrypt(odd);
+        run_all_but(-1, 5);
+        for (int r = 0; r < 5; r++) {
+            assert_int_equal(ranks[r].status, TUTTI_INVALID_OPTIONS);
+            assert_non_null(strstr(ranks[r].why, "TUTTI_ENCRYPTION"));
+        }
+        close_doors(5);
     }
 }
 
@@ -154,9 +189,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_learns_of_everybody),
+        cmocka_unit_test(nobody_else_does_where_it_is_encrypted),
+        cmocka_unit_test(who_does_not_encrypt_as_others_do_is_named),
         cmocka_unit_test(nobody_but_rank_0_has_more_than_a_few_messages),
         cmocka_unit_test(who_is_missing_is_named_to_all),
         cmocka_unit_test(without_rank_0_the_others_say_where_they_looked),
     };
+    setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

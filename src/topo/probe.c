@@ -13,6 +13,14 @@ int probe_round_count(int host_count)
     return host_count < 2 ? 0 : host_count - 1 + host_count % 2;
 }
 
+int probe_tournament_count(int host_count, int tournaments_max, int rounds_max)
+{
+    const int rounds = probe_round_count(host_count);
+    int count = 1;
+    while (count < tournaments_max && (count + 1) * rounds <= rounds_max) count++;
+    return count;
+}
+
 void probe_order(int host_count, int tournament, int *order)
 {
     uint64_t random = (uint64_t)tournament * 0x9e3779b97f4a7c15u + 1;
@@ -151,7 +159,7 @@ int probe_racks(const struct probe *probe, int *rack_of)
             likeness[i] += probe->bytes_per_second[(size_t)t * cells + i];
     }
     int racks = probe_cluster(likeness, count, rate_part, rack_of);
-    if (racks >= 0 && !tells_apart(racks, count)) {
+    if (racks >= 0 && !tells_apart(racks, count) && probe->latency_ns != NULL) {
         for (size_t i = 0; i < cells; i++)
             likeness[i] = probe->latency_ns[i] > 0 ? 1 / probe->latency_ns[i] : 0;
         racks = probe_cluster(likeness, count, latency_part, rack_of);

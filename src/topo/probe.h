@@ -21,6 +21,8 @@
 
 /* How many rounds a tournament of so many hosts has. */
 int probe_round_count(int host_count);
+/* How many tournaments, of at most so many, fit into so many rounds: one at least. */
+int probe_tournament_count(int host_count, int tournaments_max, int rounds_max);
 /* Fills order[host_count] with the hosts in the order of that tournament: 0 is that of their numbers. */
 void probe_order(int host_count, int tournament, int *order);
 /* Whom a host meets in a round, with the hosts in that order; -1: it sits out. */
@@ -29,7 +31,7 @@ int probe_partner(const int *order, int host_count, int round, int host);
 /* What was measured. Matrices are of host_count x host_count, symmetric; the diagonal means nothing. */
 struct probe {
     int host_count, tournament_count;
-    const double *latency_ns;       /* one way */
+    const double *latency_ns; /* one way; NULL, where only racks are asked for: not measured */
     const double *bytes_per_second; /* one matrix a tournament; in each direction, both at once */
 };
 

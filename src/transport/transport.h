@@ -24,7 +24,7 @@
  *
  * Both are offers: whoever does not take them up sends by another way. And a sender's own message may carry a
  * *reference* (refer) by which the receiver copies memory when it likes (copy). A transport that cannot do one leaves
- * its functions NULL: lend, share, hand_on, open_lending; expected_at, placed, expect; refer, copy.
+ * its functions NULL: lend, share, hand_on, open_lending; expected_at, placed, expect; land; refer, copy.
  *
  * What the sender committed or posted in one call is one message; a chunk may be cut into any messages, the
  * receiver takes it as a stream of views. A transport may show what was posted as several messages, and put several
@@ -123,6 +123,9 @@ struct link_rx_ops {
     /* The next message may be stored there by its sender if it has so many bytes; until it has come nobody
      * else touches that memory. For nothing where the sender cannot write. */
     void (*expect)(struct link_rx *link, void *destination, size_t bytes);
+    /* So many bytes, of any messages, that have not come yet may be stored there as they come, by this end itself; views
+     * then show them there. Until they are consumed nobody else touches that memory. The last word counts. */
+    void (*land)(struct link_rx *link, void *destination, size_t bytes);
     /* Copies from memory that the link's sender refers to, `offset` bytes into it. EMPTY: not possible, as for take.
      * FAULT: the reference makes no sense. */
     enum link_state (*copy)(struct link_rx *link, const struct link_reference *reference,

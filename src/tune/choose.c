@@ -54,6 +54,22 @@ static const struct preference preferences[] = {
     {COLLECTIVE_BARRIER, SIZE_MAX, PLAN_RANKS_MAX, "dissemination", false, false},
 };
 
+/* Where ranks of one host talk over sockets each message costs the kernel microseconds and each byte two copies, so what counts is
+ * messages, and how few bytes are under way at once: they stay in caches. What is not here is as on one host, or as the model
+ * of a network has it. */
+static const struct preference over_sockets[] = {
+    {COLLECTIVE_ALLREDUCE, 512 << 10, 2, "doubling", false, false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 2, "chain", false, false},
+    {COLLECTIVE_ALLREDUCE, 24 << 10, PLAN_RANKS_MAX, "doubling", false, false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 4, "halving_doubling", false, false},
+    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "circulant", false, false},
+    {COLLECTIVE_REDUCE, 512 << 10, 4, "direct", false, false},
+    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "double_tree", false, false},
+    {COLLECTIVE_BROADCAST, 64 << 10, PLAN_RANKS_MAX, "tree", false, false},
+    {COLLECTIVE_BROADCAST, 512 << 10, 4, "direct", false, false},
+    {COLLECTIVE_BROADCAST, SIZE_MAX, PLAN_RANKS_MAX, "double_tree", false, false},
+};
+
 /* Deterministic reductions: one tree, that of rank order, for every size; what a size changes is only who computes it. */
 static const struct preference in_rank_order[] = {
     {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "oneshot", false, false},
@@ -143,6 +159,11 @@ static const struct algorithm *preferred(const struct choose_call *call, bool *o
 {
     if (call->deterministic && collective_reduces(call->collective))
         return first_preferred(call, in_rank_order, sizeof in_rank_order / sizeof *in_rank_order);
+    if (call->over_sockets) {
+        const struct algorithm *const algorithm =
+            first_preferred(call, over_sockets, sizeof over_sockets / sizeof *over_sockets);
+        if (algorithm != NULL) return algorithm;
+    }
     if (call->network != NULL) return fastest(call, only_hosts);
     return first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
 }

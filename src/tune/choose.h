@@ -13,10 +13,11 @@ struct choose_call {
     enum collective collective;
     size_t bytes; /* of a block: count times element size */
     int rank_count;
-    bool deterministic;    /* one association tree for all elements */
-    bool in_rank_order;    /* operands: the operation does not commute */
-    bool oversubscribed;   /* more ranks than cores */
-    bool mapped;           /* all memory is such that others can read and write it where it lies */
+    bool deterministic;  /* one association tree for all elements */
+    bool in_rank_order;  /* operands: the operation does not commute */
+    bool oversubscribed; /* more ranks than cores */
+    bool mapped;         /* all memory is such that others can read and write it where it lies */
+    bool over_sockets;   /* the ranks are on one host, and what they send goes through its kernel */
     bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts */
     /* The ranks are on several hosts, and the plan will be made with algo_params.levels; NULL: they are on one. */
     const struct network_shape *network;

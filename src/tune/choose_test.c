@@ -88,6 +88,34 @@ static void preferences_are_what_they_say(void **state)
     }
 }
 
+static void sockets_have_preferences_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        enum collective collective;
+        size_t bytes;
+        int rank_count;
+        const char *name;
+    } cases[] = {
+        {COLLECTIVE_ALLREDUCE, 8, 4, "doubling"},
+        {COLLECTIVE_ALLREDUCE, 64 << 10, 2, "doubling"},
+        {COLLECTIVE_ALLREDUCE, 64 << 10, 4, "halving_doubling"},
+        {COLLECTIVE_ALLREDUCE, 64 << 10, 5, "circulant"},
+        {COLLECTIVE_ALLREDUCE, 4 << 20, 2, "chain"},
+        {COLLECTIVE_REDUCE, 64 << 20, 8, "double_tree"},
+        {COLLECTIVE_BROADCAST, 8, 8, "tree"},
+        {COLLECTIVE_BROADCAST, 64 << 20, 4, "double_tree"},
+        {COLLECTIVE_ALLGATHER, 1 << 20, 4, "direct"}, /* as in memory */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct choose_call call = {.collective = cases[i].collective,
+                                         .bytes = cases[i].bytes,
+                                         .rank_count = cases[i].rank_count,
+                                         .over_sockets = true};
+        assert_string_equal(chosen(call)->name, cases[i].name);
+    }
+}
+
 static void rules_decide_where_they_speak(void **state)
 {
     (void)state;
@@ -194,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_has_an_algorithm_that_can_do_it),
         cmocka_unit_test(preferences_are_what_they_say),
+        cmocka_unit_test(sockets_have_preferences_of_their_own),
         cmocka_unit_test(rules_decide_where_they_speak),
         cmocka_unit_test(a_name_wins_over_rules),
         cmocka_unit_test(what_cannot_be_done_is_refused),

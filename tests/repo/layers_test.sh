@@ -29,7 +29,7 @@ src/comm:      plan format topo kernel memory transport bootstrap control algo m
 src/api:       comm plan
 tools:         plan format algo topo model
 bench:         kernel
-train:
+train:         base kernel
 examples:
 '
 

@@ -1,4 +1,4 @@
-# Completion of tutti-run, tutti-perf, tutti-plan and tutti-topo in bash.  `cmake --install` puts it where bash-completion looks;
+# Completion of tutti-run, tutti-perf, tutti-plan, tutti-topo and tutti-trace in bash.  `cmake --install` puts it where bash-completion looks;
 # by hand:
 #     source tools/completion/tutti.bash
 #
@@ -150,7 +150,20 @@ _tutti_topo() {
     _tutti_reply_files -f
 }
 
+_tutti_trace() {
+    local command
+    command=$(_tutti_word 1)
+    if _tutti_common; then return; fi
+    case $command in
+    '') _tutti_reply 'verdict show query' ;;
+    verdict) _tutti_reply_files -d ;;
+    show) _tutti_reply_files -f ;;
+    query) _tutti_reply "$(sed -n 's/.*@tutti-monitor\/\([0-9]*\).*/\1/p' /proc/net/unix 2>/dev/null | sort -nu)" ;;
+    esac
+}
+
 complete -F _tutti_run tutti-run
 complete -F _tutti_perf tutti-perf
 complete -F _tutti_plan tutti-plan
 complete -F _tutti_topo tutti-topo
+complete -F _tutti_trace tutti-trace

@@ -86,6 +86,8 @@ def test_wrong_arguments_are_told():
         ({"rank": -1, "size": 2}, "INVALID_RANK"),
         ({"rank": 0, "size": 1, "timeout": -1}, "INVALID_OPTIONS"),
         ({"rank": 0, "size": 1, "algorithms": "allreduce=nonsense"}, "INVALID_OPTIONS"),
+        ({"rank": 0, "size": 1, "integrity": "memory"}, "INVALID_OPTIONS"),
+        ({"rank": 0, "size": 1, "encryption": "network"}, "INVALID_OPTIONS"),
         ({"rank": 0, "size": 1, "id": b"short"}, "INVALID_OPTIONS"),
     ):
         with pytest.raises(tutti.InvalidArgument) as caught:
@@ -93,6 +95,20 @@ def test_wrong_arguments_are_told():
         assert caught.value.status.name == status
     with pytest.raises(TypeError):
         tutti.Communicator(0, 1, colour=3)
+
+
+@pytest.mark.ranks(2)
+def test_integrity_is_an_option(comm):
+    for name in ("off", "network", "on", None):
+        with comm.dup(integrity=name) as made:
+            assert_array_equal(made.allreduce(np.ones(3)), [2, 2, 2])
+
+
+@pytest.mark.ranks(2)
+def test_encryption_is_an_option(comm):
+    for name in ("off", "on", None):
+        with comm.dup(encryption=name) as made:
+            assert_array_equal(made.allreduce(np.ones(3)), [2, 2, 2])
 
 
 @pytest.mark.ranks(2)
@@ -194,6 +210,32 @@ def test_a_dead_rank_is_named(comm):
     assert comm.failure.culprit == 1
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is tutti.RankFailed and str(again) == str(error) and again.culprit == 1
+
+
+@pytest.mark.ranks(3, dies=1)
+def test_those_who_are_left_shrink_and_go_on(comm):
+    comm.barrier()
+    if comm.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(tutti.RankFailed):
+        comm.allreduce(np.ones(3))
+    assert comm.agree(6 if comm.rank == 0 else 3) == (2, False)
+    with comm.shrink() as smaller:
+        assert (smaller.rank, smaller.size) == (comm.rank // 2, 2)
+        assert smaller.agree(2**64 - 1) == (2**64 - 1, True)
+        assert smaller.allreduce(np.ones(3)).tolist() == [2, 2, 2]
+
+
+@pytest.mark.ranks(2)
+def test_a_revoked_communicator_can_be_replaced(comm):
+    if comm.rank == 0:
+        comm.revoke()
+    with pytest.raises(tutti.Revoked):
+        comm.barrier()
+        comm.barrier()
+    with comm.shrink() as same:
+        assert same.size == 2
+        same.barrier()
 
 
 @pytest.mark.ranks(2)

@@ -66,10 +66,15 @@ def test_every_struct_and_constant_of_the_header_is_here():
     text = HEADER.read_text()
     structs = set(re.findall(r"^struct (\w+) \{", text, re.M))
     assert structs == set(STRUCTS)
-    for enum, known in (("tutti_status", _header.Status), ("tutti_dtype", _header.Dtype)):
+    for enum, known in (
+        ("tutti_status", _header.Status),
+        ("tutti_dtype", _header.Dtype),
+        ("tutti_integrity", _header.Integrity),
+        ("tutti_encryption", _header.Encryption),
+    ):
         body = re.search(rf"enum {enum} \{{(.*?)\n\}};", text, re.S).group(1)
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
-        names = re.findall(r"TUTTI_(\w+)", body)
+        names = re.findall(r"TUTTI_(?:INTEGRITY_|ENCRYPTION_)?(\w+)", body)
         assert [name.lower() for name in names] == [member.name.lower() for member in known]
 
 

@@ -263,6 +263,28 @@ def test_messages_can_be_started(comm):
 
 
 @pytest.mark.ranks(2)
+def test_a_receive_can_be_cancelled_until_a_message_meets_it(comm):
+    out = np.zeros(3)
+    receiving = comm.recv_start(out, tag=5)
+    assert receiving.cancel()
+    assert not receiving.cancel()
+    with pytest.raises(tutti.InvalidArgument, match="cancelled"):
+        receiving.wait()
+    comm.barrier()
+    sending = comm.send_start(np.full(3, 7.0), 1 - comm.rank, tag=5)
+    with pytest.raises(tutti.Unsupported, match="send"):
+        sending.cancel()
+    comm.recv(np.empty(3), 1 - comm.rank, 5)
+    sending.wait()
+    assert (out == 0).all()
+    comm.barrier()
+    comm.send(np.ones(3), comm.rank, tag=5)
+    receiving = comm.recv_start(out, comm.rank, 5)
+    assert not receiving.cancel()
+    assert receiving.wait().count == 3
+
+
+@pytest.mark.ranks(2)
 def test_a_message_that_is_too_long_is_lost_and_nothing_else(comm):
     if comm.rank == 0:
         comm.send(np.zeros(10), 1)

@@ -9,7 +9,8 @@
  *   5. A lent slot is written only by its owner while nobody reads it, and by its only reader.
  *   6. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
  *      stores visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
- *   7. Memory of a reader is written by its sender only where it expects just that message, and of another process
+ *   7. With `checks` every message goes in its header or through a slot, and is compared before it is shown (checked.h).
+ *   8. Memory of a reader is written by its sender only where it expects just that message, and of another process
  *      only within its heap. Who announces what was not expected is at fault.
  */
 #include "transport/local/local.h"
@@ -22,10 +23,12 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "base/watched.h"
 #include "os/clock.h"
 #include "os/cpu.h"
 #include "os/doorbell.h"
 #include "os/futex.h"
+#include "transport/local/checked.h"
 #include "transport/local/nearness.h"
 #include "transport/local/segment.h"
 
@@ -33,7 +36,8 @@ enum {
     KIND_SHIFT = 56,
     LENT_OWNER_SHIFT = 8, /* of a MESSAGE_LENT's place: the number of the slot below it */
     FETCH_BYTES_MAX = 128 << 10,
-    LOOKS_APART = 500 /* naps of somebody who waits for the others at the start: 25 ms */
+    REPORTS_APART_S = 60, /* of what changed, in the log */
+    LOOKS_APART = 500     /* naps of somebody who waits for the others at the start: 25 ms */
 };
 static const uint64_t BYTES_MASK = (UINT64_C(1) << KIND_SHIFT) - 1;
 
@@ -75,6 +79,7 @@ struct local_rx {
     const char *remote; /* where the view without data lies, or what follows the fetched one */
     size_t rest_bytes;  /* behind a fetched view */
     char *fetched;      /* FETCH_BYTES_MAX, allocated when first needed */
+    struct checked_message checked; /* what view is of, where messages are compared */
 };
 
 /* What this rank lends in a slot. */
@@ -100,6 +105,9 @@ struct local {
     bool maps_heaps;    /* all ranks can map each other's heaps */
     uint64_t probe;     /* its own address, for peers to try */
     int *order;         /* of the ranks by nearness; NULL: as numbered */
+    bool checks;
+    _Atomic int corrupt_peer; /* the first one that sent what had changed for good; -1 */
+    _Atomic uint64_t mended, change_reported_ns;
     /* [slot][channel][peer]; the own rank's place is the link to all */
     struct local_tx **tx;
     /* [slot][channel][from_all][peer] */
@@ -264,16 +272,30 @@ static void *local_reserve(struct link_tx *link, size_t bytes)
     return tx->data + slot * tx->local->segment->slot_bytes;
 }
 
+/* Everything else is in the header. */
+static inline void announce(struct local_tx *tx, struct message_header *header, uint64_t sequence)
+{
+    tx->sequence++;
+    atomic_store_explicit(&header->sequence, sequence, memory_order_release); /* pairs with peek */
+    if (somebody_sleeps(tx->local))
+        for (int i = 0; i < tx->reader_count; i++) ring(tx->local, tx->readers[i]);
+}
+
 static inline void publish(struct local_tx *tx, enum message_kind kind, size_t bytes)
 {
     struct message_header *header = next_header(tx);
-    header->signature = *tx->signature;
+    if (CALLS_ARE_WATCHED) header->signature = *tx->signature;
     header->kind_and_bytes = (uint64_t)kind << KIND_SHIFT | bytes;
-    tx->sequence++;
-    atomic_store_explicit(&header->sequence, tx->sequence,
-                          memory_order_release); /* pairs with peek */
-    if (somebody_sleeps(tx->local))
-        for (int i = 0; i < tx->reader_count; i++) ring(tx->local, tx->readers[i]);
+    announce(tx, header, tx->sequence + 1);
+}
+
+/* The next message is what was written to the reserved slot; its number. */
+static inline unsigned use_slot(struct local_tx *tx)
+{
+    const unsigned slot = tx->data_sequence++ % DATA_SLOTS;
+    next_header(tx)->u.slot = slot;
+    tx->slot_free_at[slot] = tx->sequence + 1;
+    return slot;
 }
 
 static void local_commit(struct link_tx *link, size_t bytes)
@@ -283,9 +305,7 @@ static void local_commit(struct link_tx *link, size_t bytes)
         publish(tx, MESSAGE_INLINE, bytes);
         return;
     }
-    const unsigned slot = tx->data_sequence++ % DATA_SLOTS;
-    next_header(tx)->u.slot = slot;
-    tx->slot_free_at[slot] = tx->sequence + 1;
+    use_slot(tx);
     publish(tx, MESSAGE_SLOT, bytes);
 }
 
@@ -367,6 +387,35 @@ static const struct link_tx_ops tx_ops = {.reserve = local_reserve,
                                           .expected_at = local_expected_at,
                                           .placed = local_placed,
                                           .refer = local_refer};
+
+static void checked_commit(struct link_tx *link, size_t bytes)
+{
+    struct local_tx *tx = (struct local_tx *)link;
+    struct message_header *header = next_header(tx);
+    const size_t slot_bytes = tx->local->segment->slot_bytes;
+    char *const payload = bytes > INLINE_BYTES ? tx->data + use_slot(tx) * slot_bytes : NULL;
+    header->signature = *tx->signature;
+    announce(tx, header, checked_seal(header, tx->sequence + 1, bytes, payload, slot_bytes));
+}
+
+static enum link_reach reach_unsupported(struct link_tx *link, const void *address, size_t bytes)
+{
+    (void)link, (void)address, (void)bytes;
+    return REACH_NONE;
+}
+
+static bool post_unsupported(struct link_tx *link, const void *address, size_t bytes)
+{
+    (void)link, (void)address, (void)bytes;
+    return false;
+}
+
+static const struct link_tx_ops checked_tx_ops = {.reserve = local_reserve,
+                                                  .commit = checked_commit,
+                                                  .reach = reach_unsupported,
+                                                  .post = post_unsupported,
+                                                  .consumed = local_consumed,
+                                                  .has_room = local_has_room};
 
 /* -------------------------------------------------------------------------------------------- lending */
 
@@ -508,7 +557,7 @@ static enum link_state local_peek(struct link_rx *link, struct link_view *view)
         const struct message_header *header = &rx->headers[rx->sequence % HEADER_COUNT];
         const uint64_t sequence = atomic_load_explicit(&header->sequence, memory_order_acquire);
         if (__builtin_expect(sequence != rx->sequence + 1, 1)) return LINK_EMPTY;
-        if (header->signature != *rx->signature) return LINK_FAULT;
+        if (CALLS_ARE_WATCHED && header->signature != *rx->signature) return LINK_FAULT;
         const enum link_state state = view_of(rx, header);
         if (state != LINK_READY) return state;
         rx->loaded = true;
@@ -635,6 +684,65 @@ static const struct link_rx_ops rx_ops = {.peek = local_peek,
                                           .expect = local_expect,
                                           .copy = local_copy};
 
+static int name_of(const struct local *local, int local_peer)
+{
+    return local->names != NULL && local_peer != TRANSPORT_ALL ? local->names[local_peer]
+                                                               : local_peer;
+}
+
+static void report_change(struct local *local, int local_peer)
+{
+    const uint64_t now_ns = clock_now_ns(),
+                   mended = atomic_fetch_add_explicit(&local->mended, 1, memory_order_relaxed),
+                   reported_ns =
+                       atomic_load_explicit(&local->change_reported_ns, memory_order_relaxed);
+    if (reported_ns != 0 && now_ns - reported_ns < REPORTS_APART_S * UINT64_C(1000000000)) return;
+    atomic_store_explicit(&local->change_reported_ns, now_ns, memory_order_relaxed);
+    log_write(
+        LOG_WARN,
+        "peer %d: what it sent had changed in shared memory; its second copy is taken, as were "
+        "%llu before it",
+        name_of(local, local_peer), (unsigned long long)mended);
+}
+
+/* Relaxed: the number is all there is to see. */
+static void give_up(struct local *local, int local_peer)
+{
+    int none = -1;
+    if (atomic_compare_exchange_strong_explicit(&local->corrupt_peer, &none, local_peer,
+                                                memory_order_relaxed, memory_order_relaxed))
+        log_write(LOG_WARN, "peer %d: both copies of what it sent had changed in shared memory",
+                  name_of(local, local_peer));
+}
+
+static enum link_state load_checked(struct local_rx *rx)
+{
+    struct local *local = rx->local;
+    if (atomic_load_explicit(&local->corrupt_peer, memory_order_relaxed) == rx->local_peer)
+        return LINK_FAULT;
+    switch (checked_read(&rx->headers[rx->sequence % HEADER_COUNT], rx->sequence + 1, rx->data,
+                         local->segment->slot_bytes, &rx->checked)) {
+    case CHECKED_ABSENT: return LINK_EMPTY;
+    case CHECKED_INTACT: break;
+    case CHECKED_MENDED: report_change(local, rx->local_peer); break;
+    case CHECKED_CHANGED: give_up(local, rx->local_peer); return LINK_FAULT;
+    }
+    if (CALLS_ARE_WATCHED && rx->checked.signature != *rx->signature) return LINK_FAULT;
+    rx->view = (struct link_view){.data = rx->checked.data, .bytes = rx->checked.bytes};
+    rx->loaded = true;
+    return LINK_READY;
+}
+
+static enum link_state checked_peek(struct link_rx *link, struct link_view *view)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    const enum link_state state = rx->loaded ? LINK_READY : load_checked(rx);
+    if (state == LINK_READY) *view = rx->view;
+    return state;
+}
+
+static const struct link_rx_ops checked_rx_ops = {.peek = checked_peek, .consume = local_consume};
+
 /* -------------------------------------------------------------------------------------------- opening */
 
 static enum tutti_status check_channel(int channel)
@@ -642,12 +750,6 @@ static enum tutti_status check_channel(int channel)
     if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
     return error_set(TUTTI_UNSUPPORTED, "the plan uses channel %d, this transport has %d", channel,
                      TRANSPORT_CHANNEL_COUNT);
-}
-
-static int name_of(const struct local *local, int local_peer)
-{
-    return local->names != NULL && local_peer != TRANSPORT_ALL ? local->names[local_peer]
-                                                               : local_peer;
 }
 
 static void tx_free(struct local_tx *tx)
@@ -691,7 +793,7 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
         tx_free(tx);
         return status;
     }
-    tx->base = (struct link_tx){&tx_ops, name_of(local, peer)};
+    tx->base = (struct link_tx){local->checks ? &checked_tx_ops : &tx_ops, name_of(local, peer)};
     tx->local = local;
     tx->local_peer = peer;
     tx->signature = &local->base.signatures[slot];
@@ -738,7 +840,7 @@ static enum tutti_status local_open_rx(struct transport *transport, int slot, in
             free(rx);
             return status;
         }
-        rx->base = (struct link_rx){&rx_ops, name_of(local, peer)};
+        rx->base = (struct link_rx){local->checks ? &checked_rx_ops : &rx_ops, name_of(local, peer)};
         rx->local = local;
         rx->local_peer = peer;
         rx->signature = &transport->signatures[slot];
@@ -750,15 +852,17 @@ static enum tutti_status local_open_rx(struct transport *transport, int slot, in
     return TUTTI_OK;
 }
 
-void local_limits(int size, size_t *piece_bytes_max, unsigned *piece_count_max)
+void local_limits(int size, bool checks, size_t *piece_bytes_max, unsigned *piece_count_max)
 {
-    *piece_bytes_max = segment_slot_bytes(size);
+    const size_t slot_bytes = segment_slot_bytes(size);
+    *piece_bytes_max = checks ? checked_bytes_max(slot_bytes) : slot_bytes;
     *piece_count_max = DATA_SLOTS;
 }
 
 static void limits(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max)
 {
-    local_limits(transport->size, piece_bytes_max, piece_count_max);
+    local_limits(transport->size, ((struct local *)transport)->checks, piece_bytes_max,
+                 piece_count_max);
 }
 
 static const struct transport_ops ops = {.limits = limits,
@@ -773,6 +877,17 @@ static const struct transport_ops ops = {.limits = limits,
                                          .descriptor = local_descriptor,
                                          .wake = local_wake,
                                          .wake_all = local_wake_all};
+
+/* A place that travels has no second copy. */
+static const struct transport_ops checked_ops = {.limits = limits,
+                                                 .open_tx = local_open_tx,
+                                                 .open_rx = local_open_rx,
+                                                 .sleep_begin = local_sleep_begin,
+                                                 .sleep_cancel = local_sleep_cancel,
+                                                 .sleep = local_sleep,
+                                                 .descriptor = local_descriptor,
+                                                 .wake = local_wake,
+                                                 .wake_all = local_wake_all};
 
 static bool have_all_come(const struct local *local, uint32_t all)
 {
@@ -894,7 +1009,10 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
         free(local);
         return status;
     }
-    local->base = (struct transport){.ops = &ops, .rank = options->rank, .size = options->size};
+    local->base = (struct transport){
+        .ops = options->checks ? &checked_ops : &ops, .rank = options->rank, .size = options->size};
+    local->checks = options->checks;
+    local->corrupt_peer = -1;
     local->base.signatures = local->base.own_signatures;
     local->door_fd = -1;
     local->segment = segment;
@@ -994,7 +1112,21 @@ int local_core_count(struct transport *transport)
 
 bool local_maps_heaps(const struct transport *transport)
 {
-    return ((const struct local *)transport)->maps_heaps;
+    const struct local *local = (const struct local *)transport;
+    return local->maps_heaps && !local->checks;
+}
+
+int local_corrupt_peer(const struct transport *transport)
+{
+    const struct local *local = (const struct local *)transport;
+    const int peer = atomic_load_explicit(&local->corrupt_peer, memory_order_relaxed);
+    return peer >= 0 ? name_of(local, peer) : -1;
+}
+
+uint64_t local_mended(const struct transport *transport)
+{
+    const struct local *local = (const struct local *)transport;
+    return atomic_load_explicit(&local->mended, memory_order_relaxed);
 }
 
 const int *local_order(const struct transport *transport)

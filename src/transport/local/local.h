@@ -30,6 +30,9 @@ struct local_options {
      * ends the waiting. NULL: they can, until the deadline. */
     enum tutti_status (*look)(void *context);
     void *look_context;
+    /* Every message is compared with a checksum that its sender made (checked.h). What changed is taken from its second copy;
+     * who sent what changed for good is corrupt, and its links are at fault. The same on all ranks. */
+    bool checks;
     const int *names; /* one a rank, what links to it show as their peer; NULL: its number. Copied */
 };
 
@@ -43,8 +46,8 @@ struct local_footprint {
 
 /* The descriptor of a segment for that many ranks, made by one of them. */
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd);
-/* What `limits` says in a segment for that many ranks: less the more there are. */
-void local_limits(int size, size_t *piece_bytes_max, unsigned *piece_count_max);
+/* What `limits` says in a segment for that many ranks: less the more there are, and with checks half of it. */
+void local_limits(int size, bool checks, size_t *piece_bytes_max, unsigned *piece_count_max);
 /* Joins; blocks until all ranks of the segment have, or the deadline. */
 enum tutti_status local_open(const struct local_options *options, struct transport **transport);
 void local_close(struct transport *transport);
@@ -56,6 +59,10 @@ void local_footprint(const struct transport *transport, struct local_footprint *
 int local_core_count(struct transport *transport);
 /* Whether ranks of other processes read and write this one's heap where it lies. */
 bool local_maps_heaps(const struct transport *transport);
+/* With checks: a peer that is corrupt, as links name it; -1: none is. Any thread. */
+int local_corrupt_peer(const struct transport *transport);
+/* With checks: messages that were right only in their second copy. Any thread. */
+uint64_t local_mended(const struct transport *transport);
 /* The ranks, near ones side by side (nearness.h): constant, the same on all ranks, and the transport's. NULL: as they are
  * numbered. */
 const int *local_order(const struct transport *transport);

@@ -20,56 +20,14 @@
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
 
-enum { RANKS_MAX = 3, SLOT = 2, CHANNEL = 1, BOARD_BYTES = 1000, SIGNATURE = 4242 };
-
-struct net {
-    struct transport *ranks[RANKS_MAX];
-    struct segment *segment; /* the test's own way in */
-    int size;
-};
-
-/* They take each other for `peer`. */
-static struct net open_named_net(int size, struct local_peer peer, const int *names)
+static struct local_net open_net_of(int size, struct local_peer peer)
 {
-    struct net net = {.size = size};
-    const int fd = local_world_open(size, peer, names, BOARD_BYTES, net.ranks);
-    for (int r = 0; r < size; r++) net.ranks[r]->signatures[SLOT] = SIGNATURE;
-    assert_int_equal(segment_attach(fd, size, BOARD_BYTES, &net.segment), TUTTI_OK);
-    return net;
+    return local_net_open(size, peer, NULL, false);
 }
 
-static struct net open_net_of(int size, struct local_peer peer)
-{
-    return open_named_net(size, peer, NULL);
-}
-
-static struct net open_net(int size, bool same_process)
+static struct local_net open_net(int size, bool same_process)
 {
     return open_net_of(size, (struct local_peer){same_process, 0, NULL});
-}
-
-static void close_net(struct net *net)
-{
-    segment_detach(net->segment);
-    for (int r = 0; r < net->size; r++) local_close(net->ranks[r]);
-}
-
-static struct link_tx *tx_of(struct net *net, int rank, int peer)
-{
-    struct link_tx *link;
-    assert_int_equal(
-        net->ranks[rank]->ops->open_tx(net->ranks[rank], SLOT, CHANNEL, peer, 1 << 20, &link),
-        TUTTI_OK);
-    return link;
-}
-
-static struct link_rx *rx_of(struct net *net, int rank, int peer, bool from_all)
-{
-    struct link_rx *link;
-    assert_int_equal(
-        net->ranks[rank]->ops->open_rx(net->ranks[rank], SLOT, CHANNEL, peer, from_all, &link),
-        TUTTI_OK);
-    return link;
 }
 
 static bool send_filled(struct link_tx *tx, unsigned char filling, size_t bytes)
@@ -102,9 +60,9 @@ static void expect_empty(struct link_rx *rx)
 static void messages_of_every_size_arrive_in_order(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
-    struct link_tx *tx = tx_of(&net, 0, 1);
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct local_net net = open_net(2, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     size_t piece;
     unsigned pieces;
     net.ranks[0]->ops->limits(net.ranks[0], &piece, &pieces);
@@ -121,15 +79,15 @@ static void messages_of_every_size_arrive_in_order(void **state)
         expect_empty(rx);
         assert_true(tx->ops->consumed(tx));
     }
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void a_message_is_taken_in_parts(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
-    struct link_tx *tx = tx_of(&net, 0, 1);
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct local_net net = open_net(2, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     unsigned char *place = tx->ops->reserve(tx, 1000);
     assert_non_null(place);
     assert_ptr_equal(tx->ops->reserve(tx, 1000), place); /* repeatable */
@@ -146,7 +104,7 @@ static void a_message_is_taken_in_parts(void **state)
     }
     assert_true(tx->ops->consumed(tx));
     expect_empty(rx);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void a_full_link_has_no_room_until_something_is_consumed(void **state)
@@ -154,9 +112,9 @@ static void a_full_link_has_no_room_until_something_is_consumed(void **state)
     (void)state;
     static const size_t sizes[] = {8, 1000};
     for (int s = 0; s < 2; s++) {
-        struct net net = open_net(2, false);
-        struct link_tx *tx = tx_of(&net, 0, 1);
-        struct link_rx *rx = rx_of(&net, 1, 0, false);
+        struct local_net net = open_net(2, false);
+        struct link_tx *tx = local_net_tx(&net, 0, 1);
+        struct link_rx *rx = local_net_rx(&net, 1, 0, false);
         int sent = 0;
         while (send_filled(tx, (unsigned char)sent, sizes[s]))
             if (++sent > 1000) fail_msg("a link without end");
@@ -166,16 +124,16 @@ static void a_full_link_has_no_room_until_something_is_consumed(void **state)
             expect_filled(rx, (unsigned char)i, sizes[s]);
             assert_true(send_filled(tx, (unsigned char)(sent + i), sizes[s]));
         }
-        close_net(&net);
+        local_net_close(&net);
     }
 }
 
 static void memory_of_one_process_is_read_where_it_lies(void **state)
 {
     (void)state;
-    struct net net = open_net(2, true);
-    struct link_tx *tx = tx_of(&net, 0, 1);
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct local_net net = open_net(2, true);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     char data[100];
     struct link_view view;
     assert_int_equal(tx->ops->reach(tx, data, sizeof data), REACH_READ);
@@ -186,23 +144,23 @@ static void memory_of_one_process_is_read_where_it_lies(void **state)
     assert_false(tx->ops->consumed(tx));
     rx->ops->consume(rx, sizeof data);
     assert_true(tx->ops->consumed(tx));
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void memory_of_another_process_is_not_reached(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
-    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct local_net net = open_net(2, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
     char data[100];
     assert_int_equal(tx->ops->reach(tx, data, sizeof data), REACH_NONE);
     assert_false(tx->ops->post(tx, data, sizeof data));
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* Ranks that take each other for processes with heaps, both of which are this process's. */
 struct heap_net {
-    struct net net;
+    struct local_net net;
     struct heap_window *window;
     char *memory;
     uint64_t offset; /* of it in the heap */
@@ -232,16 +190,17 @@ static struct heap_net open_heap_net(void)
 
 static void close_heap_net(struct heap_net *heap)
 {
-    close_net(&heap->net);
+    local_net_close(&heap->net);
     heap_window_release(heap->window);
     assert_int_equal(heap_free(heap->memory), TUTTI_OK);
 }
 
-static struct tail *tail_of(const struct net *net, int reader, int writer)
+static struct tail *tail_of(const struct local_net *net, int reader, int writer)
 {
     struct tail *tail;
-    assert_int_equal(segment_tail(net->segment, reader, SLOT, CHANNEL, writer, false, &tail),
-                     TUTTI_OK);
+    assert_int_equal(
+        segment_tail(net->segment, reader, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, writer, false, &tail),
+        TUTTI_OK);
     return tail;
 }
 
@@ -260,9 +219,9 @@ static void a_message_is_stored_where_its_reader_expects_it(void **state)
     for (int round = 0; round < 2; round++) {
         const bool same_process = round == 1;
         struct heap_net heap = open_heap_net();
-        struct net threads = open_net(2, true), *net = same_process ? &threads : &heap.net;
-        struct link_tx *tx = tx_of(net, 0, 1);
-        struct link_rx *rx = rx_of(net, 1, 0, false);
+        struct local_net threads = open_net(2, true), *net = same_process ? &threads : &heap.net;
+        struct link_tx *tx = local_net_tx(net, 0, 1);
+        struct link_rx *rx = local_net_rx(net, 1, 0, false);
         for (int i = 0; i < 3 * HEADER_COUNT; i++) {
             char *destination = heap.memory + 4096 * i;
             if (i % 3 == 1) assert_true(send_filled(tx, 5, 100)); /* one before it */
@@ -283,7 +242,7 @@ static void a_message_is_stored_where_its_reader_expects_it(void **state)
             assert_true(tx->ops->consumed(tx));
             for (int b = 0; b < 4096; b++) assert_int_equal(destination[b], i + 1);
         }
-        close_net(&threads);
+        local_net_close(&threads);
         close_heap_net(&heap);
     }
 }
@@ -293,8 +252,8 @@ static void an_offer_is_for_one_message(void **state)
 {
     (void)state;
     struct heap_net heap = open_heap_net();
-    struct link_tx *tx = tx_of(&heap.net, 0, 1);
-    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
+    struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
     rx->ops->expect(rx, heap.memory, 500);
     assert_true(send_filled(tx, 1, 500));
     assert_null(tx->ops->expected_at(tx, 500));
@@ -317,8 +276,8 @@ static void placed_messages_have_as_much_room_as_headers(void **state)
 {
     (void)state;
     struct heap_net heap = open_heap_net();
-    struct link_tx *tx = tx_of(&heap.net, 0, 1);
-    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
+    struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
     for (int i = 0; i < HEADER_COUNT; i++) {
         assert_true(tx->ops->has_room(tx));
         assert_true(send_filled(tx, 1, 8));
@@ -333,8 +292,8 @@ static void memory_that_the_sender_cannot_write_is_not_offered(void **state)
 {
     (void)state;
     struct heap_net heap = open_heap_net();
-    struct link_tx *tx = tx_of(&heap.net, 0, 1);
-    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
+    struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
     char elsewhere[100];
     struct link_view view;
     rx->ops->expect(rx, elsewhere, sizeof elsewhere);
@@ -349,7 +308,7 @@ static void offers_that_make_no_sense_are_not_taken_up(void **state)
 {
     (void)state;
     struct heap_net heap = open_heap_net();
-    struct link_tx *tx = tx_of(&heap.net, 0, 1);
+    struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
     struct tail *tail = tail_of(&heap.net, 1, 0);
     const uint64_t size = heap_size();
     const struct {
@@ -370,13 +329,13 @@ static void offers_that_make_no_sense_are_not_taken_up(void **state)
     atomic_store(&tail->expected, 1);
     assert_non_null(tx->ops->expected_at(tx, 100)); /* so it was this that was refused */
     close_heap_net(&heap);
-    struct net net = open_net(2, false); /* processes without heaps */
-    tx = tx_of(&net, 0, 1);
+    struct local_net net = open_net(2, false); /* processes without heaps */
+    tx = local_net_tx(&net, 0, 1);
     tail = tail_of(&net, 1, 0);
     atomic_store(&tail->expected_bytes, 100);
     atomic_store(&tail->expected, 1);
     assert_null(tx->ops->expected_at(tx, 100));
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void what_was_not_expected_is_not_placed(void **state)
@@ -384,8 +343,8 @@ static void what_was_not_expected_is_not_placed(void **state)
     (void)state;
     for (int way = 0; way < 4; way++) {
         struct heap_net heap = open_heap_net();
-        struct link_tx *tx = tx_of(&heap.net, 0, 1);
-        struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+        struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
+        struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
         struct link_view view;
         if (way == 1) rx->ops->expect(rx, heap.memory, 101);
         if (way == 2) { /* for an earlier message */
@@ -407,10 +366,10 @@ static void what_was_not_expected_is_not_placed(void **state)
     }
 }
 
-static void expect_copied(struct net *net, const char *from, size_t bytes)
+static void expect_copied(struct local_net *net, const char *from, size_t bytes)
 {
-    struct link_tx *tx = tx_of(net, 0, 1);
-    struct link_rx *rx = rx_of(net, 1, 0, false);
+    struct link_tx *tx = local_net_tx(net, 0, 1);
+    struct link_rx *rx = local_net_rx(net, 1, 0, false);
     struct link_reference reference;
     assert_true(tx->ops->refer(tx, from, bytes, &reference));
     assert_int_not_equal(reference.kind, 0);
@@ -425,12 +384,12 @@ static void memory_is_copied_by_reference(void **state)
     (void)state;
     static char memory[2000];
     for (size_t i = 0; i < sizeof memory; i++) memory[i] = (char)(i * 7 + i / 256);
-    struct net threads = open_net(2, true),
-               copies = open_net_of(2, (struct local_peer){false, getpid(), NULL});
+    struct local_net threads = open_net(2, true),
+                     copies = open_net_of(2, (struct local_peer){false, getpid(), NULL});
     expect_copied(&threads, memory, sizeof memory);
     expect_copied(&copies, memory, sizeof memory);
-    close_net(&threads);
-    close_net(&copies);
+    local_net_close(&threads);
+    local_net_close(&copies);
     struct heap_net heap = open_heap_net();
     memcpy(heap.memory, memory, sizeof memory);
     expect_copied(&heap.net, heap.memory, sizeof memory);
@@ -442,8 +401,8 @@ static void references_to_what_cannot_be_read_are_a_fault(void **state)
     (void)state;
     static char memory[100];
     struct heap_net heap = open_heap_net();
-    struct link_tx *tx = tx_of(&heap.net, 0, 1);
-    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
+    struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
     struct link_reference good, private;
     assert_true(tx->ops->refer(tx, heap.memory, MEMORY_BYTES, &good));
     assert_false(tx->ops->refer(tx, memory, sizeof memory, &private));
@@ -473,8 +432,8 @@ static void a_heap_that_is_gone_is_nobodys_fault(void **state)
     const int fd = dup(heap_location().fd);
     assert_true(fd >= 0);
     struct heap_net heap = open_heap_net_of(fd);
-    struct link_tx *tx = tx_of(&heap.net, 0, 1);
-    struct link_rx *rx = rx_of(&heap.net, 1, 0, false);
+    struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
+    struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
     struct link_reference reference;
     assert_true(tx->ops->refer(tx, heap.memory, 100, &reference));
     assert_true(tx->ops->post(tx, heap.memory, MEMORY_BYTES));
@@ -490,9 +449,9 @@ static void a_heap_that_is_gone_is_nobodys_fault(void **state)
 static void what_goes_to_all_waits_for_the_slowest(void **state)
 {
     (void)state;
-    struct net net = open_net(3, false);
-    struct link_tx *tx = tx_of(&net, 1, TRANSPORT_ALL);
-    struct link_rx *readers[] = {rx_of(&net, 0, 1, true), rx_of(&net, 2, 1, true)};
+    struct local_net net = open_net(3, false);
+    struct link_tx *tx = local_net_tx(&net, 1, TRANSPORT_ALL);
+    struct link_rx *readers[] = {local_net_rx(&net, 0, 1, true), local_net_rx(&net, 2, 1, true)};
     int sent = 0;
     while (send_filled(tx, (unsigned char)sent, 500)) sent++;
     for (int i = 0; i < sent; i++) expect_filled(readers[0], (unsigned char)i, 500);
@@ -503,17 +462,17 @@ static void what_goes_to_all_waits_for_the_slowest(void **state)
     for (int i = 1; i <= sent; i++) expect_filled(readers[1], (unsigned char)i, 500);
     expect_filled(readers[0], (unsigned char)sent, 500);
     assert_true(tx->ops->consumed(tx));
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void links_do_not_mix(void **state)
 {
     (void)state;
-    struct net net = open_net(3, false);
-    struct link_tx *to_1 = tx_of(&net, 0, 1), *to_2 = tx_of(&net, 0, 2),
-                   *to_all = tx_of(&net, 0, TRANSPORT_ALL);
-    struct link_rx *at_1 = rx_of(&net, 1, 0, false), *at_2 = rx_of(&net, 2, 0, false);
-    struct link_rx *all_1 = rx_of(&net, 1, 0, true), *all_2 = rx_of(&net, 2, 0, true);
+    struct local_net net = open_net(3, false);
+    struct link_tx *to_1 = local_net_tx(&net, 0, 1), *to_2 = local_net_tx(&net, 0, 2),
+                   *to_all = local_net_tx(&net, 0, TRANSPORT_ALL);
+    struct link_rx *at_1 = local_net_rx(&net, 1, 0, false), *at_2 = local_net_rx(&net, 2, 0, false);
+    struct link_rx *all_1 = local_net_rx(&net, 1, 0, true), *all_2 = local_net_rx(&net, 2, 0, true);
     assert_true(send_filled(to_2, 2, 300) && send_filled(to_1, 1, 300) &&
                 send_filled(to_all, 3, 300));
     expect_filled(all_2, 3, 300);
@@ -521,36 +480,36 @@ static void links_do_not_mix(void **state)
     expect_filled(all_1, 3, 300);
     expect_filled(at_2, 2, 300);
     expect_empty(at_1);
-    assert_ptr_equal(tx_of(&net, 0, 1), to_1); /* found, not made again */
-    close_net(&net);
+    assert_ptr_equal(local_net_tx(&net, 0, 1), to_1); /* found, not made again */
+    local_net_close(&net);
 }
 
 static void channels_are_counted(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
+    struct local_net net = open_net(2, false);
     struct transport *t = net.ranks[0];
     struct link_tx *tx;
     struct link_rx *rx;
-    assert_int_equal(t->ops->open_tx(t, SLOT, TRANSPORT_CHANNEL_COUNT, 1, 8, &tx),
+    assert_int_equal(t->ops->open_tx(t, LOCAL_NET_SLOT, TRANSPORT_CHANNEL_COUNT, 1, 8, &tx),
                      TUTTI_UNSUPPORTED);
-    assert_int_equal(t->ops->open_rx(t, SLOT, TRANSPORT_CHANNEL_COUNT, 1, false, &rx),
+    assert_int_equal(t->ops->open_rx(t, LOCAL_NET_SLOT, TRANSPORT_CHANNEL_COUNT, 1, false, &rx),
                      TUTTI_UNSUPPORTED);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void another_signature_is_a_fault(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
-    struct link_tx *tx = tx_of(&net, 0, 1);
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct local_net net = open_net(2, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     struct link_view view;
-    net.ranks[0]->signatures[SLOT] = SIGNATURE + 1;
+    net.ranks[0]->signatures[LOCAL_NET_SLOT] = LOCAL_NET_SIGNATURE + 1;
     assert_true(send_filled(tx, 1, 10));
     assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
     assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* What a peer wrote is foreign: no header makes this rank look where it must not. */
@@ -579,43 +538,46 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
         {255, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct net net = open_net(2, false);
-        struct link_rx *rx = rx_of(&net, 1, 0, false);
+        struct local_net net = open_net(2, false);
+        struct link_rx *rx = local_net_rx(&net, 1, 0, false);
         struct message_header *headers;
         char *data;
         struct link_view view;
-        assert_int_equal(segment_link(net.segment, 0, SLOT, CHANNEL, 1, &headers, &data), TUTTI_OK);
-        headers[0].signature = SIGNATURE;
+        assert_int_equal(
+            segment_link(net.segment, 0, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, 1, &headers, &data),
+            TUTTI_OK);
+        headers[0].signature = LOCAL_NET_SIGNATURE;
         headers[0].kind_and_bytes = cases[i].kind << 56 | cases[i].bytes;
         headers[0].u.where = cases[i].where;
         atomic_store(&headers[0].sequence, 1);
         if (rx->ops->peek(rx, &view) != LINK_FAULT) fail_msg("header %zu is believed", i);
-        close_net(&net);
+        local_net_close(&net);
     }
 }
 
-static void lending_opens(struct net *net, int rank)
+static void lending_opens(struct local_net *net, int rank)
 {
-    assert_int_equal(net->ranks[rank]->ops->open_lending(net->ranks[rank], SLOT), TUTTI_OK);
+    assert_int_equal(net->ranks[rank]->ops->open_lending(net->ranks[rank], LOCAL_NET_SLOT),
+                     TUTTI_OK);
 }
 
-static void *lent_place(struct net *net, int rank, size_t bytes)
+static void *lent_place(struct local_net *net, int rank, size_t bytes)
 {
-    return net->ranks[rank]->ops->lend(net->ranks[rank], SLOT, bytes);
+    return net->ranks[rank]->ops->lend(net->ranks[rank], LOCAL_NET_SLOT, bytes);
 }
 
-static void share(struct net *net, int rank, struct link_tx *const *links, unsigned count,
+static void share(struct local_net *net, int rank, struct link_tx *const *links, unsigned count,
                   size_t bytes)
 {
-    net->ranks[rank]->ops->share(net->ranks[rank], SLOT, links, count, bytes);
+    net->ranks[rank]->ops->share(net->ranks[rank], LOCAL_NET_SLOT, links, count, bytes);
 }
 
 static void a_shared_place_is_free_after_its_last_reader(void **state)
 {
     (void)state;
-    struct net net = open_net(3, false);
-    struct link_tx *const links[] = {tx_of(&net, 0, 1), tx_of(&net, 0, 2)};
-    struct link_rx *one = rx_of(&net, 1, 0, false), *two = rx_of(&net, 2, 0, false);
+    struct local_net net = open_net(3, false);
+    struct link_tx *const links[] = {local_net_tx(&net, 0, 1), local_net_tx(&net, 0, 2)};
+    struct link_rx *one = local_net_rx(&net, 1, 0, false), *two = local_net_rx(&net, 2, 0, false);
     struct link_view view;
     lending_opens(&net, 0);
     for (int i = 0; i < LENT_SLOTS; i++) {
@@ -642,18 +604,18 @@ static void a_shared_place_is_free_after_its_last_reader(void **state)
         assert_non_null(lent_place(&net, 0, 5000));
     }
     assert_true(links[0]->ops->consumed(links[0]) && links[1]->ops->consumed(links[1]));
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* 0 lends to 1, which changes it and hands it on to 0 and 2. */
 static void a_place_travels_and_comes_back(void **state)
 {
     (void)state;
-    struct net net = open_net(3, false);
-    struct link_tx *const there = tx_of(&net, 0, 1);
-    struct link_tx *const onwards[] = {tx_of(&net, 1, 0), tx_of(&net, 1, 2)};
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
-    struct link_rx *ends[] = {rx_of(&net, 0, 1, false), rx_of(&net, 2, 1, false)};
+    struct local_net net = open_net(3, false);
+    struct link_tx *const there = local_net_tx(&net, 0, 1);
+    struct link_tx *const onwards[] = {local_net_tx(&net, 1, 0), local_net_tx(&net, 1, 2)};
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
+    struct link_rx *ends[] = {local_net_rx(&net, 0, 1, false), local_net_rx(&net, 2, 1, false)};
     lending_opens(&net, 0);
     for (int round = 0; round < 100; round++) {
         struct link_view view, end;
@@ -677,16 +639,18 @@ static void a_place_travels_and_comes_back(void **state)
         }
         assert_ptr_equal(lent_place(&net, 0, 3000), place);
     }
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* 0 lends to 1, which hands it on to 2; 0 sleeps until its place is free. */
 static void a_place_that_comes_back_wakes_its_owner(void **state)
 {
     (void)state;
-    struct net net = open_net(3, false);
-    struct link_tx *const there = tx_of(&net, 0, 1), *const onwards = tx_of(&net, 1, 2);
-    struct link_rx *const rx = rx_of(&net, 1, 0, false), *const end = rx_of(&net, 2, 1, false);
+    struct local_net net = open_net(3, false);
+    struct link_tx *const there = local_net_tx(&net, 0, 1), *const onwards =
+                                                                local_net_tx(&net, 1, 2);
+    struct link_rx *const rx = local_net_rx(&net, 1, 0, false), *const end =
+                                                                    local_net_rx(&net, 2, 1, false);
     struct transport *const owner = net.ranks[0];
     struct link_view view;
     lending_opens(&net, 0);
@@ -699,15 +663,15 @@ static void a_place_that_comes_back_wakes_its_owner(void **state)
     expect_filled(end, 5, 3000);
     owner->ops->sleep(owner, 20000000000u);
     assert_true(clock_now_ns() - begin < 10000000000u);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void what_is_lent_to_all_counts_all(void **state)
 {
     (void)state;
-    struct net net = open_net(3, false);
-    struct link_tx *const to_all = tx_of(&net, 2, TRANSPORT_ALL);
-    struct link_rx *zero = rx_of(&net, 0, 2, true), *one = rx_of(&net, 1, 2, true);
+    struct local_net net = open_net(3, false);
+    struct link_tx *const to_all = local_net_tx(&net, 2, TRANSPORT_ALL);
+    struct link_rx *zero = local_net_rx(&net, 0, 2, true), *one = local_net_rx(&net, 1, 2, true);
     lending_opens(&net, 2);
     void *const place = lent_place(&net, 2, 100);
     memset(place, 9, 100);
@@ -717,17 +681,18 @@ static void what_is_lent_to_all_counts_all(void **state)
     expect_filled(one, 9, 100);
     assert_ptr_equal(lent_place(&net, 2, 100), place);
     assert_null(lent_place(&net, 2, 1 << 30));
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* A tail beyond what was sent frees nothing that is not sent yet. */
 static void tails_that_make_no_sense_harm_only_their_owner(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
-    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct local_net net = open_net(2, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
     struct tail *tail;
-    assert_int_equal(segment_tail(net.segment, 1, SLOT, CHANNEL, 0, false, &tail), TUTTI_OK);
+    assert_int_equal(
+        segment_tail(net.segment, 1, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, 0, false, &tail), TUTTI_OK);
     atomic_store(&tail->consumed, UINT64_MAX);
     for (int i = 0; i < 1000; i++) {
         assert_true(send_filled(tx, 1, 200));
@@ -737,7 +702,7 @@ static void tails_that_make_no_sense_harm_only_their_owner(void **state)
     int sent = 0;
     while (sent < 1000 && send_filled(tx, 1, 200)) sent++;
     assert_true(sent < 1000);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void *send_later(void *argument)
@@ -750,9 +715,9 @@ static void *send_later(void *argument)
 static void a_message_wakes_who_sleeps(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
-    struct link_tx *tx = tx_of(&net, 0, 1);
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct local_net net = open_net(2, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     struct transport *sleeper = net.ranks[1];
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, send_later, tx), 0);
@@ -771,13 +736,13 @@ static void a_message_wakes_who_sleeps(void **state)
     void *sent;
     pthread_join(thread, &sent);
     assert_non_null(sent);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void sleep_ends_by_itself_and_by_waking_all(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
+    struct local_net net = open_net(2, false);
     struct transport *t = net.ranks[0];
     const uint64_t begin = clock_now_ns();
     t->ops->sleep_begin(t);
@@ -786,7 +751,7 @@ static void sleep_ends_by_itself_and_by_waking_all(void **state)
     net.ranks[1]->ops->wake_all(net.ranks[1]); /* between the announcement and the sleep */
     t->ops->sleep(t, 20000000000u);
     assert_true(clock_now_ns() - begin < 10000000000u);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* ------------------------------------------------------------------------------------- descriptors */
@@ -809,9 +774,9 @@ static void a_message_rings_the_descriptor_of_who_sleeps(void **state)
 {
     (void)state;
     for (int round = 0; round < 2; round++) {
-        struct net net = open_net(2, round == 0);
-        struct link_tx *tx = tx_of(&net, 0, 1);
-        struct link_rx *rx = rx_of(&net, 1, 0, false);
+        struct local_net net = open_net(2, round == 0);
+        struct link_tx *tx = local_net_tx(&net, 0, 1);
+        struct link_rx *rx = local_net_rx(&net, 1, 0, false);
         struct transport *sleeper = net.ranks[1];
         const int fd = door_of(sleeper);
         if (round == 1) (void)door_of(net.ranks[0]);
@@ -830,16 +795,16 @@ static void a_message_rings_the_descriptor_of_who_sleeps(void **state)
             sleeper->ops->sleep_cancel(sleeper);
             for (int m = 0; m < 3; m++) expect_filled(rx, 2, 1000);
         }
-        close_net(&net);
+        local_net_close(&net);
     }
 }
 
 static void what_rang_before_does_not_end_the_next_sleep(void **state)
 {
     (void)state;
-    struct net net = open_net(2, true);
-    struct link_tx *tx = tx_of(&net, 0, 1);
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct local_net net = open_net(2, true);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     struct transport *sleeper = net.ranks[1];
     const int fd = door_of(sleeper);
     sleeper->ops->sleep_begin(sleeper);
@@ -851,15 +816,15 @@ static void what_rang_before_does_not_end_the_next_sleep(void **state)
     sleeper->ops->sleep_begin(sleeper);
     assert_false(rings(fd));
     sleeper->ops->sleep_cancel(sleeper);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* A ringer that was slow says that it has rung, of a sleep that is over: the next one is rung all the same. */
 static void who_rings_late_does_not_silence_the_next_sleep(void **state)
 {
     (void)state;
-    struct net net = open_net(2, true);
-    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct local_net net = open_net(2, true);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
     struct transport *sleeper = net.ranks[1];
     struct bell *bell = segment_bell(net.segment, 1);
     const int fd = door_of(sleeper);
@@ -872,13 +837,13 @@ static void who_rings_late_does_not_silence_the_next_sleep(void **state)
     assert_true(send_filled(tx, 1, 10));
     assert_true(rings(fd));
     sleeper->ops->sleep_cancel(sleeper);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void everything_that_wakes_rings_the_descriptor(void **state)
 {
     (void)state;
-    struct net net = open_net(3, false);
+    struct local_net net = open_net(3, false);
     struct transport *owner = net.ranks[0];
     const int fd = door_of(owner);
     owner->ops->sleep_begin(owner);
@@ -890,27 +855,27 @@ static void everything_that_wakes_rings_the_descriptor(void **state)
     net.ranks[2]->ops->wake_all(net.ranks[2]); /* somebody's who sleeps at no door */
     assert_true(rings(fd));
     owner->ops->sleep_cancel(owner);
-    struct link_tx *tx = tx_of(&net, 0, 1);
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     assert_true(send_filled(tx, 4, 8));
     owner->ops->sleep_begin(owner);
     expect_filled(rx, 4, 8); /* room is something to wake up for */
     assert_true(rings(fd));
     owner->ops->sleep_cancel(owner);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void who_never_asked_sleeps_without_a_descriptor(void **state)
 {
     (void)state;
-    struct net net = open_net(2, true);
+    struct local_net net = open_net(2, true);
     struct local_footprint footprint;
     struct bell *bell = segment_bell(net.segment, 1);
     struct transport *sleeper = net.ranks[1];
     (void)door_of(net.ranks[0]);
     sleeper->ops->sleep_begin(sleeper);
     assert_int_equal(atomic_load(&bell->asleep), ASLEEP);
-    assert_true(send_filled(tx_of(&net, 0, 1), 1, 10));
+    assert_true(send_filled(local_net_tx(&net, 0, 1), 1, 10));
     const uint64_t begin = clock_now_ns();
     sleeper->ops->sleep(sleeper, 20000000000u);
     assert_true(clock_now_ns() - begin < 10000000000u);
@@ -919,16 +884,16 @@ static void who_never_asked_sleeps_without_a_descriptor(void **state)
     assert_int_equal(footprint.descriptor_count, 0);
     local_footprint(net.ranks[0], &footprint);
     assert_int_equal(footprint.descriptor_count, 1);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void a_descriptor_ends_with_its_rank(void **state)
 {
     (void)state;
-    struct net net = open_net(2, true);
+    struct local_net net = open_net(2, true);
     const int fd = door_of(net.ranks[0]);
     net.ranks[0]->ops->sleep_begin(net.ranks[0]);
-    close_net(&net);
+    local_net_close(&net);
     assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
 
@@ -938,16 +903,16 @@ static void bells_that_make_no_sense_ring_nobody(void **state)
     (void)state;
     static const uint32_t words[] = {ASLEEP_RUNG, ASLEEP_AT_DOOR, 4, UINT32_MAX, UINT32_MAX - 1};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        struct net net = open_net(2, false);
+        struct local_net net = open_net(2, false);
         struct bell *bell = segment_bell(net.segment, 1);
-        struct link_tx *tx = tx_of(&net, 0, 1);
-        struct link_rx *rx = rx_of(&net, 1, 0, false);
+        struct link_tx *tx = local_net_tx(&net, 0, 1);
+        struct link_rx *rx = local_net_rx(&net, 1, 0, false);
         atomic_store(&segment_header(net.segment)->sleeper_count, 1);
         atomic_store(&bell->asleep, words[i]);
         atomic_store(&bell->door, 0x1234567890abcdef * (i % 2));
         assert_true(send_filled(tx, 1, 10));
         expect_filled(rx, 1, 10);
-        close_net(&net);
+        local_net_close(&net);
     }
 }
 
@@ -968,9 +933,9 @@ static int sleep_at_door(struct transport *transport, struct link_rx *rx, int re
 static void a_message_rings_in_another_process(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
-    struct link_tx *tx = tx_of(&net, 0, 1);
-    struct link_rx *rx = rx_of(&net, 1, 0, false);
+    struct local_net net = open_net(2, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
+    struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     int ends[2], status;
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     const pid_t pid = fork();
@@ -983,22 +948,22 @@ static void a_message_rings_in_another_process(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     close(ends[0]);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* A child of fork() that gives back what it inherited has not answered the door of its parent for good. */
 static void a_child_that_closes_takes_no_descriptor_from_its_parent(void **state)
 {
     (void)state;
-    struct net net = open_net(2, false);
-    struct link_tx *tx = tx_of(&net, 0, 1);
+    struct local_net net = open_net(2, false);
+    struct link_tx *tx = local_net_tx(&net, 0, 1);
     struct transport *sleeper = net.ranks[1];
     const int fd = door_of(sleeper);
     int status;
     sleeper->ops->sleep_begin(sleeper);
     const pid_t pid = fork();
     if (pid == 0) {
-        close_net(&net);
+        local_net_close(&net);
         _exit(fcntl(fd, F_GETFD) == -1 ? 0 : 1);
     }
     assert_true(pid > 0);
@@ -1007,7 +972,7 @@ static void a_child_that_closes_takes_no_descriptor_from_its_parent(void **state
     assert_true(send_filled(tx, 1, 10));
     assert_true(rings(fd));
     sleeper->ops->sleep_cancel(sleeper);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 /* ------------------------------------------------------------------------------------------- names */
@@ -1016,19 +981,20 @@ static void links_show_names_and_go_by_numbers(void **state)
 {
     (void)state;
     static const int names[] = {70, 5, 900};
-    struct net net = open_named_net(3, (struct local_peer){.same_process = true}, names);
+    struct local_net net =
+        local_net_open(3, (struct local_peer){.same_process = true}, names, false);
     struct link_view view;
     char destination[4096];
     for (int from = 0; from < 3; from++) {
-        struct link_tx *to_all = tx_of(&net, from, TRANSPORT_ALL);
+        struct link_tx *to_all = local_net_tx(&net, from, TRANSPORT_ALL);
         assert_int_equal(to_all->peer, TRANSPORT_ALL);
         for (int to = 0; to < 3; to++) {
             if (to == from) continue;
-            struct link_tx *tx = tx_of(&net, from, to);
-            struct link_rx *rx = rx_of(&net, to, from, false);
+            struct link_tx *tx = local_net_tx(&net, from, to);
+            struct link_rx *rx = local_net_rx(&net, to, from, false);
             assert_int_equal(tx->peer, names[to]);
             assert_int_equal(rx->peer, names[from]);
-            assert_int_equal(rx_of(&net, to, from, true)->peer, names[from]);
+            assert_int_equal(local_net_rx(&net, to, from, true)->peer, names[from]);
             assert_true(tx->ops->post(tx, names, sizeof names)); /* needs to know who is who */
             assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
             assert_ptr_equal(view.data, names);
@@ -1046,7 +1012,7 @@ static void links_show_names_and_go_by_numbers(void **state)
             assert_memory_equal(destination, names, sizeof names);
         }
     }
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void limits_are_those_of_the_count_of_ranks(void **state)
@@ -1054,29 +1020,29 @@ static void limits_are_those_of_the_count_of_ranks(void **state)
     (void)state;
     size_t bytes, own_bytes, last_bytes = SIZE_MAX;
     unsigned count, own_count;
-    struct net net = open_net(3, true);
+    struct local_net net = open_net(3, true);
     net.ranks[1]->ops->limits(net.ranks[1], &own_bytes, &own_count);
-    local_limits(3, &bytes, &count);
+    local_limits(3, false, &bytes, &count);
     assert_true(bytes == own_bytes && bytes == net.segment->slot_bytes && count == own_count);
     for (int size = 1; size <= 300; size++) {
-        local_limits(size, &bytes, &count);
+        local_limits(size, false, &bytes, &count);
         assert_true(bytes > 0 && bytes <= last_bytes && count == own_count);
         last_bytes = bytes;
     }
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void the_board_is_shared_and_zeroed(void **state)
 {
     (void)state;
-    struct net net = open_net(3, false);
+    struct local_net net = open_net(3, false);
     unsigned char *board = local_board(net.ranks[0]);
-    for (int i = 0; i < BOARD_BYTES; i++) assert_int_equal(board[i], 0);
-    board[BOARD_BYTES - 1] = 5;
-    assert_int_equal(((unsigned char *)local_board(net.ranks[2]))[BOARD_BYTES - 1], 5);
+    for (int i = 0; i < LOCAL_NET_BOARD_BYTES; i++) assert_int_equal(board[i], 0);
+    board[LOCAL_NET_BOARD_BYTES - 1] = 5;
+    assert_int_equal(((unsigned char *)local_board(net.ranks[2]))[LOCAL_NET_BOARD_BYTES - 1], 5);
     assert_int_equal((uintptr_t)board % 64, 0);
     assert_true(local_core_count(net.ranks[0]) >= 1);
-    close_net(&net);
+    local_net_close(&net);
 }
 
 static void a_rank_that_does_not_open_is_missed_at_the_deadline(void **state)
@@ -1085,10 +1051,10 @@ static void a_rank_that_does_not_open_is_missed_at_the_deadline(void **state)
     int fd;
     struct local_peer peers[2] = {{0}};
     struct transport *transport;
-    assert_int_equal(local_segment_create(2, BOARD_BYTES, &fd), TUTTI_OK);
+    assert_int_equal(local_segment_create(2, LOCAL_NET_BOARD_BYTES, &fd), TUTTI_OK);
     const struct local_options options = {.size = 2,
                                           .segment_fd = fd,
-                                          .board_bytes = BOARD_BYTES,
+                                          .board_bytes = LOCAL_NET_BOARD_BYTES,
                                           .peers = peers,
                                           .deadline_ns = clock_now_ns() + 50000000};
     assert_int_equal(local_open(&options, &transport), TUTTI_INIT_TIMEOUT);
@@ -1102,10 +1068,10 @@ static void a_segment_of_the_wrong_size_is_refused(void **state)
     int fd;
     struct local_peer peers[64] = {{0}};
     struct transport *transport;
-    assert_int_equal(local_segment_create(2, BOARD_BYTES, &fd), TUTTI_OK);
+    assert_int_equal(local_segment_create(2, LOCAL_NET_BOARD_BYTES, &fd), TUTTI_OK);
     const struct local_options options = {.size = 64,
                                           .segment_fd = fd,
-                                          .board_bytes = BOARD_BYTES,
+                                          .board_bytes = LOCAL_NET_BOARD_BYTES,
                                           .peers = peers,
                                           .deadline_ns = clock_now_ns() + 50000000};
     assert_int_equal(local_open(&options, &transport), TUTTI_AUTH_FAILED);

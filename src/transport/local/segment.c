@@ -16,6 +16,8 @@ enum {
     DATA_BYTES_A_RANK = 4 << 20,
     LENT_BYTES_MAX = 128 << 10
 };
+static_assert(2 * HEADER_COUNT * sizeof(struct message_header) <= PAGE,
+              "a page has both rings of headers");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct segment *segments; /* of this process; under lock */

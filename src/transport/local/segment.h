@@ -6,7 +6,8 @@
  *     tails:  for each source, unicast and to-all: how many messages rank r has consumed,
  *             and where it expects the next one                                            (r writes)
  *     links:  to each rank, and (in r's own place) to all:                                 (r writes)
- *             a ring of message headers, and DATA_SLOTS slots for payloads
+ *             a ring of message headers, and where messages are checked a second one behind it (checked.h),
+ *             and DATA_SLOTS slots for payloads
  *   region of rank r, per slot:
  *     lent:   LENT_SLOTS slots for payloads that travel, with a count of readers each       (who has it writes)
  *
@@ -52,7 +53,7 @@ enum message_kind {
     MESSAGE_KIND_COUNT
 };
 
-/* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1), the reader
+/* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1, or what checked.h makes of that), the reader
  * acquires it; the reader's tail (release) and the writer's look at it (acquire) make it free again. */
 struct message_header {
     _Atomic uint64_t sequence;

@@ -430,7 +430,7 @@ static void limits_are_the_same_on_all_ranks(void **state)
     struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
     size_t least_bytes, bytes;
     unsigned least_count, count;
-    local_limits(ROUTER_RANKS_MAX, &least_bytes, &least_count);
+    local_limits(ROUTER_RANKS_MAX, false, &least_bytes, &least_count);
     for (int r = 0; r < world->size; r++) {
         world->ranks[r]->ops->limits(world->ranks[r], &bytes, &count);
         assert_int_equal(bytes, ROUTER_PIECE_BYTES < least_bytes ? ROUTER_PIECE_BYTES : least_bytes);

@@ -56,9 +56,11 @@ void tcp_frame_write(const struct tcp_frame *frame, unsigned char head[TCP_FRAME
     put(head + CHECK_AT, check_of(head), 4);
 }
 
+const char tcp_frame_changed[] = "a frame's check is wrong";
+
 const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struct tcp_frame *frame)
 {
-    if (get(head + CHECK_AT, 4) != check_of(head)) return "a frame's check is wrong";
+    if (get(head + CHECK_AT, 4) != check_of(head)) return tcp_frame_changed;
     *frame = (struct tcp_frame){.kind = head[0],
                                 .flags = head[1],
                                 .slot = head[2],
@@ -82,4 +84,14 @@ const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struc
                    : NULL;
     default: return "a frame of no known kind";
     }
+}
+
+void tcp_frame_write_check(uint32_t check, unsigned char at[TCP_FRAME_CHECK_BYTES])
+{
+    put(at, check, TCP_FRAME_CHECK_BYTES);
+}
+
+uint32_t tcp_frame_read_check(const unsigned char at[TCP_FRAME_CHECK_BYTES])
+{
+    return (uint32_t)get(at, TCP_FRAME_CHECK_BYTES);
 }

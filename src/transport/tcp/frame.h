@@ -14,11 +14,14 @@
  *           `signature` and ends at `offset` bytes of the link or before needs no place: it is expected. Flag RESUME,
  *           before READY only: sequence has a bit for each piece from `consumed` on that has come.
  *   READY   the end of what a new connection starts with. sequence: the rank; offset: piece_bytes; place: piece_count;
- *           signature: the version of all this; consumed: notes that this side has heard.
+ *           signature: the version of all this; consumed: notes that this side has heard. Flag CHECKED: what this side sends
+ *           from now on is checked.
  *   NOTE    what a rank tells the other besides data. sequence: its number.
  *   HEARD   consumed: notes that this side has heard.
  *
- * The check finds what went astray, not who means harm: every field is checked where it is used.
+ * The check finds what went astray, not who means harm: every field is checked where it is used. That of a head does not
+ * cover what is behind it. Where this is checked, too, 4 more bytes lie between the two: its CRC-32C (base/crc32c.h); with 0
+ * bytes behind the head there are none.
  */
 #ifndef TUTTI_TRANSPORT_TCP_FRAME_H
 #define TUTTI_TRANSPORT_TCP_FRAME_H
@@ -39,7 +42,9 @@ enum {
     TCP_FRAME_NOTE_BYTES_MAX = 512,
     TCP_FRAME_ANSWER = 1, /* flags */
     TCP_FRAME_RESUME = 2,
-    TCP_FRAME_VERSION = 2
+    TCP_FRAME_CHECKED = 4,
+    TCP_FRAME_CHECK_BYTES = 4,
+    TCP_FRAME_VERSION = 3
 };
 
 #define TCP_FRAME_NO_PLACE UINT32_MAX
@@ -55,5 +60,10 @@ struct tcp_frame {
 void tcp_frame_write(const struct tcp_frame *frame, unsigned char head[TCP_FRAME_HEAD_BYTES]);
 /* What is wrong with it, or NULL: then kind, slot, channel and bytes are within their bounds. */
 const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struct tcp_frame *frame);
+/* This one: it is not what was written. */
+extern const char tcp_frame_changed[];
+/* The check of what is behind a head. */
+void tcp_frame_write_check(uint32_t check, unsigned char at[TCP_FRAME_CHECK_BYTES]);
+uint32_t tcp_frame_read_check(const unsigned char at[TCP_FRAME_CHECK_BYTES]);
 
 #endif

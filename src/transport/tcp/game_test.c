@@ -153,6 +153,11 @@ static void play(struct tcp_mood mood, unsigned messages, uint64_t seed)
                       tcp_world_broken(world), steps);
         assert_true(tcp_world_broken(world) > 0);
     }
+    if (mood.flips > 0) {
+        print_message("seed %llu: %u bits flipped, %llu mended\n", (unsigned long long)seed,
+                      tcp_world_flipped(world), (unsigned long long)tcp_world_mended(world));
+        assert_true(tcp_world_flipped(world) > 0 && tcp_world_mended(world) > 0);
+    }
     tcp_world_free(world);
     for (unsigned l = 0; l < 2 * LINKS; l++) {
         free(lines[l].memory);
@@ -191,12 +196,29 @@ static void every_byte_comes_once_over_wires_that_break(void **state)
              60, seed);
 }
 
+/* So few, and pieces so small, that none is under way for longer than from one flip to the next. */
+static void every_byte_comes_right_over_wires_that_flip_bits(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 30; seed < 34; seed++)
+        play((struct tcp_mood){.streams = 1 + (unsigned)seed % 3,
+                               .piece_bytes = 2048,
+                               .piece_count = 1 + (unsigned)seed % 5,
+                               .gulp = 30000,
+                               .breaks = seed % 2 == 0 ? 4000 : 0,
+                               .silence = 50,
+                               .checks = true,
+                               .flips = 1 << 20},
+             120, seed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_comes_over_loopback),
         cmocka_unit_test(every_byte_comes_over_slow_wires),
         cmocka_unit_test(every_byte_comes_once_over_wires_that_break),
+        cmocka_unit_test(every_byte_comes_right_over_wires_that_flip_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -291,10 +291,20 @@ const char *tcp_rx_begin(struct tcp_rx *rx, const struct tcp_frame *frame, char 
     return NULL;
 }
 
-void tcp_rx_end(struct tcp_rx *rx, uint64_t sequence)
+bool tcp_rx_end(struct tcp_rx *rx, uint64_t sequence)
 {
-    rx->coming &= ~bit_of(sequence);
-    rx->received |= bit_of(sequence);
+    const uint64_t bit = bit_of(sequence), changed = rx->changed & bit;
+    rx->coming &= ~bit;
+    rx->received |= bit;
+    rx->changed ^= changed;
+    return changed != 0;
+}
+
+bool tcp_rx_came_changed(struct tcp_rx *rx, uint64_t sequence)
+{
+    const bool did_before = (rx->changed & bit_of(sequence)) != 0;
+    rx->changed |= bit_of(sequence);
+    return did_before;
 }
 
 void tcp_rx_abandon(struct tcp_rx *rx, uint64_t sequence)

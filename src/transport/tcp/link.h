@@ -119,11 +119,12 @@ struct tcp_rx {
     struct tcp_shape shape;
     char *smalls, *slots;
     struct tcp_arrival arrivals[TCP_WINDOW];
-    uint64_t consumed, told;         /* pieces, and as the sender was told */
-    uint64_t position;               /* bytes in consumed pieces */
-    uint64_t received, coming;       /* a bit for each piece, at its number modulo TCP_WINDOW */
-    uint64_t places_used;            /* a bit each */
-    unsigned places_untold;          /* consumed since the sender was told */
+    uint64_t consumed, told;   /* pieces, and as the sender was told */
+    uint64_t position;         /* bytes in consumed pieces */
+    uint64_t received, coming; /* a bit for each piece, at its number modulo TCP_WINDOW */
+    uint64_t changed;       /* the same: it came, but not as it was sent, and has to come again */
+    uint64_t places_used;   /* a bit each */
+    unsigned places_untold; /* consumed since the sender was told */
     bool owes_answer, owes_expected; /* to the sender */
     size_t done;                     /* bytes of the piece in view that are consumed */
     char *expected;
@@ -136,9 +137,11 @@ enum tutti_status tcp_rx_create(const struct tcp_shape *shape, const uint64_t *s
 void tcp_rx_free(struct tcp_rx *rx);
 /* A DATA frame's head has come: says where its bytes go. Returns what is wrong, or NULL. */
 const char *tcp_rx_begin(struct tcp_rx *rx, const struct tcp_frame *frame, char **target);
-/* All of its bytes have come, or (its connection was lost) will not. */
-void tcp_rx_end(struct tcp_rx *rx, uint64_t sequence);
+/* All of its bytes have come; true when it had come changed before. Or (its connection was lost) they will not. */
+bool tcp_rx_end(struct tcp_rx *rx, uint64_t sequence);
 void tcp_rx_abandon(struct tcp_rx *rx, uint64_t sequence);
+/* It came changed, and is going to be abandoned. True when it did so before. */
+bool tcp_rx_came_changed(struct tcp_rx *rx, uint64_t sequence);
 /* As the contract says. The next bytes of the link go to the destination as they come, in any number of messages, as long
  * as these end within it. 0 bytes: nothing is expected any more; for a destination that is larger than half of the
  * places, only when the peer sends nothing more there. */

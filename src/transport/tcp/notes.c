@@ -84,6 +84,21 @@ bool tcp_notes_end(struct tcp_notes *notes, uint64_t number)
     return true;
 }
 
+bool tcp_notes_came_changed(struct tcp_notes *notes, uint64_t number)
+{
+    const bool did_before = notes->has_changed && notes->changed == number;
+    notes->has_changed = true;
+    notes->changed = number;
+    return did_before;
+}
+
+bool tcp_notes_is_mended(struct tcp_notes *notes, uint64_t number)
+{
+    if (!notes->has_changed || notes->changed != number) return false;
+    notes->has_changed = false;
+    return true;
+}
+
 void tcp_notes_heard_told(struct tcp_notes *notes)
 {
     notes->heard_told = notes->heard;

@@ -34,7 +34,8 @@ struct tcp_notes {
     unsigned carrier; /* of what is sent and not acked */
     /* hearing */
     uint64_t heard, heard_told; /* and as the teller was told */
-    bool owes_heard;
+    bool owes_heard, has_changed;
+    uint64_t changed; /* the note that came last, but not as it was told; if any did */
 };
 
 void tcp_notes_release(struct tcp_notes *notes);
@@ -55,6 +56,9 @@ bool tcp_notes_acked(struct tcp_notes *notes, uint64_t heard);
 const char *tcp_notes_begin(const struct tcp_notes *notes, uint64_t number);
 /* All of it has; false: it was heard before. */
 bool tcp_notes_end(struct tcp_notes *notes, uint64_t number);
+/* It came changed; true when the same one did so before. And whether that one has now come as it was told. */
+bool tcp_notes_came_changed(struct tcp_notes *notes, uint64_t number);
+bool tcp_notes_is_mended(struct tcp_notes *notes, uint64_t number);
 /* The teller is being told how many were heard. */
 void tcp_notes_heard_told(struct tcp_notes *notes);
 

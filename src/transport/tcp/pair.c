@@ -15,6 +15,10 @@
 
 enum {
     WRITE_BYTES_A_PASS = 1 << 20,
+    ROOM_FOR_URGENT = TCP_BATCH_FRAMES / 2, /* which overtakes what has not begun */
+    BATCH_BYTES = 256 << 10, /* that one system call takes, about: what is urgent waits for it */
+    SHORT_BYTES = 4 << 10,
+    REPORTS_APART_S = 60, /* of what came changed, in the log */
     /* Until a full connection is tried again, if nobody says that it can go on: it goes on when 64 KiB are gone. */
     TRIES_APART_NS = 10000
 };
@@ -32,6 +36,7 @@ enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tc
     pair->rank = rank;
     pair->is_stopped = shared->is_stopped;
     pair->since_ns = clock_now_ns();
+    pair->short_stream = -1;
     for (unsigned s = 0; s < shared->stream_count; s++)
         tcp_stream_init(&pair->streams[s].stream, s);
     *created = pair;
@@ -80,7 +85,7 @@ void tcp_pair_want(struct tcp_pair *pair)
     if (pair->state != TCP_PEER_UNUSED) return;
     set_state(pair, TCP_PEER_WANTED);
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
-        if (pair->streams[s].stream.fd < 0) ask_for(pair, s);
+        if (pair->streams[s].stream.channel.fd < 0) ask_for(pair, s);
 }
 
 /* Forgets what was under way; what the peer lacks is found when it is there again. */
@@ -93,7 +98,7 @@ static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
         tcp_rx_abandon(pair->rx[index], stream->frame.sequence);
     }
     tcp_stream_close(&own->stream);
-    own->is_up = own->has_greeted = own->watches_output = false;
+    own->is_up = own->has_greeted = own->watches_output = own->is_cut = false;
     own->resume_next = 0;
     own->note_next = 0;
     tcp_notes_lost(&pair->notes, stream->number);
@@ -137,6 +142,27 @@ void tcp_pair_stop(struct tcp_pair *pair)
     mark_busy(pair);
 }
 
+void tcp_pair_give_up_silent(struct tcp_pair *pair, unsigned first)
+{
+    for (unsigned s = first; s < pair->shared->stream_count; s++) {
+        struct tcp_pair_stream *own = &pair->streams[s];
+        if (own->stream.channel.fd < 0 || !tcp_path_is_silent(own->stream.channel.fd)) continue;
+        errno = ETIMEDOUT;
+        lose_stream(pair, own);
+    }
+}
+
+uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns)
+{
+    uint64_t latest_ns = 0, ago_ns;
+    for (unsigned s = 0; s < pair->shared->stream_count; s++)
+        if (pair->streams[s].is_up &&
+            tcp_path_answered(pair->streams[s].stream.channel.fd, &ago_ns) && ago_ns < now_ns &&
+            now_ns - ago_ns > latest_ns)
+            latest_ns = now_ns - ago_ns;
+    return latest_ns;
+}
+
 static void close_all(struct tcp_pair *pair)
 {
     stop_links(pair);
@@ -147,14 +173,15 @@ static void break_peer(struct tcp_pair *pair, const char *wrong)
 {
     log_write(LOG_WARN, "peer %d: what it sends over TCP makes no sense: %s", pair->rank, wrong);
     set_state(pair, TCP_PEER_BROKEN);
+    pair->is_at_fault = true;
     close_all(pair);
 }
 
-enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd)
+enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct channel channel)
 {
     struct tcp_pair_stream *own = &pair->streams[stream];
     if (pair->state == TCP_PEER_BROKEN) {
-        close(fd);
+        channel_close(&channel);
         return TUTTI_OK;
     }
     close_stream(pair, own);
@@ -162,11 +189,11 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd
     if (pair->state == TCP_PEER_UP && count_up(pair) == 0) set_state(pair, TCP_PEER_LOST);
     const bool is_urgent = stream == 0 && pair->shared->stream_count > 1;
     own->window = (struct tcp_window){0};
-    own->bounds_queues = stream > 0 && !tcp_path_is_local(fd);
-    TRY(tcp_stream_open(&own->stream, fd, is_urgent, own->bounds_queues));
+    own->bounds_queues = stream > 0 && !tcp_path_is_local(channel.fd);
+    TRY(tcp_stream_open(&own->stream, channel, is_urgent, own->bounds_queues));
     struct epoll_event event = {.events = EPOLLIN,
                                 .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + stream};
-    if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_ADD, channel.fd, &event) != 0) {
         const enum tutti_status status = error_system("a connection cannot be watched");
         close_stream(pair, own);
         return status;
@@ -337,6 +364,7 @@ static bool greet(struct tcp_pair *pair, struct tcp_pair_stream *own)
     if (tcp_stream_room(stream) == 0) return false;
     const struct tcp_shape *shape = &pair->shared->shape;
     const struct tcp_frame ready = {.kind = TCP_FRAME_READY,
+                                    .flags = pair->shared->checks ? TCP_FRAME_CHECKED : 0,
                                     .sequence = (uint64_t)pair->shared->rank,
                                     .offset = shape->piece_bytes,
                                     .signature = TCP_FRAME_VERSION,
@@ -371,21 +399,30 @@ static void fill_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
         add_piece(pair, stream, (unsigned)index);
     }
     if (!carries_large(pair, own)) return;
-    while (tcp_stream_room(stream) > 0 && stream->unsent_bytes < pair->shared->shape.piece_bytes &&
+    while (tcp_stream_room(stream) > ROOM_FOR_URGENT && stream->unsent_bytes < BATCH_BYTES &&
            (index = tcp_set_turn(&pair->large, pair->large_turn)) >= 0) {
         pair->large_turn = (unsigned)(index + 1) % TCP_LINK_COUNT;
         add_piece(pair, stream, (unsigned)index);
     }
 }
 
+/* The peer's last words may lie there unread, that it leaves above all; behind them the reader now finds the end. */
+static void cut_stream(const struct tcp_pair *pair, struct tcp_pair_stream *own)
+{
+    log_write(LOG_DEBUG, "peer %d: connection %u takes no more (%s)", pair->rank,
+              own->stream.number, strerror(errno));
+    own->is_cut = true;
+    (void)shutdown(own->stream.channel.fd, SHUT_RDWR);
+}
+
 /* One batch; true when something was written. */
 static bool write_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
-    if (own->stream.fd < 0 || own->stream.is_blocked) return false;
+    if (own->stream.channel.fd < 0 || own->stream.is_blocked || own->is_cut) return false;
     fill_batch(pair, own);
     errno = 0;
     const enum tcp_stream_result result = tcp_stream_flush(&own->stream);
-    if (result == TCP_STREAM_LOST) lose_stream(pair, own);
+    if (result == TCP_STREAM_LOST) cut_stream(pair, own);
     return result == TCP_STREAM_MOVED;
 }
 
@@ -451,7 +488,8 @@ bool tcp_pair_has_awaited_output(const struct tcp_pair *pair)
     const bool has_notes = pair->notes.owes_heard || !tcp_notes_are_sent(&pair->notes);
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         const struct tcp_pair_stream *own = &pair->streams[s];
-        if (own->stream.fd >= 0 && (own->stream.part_count > 0 || !own->has_greeted)) return true;
+        if (own->stream.channel.fd >= 0 && (tcp_stream_has_output(&own->stream) || !own->has_greeted))
+            return true;
         if (own->is_up && has_notes) return true;
     }
     return false;
@@ -483,11 +521,11 @@ void tcp_pair_watch(struct tcp_pair *pair)
 {
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         struct tcp_pair_stream *own = &pair->streams[s];
-        const bool watches = own->stream.fd >= 0 && own->stream.is_blocked;
-        if (own->stream.fd < 0 || watches == own->watches_output) continue;
+        const bool watches = own->stream.channel.fd >= 0 && own->stream.is_blocked;
+        if (own->stream.channel.fd < 0 || watches == own->watches_output) continue;
         struct epoll_event event = {.events = watches ? EPOLLIN | EPOLLOUT : EPOLLIN,
                                     .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + s};
-        if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_MOD, own->stream.fd, &event) == 0)
+        if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_MOD, own->stream.channel.fd, &event) == 0)
             own->watches_output = watches;
     }
 }
@@ -500,6 +538,13 @@ struct reader {
     struct tcp_pair_stream *own;
 };
 
+/* Heads come right again: what they are for gets on. */
+static void heads_are_right(struct tcp_pair *pair)
+{
+    pair->mended += pair->has_changed_head;
+    pair->has_changed_head = false;
+}
+
 /* Pieces of a link that are still being written cannot have been consumed; believing it would give their memory free. */
 static const char *take_credit(struct tcp_pair *pair, struct tcp_pair_stream *own,
                                const struct tcp_frame *frame, unsigned index)
@@ -509,12 +554,14 @@ static const char *take_credit(struct tcp_pair *pair, struct tcp_pair_stream *ow
     for (unsigned s = 0; s < pair->shared->stream_count && frame->consumed > tx->consumed; s++)
         if (tcp_stream_is_writing(&pair->streams[s].stream, tx, frame->consumed))
             return "it consumed what is still being sent";
+    const uint64_t consumed = tx->consumed;
     const bool resumes = frame->kind == TCP_FRAME_CREDIT && (frame->flags & TCP_FRAME_RESUME) != 0;
     if (resumes && own->is_up) return "it starts again in the middle";
     const bool can_be =
         resumes ? tcp_tx_resume(tx, own->stream.number, frame->consumed, frame->sequence)
                 : tcp_tx_credit(tx, frame->consumed);
     if (!can_be) return "it consumed what was not sent";
+    if (tx->consumed > consumed) heads_are_right(pair);
     if (frame->kind == TCP_FRAME_CREDIT) tcp_tx_expected(tx, frame->offset, frame->signature);
     look_at_tx(pair, tx);
     return NULL;
@@ -577,8 +624,10 @@ static const char *begin_note(struct reader *reader, const struct tcp_frame *fra
 static const char *take_heard(struct reader *reader, const struct tcp_frame *frame)
 {
     if (!reader->own->is_up) return "a note was heard before its connection was ready";
+    const uint64_t acked = reader->pair->notes.acked;
     if (!tcp_notes_acked(&reader->pair->notes, frame->consumed))
         return "it heard what was not told";
+    if (reader->pair->notes.acked > acked) heads_are_right(reader->pair);
     return NULL;
 }
 
@@ -596,39 +645,114 @@ static const char *begin_frame(void *context, const struct tcp_frame *frame, cha
     return "a frame of no known kind";
 }
 
-static void end_frame(void *context, const struct tcp_frame *frame)
+static void end_piece(struct tcp_pair *pair, const struct tcp_frame *frame)
 {
-    struct reader *reader = context;
-    struct tcp_pair *pair = reader->pair;
     const unsigned index = frame->slot * TRANSPORT_CHANNEL_COUNT + (unsigned)frame->channel;
-    if (frame->kind == TCP_FRAME_DATA && !pair->is_stopped)
-        tcp_rx_end(pair->rx[index], frame->sequence);
-    if (frame->kind == TCP_FRAME_NOTE && tcp_notes_end(&pair->notes, frame->sequence)) {
-        const struct tcp_shared *shared = pair->shared;
-        mark_busy(pair);
-        if (shared->hears != NULL)
-            shared->hears(shared->hears_context, pair->rank, reader->own->note, frame->bytes);
-    }
+    if (pair->is_stopped) return;
+    pair->mended += tcp_rx_end(pair->rx[index], frame->sequence);
+    heads_are_right(pair);
 }
 
-/* The shortest round trip is the pair's: a connection that was made while queues were full has never seen them empty. */
+static void end_note(struct reader *reader, const struct tcp_frame *frame, bool is_intact)
+{
+    struct tcp_pair *pair = reader->pair;
+    const struct tcp_shared *shared = pair->shared;
+    heads_are_right(pair);
+    pair->mended += is_intact && tcp_notes_is_mended(&pair->notes, frame->sequence);
+    if (!tcp_notes_end(&pair->notes, frame->sequence)) return;
+    mark_busy(pair);
+    if (shared->hears != NULL && is_intact)
+        shared->hears(shared->hears_context, pair->rank, reader->own->note, frame->bytes);
+}
+
+/* What comes changed and is of no use any more is as good as what does not: the pieces of a stopped pair, and the notes of a
+ * corrupt one, which else would come again and again. */
+static bool matters(const struct tcp_pair *pair, const struct tcp_frame *frame)
+{
+    return frame->kind == TCP_FRAME_DATA ? !pair->is_stopped : !pair->is_corrupt;
+}
+
+static bool end_frame(void *context, const struct tcp_frame *frame, bool is_intact)
+{
+    struct reader *reader = context;
+    if (!is_intact && matters(reader->pair, frame)) return false;
+    if (frame->kind == TCP_FRAME_DATA) end_piece(reader->pair, frame);
+    if (frame->kind == TCP_FRAME_NOTE) end_note(reader, frame, is_intact);
+    return true;
+}
+
+/* Whether the same did so before. */
+static bool came_changed_before(struct tcp_pair *pair, const struct tcp_stream *stream)
+{
+    const struct tcp_frame *frame = &stream->frame;
+    const bool had_changed_head = pair->has_changed_head;
+    if (!stream->in_payload) {
+        pair->has_changed_head = true;
+        return had_changed_head;
+    }
+    if (frame->kind == TCP_FRAME_NOTE) return tcp_notes_came_changed(&pair->notes, frame->sequence);
+    const unsigned index = frame->slot * TRANSPORT_CHANNEL_COUNT + (unsigned)frame->channel;
+    return tcp_rx_came_changed(pair->rx[index], frame->sequence);
+}
+
+static void report_change(const struct tcp_pair *pair, unsigned stream)
+{
+    struct tcp_shared *shared = pair->shared;
+    const uint64_t now_ns = clock_now_ns();
+    if (shared->change_reported_ns != 0 &&
+        now_ns - shared->change_reported_ns < REPORTS_APART_S * UINT64_C(1000000000))
+        return;
+    shared->change_reported_ns = now_ns;
+    log_write(
+        LOG_WARN,
+        "peer %d: what came from it had changed on its way (connection %u); it is sent again, "
+        "as were %llu before it",
+        pair->rank, stream, (unsigned long long)pair->mended);
+}
+
+static void take_changed(struct tcp_pair *pair, struct tcp_pair_stream *own)
+{
+    const bool did_before = came_changed_before(pair, &own->stream);
+    report_change(pair, own->stream.number);
+    errno = EBADMSG;
+    lose_stream(pair, own);
+    if (!did_before || pair->is_corrupt) return;
+    log_write(LOG_WARN, "peer %d: what it sent came changed again", pair->rank);
+    pair->is_corrupt = pair->is_at_fault = true;
+    if (pair->shared->corrupt_peer < 0) pair->shared->corrupt_peer = pair->rank;
+    tcp_pair_stop(pair);
+}
+
+static void note_round_trip(struct tcp_pair *pair, const struct tcp_path *path)
+{
+    if (pair->min_rtt_ns == 0 || path->min_rtt_ns < pair->min_rtt_ns)
+        pair->min_rtt_ns = path->min_rtt_ns;
+}
+
+/* The shortest round trip is the pair's: a connection that was made while queues were full has never seen them empty, and one
+ * that only receives hardly sees any. Over the first go answers all the time. */
 static void bound_queues(struct tcp_pair *pair, struct tcp_pair_stream *own, uint64_t now_ns)
 {
-    struct tcp_path path;
-    if (!tcp_path_read(own->stream.fd, &path)) return;
-    if (pair->min_rtt_ns == 0 || path.min_rtt_ns < pair->min_rtt_ns)
-        pair->min_rtt_ns = path.min_rtt_ns;
+    struct tcp_path path, first;
+    if (!tcp_path_read(own->stream.channel.fd, &path)) return;
+    note_round_trip(pair, &path);
+    const int first_fd = pair->streams[0].stream.channel.fd;
+    if (first_fd >= 0 && tcp_path_read(first_fd, &first)) note_round_trip(pair, &first);
     const struct tcp_window_sample sample = {.now_ns = now_ns,
                                              .received_bytes = path.received_bytes,
                                              .min_rtt_ns = pair->min_rtt_ns,
-                                             .segment_bytes = path.segment_bytes};
+                                             .segment_bytes = path.segment_bytes,
+                                             .looks = pair->shared->looks - own->looks};
+    own->looks = pair->shared->looks;
     const size_t limit = tcp_window_update(&own->window, &sample);
-    if (limit > 0) tcp_path_limit(own->stream.fd, limit);
+    if (limit > 0) tcp_path_limit(own->stream.channel.fd, limit);
 }
 
 static void note_arrival(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     pair->heard_ns = clock_now_ns();
+    const bool is_short = !own->stream.in_payload && own->stream.frame.bytes <= SHORT_BYTES;
+    pair->short_stream = is_short ? (int)own->stream.number : -1;
     if (own->bounds_queues && tcp_window_is_due(&own->window, pair->heard_ns))
         bound_queues(pair, own, pair->heard_ns);
 }
@@ -636,16 +760,22 @@ static void note_arrival(struct tcp_pair *pair, struct tcp_pair_stream *own)
 bool tcp_pair_read(struct tcp_pair *pair, unsigned stream)
 {
     struct tcp_pair_stream *own = &pair->streams[stream];
-    if (own->stream.fd < 0) return false;
+    if (own->stream.channel.fd < 0) return false;
     struct reader reader = {pair, own};
     const struct tcp_stream_sink sink = {begin_frame, end_frame, &reader};
     const char *wrong = NULL;
     errno = 0;
     const enum tcp_stream_result result = tcp_stream_read(&own->stream, &sink, &wrong);
+    const int error = errno;
     switch (result) {
     case TCP_STREAM_BLOCKED: return false;
     case TCP_STREAM_MOVED: note_arrival(pair, own); break;
-    case TCP_STREAM_LOST: lose_stream(pair, own); break;
+    case TCP_STREAM_LOST:
+        if (error == EBADMSG) report_change(pair, stream);
+        errno = error;
+        lose_stream(pair, own);
+        break;
+    case TCP_STREAM_CHANGED: take_changed(pair, own); break;
     case TCP_STREAM_NONSENSE: break_peer(pair, wrong); break;
     }
     return true;

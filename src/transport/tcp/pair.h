@@ -13,6 +13,9 @@
  * has several connections, the first carries only what is urgent, unless all others are lost; and what the others have in those
  * queues is bounded (window.h).
  *
+ * What comes changed takes its connection with it, once; a pair of which the same comes changed again is stopped, and its links
+ * are at fault.
+ *
  * A pair that is stopped moves notes only. What it is in the middle of is ended without the memory of links: what was to be
  * written from there is copied, what comes is read and dropped. New connections start with READY at once.
  *
@@ -45,7 +48,11 @@ struct tcp_shared {
     char *discard;          /* room for the longest frame, that nobody reads */
     struct tcp_pair **busy; /* those that may have something to write: room for all */
     int busy_count;
-    bool is_stopped;
+    struct tcp_pair *awaited; /* whose piece was looked for last, in vain; or NULL */
+    bool is_stopped, checks;
+    uint64_t looks;              /* for what has come, so far */
+    int corrupt_peer;            /* the first; -1 */
+    uint64_t change_reported_ns; /* in the log; 0: never */
 };
 
 struct tcp_pair_stream {
@@ -53,7 +60,9 @@ struct tcp_pair_stream {
     bool is_up;          /* the peer has said READY */
     bool has_greeted;    /* and this side */
     bool watches_output; /* epoll does */
+    bool is_cut;         /* nothing can be written any more; what came before is still read */
     bool bounds_queues;  /* what the peer has on its way is limited */
+    uint64_t looks;      /* of the transport, when the window was last adjusted */
     struct tcp_window window;
     unsigned resume_next;          /* link of which the peer is to be told next */
     uint64_t note_next;            /* numbers of notes rise on a connection */
@@ -72,9 +81,13 @@ struct tcp_pair {
     struct tcp_set due;          /* links from the peer of which it should be told now */
     struct tcp_set untold;       /* or when there is nothing better to do */
     unsigned small_turn, large_turn;
+    int short_stream; /* over which something came last, if that was a short piece; or -1 */
     struct tcp_notes notes;
-    bool is_busy;    /* one of shared->busy */
-    bool is_stopped; /* links are dead */
+    bool is_busy;                 /* one of shared->busy */
+    bool is_stopped;              /* links are dead */
+    bool is_at_fault, is_corrupt; /* links have to say so; the peer is corrupt: notes go on */
+    bool has_changed_head; /* one came changed, and since then nothing that gets on with anything */
+    uint64_t mended;
     enum tcp_peer_state state;
     uint64_t since_ns, heard_ns, tried_ns;
     uint64_t min_rtt_ns; /* of all its connections so far; 0: not known */
@@ -84,7 +97,7 @@ enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tc
 void tcp_pair_free(struct tcp_pair *pair);
 /* Says that all connections are wanted, if none was there yet. */
 void tcp_pair_want(struct tcp_pair *pair);
-enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, int fd);
+enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct channel channel);
 enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct tcp_tx **tx);
 enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct tcp_rx **rx);
 
@@ -113,6 +126,10 @@ bool tcp_pair_is_finished(const struct tcp_pair *pair);
 bool tcp_pair_is_settled(const struct tcp_pair *pair);
 /* For somebody who sleeps on epoll: output that the kernel did not take is something to wake up for. */
 void tcp_pair_watch(struct tcp_pair *pair);
+/* As tcp_answered_ns says. */
+uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns);
+/* As tcp_give_up_silent says. */
+void tcp_pair_give_up_silent(struct tcp_pair *pair, unsigned first);
 /* Links are dead, and no memory of theirs is touched any more; notes go on. */
 void tcp_pair_stop(struct tcp_pair *pair);
 

@@ -86,8 +86,8 @@ static void connect_ranks(struct transport *a, struct transport *b, unsigned str
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(a, b->rank, stream, ends[0]), TUTTI_OK);
-    assert_int_equal(tcp_attach(b, a->rank, stream, ends[1]), TUTTI_OK);
+    assert_int_equal(tcp_attach(a, b->rank, stream, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(b, a->rank, stream, channel_plain(ends[1])), TUTTI_OK);
 }
 
 /* A connection to rank 1 that is closed at the other end. */
@@ -96,7 +96,7 @@ static void attach_closed(struct transport *transport)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     close(ends[1]);
-    assert_int_equal(tcp_attach(transport, 1, 0, ends[0]), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
 }
 
 static void connections_are_wanted_once_and_again_after_a_loss(void **state)
@@ -125,6 +125,35 @@ static void connections_are_wanted_once_and_again_after_a_loss(void **state)
     assert_true(report.since_ns >= report.heard_ns);
     assert_true(wishes.count[1][0] == 2 && wishes.count[1][1] == 2);
     tcp_close(a);
+}
+
+static void a_rank_with_more_connections_uses_those_that_both_have(void **state)
+{
+    (void)state;
+    struct wishes wishes = {0};
+    struct transport *a = create_rank(0, 4, &wishes), *b = create_rank(1, 2, NULL);
+    struct link_tx *tx;
+    struct link_rx *rx;
+    struct link_view view;
+    assert_int_equal(a->ops->open_tx(a, 0, 0, 1, PIECE_BYTES, &tx), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &rx), TUTTI_OK);
+    connect_ranks(a, b, 0);
+    connect_ranks(a, b, 1);
+    progress(a, b);
+    assert_true(wishes.count[1][2] == 1 && wishes.count[1][3] == 1);
+    for (unsigned char i = 1; i <= 3 * PIECES; i++) {
+        assert_true(send_filled(tx, i, PIECE_BYTES));
+        progress(a, b);
+        assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+        assert_int_equal(*(const unsigned char *)view.data, i);
+        rx->ops->consume(rx, view.bytes);
+    }
+    tcp_give_up_silent(a, 1); /* none is */
+    struct tcp_peer_report report;
+    tcp_state(a, 1, &report);
+    assert_int_equal(report.streams_up, 2);
+    tcp_close(a);
+    tcp_close(b);
 }
 
 static void what_was_under_way_comes_over_the_next_connection(void **state)
@@ -235,7 +264,7 @@ static struct lonely open_lonely(void)
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, PIECE_BYTES, &lonely.tx), TUTTI_OK);
     assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, false, &lonely.rx), TUTTI_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(transport, 1, 0, ends[0]), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
     lonely.fd = ends[1];
     return lonely;
 }
@@ -436,7 +465,6 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     close_lonely(&lonely);
 }
 
-/* Real connections: pieces beyond what the kernel can send stay here, where an urgent one can overtake them. */
 /* Pieces that are still here when a note is told come behind it, but for the one that is being written. */
 static void notes_overtake_pieces(void **state)
 {
@@ -454,7 +482,7 @@ static void notes_overtake_pieces(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     const int few = 64 << 10;
     setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &few, sizeof few);
-    assert_int_equal(tcp_attach(transport, 1, 0, ends[0]), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
     put_frame(ends[1], grant);
     struct tcp_frame its_ready = ready;
     its_ready.offset = PIECE;
@@ -494,6 +522,7 @@ static void notes_overtake_pieces(void **state)
     free(came);
 }
 
+/* Real connections: pieces beyond what the kernel can send stay here, where an urgent one can overtake them. */
 static void the_kernel_holds_little_that_it_cannot_send(void **state)
 {
     (void)state;
@@ -515,7 +544,7 @@ static void the_kernel_holds_little_that_it_cannot_send(void **state)
     const int peer = accept(listener, NULL, NULL);
     assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
-    assert_int_equal(tcp_attach(transport, 1, 0, own), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(own)), TUTTI_OK);
     put_frame(peer, grant);
     struct tcp_frame its_ready = ready;
     its_ready.offset = TCP_FRAME_BYTES_MAX;
@@ -533,6 +562,35 @@ static void the_kernel_holds_little_that_it_cannot_send(void **state)
     free(memory);
 }
 
+/* It may close right after them, and this rank may be the first to notice by writing. */
+static void last_words_are_heard_where_nothing_can_be_written(void **state)
+{
+    (void)state;
+    struct wishes wishes = {0};
+    struct transport *a = create_rank(0, 1, &wishes), *b = create_rank(1, 1, NULL);
+    struct link_tx *from_a, *from_b;
+    struct link_rx *to_a, *to_b;
+    struct link_view view;
+    assert_int_equal(a->ops->open_tx(a, 0, 0, 1, 100, &from_a), TUTTI_OK);
+    assert_int_equal(a->ops->open_rx(a, 0, 0, 1, false, &to_a), TUTTI_OK);
+    assert_int_equal(b->ops->open_tx(b, 0, 0, 0, 100, &from_b), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &to_b), TUTTI_OK);
+    connect_ranks(a, b, 0);
+    progress(a, b);
+    assert_int_equal(state_of(a, 1), TCP_PEER_UP);
+    const unsigned wanted_before = wishes.count[1][0];
+    assert_true(send_filled(from_b, 5, 50));
+    tcp_close(b);
+    assert_true(send_filled(from_a, 6, 50));
+    assert_true(send_filled(from_a, 7, 50));
+    progress(a, NULL);
+    assert_int_equal(to_a->ops->peek(to_a, &view), LINK_READY);
+    assert_int_equal(*(const char *)view.data, 5);
+    assert_int_equal(state_of(a, 1), TCP_PEER_LOST);
+    assert_int_equal(wishes.count[1][0], wanted_before + 1);
+    tcp_close(a);
+}
+
 static void a_broken_peer_harms_nobody_else(void **state)
 {
     (void)state;
@@ -546,9 +604,8 @@ static void a_broken_peer_harms_nobody_else(void **state)
     assert_int_equal(b->ops->open_tx(b, 0, 0, 0, 100, &tx), TUTTI_OK);
     connect_ranks(a, b, 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(a, 1, 0, ends[0]), TUTTI_OK);
-    assert_int_equal(send(ends[1], "GET / HTTP/1.1\r\nHost: somebody-else.example\r\n\r\n", 48, 0),
-                     48);
+    assert_int_equal(tcp_attach(a, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    put_frame(ends[1], small); /* before it is ready */
     progress(a, b);
     assert_true(send_filled(tx, 6, 50));
     progress(a, b);
@@ -647,7 +704,7 @@ static void expect_blocked_makes_readable(bool by_last_look)
     assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(transport, 1, 0, ends[0]), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
     put_frame(ends[1], grant);
     struct tcp_frame its_ready = ready;
     its_ready.offset = TCP_FRAME_BYTES_MAX;
@@ -728,6 +785,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_are_wanted_once_and_again_after_a_loss),
+        cmocka_unit_test(a_rank_with_more_connections_uses_those_that_both_have),
         cmocka_unit_test(what_was_under_way_comes_over_the_next_connection),
         cmocka_unit_test(who_finishes_cuts_nothing_off),
         cmocka_unit_test(frames_that_make_no_sense_break_their_peer),
@@ -737,6 +795,7 @@ int main(void)
         cmocka_unit_test(wrong_order_of_bytes_is_a_fault_of_the_link),
         cmocka_unit_test(what_is_still_being_written_cannot_be_consumed),
         cmocka_unit_test(the_kernel_holds_little_that_it_cannot_send),
+        cmocka_unit_test(last_words_are_heard_where_nothing_can_be_written),
         cmocka_unit_test(a_broken_peer_harms_nobody_else),
         cmocka_unit_test(a_sleeper_wakes_when_something_comes),
         cmocka_unit_test(a_sleeper_is_woken_by_another_thread),

@@ -26,7 +26,8 @@ static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *co
     for (int i = 0; i < algo_count; i++) {
         if (!algo_supports(&algo_list[i], size)) continue;
         for (int c = 0; c < count_count; c++) {
-            if (mood.breaks > 0 && (i + size) % count_count != c) continue; /* one each, in turn */
+            if ((mood.breaks > 0 || mood.flips > 0) && (i + size) % count_count != c)
+                continue; /* one each, in turn */
             const bool in_place = (i + c) % 2 == 1;
             const struct engine_job job = {
                 .algorithm = &algo_list[i],
@@ -49,6 +50,12 @@ static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *co
                       tcp_world_broken(world));
         assert_true(tcp_world_broken(world) > 0);
     }
+    if (mood.flips > 0) {
+        print_message("%d ranks, seed %llu: %u bits flipped, %llu mended\n", size,
+                      (unsigned long long)seed, tcp_world_flipped(world),
+                      (unsigned long long)tcp_world_mended(world));
+        assert_true(tcp_world_flipped(world) > 0 && tcp_world_mended(world) > 0);
+    }
     engine_net_free(net);
     tcp_world_free(world);
 }
@@ -69,7 +76,7 @@ static void every_program_is_right_over_loopback(void **state)
 static void every_program_is_right_over_wires_that_break(void **state)
 {
     (void)state;
-    static const size_t counts[] = {100, 20011};
+    static const size_t counts[] = {100, 20011, 40009}; /* the last is long enough to land */
     for (int size = 2; size <= 5; size++)
         run_every_algorithm(size,
                             (struct tcp_mood){.streams = 1 + (unsigned)size % 3,
@@ -78,7 +85,24 @@ static void every_program_is_right_over_wires_that_break(void **state)
                                               .gulp = 30000,
                                               .breaks = 700,
                                               .silence = 20},
-                            counts, 2, 100 + (uint64_t)size);
+                            counts, 3, 100 + (uint64_t)size);
+}
+
+/* Never twice in what an operation has under way between two ranks. */
+static void every_program_is_right_over_wires_that_flip_bits(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {100, 20011, 40009};
+    for (int size = 2; size <= 5; size++)
+        run_every_algorithm(size,
+                            (struct tcp_mood){.streams = 1 + (unsigned)size % 3,
+                                              .piece_bytes = 8192,
+                                              .piece_count = 2,
+                                              .gulp = 30000,
+                                              .silence = 20,
+                                              .checks = true,
+                                              .flips = 400000},
+                            counts, 3, 200 + (uint64_t)size);
 }
 
 int main(void)
@@ -86,6 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_program_is_right_over_loopback),
         cmocka_unit_test(every_program_is_right_over_wires_that_break),
+        cmocka_unit_test(every_program_is_right_over_wires_that_flip_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

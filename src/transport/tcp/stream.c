@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/status.h"
 
 enum {
@@ -32,7 +32,7 @@ enum {
 
 void tcp_stream_init(struct tcp_stream *stream, unsigned number)
 {
-    *stream = (struct tcp_stream){.fd = -1, .number = number};
+    *stream = (struct tcp_stream){.channel = channel_none(), .number = number};
 }
 
 /* Without these it is slower, or notices later, or is not TCP at all. */
@@ -50,27 +50,30 @@ static void set_options(int fd, bool is_urgent, bool is_bounded)
     if (!is_urgent) return;
     (void)setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    /* After a short cut nobody should be taken for silent because the kernel tries ever more rarely. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &one, sizeof one);
 }
 
-enum tutti_status tcp_stream_open(struct tcp_stream *stream, int fd, bool is_urgent, bool is_bounded)
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, struct channel channel, bool is_urgent,
+                                  bool is_bounded)
 {
-    assert(stream->fd < 0);
-    const int flags = fcntl(fd, F_GETFL);
+    assert(stream->channel.fd < 0);
+    const int fd = channel.fd, flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         const enum tutti_status status = error_system("a connection cannot be used");
-        close(fd);
+        channel_close(&channel);
         return status;
     }
     set_options(fd, is_urgent, is_bounded);
     tcp_stream_init(stream, stream->number);
-    stream->fd = fd;
+    stream->channel = channel;
     return TUTTI_OK;
 }
 
 void tcp_stream_close(struct tcp_stream *stream)
 {
-    if (stream->fd >= 0) close(stream->fd);
+    channel_close(&stream->channel);
     free(stream->copy);
     tcp_stream_init(stream, stream->number);
 }
@@ -94,12 +97,19 @@ static void add_part(struct tcp_stream *stream, unsigned at, const void *data, s
     stream->unsent_bytes += bytes;
 }
 
-/* Before the first frame that gives way and has not begun. */
+/* Of a frame with a payload: what lies before that. */
+static size_t head_bytes(bool has_check)
+{
+    return TCP_FRAME_HEAD_BYTES + (has_check ? TCP_FRAME_CHECK_BYTES : 0);
+}
+
+/* Before the first frame that gives way and has not begun: it has a payload. */
 static unsigned place_of_urgent(const struct tcp_stream *stream)
 {
+    const size_t whole = head_bytes(stream->sends_checks);
     unsigned p = stream->part_first;
     while (p < stream->part_count &&
-           !(stream->owners[p].gives_way && stream->parts[p].iov_len == TCP_FRAME_HEAD_BYTES))
+           !(stream->owners[p].gives_way && stream->parts[p].iov_len == whole))
         p++;
     return p;
 }
@@ -110,9 +120,14 @@ void tcp_stream_add(struct tcp_stream *stream, const struct tcp_frame *frame, co
     const bool gives_way = frame->kind == TCP_FRAME_DATA && frame->place != TCP_FRAME_NO_PLACE;
     const unsigned at = gives_way ? stream->part_count : place_of_urgent(stream);
     unsigned char *const head = stream->heads[stream->frame_count++];
+    const bool has_check = stream->sends_checks && frame->bytes > 0;
     tcp_frame_write(frame, head);
-    add_part(stream, at, head, TCP_FRAME_HEAD_BYTES,
+    if (has_check)
+        tcp_frame_write_check(crc32c(0, payload, frame->bytes), head + TCP_FRAME_HEAD_BYTES);
+    add_part(stream, at, head, head_bytes(has_check),
              (struct tcp_batch_owner){.gives_way = gives_way});
+    if (frame->kind == TCP_FRAME_READY)
+        stream->sends_checks = (frame->flags & TCP_FRAME_CHECKED) != 0;
     if (frame->bytes > 0)
         add_part(stream, at + 1, payload, frame->bytes,
                  (struct tcp_batch_owner){.owner = owner, .sequence = frame->sequence});
@@ -163,14 +178,17 @@ static void was_written(struct tcp_stream *stream, size_t bytes)
     stream->copy = NULL;
 }
 
+bool tcp_stream_has_output(const struct tcp_stream *stream)
+{
+    return stream->part_count > 0 || channel_has_output(&stream->channel);
+}
+
 enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)
 {
     enum tcp_stream_result result = TCP_STREAM_BLOCKED;
-    while (stream->part_first < stream->part_count) {
-        const struct msghdr message = {.msg_iov = stream->parts + stream->part_first,
-                                       .msg_iovlen = stream->part_count - stream->part_first};
-        const ssize_t written = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (written < 0 && errno == EINTR) continue;
+    while (tcp_stream_has_output(stream)) {
+        const ssize_t written = channel_writev(&stream->channel, stream->parts + stream->part_first,
+                                               (int)(stream->part_count - stream->part_first));
         if (written < 0) {
             if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) return TCP_STREAM_LOST;
             stream->is_blocked = true;
@@ -184,63 +202,78 @@ enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)
 
 /* ---------------------------------------------------------------------------------------------- in */
 
-/* Some of a payload lies at its target. */
-static void feed(struct tcp_stream *stream, const struct tcp_stream_sink *sink, size_t bytes)
+/* Some of a payload lies at its target. False: all of it does, and is not what was sent. */
+static bool feed(struct tcp_stream *stream, const struct tcp_stream_sink *sink, size_t bytes)
 {
+    if (stream->gets_checks)
+        stream->check_so_far = crc32c(stream->check_so_far, stream->target, bytes);
     stream->target += bytes;
     stream->target_left -= bytes;
-    if (stream->target_left > 0) return;
+    if (stream->target_left > 0) return true;
+    const bool is_intact = !stream->gets_checks || stream->check_so_far == stream->check;
+    if (!sink->end(sink->context, &stream->frame, is_intact)) return false;
     stream->in_payload = false;
-    sink->end(sink->context, &stream->frame);
+    return true;
 }
 
-static const char *begin_frame(struct tcp_stream *stream, const struct tcp_stream_sink *sink,
-                               const unsigned char *head)
+/* A head and what lies between it and the payload. MOVED: *taken says how much that was; 0: not all of it is there. */
+static enum tcp_stream_result begin_frame(struct tcp_stream *stream,
+                                          const struct tcp_stream_sink *sink,
+                                          const unsigned char *head, size_t bytes, size_t *taken,
+                                          const char **wrong)
 {
-    const char *wrong = tcp_frame_read(head, &stream->frame);
+    struct tcp_frame *const frame = &stream->frame;
+    *taken = 0;
+    if (bytes < TCP_FRAME_HEAD_BYTES) return TCP_STREAM_MOVED;
+    *wrong = tcp_frame_read(head, frame);
+    if (*wrong != NULL)
+        return *wrong == tcp_frame_changed ? TCP_STREAM_CHANGED : TCP_STREAM_NONSENSE;
+    const bool has_check = stream->gets_checks && frame->bytes > 0;
+    if (bytes < head_bytes(has_check)) return TCP_STREAM_MOVED;
+    *taken = head_bytes(has_check);
     char *target = NULL;
-    if (wrong == NULL) wrong = sink->begin(sink->context, &stream->frame, &target);
-    if (wrong != NULL) return wrong;
-    if (stream->frame.bytes == 0) {
-        sink->end(sink->context, &stream->frame);
-        return NULL;
+    *wrong = sink->begin(sink->context, frame, &target);
+    if (*wrong != NULL) return TCP_STREAM_NONSENSE;
+    if (frame->kind == TCP_FRAME_READY)
+        stream->gets_checks = (frame->flags & TCP_FRAME_CHECKED) != 0;
+    if (frame->bytes == 0) {
+        (void)sink->end(sink->context, frame, true);
+        return TCP_STREAM_MOVED;
     }
     stream->in_payload = true;
     stream->target = target;
-    stream->target_left = stream->frame.bytes;
-    return NULL;
+    stream->target_left = frame->bytes;
+    stream->check = has_check ? tcp_frame_read_check(head + TCP_FRAME_HEAD_BYTES) : 0;
+    stream->check_so_far = 0;
+    return TCP_STREAM_MOVED;
 }
 
 /* All that is staged but for the first bytes of a head, which stay at its beginning. */
-static const char *digest(struct tcp_stream *stream, const struct tcp_stream_sink *sink)
+static enum tcp_stream_result digest(struct tcp_stream *stream, const struct tcp_stream_sink *sink,
+                                     const char **wrong)
 {
     const unsigned char *next = stream->staging;
-    size_t left = stream->staged_bytes;
+    size_t left = stream->staged_bytes, taken;
     stream->staged_bytes = 0;
-    while (left > 0) {
+    for (; left > 0; next += taken, left -= taken) {
         if (stream->in_payload) {
-            const size_t bytes = left < stream->target_left ? left : stream->target_left;
-            memcpy(stream->target, next, bytes);
-            next += bytes;
-            left -= bytes;
-            feed(stream, sink, bytes);
+            taken = left < stream->target_left ? left : stream->target_left;
+            memcpy(stream->target, next, taken);
+            if (!feed(stream, sink, taken)) return TCP_STREAM_CHANGED;
             continue;
         }
-        if (left < TCP_FRAME_HEAD_BYTES) {
-            memmove(stream->staging, next, left);
-            stream->staged_bytes = left;
-            return NULL;
-        }
-        const char *const wrong = begin_frame(stream, sink, next);
-        if (wrong != NULL) return wrong;
-        next += TCP_FRAME_HEAD_BYTES;
-        left -= TCP_FRAME_HEAD_BYTES;
+        const enum tcp_stream_result result = begin_frame(stream, sink, next, left, &taken, wrong);
+        if (result != TCP_STREAM_MOVED) return result;
+        if (taken > 0) continue;
+        memmove(stream->staging, next, left);
+        stream->staged_bytes = left;
+        break;
     }
-    return NULL;
+    return TCP_STREAM_MOVED;
 }
 
-/* The rest of a payload, and what follows it. */
-static ssize_t receive(struct tcp_stream *stream, size_t *asked)
+/* The rest of a payload, and what follows it. looks: at the socket, too. */
+static ssize_t receive(struct tcp_stream *stream, bool looks, size_t *asked)
 {
     struct iovec parts[2];
     int count = 0;
@@ -249,20 +282,19 @@ static ssize_t receive(struct tcp_stream *stream, size_t *asked)
     parts[count++] = (struct iovec){stream->staging + stream->staged_bytes,
                                     TCP_STAGING_BYTES - stream->staged_bytes};
     for (int i = 0; i < count; i++) *asked += parts[i].iov_len;
-    ssize_t got;
-    do {
-        got = readv(stream->fd, parts, count);
-    } while (got < 0 && errno == EINTR);
-    return got;
+    return looks ? channel_readv(&stream->channel, parts, count)
+                 : channel_drain(&stream->channel, parts, count);
 }
 
 enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
                                        const struct tcp_stream_sink *sink, const char **wrong)
 {
     enum tcp_stream_result result = TCP_STREAM_BLOCKED;
-    for (size_t total = 0; total < READ_BYTES_A_PASS;) {
+    for (size_t total = 0;;) {
+        const bool looks = total < READ_BYTES_A_PASS;
+        if (!looks && !channel_has_input(&stream->channel)) return result;
         size_t asked;
-        const ssize_t got = receive(stream, &asked);
+        const ssize_t got = receive(stream, looks, &asked);
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return result;
         if (got <= 0) return TCP_STREAM_LOST;
         result = TCP_STREAM_MOVED;
@@ -270,12 +302,11 @@ enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
         size_t direct = 0;
         if (stream->in_payload) {
             direct = (size_t)got < stream->target_left ? (size_t)got : stream->target_left;
-            feed(stream, sink, direct);
+            if (!feed(stream, sink, direct)) return TCP_STREAM_CHANGED;
         }
         stream->staged_bytes += (size_t)got - direct;
-        *wrong = digest(stream, sink);
-        if (*wrong != NULL) return TCP_STREAM_NONSENSE;
+        result = digest(stream, sink, wrong);
+        if (result != TCP_STREAM_MOVED) return result;
         if ((size_t)got < asked) return result; /* there is no more, or it will be heard of */
     }
-    return result;
 }

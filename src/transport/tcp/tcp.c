@@ -13,12 +13,12 @@
 #include "transport/tcp/pair.h"
 
 enum {
-    STREAMS_DEFAULT = 2,
     PIECE_COUNT_DEFAULT = 8,
     PIECE_COUNT_MAX = TCP_PLACES_MAX / 2,
     PIECE_BYTES_MIN = 1024,
     EVENTS_A_PASS = 32,
     POLL_APART_NS = 500, /* between looks in vain */
+    GUESSES = 4,         /* where something is, one after the other */
     IDLE_PASSES = 16,    /* until those are told who may be told later */
     /* Below, a copy takes less time than waiting until the peer says that it has consumed it. */
     REFERENCE_BYTES_MIN = 64 << 10
@@ -34,6 +34,7 @@ struct tcp {
     _Atomic uint32_t asleep;
     uint64_t polled_ns; /* in vain */
     unsigned idle_passes;
+    unsigned guesses_left; /* until all connections are looked at */
 };
 
 static struct tcp *tcp_of(struct transport *transport)
@@ -92,7 +93,10 @@ static const struct link_tx_ops tx_ops = {.reserve = tcp_reserve,
 static enum link_state tcp_peek(struct link_rx *link, struct link_view *view)
 {
     const struct tcp_rx *rx = (const struct tcp_rx *)link;
-    return rx->pair->state == TCP_PEER_BROKEN ? LINK_FAULT : tcp_rx_peek(rx, view);
+    if (rx->pair->is_at_fault) return LINK_FAULT;
+    const enum link_state state = tcp_rx_peek(rx, view);
+    if (state == LINK_EMPTY) rx->pair->shared->awaited = rx->pair;
+    return state;
 }
 
 static void tcp_consume(struct link_rx *link, size_t bytes)
@@ -110,13 +114,26 @@ static void tcp_expect(struct link_rx *link, void *destination, size_t bytes)
 }
 
 static const struct link_rx_ops rx_ops = {
-    .peek = tcp_peek, .consume = tcp_consume, .expect = tcp_expect};
+    .peek = tcp_peek, .consume = tcp_consume, .expect = tcp_expect, .land = tcp_expect};
 
 /* ------------------------------------------------------------------------------------------- moving */
+
+/* Reads where something is waited for, without asking first whether something is there: mostly it is. */
+static bool read_awaited(struct tcp *tcp)
+{
+    struct tcp_pair *pair = tcp->shared.awaited;
+    tcp->shared.awaited = NULL;
+    if (pair == NULL || pair->short_stream < 0 || tcp->guesses_left == 0) return false;
+    tcp->guesses_left--;
+    return tcp_pair_read(pair, (unsigned)pair->short_stream);
+}
 
 /* What came from outside; true when something did. */
 static bool poll_events(struct tcp *tcp)
 {
+    tcp->shared.looks++;
+    if (read_awaited(tcp)) return true;
+    tcp->guesses_left = GUESSES;
     const uint64_t now = clock_now_ns();
     if (now - tcp->polled_ns < POLL_APART_NS) return false;
     struct epoll_event events[EVENTS_A_PASS];
@@ -337,12 +354,14 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     tcp->shared = (struct tcp_shared){
         .rank = options->rank,
         .epoll_fd = -1,
-        .stream_count = options->streams != 0 ? options->streams : STREAMS_DEFAULT,
+        .stream_count = options->streams != 0 ? options->streams : TCP_STREAMS_DEFAULT,
         .shape = {.piece_bytes =
                       options->piece_bytes != 0 ? options->piece_bytes : TCP_FRAME_BYTES_MAX,
                   .place_count = 2 * tcp->piece_count,
                   .spare = (tcp->piece_count + 1) / 2},
         .signatures = tcp->base.signatures,
+        .checks = options->checks,
+        .corrupt_peer = -1,
         .wants = options->wants,
         .wants_context = options->wants_context,
         .hears = options->hears,
@@ -363,7 +382,8 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     return TUTTI_OK;
 }
 
-enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream, int fd)
+enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream,
+                             struct channel channel)
 {
     struct tcp *tcp = tcp_of(transport);
     struct tcp_pair *pair = NULL;
@@ -373,11 +393,11 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
         status = error_set(TUTTI_INVALID_OPTIONS, "TCP: a connection %u to rank %d", stream, peer);
     if (status == TUTTI_OK) status = find_pair(tcp, peer, &pair);
     if (status != TUTTI_OK) {
-        close(fd);
+        channel_close(&channel);
         return status;
     }
     tcp->polled_ns = 0;
-    return tcp_pair_attach(pair, stream, fd);
+    return tcp_pair_attach(pair, stream, channel);
 }
 
 enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes)
@@ -394,10 +414,30 @@ void tcp_state(const struct transport *transport, int peer, struct tcp_peer_repo
     const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
     *report = (struct tcp_peer_report){.state = TCP_PEER_UNUSED};
     if (pair == NULL) return;
-    *report = (struct tcp_peer_report){
-        .state = pair->state, .since_ns = pair->since_ns, .heard_ns = pair->heard_ns};
+    *report = (struct tcp_peer_report){.state = pair->state,
+                                       .since_ns = pair->since_ns,
+                                       .heard_ns = pair->heard_ns,
+                                       .mended = pair->mended,
+                                       .is_corrupt = pair->is_corrupt};
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
         report->streams_up += pair->streams[s].is_up;
+}
+
+uint64_t tcp_answered_ns(const struct transport *transport, int peer)
+{
+    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    return pair != NULL ? tcp_pair_answered_ns(pair, clock_now_ns()) : 0;
+}
+
+unsigned tcp_unheard_notes(const struct transport *transport, int peer)
+{
+    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    return pair != NULL ? (unsigned)(pair->notes.told - pair->notes.acked) : 0;
+}
+
+int tcp_corrupt_peer(const struct transport *transport)
+{
+    return ((const struct tcp *)transport)->shared.corrupt_peer;
 }
 
 static void add_pair(const struct tcp_pair *pair, struct tcp_footprint *footprint)
@@ -408,8 +448,10 @@ static void add_pair(const struct tcp_pair *pair, struct tcp_footprint *footprin
     footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
     if (pair->notes.queue != NULL)
         footprint->private_bytes += TCP_NOTES_MAX * sizeof *pair->notes.queue;
-    for (unsigned s = 0; s < pair->shared->stream_count; s++)
-        footprint->descriptor_count += pair->streams[s].stream.fd >= 0;
+    for (unsigned s = 0; s < pair->shared->stream_count; s++) {
+        footprint->descriptor_count += pair->streams[s].stream.channel.fd >= 0;
+        footprint->private_bytes += channel_bytes(&pair->streams[s].stream.channel);
+    }
     for (int i = 0; i < TCP_LINK_COUNT; i++) {
         const struct tcp_tx *tx = pair->tx[i];
         footprint->link_count += (tx != NULL) + (pair->rx[i] != NULL);
@@ -472,6 +514,13 @@ bool tcp_is_settled(const struct transport *transport, int peer)
 {
     const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
     return pair == NULL || tcp_pair_is_settled(pair);
+}
+
+void tcp_give_up_silent(struct transport *transport, unsigned first)
+{
+    struct tcp *tcp = tcp_of(transport);
+    for (int r = 0; r < transport->size; r++)
+        if (tcp->pairs[r] != NULL) tcp_pair_give_up_silent(tcp->pairs[r], first);
 }
 
 void tcp_stop(struct transport *transport)

@@ -18,9 +18,14 @@
  *      starts with what each side has received, and the rest is sent again: nothing is lost, and nothing comes twice.
  *   3. What comes from a socket is foreign: checked before use. What makes no sense breaks the peer for good: its
  *      connections are closed and its links are at fault; the reason is logged once.
- *   4. Only create, open, attach, stop and what is told to a peer for the first time allocate. Only sleep waits.
+ *   4. What is found to have changed on its way (heads always, the rest where `checks` asks for that) counts as not received:
+ *      its connection is given up as if it had been lost, and so it comes again. Nobody is shown it, wherever it was put. What comes
+ *      changed twice never comes right: the peer is *corrupt* for good. Its links are at fault, but notes go on, so that it can
+ *      be told why.
+ *      Of what is encrypted the cipher finds all changes, and each time the connection is lost, the peer never corrupt.
+ *   5. Only create, open, attach, stop and what is told to a peer for the first time allocate. Only sleep waits.
  *
- * What it does not do: connect, authenticate, encrypt, decide that a peer is dead, links to all (UNSUPPORTED).
+ * What it does not do: connect, authenticate, agree on keys, decide that a peer is dead, links to all (UNSUPPORTED).
  *
  * Threads: one at a time for all of it; only wake and wake_all come from any thread. Where an operation is done as soon as
  * its bytes lie in links (small sends), somebody still has to call progress until tcp_is_idle.
@@ -32,20 +37,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "os/channel.h"
 #include "transport/transport.h"
 
-enum { TCP_STREAMS_MAX = 8, TCP_NOTE_BYTES_MAX = 512, TCP_NOTES_MAX = 16 };
+enum { TCP_STREAMS_MAX = 8, TCP_STREAMS_DEFAULT = 2, TCP_NOTE_BYTES_MAX = 512, TCP_NOTES_MAX = 16 };
 
-/* Both ends of a connection need the same streams, piece_bytes and piece_count. */
+/* Both ends of a connection need the same piece_bytes and piece_count. One may have more streams: what it lacks of them does not
+ * keep it from using the others. */
 struct tcp_options {
     int rank, size;
     /* Connections to a peer, up to TCP_STREAMS_MAX, of which all but the first carry what is large (one alone: all);
-     * 0: as this module thinks best. */
+     * 0: TCP_STREAMS_DEFAULT. */
     unsigned streams;
     size_t piece_bytes; /* a multiple of 64 from 1024 to 65536; 0: the largest */
     /* Pieces of a link that fit into it, read or not, 1 to 32; 0: as this module thinks best. A link takes up to twice as
      * many of piece_bytes at each end that carries more than small messages, touched as they are used. */
     unsigned piece_count;
+    /* What this rank sends has checksums, and its peers compare them. Each side decides for what it sends. (A buffer that changes
+     * while it is being sent shows as this, too.) */
+    bool checks;
     /* Says that connection number `stream` to that peer is wanted: once when its first link is opened, and once after
      * each loss. Called from any function below but wake; may not call this module: remember it, connect, and attach
      * later. May be NULL. */
@@ -59,9 +69,10 @@ struct tcp_options {
 
 /* Failures: INVALID_OPTIONS, NO_MEMORY, NO_DESCRIPTORS. */
 enum tutti_status tcp_create(const struct tcp_options *options, struct transport **transport);
-/* Takes a connected and authenticated stream socket, also on failure, wanted or not; one that was there before with
+/* Takes a connected and authenticated channel, plain or encrypted, also on failure, wanted or not; one that was there before with
  * that number is given up. One to a broken peer is closed. Failures leave that connection lost: INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
-enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream, int fd);
+enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream,
+                             struct channel channel);
 
 /* Tells a peer something beside all links: up to TCP_NOTE_BYTES_MAX bytes, at least one, which are copied. They need no credit
  * and no open link and go before all pieces that have not begun to be written; without a connection to the peer one is
@@ -83,9 +94,18 @@ struct tcp_peer_report {
     uint64_t since_ns; /* clock_now_ns() */
     uint64_t heard_ns; /* when something came from it last; 0: never */
     unsigned streams_up;
+    uint64_t mended; /* times that what came changed came right when it was sent again */
+    bool is_corrupt; /* it did not */
 };
 
 void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report);
+/* When the peer's host acknowledged anything last, whether its process runs or not; 0: not known. Its host is asked once a second
+ * from then on: for who wonders why a peer is silent. */
+uint64_t tcp_answered_ns(const struct transport *transport, int peer);
+/* How many notes the peer was told and has not heard yet, as far as it said. */
+unsigned tcp_unheard_notes(const struct transport *transport, int peer);
+/* A peer that is corrupt; -1: none is. */
+int tcp_corrupt_peer(const struct transport *transport);
 /* What this rank's end holds now. */
 struct tcp_footprint {
     size_t private_bytes; /* as it is touched at most */
@@ -98,6 +118,9 @@ bool tcp_is_idle(const struct transport *transport);
 /* Whether a peer may be waiting for something that waits here for being sent. What was consumed of messages that nobody waits for
  * is told with what goes there next; so this can be false long before it is idle, and progress can wait. */
 bool tcp_is_awaited(const struct transport *transport);
+/* Gives up those connections numbered `first` and above on which a peer's host has answered nothing for some seconds, so that they
+ * are wanted again: for who has another way to that host. The kernel would wait for a quarter of an hour. */
+void tcp_give_up_silent(struct transport *transport, unsigned first);
 /* Gives up all links for good: memory that was posted or is expected is not touched any more, nothing is shown on them. For
  * who gives up an operation whose buffers go away. Connections stay, and are wanted again when they are lost: notes, told
  * before or after, still get out and are heard until tcp_close, as long as somebody calls progress. What has half been

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/tcp.h"
 
@@ -25,6 +26,7 @@ struct script {
     uint64_t sent[LINKS];
     uint64_t sequence[LINKS + 1], offset[LINKS + 1]; /* of the peer's next piece, if it behaved */
     uint64_t told, heard;                            /* notes */
+    bool is_checked[STREAMS];                        /* what the peer sends there */
     bool is_stopped;
 };
 
@@ -46,8 +48,9 @@ static void connect_stream(struct script *script, unsigned stream)
     int ends[2];
     if (script->ends[stream] >= 0) close(script->ends[stream]);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) abort();
-    if (tcp_attach(script->transport, 1, stream, ends[0]) != TUTTI_OK) abort();
+    if (tcp_attach(script->transport, 1, stream, channel_plain(ends[0])) != TUTTI_OK) abort();
     script->ends[stream] = ends[1];
+    script->is_checked[stream] = false;
 }
 
 static void put(struct script *script, unsigned stream, const void *data, size_t bytes)
@@ -79,15 +82,18 @@ static void hear(void *context, int peer, const void *note, size_t bytes)
 
 static void put_ready(struct script *script, unsigned stream)
 {
+    const unsigned byte = next(script);
     const struct tcp_frame frame = {.kind = TCP_FRAME_READY,
+                                    .flags = byte & 64 ? TCP_FRAME_CHECKED : 0,
                                     .sequence = 1,
                                     .offset = PIECE_BYTES,
                                     .signature = TCP_FRAME_VERSION,
-                                    .consumed = next(script) % 8 == 0 ? script->told : 0,
+                                    .consumed = byte % 8 == 0 ? script->told : 0,
                                     .place = 2 * PIECES};
     unsigned char head[TCP_FRAME_HEAD_BYTES];
     tcp_frame_write(&frame, head);
     put(script, stream, head, sizeof head);
+    script->is_checked[stream] = byte & 64;
 }
 
 /* Numbers near those that are right, so that some are. */
@@ -100,7 +106,7 @@ static uint64_t draw_number(struct script *script, uint64_t right)
 static void put_frame(struct script *script, unsigned stream)
 {
     static const char payload[TCP_FRAME_BYTES_MAX] = {1, 2, 3};
-    const unsigned shape = next(script), link = next(script) % (LINKS + 1);
+    const unsigned shape = next(script), link_byte = next(script), link = link_byte % (LINKS + 1);
     struct tcp_frame frame = {.kind = (uint8_t)(shape % 6),
                               .flags = (uint8_t)(shape / 6 % 4),
                               .slot = (uint8_t)link,
@@ -123,7 +129,13 @@ static void put_frame(struct script *script, unsigned stream)
     if (frame.kind == TCP_FRAME_HEARD) frame.consumed = draw_number(script, script->told);
     unsigned char head[TCP_FRAME_HEAD_BYTES];
     tcp_frame_write(&frame, head);
+    if (link_byte == 255) head[5] ^= 1; /* now it is changed */
     put(script, stream, head, sizeof head);
+    if (script->is_checked[stream] && frame.bytes > 0) {
+        unsigned char check[TCP_FRAME_CHECK_BYTES];
+        tcp_frame_write_check(crc32c(0, payload, frame.bytes) ^ (link_byte >> 7), check);
+        put(script, stream, check, sizeof check);
+    }
     put(script, stream, payload, shape & 64 ? frame.bytes / 2 : frame.bytes);
 }
 
@@ -215,16 +227,20 @@ static enum tcp_peer_state state_of(const struct script *script)
 static void progress(struct script *script)
 {
     const bool was_broken = state_of(script) == TCP_PEER_BROKEN;
+    const bool was_corrupt = tcp_corrupt_peer(script->transport) == 1;
     struct transport *transport = script->transport;
     transport->ops->sleep_begin(transport); /* so that it looks */
     transport->ops->progress(transport);
     transport->ops->sleep_cancel(transport);
     for (unsigned l = 0; l < LINKS; l++) {
         struct link_view view;
-        if (was_broken && script->rx[l]->ops->peek(script->rx[l], &view) != LINK_FAULT) abort();
+        if ((was_broken || was_corrupt) &&
+            script->rx[l]->ops->peek(script->rx[l], &view) != LINK_FAULT)
+            abort();
         if (script->tx[l]->ops->consumed(script->tx[l])) release_posted(script, l);
     }
     if (was_broken && state_of(script) != TCP_PEER_BROKEN) abort();
+    if (was_corrupt && tcp_corrupt_peer(script->transport) != 1) abort();
 }
 
 static void drain(struct script *script, unsigned stream)
@@ -277,6 +293,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                         .streams = STREAMS,
                                         .piece_bytes = PIECE_BYTES,
                                         .piece_count = PIECES,
+                                        .checks = size % 2 == 1,
                                         .hears = hear,
                                         .hears_context = &script};
     setenv("TUTTI_LOG", "off", 1);

@@ -2,9 +2,10 @@
  * and little more, because all of it lies in queues of hosts and switches before whatever is urgent.
  *
  *     what may be on its way
- *        = highest rate lately  *  ( 2 * shortest round trip  +  half a millisecond )
- *          ^ 64 samples of 5 ms      ^ fills the path, and       ^ of queue: hides that hosts answer unevenly
- *                                      finds it grown
+ *        = highest rate lately  *  ( 2 * shortest round trip  +  0.25 milliseconds  +  2 * time between looks )
+ *          ^ 64 samples of 5 ms      ^ fills the path, and       ^ of queue: hides      ^ what comes while this process
+ *                                      finds it grown              that hosts answer      does not look, and room for
+ *                                                                  unevenly               longer naps of it
  *
  * The rate is the highest of many, as in BBR (Cardwell, Cheng, Gunn, Yeganeh, Jacobson: BBR: Congestion-Based Congestion Control.
  * ACM Queue 14(5), 2016), so that times in which the peer had little to send do not count. It needs no probing of its own: where
@@ -27,18 +28,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TCP_WINDOW_SAMPLES = 64, TCP_WINDOW_APART_NS = 5000000, TCP_WINDOW_BYTES_MIN = 16 << 10 };
+enum { TCP_WINDOW_SAMPLES = 64, TCP_WINDOW_APART_NS = 5000000, TCP_WINDOW_BYTES_MIN = 32 << 10 };
 
 /* All 0 at first. */
 struct tcp_window {
     uint64_t sampled_ns, sampled_bytes;
     uint64_t rates[TCP_WINDOW_SAMPLES]; /* bytes a second */
     uint64_t count;                     /* of samples so far */
+    uint64_t absent_ns;                 /* from one look to the next, lately */
 };
 
 struct tcp_window_sample {
     uint64_t now_ns, received_bytes, min_rtt_ns;
     size_t segment_bytes;
+    uint64_t looks; /* of this process for what has come, since the sample before */
 };
 
 /* To be asked when something has come. */

@@ -28,6 +28,8 @@ struct flow {
     uint64_t received;
 };
 
+enum { LOOKS = 100000000 }; /* between samples: this process does nothing else */
+
 struct path {
     double rate; /* bytes a second */
     uint64_t rtt_ns, now_ns;
@@ -99,7 +101,8 @@ static void deliver(void)
     const struct tcp_window_sample sample = {.now_ns = path.now_ns,
                                              .received_bytes = flow->received,
                                              .min_rtt_ns = path.rtt_ns,
-                                             .segment_bytes = 1448};
+                                             .segment_bytes = 1448,
+                                             .looks = LOOKS};
     flow->limit = tcp_window_update(&flow->window, &sample);
 }
 
@@ -131,7 +134,7 @@ static double queue_allowed_ns(void)
 {
     const double least =
         (double)((TCP_WINDOW_BYTES_MIN + path.packet_bytes) * (size_t)path.flow_count);
-    return least * 1e9 / path.rate + 1.1 * (double)(path.rtt_ns + 500000) + 50000;
+    return least * 1e9 / path.rate + 1.1 * (double)(path.rtt_ns + 250000) + 50000;
 }
 
 static void a_full_path_has_a_short_queue(void **state)
@@ -191,14 +194,21 @@ static void a_path_that_gets_slower_is_found(void **state)
 }
 
 /* One sample, `after_ns` after the one before. */
-static size_t sample(struct tcp_window *window, uint64_t after_ns, uint64_t bytes, uint64_t rtt_ns,
-                     size_t segment_bytes)
+static size_t sample_of(struct tcp_window *window, uint64_t after_ns, uint64_t bytes,
+                        uint64_t rtt_ns, size_t segment_bytes, uint64_t looks)
 {
     const struct tcp_window_sample next = {.now_ns = window->sampled_ns + after_ns,
                                            .received_bytes = window->sampled_bytes + bytes,
                                            .min_rtt_ns = rtt_ns,
-                                           .segment_bytes = segment_bytes};
+                                           .segment_bytes = segment_bytes,
+                                           .looks = looks};
     return tcp_window_update(window, &next);
+}
+
+static size_t sample(struct tcp_window *window, uint64_t after_ns, uint64_t bytes, uint64_t rtt_ns,
+                     size_t segment_bytes)
+{
+    return sample_of(window, after_ns, bytes, rtt_ns, segment_bytes, LOOKS);
 }
 
 static void a_beginning_is_free(void **state)
@@ -207,7 +217,7 @@ static void a_beginning_is_free(void **state)
     (void)state;
     assert_int_equal(sample(&window, 1000 * MS, 0, 50000, 1448), 0);
     for (int i = 0; i < 7; i++) assert_int_equal(sample(&window, 5 * MS, 625000, 50000, 1448), 0);
-    assert_in_range(sample(&window, 5 * MS, 625000, 50000, 1448), 74000, 76000);
+    assert_in_range(sample(&window, 5 * MS, 625000, 50000, 1448), 43000, 45000);
 }
 
 static void a_far_path_is_free(void **state)
@@ -239,6 +249,20 @@ static void limits_let_some_segments_through(void **state)
     assert_int_equal(sample(&window, 5 * MS, 1000, 50000, 8948), 4 * 8948);
 }
 
+static void who_looks_rarely_has_room_for_what_comes_meanwhile(void **state)
+{
+    struct tcp_window window = {0};
+    (void)state;
+    for (int i = 0; i < 20; i++) (void)sample(&window, 5 * MS, 625000, 50000, 1448);
+    const size_t before = sample(&window, 5 * MS, 625000, 50000, 1448);
+    assert_in_range(sample_of(&window, 5 * MS, 625000, 50000, 1448, 5), before + 245000,
+                    before + 251000);
+    /* No more than 2 ms are waited for, and it is as before when it looks again. */
+    assert_in_range(sample_of(&window, 5 * MS, 625000, 50000, 1448, 0), before + 495000,
+                    before + 501000);
+    assert_int_equal(sample(&window, 5 * MS, 625000, 50000, 1448), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_far_path_is_free),
         cmocka_unit_test(pauses_and_lulls_do_not_lower_the_limit),
         cmocka_unit_test(limits_let_some_segments_through),
+        cmocka_unit_test(who_looks_rarely_has_room_for_what_comes_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,6 +202,21 @@ class Operation:
         finally:
             self.lock.release()
 
+    def cancel(self) -> bool:
+        """Takes a receive back; false when it cannot be any more, or another thread waits for it."""
+        if self.is_done or not self.lock.acquire(blocking=False):
+            return False
+        try:
+            status = Status.IN_PROGRESS if self.is_done else library.cancel(ctypes.byref(self.handle))
+            if status == Status.IN_PROGRESS:
+                return False
+            check(status)
+            self.error = invalid(Status.INVALID_REQUEST, "the receive was cancelled")
+            self._end(Status.OK)
+            return True
+        finally:
+            self.lock.release()
+
     def _end(self, status: int) -> None:
         if status != Status.OK:
             self.error = error_of(status, self.state.handle)
@@ -246,6 +261,13 @@ class Request(Generic[Result]):
         if self._operation.error is not None:
             raise self._operation.error
         return True
+
+    def cancel(self) -> bool:
+        """Takes a receive back that no message has met yet; false when one has, and it goes on.
+
+        Its buffer is free then, and a wait() raises. Sends and collectives cannot be taken back, which raises here.
+        """
+        return self._operation.cancel()
 
     def __enter__(self) -> "Request[Result]":
         return self

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import weakref
+from enum import IntEnum
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -20,6 +21,7 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
+    Type,
     TypedDict,
     TypeVar,
     Union,
@@ -155,6 +157,11 @@ class Options(TypedDict, total=False):
     deterministic: bool
     #: Rules, such as "allreduce:0-64k=oneshot,64k-=ring"; else $TUTTI_ALGORITHMS.
     algorithms: Optional[str]
+    #: "network": what goes between hosts is compared with a checksum, "on": within them, too, "off": not; else
+    #: $TUTTI_INTEGRITY.
+    integrity: Optional[str]
+    #: "on": what goes between hosts is encrypted, "off": not; else $TUTTI_ENCRYPTION.
+    encryption: Optional[str]
 
 
 _OPTIONS = frozenset(Options.__annotations__)
@@ -173,7 +180,19 @@ def _comm_options(options: Options) -> _header.CommOptions:
         init_timeout_ns=nanoseconds("init_timeout", options.get("init_timeout")),
         deterministic=int(options.get("deterministic", False)),
         algorithms=None if algorithms is None else algorithms.encode(),
+        integrity=_choice("integrity", _header.Integrity, options.get("integrity")),
+        encryption=_choice("encryption", _header.Encryption, options.get("encryption")),
     )
+
+
+def _choice(option: str, choices: Type[IntEnum], name: Optional[str]) -> int:
+    if name is None:
+        return choices["DEFAULT"]
+    known = {choice.name.lower(): choice for choice in choices if choice.name != "DEFAULT"}
+    if name not in known:
+        wanted = " or ".join(f'"{known_name}"' for known_name in known)
+        raise invalid(Status.INVALID_OPTIONS, f"{option} is {wanted}, not {name!r}")
+    return known[name]
 
 
 def create_id() -> bytes:
@@ -282,6 +301,31 @@ class Communicator:
     def abort(self, reason: str) -> None:
         """Ends every present and future operation on all ranks with Aborted; from any thread, at any time."""
         self._state.abort(reason)
+
+    def revoke(self) -> None:
+        """Ends every present and future operation on all ranks with Revoked, so that all come to shrink; from any thread."""
+        check(self._state.call(library.comm_revoke, self._state.pointer))
+
+    def agree(self, word: int) -> Tuple[int, bool]:
+        """The bitwise and of the words (64 bits) of all that are left, the same on each; and whether nobody was missing.
+
+        Collective over the ranks that are left; also when the communicator has failed.
+        """
+        both = ctypes.c_uint64(word)
+        comm = self._state.pointer
+        status = self._state.call(library.comm_agree, comm, ctypes.byref(both))
+        if status != Status.PROC_FAILED:
+            check(status, comm)
+        return both.value, status == Status.OK
+
+    def shrink(self, **options: "Unpack[Options]") -> "Communicator":
+        """A communicator of the ranks that are left, in their old order; also when this one has failed.
+
+        Collective over them. Raises Minority where most ranks are out of reach, and may go on by themselves.
+        """
+        made = self._derive(library.comm_shrink, _options_address(options))
+        assert made is not None
+        return made
 
     @property
     def failure(self) -> Optional[Failure]:

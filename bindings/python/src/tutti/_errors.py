@@ -67,6 +67,18 @@ class Truncated(Error):
     """A message is longer than the place for it, or of another dtype. The communicator lives on."""
 
 
+class Minority(Error):
+    """This rank is cut off from most others, which may go on without it (MINORITY)."""
+
+
+class Revoked(Error):
+    """Somebody called revoke() (REVOKED); shrink() goes on."""
+
+
+class Corrupt(Error):
+    """What a rank sent arrives changed, also when it is sent again (CORRUPT)."""
+
+
 class Unsupported(Error):
     """Known, but impossible here (UNSUPPORTED)."""
 
@@ -79,6 +91,9 @@ _CLASSES = {
     Status.DESYNC: Mismatch,
     Status.ABORTED: Aborted,
     Status.TRUNCATED: Truncated,
+    Status.MINORITY: Minority,
+    Status.CORRUPT: Corrupt,
+    Status.REVOKED: Revoked,
     Status.UNSUPPORTED: Unsupported,
 }
 

@@ -50,6 +50,26 @@ class Status(IntEnum):
     INVALID_TAG = 26
     TRUNCATED = 27
     UNEXPECTED_FULL = 28
+    MINORITY = 29
+    CORRUPT = 30
+    REVOKED = 31
+
+
+class Integrity(IntEnum):
+    """Whether what ranks send each other is checked; what `integrity=` names."""
+
+    DEFAULT = 0
+    OFF = 1
+    NETWORK = 2
+    ON = 3
+
+
+class Encryption(IntEnum):
+    """Whether what goes between hosts is encrypted; what `encryption=` names."""
+
+    DEFAULT = 0
+    OFF = 1
+    ON = 2
 
 
 class Dtype(IntEnum):
@@ -126,6 +146,8 @@ class CommOptions(ctypes.Structure):
         ("init_timeout_ns", ctypes.c_uint64),
         ("deterministic", Int),
         ("algorithms", ctypes.c_char_p),
+        ("integrity", Int),
+        ("encryption", Int),
     ]
 
 
@@ -228,6 +250,9 @@ FUNCTIONS = {
     "comm_create": (Int, (Pointer, Pointer)),
     "comm_free": (Int, (Pointer,)),
     "comm_abort": (Int, (Pointer, ctypes.c_char_p)),
+    "comm_revoke": (Int, (Pointer,)),
+    "comm_agree": (Int, (Pointer, Pointer)),
+    "comm_shrink": (Int, (Pointer, Pointer, Pointer)),
     "comm_rank": (Int, (Pointer,)),
     "comm_size": (Int, (Pointer,)),
     "comm_split": (Int, (Pointer, Int, Int, Pointer, Pointer)),
@@ -238,8 +263,11 @@ FUNCTIONS = {
     "mesh_axis": (Pointer, (Pointer, ctypes.c_char_p)),
     "comm_footprint": (Int, (Pointer, Pointer)),
     "comm_failure": (Int, (Pointer, Pointer)),
+    "trace_dump": (Int, (Pointer, ctypes.c_char_p)),
     "wait": (Int, (Pointer,)),
+    "cancel": (Int, (Pointer,)),
     "test": (Int, (Pointer,)),
+    "notify": (Int, (Pointer, Int)),
     "start": (Int, (Pointer, Pointer)),
     "prepared_free": (Int, (Pointer,)),
     "group_begin": (Int, ()),

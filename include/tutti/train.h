@@ -1,0 +1,116 @@
+/* train.h - what data-parallel training needs on top of collectives: gradients that are averaged while the backward
+ * pass goes on.
+ *
+ *     backward pass     layer 4 ─ layer 3 ─ layer 2 ─ layer 1 ─┐
+ *                          │ ready   │ ready   │ ready   │     │
+ *     bucket 0 is full     ├─────────┴▶ allreduce of 4 and 3   │ finish
+ *     bucket 1 is full     │                   └─────────┴▶ allreduce of 2 and 1
+ *                                                               ▼
+ *                                                   every gradient is the average of all ranks
+ *
+ * Gradients are reduced where they lie: nothing is copied together. One allreduce for each would be too many small ones, one
+ * for all could not begin before the last is there; so they go in buckets, each started when its last gradient is ready. All
+ * ranks start them in the same order, whatever the order in which gradients become ready.
+ *
+ *     struct tutti_gradient gradients[] = {{weights, weight_count, TUTTI_FLOAT32}, {biases, bias_count, TUTTI_FLOAT32}};
+ *     tutti_buckets_create(gradients, 2, NULL, comm, &buckets);
+ *     for (each step) {
+ *         compute biases;  tutti_buckets_ready(buckets, 1);
+ *         compute weights; tutti_buckets_ready(buckets, 0);
+ *         tutti_buckets_finish(buckets, NULL);
+ *         update parameters;
+ *     }
+ *
+ * To accumulate gradients over several passes, say nothing of those before the last (or see tutti_buckets_hold): nothing
+ * is sent then.
+ */
+#ifndef TUTTI_TRAIN_H
+#define TUTTI_TRAIN_H
+
+#include <stddef.h>
+
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------- gradient buckets */
+
+struct tutti_buckets;
+
+/* Floats only. data may be NULL where count is 0. */
+struct tutti_gradient {
+    void *data;
+    size_t count; /* elements */
+    enum tutti_dtype dtype;
+};
+
+struct tutti_buckets_options {
+    size_t size_bytes; /* sizeof(struct tutti_buckets_options); TUTTI_BUCKETS_OPTIONS_INIT sets it */
+    /* A bucket is full when it has at least that many bytes; 0: 25 MiB. All gradients of one have one dtype. */
+    size_t bucket_bytes;
+    /* The same for the first one, which is smaller so that sending begins early; 0: 1 MiB, or bucket_bytes if that is less. */
+    size_t first_bucket_bytes;
+    /* Above 0: after averaging, gradients are scaled down so that the Euclidean norm of all of them together is at most
+     * that. */
+    double norm_max;
+    /* Nonzero: tutti_buckets_finish also finds out which gradients no rank had ready. Costs one small allreduce. */
+    int find_unused;
+    int priority; /* of the allreduces, as in struct tutti_call_options */
+};
+#define TUTTI_BUCKETS_OPTIONS_INIT                            \
+    {                                                         \
+        sizeof(struct tutti_buckets_options), 0, 0, 0.0, 0, 0 \
+    }
+
+/* What a step came to. The same on all ranks. */
+struct tutti_buckets_result {
+    double norm; /* of all averaged gradients together, before they were scaled; 0 without norm_max */
+    int scaled; /* nonzero: they were scaled down to norm_max. A norm that is not finite scales nothing. */
+};
+
+/* Makes buckets for the gradients of a model's parameters, given in the model's order (the backward pass is taken to come to
+ * the last ones first). All ranks give the same counts, dtypes and options. The list is copied; the memory stays the caller's, and
+ * must stay where it is until the buckets are freed. The communicator must outlive them. options may be NULL.
+ * Collective; blocks until the communicator's deadline. *created is NULL on failure: INVALID_BUFFER, INVALID_DTYPE (not a
+ * float), INVALID_OPTIONS, NO_MEMORY, MISMATCH (ranks gave other gradients or options), or what an allreduce fails of. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_buckets_create(const struct tutti_gradient *gradients, size_t count,
+                     const struct tutti_buckets_options *options, struct tutti_comm *comm,
+                     struct tutti_buckets **created);
+/* Forgets the buckets and frees what they took. Blocks until what was started is done, with its result unknown, if the last step was
+ * not finished. NULL is allowed. One thread. */
+TUTTI_API enum tutti_status tutti_buckets_free(struct tutti_buckets *buckets);
+
+/* Says that gradient `index` has this step's value. It belongs to the buckets until tutti_buckets_finish has returned. Starts the
+ * buckets that are full now, in their order. Any thread; does not block. INVALID_OPTIONS: there is no such gradient, or it
+ * was ready in this step before. Other failures are those of starting an allreduce; tutti_buckets_finish returns them, too. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_ready(struct tutti_buckets *buckets,
+                                                               size_t index);
+/* With is_held nonzero tutti_buckets_ready of these buckets only checks its index from now on, for passes that accumulate; 0: as before.
+ * Between two steps only: INVALID_OPTIONS when a gradient of this one is ready already. Local; does not block. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_hold(struct tutti_buckets *buckets,
+                                                              int is_held);
+/* Ends the step: gradients that this rank did not have ready are set to zero and take part as that; then waits for all, and scales
+ * them if norm_max says so. All gradients are the same on all ranks then, bit for bit. result may be NULL.
+ * Collective; blocks until the communicator's deadline. After a failure, which is that of the first allreduce that failed,
+ * gradients are undefined and the buckets can only be freed. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_finish(struct tutti_buckets *buckets,
+                                                                struct tutti_buckets_result *result);
+/* For buckets with find_unused: 1 when some rank had the gradient ready in the step that was finished last, 0 when none had: its
+ * parameter had no part in the loss, and is best left alone. Without it always 1. -1: there is no such gradient. Local; does not
+ * block. */
+TUTTI_API int tutti_buckets_is_used(const struct tutti_buckets *buckets, size_t index);
+
+/* How many buckets there are. Local; does not block. */
+TUTTI_API int tutti_buckets_count(const struct tutti_buckets *buckets);
+/* Which one of the buckets a gradient is in, in the order in which they start. -1: there is no such gradient. Local; does not
+ * block. */
+TUTTI_API int tutti_buckets_find(const struct tutti_buckets *buckets, size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,218 @@
+#include "comm/beat.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/options.h"
+#include "control/heartbeat.h"
+#include "os/clock.h"
+#include "transport/tcp/tcp.h"
+
+enum {
+    FIRST_NS = 300000000,
+    LOOK_NS = 5000000,
+    POKED_NOTES_MAX = 4 /* that may be unheard */
+};
+static const uint64_t WARN_APART_NS = 10000000000u;
+
+struct beat_note {
+    uint32_t kind, ignored;
+    unsigned char beat[HEARTBEAT_BYTES_MAX];
+};
+enum { HEAD_BYTES = offsetof(struct beat_note, beat) };
+static_assert(sizeof(struct beat_note) <= TCP_NOTE_BYTES_MAX, "a part of a beat is a note");
+
+static int first_rank(const struct comm_network *network, int host)
+{
+    return network->comm->hosts->firsts[host];
+}
+
+enum tutti_status beat_create(struct comm_network *network)
+{
+    const struct comm_hosts *hosts = network->comm->hosts;
+    const int host = hosts->host_of[network->comm->rank];
+    uint64_t period_ns;
+    TRY(options_heartbeat(&period_ns));
+    if (period_ns == 0 || first_rank(network, host) != network->comm->rank) return TUTTI_OK;
+    if (hosts->host_count > HEARTBEAT_HOSTS_MAX) {
+        log_write(LOG_INFO, "rank %d: no heartbeats between more than %d hosts",
+                  network->comm->rank, HEARTBEAT_HOSTS_MAX);
+        return TUTTI_OK;
+    }
+    const uint64_t now_ns = clock_now_ns();
+    const struct heartbeat_options options = {.host = host,
+                                              .host_count = hosts->host_count,
+                                              .rank_counts = hosts->counts,
+                                              .period_ns = period_ns,
+                                              .now_ns = now_ns,
+                                              .first_ns = now_ns + FIRST_NS};
+    return heartbeat_create(&options, &network->heartbeat);
+}
+
+void beat_free(struct comm_network *network)
+{
+    heartbeat_free(network->heartbeat);
+}
+
+void beat_end(struct comm_network *network)
+{
+    if (network->heartbeat != NULL) heartbeat_end(network->heartbeat);
+}
+
+void beat_hear(struct comm_network *network, int peer, const void *note, size_t bytes)
+{
+    const int host = network->comm->hosts->host_of[peer];
+    if (network->heartbeat == NULL || bytes < HEAD_BYTES || first_rank(network, host) != peer)
+        return;
+    heartbeat_hear(network->heartbeat, (const char *)note + HEAD_BYTES, bytes - HEAD_BYTES,
+                   clock_now_ns());
+}
+
+/* ---------------------------------------------------------------------------------------------- sending */
+
+static void send_beat(struct comm_network *network, int rank)
+{
+    struct beat_note note = {.kind = FAR_NOTE_BEAT};
+    for (int part = 0; part < heartbeat_part_count(network->heartbeat); part++) {
+        const size_t bytes = heartbeat_write(network->heartbeat, part, note.beat);
+        if (tcp_tell(network->tcp, rank, &note, HEAD_BYTES + bytes) != TUTTI_OK) return;
+    }
+}
+
+static void send_beats(struct comm_network *network)
+{
+    int host;
+    bool is_poke;
+    while (heartbeat_next(network->heartbeat, &host, &is_poke)) {
+        const int rank = first_rank(network, host);
+        if (network->far[rank].is_dead || comm_state_of(network->comm, rank) == RANK_LEFT) continue;
+        if (tcp_unheard_notes(network->tcp, rank) > (is_poke ? POKED_NOTES_MAX : 0)) continue;
+        send_beat(network, rank);
+    }
+}
+
+/* Whether those who are silent may only be stopped. */
+static void look_for_answers(struct comm_network *network)
+{
+    for (int h = 0; h < network->comm->hosts->host_count; h++) {
+        if (!heartbeat_wants_answer(network->heartbeat, h)) continue;
+        const uint64_t at_ns = tcp_answered_ns(network->tcp, first_rank(network, h));
+        if (at_ns > 0) heartbeat_answered(network->heartbeat, h, at_ns);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- findings */
+
+static void report_change(struct comm_network *network, int host, enum heartbeat_state before,
+                          enum heartbeat_state now, uint64_t now_ns)
+{
+    const int rank = first_rank(network, host);
+    struct far_rank *far = &network->far[rank];
+    char who[128];
+    comm_name_rank(network->comm, rank, who, sizeof who);
+    if (now == HEARTBEAT_SUSPECTED) {
+        if (far->is_suspect || (far->warned_ns != 0 && now_ns - far->warned_ns < WARN_APART_NS))
+            return;
+        far->is_suspect = true;
+        far->warned_ns = now_ns;
+        log_write(LOG_WARN, "rank %d: SUSPECT: nothing was heard of %s and its host for %.1f s",
+                  network->comm->rank, who,
+                  (double)heartbeat_silence_ns(network->heartbeat, host) * 1e-9);
+    } else if (far->is_suspect) {
+        far->is_suspect = false;
+        log_write(LOG_WARN, "rank %d: %s and its host are heard again%s", network->comm->rank, who,
+                  now == HEARTBEAT_STALLED ? ", but only the kernel answers" : "");
+    } else if (now == HEARTBEAT_STALLED || before == HEARTBEAT_STALLED) {
+        log_write(LOG_INFO, "rank %d: %s %s", network->comm->rank, who,
+                  now == HEARTBEAT_STALLED ? "is silent, but its kernel answers" : "beats again");
+    }
+}
+
+/* The call that this rank is in, if any. */
+static const struct tutti_request *request_under_way(struct tutti_comm *comm)
+{
+    if (board_is_engaged(comm_calls_of(comm, comm->rank, 0))) return &comm->blocking;
+    return comm->running_count > 0 ? comm->order[0] : NULL;
+}
+
+static long rank_count(const struct comm_network *network, bool suspected)
+{
+    const struct comm_hosts *hosts = network->comm->hosts;
+    long count = 0;
+    for (int h = 0; h < hosts->host_count; h++)
+        if ((heartbeat_state(network->heartbeat, h) == HEARTBEAT_SUSPECTED) == suspected)
+            count += hosts->counts[h];
+    return count;
+}
+
+static void fail(struct comm_network *network, const struct heartbeat_verdict *verdict)
+{
+    struct tutti_comm *comm = network->comm;
+    const int rank = first_rank(network, verdict->culprit);
+    const double silent_s = (double)verdict->silent_ns * 1e-9;
+    const struct tutti_request *request = request_under_way(comm);
+    char who[128], others[48] = "";
+    comm_name_rank(comm, rank, who, sizeof who);
+    board_announce_verdict(comm->board);
+    if (verdict->suspect_count > 1)
+        snprintf(others, sizeof others, ", nor of %d more hosts", verdict->suspect_count - 1);
+    if (verdict->is_minority) {
+        comm_fail(comm, request, TUTTI_MINORITY, rank,
+                  "%ld of %d ranks are cut off: nothing was heard of %s for %.1f s%s",
+                  (long)comm->size - rank_count(network, true), comm->size, who, silent_s, others);
+    } else {
+        comm_fail(comm, request, TUTTI_PROC_FAILED, rank,
+                  "%s is gone: nothing was heard of its host for %.1f s%s", who, silent_s, others);
+    }
+}
+
+/* Its host, or the host's kernel, said so. */
+static bool has_ended(const struct comm_network *network, int rank)
+{
+    const struct tutti_comm *comm = network->comm;
+    struct tutti_failure failure;
+    if (comm_network_has_died(comm, rank)) return true;
+    return board_failure(comm->board, &failure) == TUTTI_PROC_FAILED &&
+           !board_is_verdict(comm->board) && failure.culprit == rank;
+}
+
+/* Whoever is gone for the verdict is gone for whom waits for it in any other way. But where the rank has ended that beat
+ * for a host, the others there may be well. */
+static void bury(struct comm_network *network)
+{
+    const struct comm_hosts *hosts = network->comm->hosts;
+    for (int r = 0; r < network->comm->size; r++) {
+        const int host = hosts->host_of[r], first = first_rank(network, host);
+        if (heartbeat_state(network->heartbeat, host) != HEARTBEAT_SUSPECTED) continue;
+        if (r == first || !has_ended(network, first)) network->far[r].is_dead = true;
+    }
+}
+
+static void judge(struct comm_network *network, uint64_t now_ns)
+{
+    struct heartbeat_verdict verdict;
+    if (network->is_judged) return;
+    if (rank_count(network, true) > 0) comm_network_look_at_all(network->comm, now_ns);
+    if (!heartbeat_judge(network->heartbeat, &verdict)) return;
+    network->is_judged = true;
+    fail(network, &verdict);
+    bury(network);
+}
+
+void beat_progress(struct comm_network *network, uint64_t now_ns)
+{
+    int host;
+    enum heartbeat_state before, now;
+    if (network->heartbeat == NULL || now_ns - network->beaten_ns < LOOK_NS) return;
+    network->beaten_ns = now_ns;
+    if (heartbeat_progress(network->heartbeat, now_ns)) {
+        send_beats(network);
+        look_for_answers(network);
+    }
+    while (heartbeat_change(network->heartbeat, &host, &before, &now))
+        report_change(network, host, before, now, now_ns);
+    board_set_minority(network->comm->board, heartbeat_is_minority(network->heartbeat));
+    judge(network, now_ns);
+}

@@ -1,0 +1,311 @@
+#include "comm/rails.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/network.h"
+#include "os/clock.h"
+#include "transport/tcp/tcp.h"
+
+/* The transport's own connections all go by the first card; those behind them are these. */
+enum { FIRST_STREAM = TCP_STREAMS_DEFAULT };
+static_assert(FIRST_STREAM + RAILS_FURTHER_MAX <= TCP_STREAMS_MAX, "a connection for each card");
+
+enum {
+    DOOR_NS = 1000000,      /* between looks at the door while a connection is wanted */
+    SILENCE_NS = 200000000, /* between looks for connections on which nothing is answered */
+    PATIENCE_S = 5,         /* of a first visit; who is not let in has no way there */
+    RETURN_S = 1,           /* of one after a loss: what was under way waits for it */
+    BREAKS_MAX = 3,         /* in a row, of connections that do not last */
+    KNOCK_NS = 50000000,    /* until the higher rank is asked, and then again */
+    REKNOCK_NS = 1000000000,
+    PAUSE_NS_MIN =
+        50000000, /* between visits of one whose connections do not last: doubled each time */
+};
+static const uint64_t SECOND_NS = 1000000000u;
+static const uint64_t AGAIN_NS = 10000000000u;  /* after a visit in vain, when nothing was lost */
+static const uint64_t HOME_NS = 30000000000u;   /* from a detour back to its own card */
+static const uint64_t LASTING_NS = 2000000000u; /* a connection that was there so long is one */
+
+struct way {
+    bool is_wanted, is_there;
+    bool was_there;   /* once: pieces may have been lost on it */
+    bool goes_around; /* by the first card: the next visit, or the one under way */
+    bool is_around;   /* the connection that is there */
+    bool is_warned_of;
+    uint64_t next_ns;  /* to be visited, or knocked for, at the earliest */
+    uint64_t pause_ns; /* before the next visit after a loss */
+    uint64_t there_ns; /* since when */
+    uint64_t visit_ns; /* a visit is under way until then; 0: none is */
+    unsigned breaks;   /* in a row, soon after it was made */
+};
+
+struct rails_peer {
+    bool has_met, owes_note;
+    struct rails_addresses heard;
+    struct way ways[RAILS_FURTHER_MAX];
+};
+
+struct rails {
+    struct comm_network *network;
+    struct rails_addresses own; /* those behind the first */
+    uint64_t next_ns;           /* nothing is to be done before */
+    uint64_t silence_ns;        /* the next look */
+    struct rails_peer peers[];
+};
+
+enum tutti_status rails_create(struct comm_network *network, const struct net_address *own,
+                               unsigned own_count, struct rails **rails)
+{
+    *rails = NULL;
+    if (own_count <= 1 || network->far == NULL) return TUTTI_OK;
+    struct rails *const new =
+        calloc(1, sizeof *new + (size_t)network->comm->size * sizeof *new->peers);
+    if (new == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    new->network = network;
+    new->own.count = own_count - 1;
+    memcpy(new->own.addresses, own + 1, new->own.count * sizeof *own);
+    new->next_ns = UINT64_MAX;
+    *rails = new;
+    return TUTTI_OK;
+}
+
+void rails_free(struct rails *rails)
+{
+    free(rails);
+}
+
+size_t rails_bytes(const struct rails *rails)
+{
+    if (rails == NULL) return 0;
+    return sizeof *rails + (size_t)rails->network->comm->size * sizeof *rails->peers;
+}
+
+unsigned rails_stream_count(const struct rails *rails)
+{
+    return FIRST_STREAM + (rails != NULL ? rails->own.count : 0);
+}
+
+static struct way *way_of(struct rails *rails, int peer, unsigned stream)
+{
+    if (rails == NULL || stream < FIRST_STREAM) return NULL;
+    return &rails->peers[peer].ways[stream - FIRST_STREAM];
+}
+
+static void soon(struct rails *rails, uint64_t when_ns)
+{
+    if (when_ns < rails->next_ns) rails->next_ns = when_ns;
+}
+
+static bool is_visitor_of(const struct rails *rails, int peer)
+{
+    return peer < rails->network->comm->rank;
+}
+
+static void warn(struct rails *rails, int peer, unsigned number, const char *why)
+{
+    struct comm_network *const network = rails->network;
+    struct way *const way = &rails->peers[peer].ways[number];
+    struct tcp_peer_report report;
+    tcp_state(network->tcp, peer, &report);
+    if (report.state != TCP_PEER_UP || network->far[peer].is_dead ||
+        comm_state_of(network->comm, peer) == RANK_LEFT)
+        return; /* there is no way at all, and it is known why */
+    char who[128], own[NET_ADDRESS_TEXT_MAX], other[NET_ADDRESS_TEXT_MAX];
+    comm_name_rank(network->comm, peer, who, sizeof who);
+    net_address_print_host(&rails->own.addresses[number], own); /* the port is the door's */
+    net_address_print(&rails->peers[peer].heard.addresses[number], other);
+    log_write(way->is_warned_of ? LOG_INFO : LOG_WARN,
+              "%s: no connection by rail %u from %s to %s (%.160s); data goes by other rails", who,
+              number + 1, own, other, why);
+    way->is_warned_of = true;
+}
+
+/* -------------------------------------------------------------------------------------- what happens */
+
+bool rails_want(struct rails *rails, int peer, unsigned stream)
+{
+    struct way *const way = way_of(rails, peer, stream);
+    if (way == NULL) return false;
+    const uint64_t now = clock_now_ns();
+    if (way->is_there && now - way->there_ns >= LASTING_NS)
+        way->pause_ns = way->breaks = 0;
+    else if (way->is_there)
+        way->breaks++;
+    way->is_wanted = true;
+    way->is_there = false;
+    way->next_ns = now + way->pause_ns + (is_visitor_of(rails, peer) ? 0 : KNOCK_NS);
+    way->pause_ns = way->pause_ns == 0 ? PAUSE_NS_MIN : 2 * way->pause_ns;
+    if (way->pause_ns > AGAIN_NS) way->pause_ns = AGAIN_NS;
+    soon(rails, way->next_ns);
+    return true;
+}
+
+static void arrived(struct rails *rails, int peer, unsigned number)
+{
+    struct way *const way = &rails->peers[peer].ways[number];
+    const uint64_t now = clock_now_ns();
+    way->is_wanted = false;
+    way->is_there = way->was_there = true;
+    way->there_ns = now;
+    way->visit_ns = 0;
+    way->is_around = way->goes_around;
+    way->goes_around = false;
+    if (way->breaks == BREAKS_MAX) warn(rails, peer, number, "it was closed soon, again and again");
+    if (!is_visitor_of(rails, peer) || !way->is_around) return;
+    way->next_ns = now + HOME_NS;
+    soon(rails, way->next_ns);
+}
+
+static void knocked(struct rails *rails, struct way *way)
+{
+    if (way->is_wanted || way->visit_ns != 0) return;
+    way->is_wanted = true;
+    way->next_ns = clock_now_ns();
+    soon(rails, way->next_ns);
+}
+
+static void not_reached(struct rails *rails, int peer, unsigned number)
+{
+    struct way *const way = &rails->peers[peer].ways[number];
+    const uint64_t now = clock_now_ns();
+    const bool went_around = way->goes_around;
+    way->visit_ns = 0;
+    way->goes_around = way->is_wanted && way->was_there && !went_around;
+    way->next_ns = now + (way->goes_around  ? 0
+                          : !way->is_wanted ? HOME_NS
+                          : way->was_there  ? SECOND_NS
+                                            : AGAIN_NS);
+    soon(rails, way->next_ns);
+    if (!went_around) warn(rails, peer, number, tutti_error_message());
+}
+
+bool rails_take(struct rails *rails, int peer, unsigned stream, int fd)
+{
+    struct way *const way = way_of(rails, peer, stream);
+    if (way == NULL) return false;
+    if (fd >= 0)
+        arrived(rails, peer, stream - FIRST_STREAM);
+    else if (fd == NETWORK_KNOCK)
+        knocked(rails, way);
+    else
+        not_reached(rails, peer, stream - FIRST_STREAM);
+    return true;
+}
+
+void rails_meet(struct rails *rails, int peer)
+{
+    if (rails == NULL || rails->peers[peer].has_met || comm_is_near(rails->network->comm, peer))
+        return;
+    rails->peers[peer].has_met = rails->peers[peer].owes_note = true;
+    soon(rails, 0);
+}
+
+static bool is_door(const struct net_address *address)
+{
+    return (address->family == AF_INET || address->family == AF_INET6) && address->port != 0 &&
+           address->scope == 0;
+}
+
+static bool makes_sense(const struct rails_addresses *heard)
+{
+    if (heard->count < 1 || heard->count > RAILS_FURTHER_MAX) return false;
+    for (uint32_t i = 0; i < heard->count; i++)
+        if (!is_door(&heard->addresses[i])) return false;
+    return true;
+}
+
+void rails_hear(struct rails *rails, int peer, const struct rails_addresses *heard)
+{
+    if (rails == NULL) return;
+    struct rails_peer *const about = &rails->peers[peer];
+    if (!makes_sense(heard)) {
+        log_write(LOG_WARN, "rank %d: what it says of its network cards makes no sense", peer);
+        return;
+    }
+    about->heard = *heard;
+    if (about->heard.count > rails->own.count) about->heard.count = rails->own.count;
+    /* One that was connected because the peer wanted it has not asked for these by itself. */
+    for (unsigned i = 0; i < about->heard.count; i++)
+        about->ways[i].is_wanted |= !about->ways[i].is_there;
+    soon(rails, 0);
+}
+
+/* ---------------------------------------------------------------------------------------- what is done */
+
+/* An address that is also this host's, as of a bridge that every host has, leads here and not there. */
+static bool leads_there(const struct rails *rails, const struct rails_peer *about, unsigned number)
+{
+    const struct net_address *own = &rails->own.addresses[number],
+                             *other = &about->heard.addresses[number];
+    return own->family == other->family && !net_address_same_host(own, other);
+}
+
+static void visit(struct rails *rails, int peer, unsigned number, uint64_t now)
+{
+    struct comm_network *const network = rails->network;
+    struct rails_peer *const about = &rails->peers[peer];
+    struct way *const way = &about->ways[number];
+    const bool around = way->goes_around;
+    struct net_address from = rails->own.addresses[number];
+    from.port = 0; /* not the door's: any */
+    const uint64_t patience_ns =
+        SECOND_NS * (way->was_there && way->is_wanted && !around ? RETURN_S : PATIENCE_S);
+    way->visit_ns = now + patience_ns + SECOND_NS;
+    if (network_visit_by(&network->client, peer, FIRST_STREAM + number, around ? NULL : &from,
+                         around ? &network->addresses[peer] : &about->heard.addresses[number],
+                         now + patience_ns) != TUTTI_OK)
+        not_reached(rails, peer, number);
+}
+
+/* What this way needs now, and when it needs something next. */
+static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t now)
+{
+    struct comm_network *const network = rails->network;
+    struct rails_peer *const about = &rails->peers[peer];
+    struct way *const way = &about->ways[number];
+    const bool visits = is_visitor_of(rails, peer);
+    const bool comes_home = visits && way->is_there && way->is_around;
+    if ((!way->is_wanted && !comes_home) || !leads_there(rails, about, number)) return UINT64_MAX;
+    if (!visits && !way->was_there) return now + DOOR_NS; /* its visitor comes by itself */
+    if (now >= way->visit_ns) way->visit_ns = 0;
+    if (way->visit_ns != 0) return now + DOOR_NS;
+    if (now < way->next_ns) return way->next_ns;
+    if (visits) {
+        visit(rails, peer, number, now);
+    } else {
+        way->next_ns = now + REKNOCK_NS;
+        (void)network_knock(&network->client, peer, FIRST_STREAM + number,
+                            &network->addresses[peer]);
+    }
+    return now + DOOR_NS;
+}
+
+/* Of a peer that is there. */
+static void move_all(struct rails *rails, int peer, uint64_t now)
+{
+    struct rails_peer *const about = &rails->peers[peer];
+    if (about->owes_note) {
+        about->owes_note = !far_tell_rails(rails->network, peer, &rails->own);
+        if (about->owes_note) soon(rails, now + DOOR_NS);
+    }
+    for (unsigned i = 0; i < about->heard.count; i++) soon(rails, move(rails, peer, i, now));
+}
+
+void rails_progress(struct rails *rails, uint64_t now_ns)
+{
+    struct comm_network *const network = rails->network;
+    const struct tutti_comm *comm = network->comm;
+    if (now_ns >= rails->silence_ns) {
+        rails->silence_ns = now_ns + SILENCE_NS;
+        tcp_give_up_silent(network->tcp, FIRST_STREAM);
+    }
+    if (now_ns < rails->next_ns || network->is_stopped) return;
+    rails->next_ns = UINT64_MAX;
+    for (int r = 0; r < comm->size; r++)
+        if (!comm_is_near(comm, r) && !network->far[r].is_dead && comm_state_of(comm, r) != RANK_LEFT)
+            move_all(rails, r, now_ns);
+    if (rails->next_ns != UINT64_MAX) network_progress(now_ns);
+}

@@ -1,0 +1,64 @@
+/* rails.h - further connections to ranks of other hosts, by further network cards of both.
+ *
+ *     connection 0   what is urgent      card 0 of both hosts: network.c's
+ *                1   what is large       card 0: network.c's
+ *                2   what is large       card 1 of this host ── card 1 of that one
+ *                3   ...                 card 2              ── card 2
+ *
+ * Each tells the other over the first connection by which further addresses its door can be reached (far.h's note RAILS); as many
+ * are used as both have. The higher rank visits the lower one, out from its own card's address.
+ *
+ * What was under way on a connection that is lost is sent again when that connection is made again (transport/tcp/pair.h), so it is
+ * made again by the first card where its own does not answer at once, and comes back to its own later:
+ *
+ *     not wanted ─► wanted ─visit by its card─► there ─lost─► wanted ─visit by its card─► there
+ *                     │ not reached: warned of once,            │ not reached: visit by the first card
+ *                     ▼ visited again after a while             ▼
+ *                   wanted                                    there, by a detour ─after a while, by its card─► there
+ *
+ * A rank whose process has one rail has none of this. None of it fails a communicator.
+ * Threads: as the network's.
+ */
+#ifndef TUTTI_COMM_RAILS_H
+#define TUTTI_COMM_RAILS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "os/tcp_socket.h"
+#include "process/network.h"
+#include "tutti/tutti.h"
+
+enum { RAILS_FURTHER_MAX = NETWORK_RAILS_MAX - 1 };
+
+struct comm_network;
+struct rails; /* opaque */
+
+/* As a rank tells another of them. */
+struct rails_addresses {
+    uint32_t count;
+    uint32_t zero;
+    struct net_address addresses[RAILS_FURTHER_MAX];
+};
+
+/* own: of this process's cards, the first included (network_rails). *rails is NULL where that is one, or all ranks are on one
+ * host; so may it be in all of these but rails_progress. */
+enum tutti_status rails_create(struct comm_network *network, const struct net_address *own,
+                               unsigned own_count, struct rails **rails);
+void rails_free(struct rails *rails);
+size_t rails_bytes(const struct rails *rails);
+/* How many connections a pair of ranks may have. */
+unsigned rails_stream_count(const struct rails *rails);
+/* A connection is wanted. False: it is not one of these. May not call the transport. */
+bool rails_want(struct rails *rails, int peer, unsigned stream);
+/* network_take gave it, a socket or what comes instead. False: it is not one of these. A socket stays the caller's. */
+bool rails_take(struct rails *rails, int peer, unsigned stream, int fd);
+/* A first connection to that peer is there. */
+void rails_meet(struct rails *rails, int peer);
+/* A rank of another host said this, which is foreign: what makes no sense is logged and not used. May not call the transport. */
+void rails_hear(struct rails *rails, int peer, const struct rails_addresses *heard);
+/* Tells, visits, and gives up connections on which nothing is answered. */
+void rails_progress(struct rails *rails, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,278 @@
+/* The connections of one rank by its second card, with a peer that is the test: listening sockets where its cards would be, all
+ * on loopback. Nothing answers a hello there; who knocks, and from where, is what is seen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "comm/network.h"
+#include "os/clock.h"
+#include "transport/tcp/tcp.h"
+
+enum { SIZE = 2, STREAM = 2 };
+
+struct world {
+    struct tutti_comm *comm;
+    struct comm_network network;
+    struct far_rank far[SIZE];
+    struct net_address addresses[SIZE], own[2], door;
+    struct net_address cards[2]; /* the peer's */
+    int listeners[2];
+    struct net_address visitor; /* where the last one came from */
+};
+
+static struct net_address at(const char *text)
+{
+    struct net_address address;
+    if (!net_address_parse(text, &address)) fail_msg("%s is no address", text);
+    return address;
+}
+
+static struct board *make_board(void)
+{
+    const size_t bytes = (board_bytes(SIZE) + 63) / 64 * 64;
+    struct board *board = aligned_alloc(64, bytes);
+    assert_non_null(board);
+    memset(board, 0, bytes);
+    return board;
+}
+
+static void open_world(struct world *world, int rank)
+{
+    struct roll_entry entries[SIZE] = {{.host = 1}, {.host = 2}};
+    memset(world, 0, sizeof *world);
+    world->comm = aligned_alloc(64, (sizeof *world->comm + 63) / 64 * 64);
+    assert_non_null(world->comm);
+    memset(world->comm, 0, sizeof *world->comm);
+    world->comm->rank = rank;
+    world->comm->size = SIZE;
+    assert_int_equal(comm_hosts_create(entries, rank, SIZE, &world->comm->hosts), TUTTI_OK);
+    world->comm->board = make_board();
+    world->comm->far_board = make_board();
+    world->comm->network = &world->network;
+    assert_int_equal(network_open_door(NULL, &world->door), TUTTI_OK);
+    for (int i = 0; i < 2; i++) {
+        struct net_address any = at(i == 0 ? "127.0.0.11" : "127.0.0.12");
+        assert_int_equal(tcp_listen(&any, 0, &world->listeners[i], &world->cards[i]), TUTTI_OK);
+        world->own[i] = at(i == 0 ? "127.0.0.21:5000" : "127.0.0.22:5000");
+    }
+    struct comm_network *network = &world->network;
+    network->comm = world->comm;
+    network->far = world->far;
+    network->addresses = world->addresses;
+    world->addresses[!rank] = world->cards[0];
+    network->client.rank = rank;
+    network->client.size = SIZE;
+    network_enter(&network->client);
+    assert_int_equal(rails_create(network, world->own, 2, &network->rails), TUTTI_OK);
+    assert_non_null(network->rails);
+    network->stream_count = rails_stream_count(network->rails);
+    assert_int_equal(network->stream_count, STREAM + 1);
+    const struct tcp_options options = {.rank = rank, .size = SIZE, .streams = network->stream_count};
+    assert_int_equal(tcp_create(&options, &network->tcp), TUTTI_OK);
+}
+
+static int open_as_lower(void **state)
+{
+    static struct world world;
+    open_world(&world, 0);
+    *state = &world;
+    return 0;
+}
+
+static int open_as_higher(void **state)
+{
+    static struct world world;
+    open_world(&world, 1);
+    *state = &world;
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    struct world *const world = *state;
+    network_leave(&world->network.client);
+    network_close_door();
+    tcp_close(world->network.tcp);
+    rails_free(world->network.rails);
+    for (int i = 0; i < 2; i++) close(world->listeners[i]);
+    comm_hosts_free(world->comm->hosts);
+    free(world->comm->board);
+    free(world->comm->far_board);
+    free(world->comm);
+    return 0;
+}
+
+static struct rails_addresses said(uint32_t count, struct net_address address)
+{
+    struct rails_addresses rails = {.count = count};
+    for (uint32_t i = 0; i < count && i < RAILS_FURTHER_MAX; i++) rails.addresses[i] = address;
+    return rails;
+}
+
+/* The peer says that it has so many further cards, all at that address. */
+static void hear(struct world *world, uint32_t count, struct net_address address)
+{
+    const struct rails_addresses heard = said(count, address);
+    rails_hear(world->network.rails, !world->network.client.rank, &heard);
+}
+
+/* Whether somebody comes to that card of the peer within a while. */
+static bool is_visited(struct world *world, int card)
+{
+    for (int ms = 0; ms < 100; ms++) {
+        int fd;
+        rails_progress(world->network.rails, clock_now_ns());
+        if (tcp_accept(world->listeners[card], &fd, &world->visitor) == TUTTI_OK) {
+            close(fd);
+            return true;
+        }
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    return false;
+}
+
+static void a_further_card_is_visited_from_the_own_further_card(void **state)
+{
+    struct world *const world = *state;
+    assert_false(rails_want(world->network.rails, 0, 0)); /* these are not its business */
+    assert_false(rails_want(world->network.rails, 0, 1));
+    assert_true(rails_want(world->network.rails, 0, STREAM));
+    assert_false(is_visited(world, 1)); /* where it is nobody has said */
+    hear(world, 1, world->cards[1]);
+    assert_true(is_visited(world, 1));
+    assert_true(net_address_same_host(&world->visitor, &world->own[1]));
+}
+
+/* As many are used as both have. */
+static void a_peer_with_more_cards_is_visited_at_as_many_as_there_are_here(void **state)
+{
+    struct world *const world = *state;
+    struct rails_addresses heard = said(3, world->cards[0]);
+    heard.addresses[0] = world->cards[1];
+    rails_hear(world->network.rails, 0, &heard);
+    assert_true(is_visited(world, 1));
+    assert_false(is_visited(world, 0));
+}
+
+static void what_makes_no_sense_is_not_used(void **state)
+{
+    struct world *const world = *state;
+    const struct net_address card = world->cards[1];
+    struct net_address no_port = card, no_family = card, odd_family = card, scoped = card;
+    no_port.port = 0;
+    no_family.family = AF_UNSPEC;
+    odd_family.family = 77;
+    scoped.scope = 3;
+    const struct rails_addresses nonsense[] = {
+        said(0, card),          said(RAILS_FURTHER_MAX + 1, card),
+        said(UINT32_MAX, card), said(1, no_port),
+        said(1, no_family),     said(1, odd_family),
+        said(2, odd_family),    said(1, scoped)};
+    rails_want(world->network.rails, 0, STREAM);
+    for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++)
+        rails_hear(world->network.rails, 0, &nonsense[i]);
+    assert_false(is_visited(world, 1));
+    hear(world, 1, card);
+    assert_true(is_visited(world, 1));
+}
+
+/* As that of a bridge which every host has. */
+static void an_address_that_is_this_hosts_own_is_not_visited(void **state)
+{
+    struct world *const world = *state;
+    struct net_address own = world->own[1];
+    int listener;
+    own.port = 0;
+    close(world->listeners[1]);
+    assert_int_equal(tcp_listen(&own, 0, &listener, &own), TUTTI_OK);
+    world->listeners[1] = listener;
+    hear(world, 1, own);
+    assert_false(is_visited(world, 1));
+}
+
+static int some_socket(void)
+{
+    return STDERR_FILENO; /* only whether it is one matters */
+}
+
+static void what_was_lost_comes_back_by_the_first_card(void **state)
+{
+    struct world *const world = *state;
+    struct rails *const rails = world->network.rails;
+    hear(world, 1, world->cards[1]);
+    assert_true(is_visited(world, 1));
+    /* Nothing was lost on one that never was there: no detour. */
+    assert_true(rails_take(rails, 0, STREAM, NETWORK_NOT_REACHED));
+    assert_false(is_visited(world, 0));
+    assert_true(rails_take(rails, 0, STREAM, some_socket()));
+    assert_false(is_visited(world, 0));
+    assert_true(rails_want(rails, 0, STREAM)); /* lost: its own card first */
+    assert_true(is_visited(world, 1));
+    assert_true(rails_take(rails, 0, STREAM, NETWORK_NOT_REACHED));
+    assert_true(is_visited(world, 0));
+    assert_false(net_address_same_host(&world->visitor, &world->own[1]));
+}
+
+static void the_higher_rank_comes_again_when_it_is_knocked_for(void **state)
+{
+    struct world *const world = *state;
+    struct rails *const rails = world->network.rails;
+    hear(world, 1, world->cards[1]);
+    assert_true(is_visited(world, 1));
+    assert_true(rails_take(rails, 0, STREAM, some_socket()));
+    assert_false(is_visited(world, 1));
+    assert_true(rails_take(rails, 0, STREAM, NETWORK_KNOCK));
+    assert_true(is_visited(world, 1));
+}
+
+static void the_lower_rank_knocks_at_the_first_card_after_a_loss(void **state)
+{
+    struct world *const world = *state;
+    struct rails *const rails = world->network.rails;
+    hear(world, 1, world->cards[1]);
+    assert_true(rails_want(rails, 1, STREAM));
+    assert_false(is_visited(world, 0)); /* the higher one comes by itself */
+    assert_true(rails_take(rails, 1, STREAM, some_socket()));
+    assert_true(rails_want(rails, 1, STREAM));
+    assert_true(is_visited(world, 0));
+    assert_false(is_visited(world, 1));
+}
+
+static void one_card_is_none_of_its_business(void **state)
+{
+    struct world *const world = *state;
+    struct rails *rails;
+    assert_int_equal(rails_create(&world->network, world->own, 1, &rails), TUTTI_OK);
+    assert_null(rails);
+    assert_int_equal(rails_stream_count(NULL), TCP_STREAMS_DEFAULT);
+    assert_int_equal(rails_bytes(NULL), 0);
+    assert_false(rails_want(NULL, 0, 1));
+    assert_false(rails_take(NULL, 0, 1, some_socket()));
+    const struct rails_addresses heard = said(1, world->cards[1]);
+    rails_hear(NULL, 0, &heard);
+    rails_meet(NULL, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_as_higher, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_further_card_is_visited_from_the_own_further_card),
+        TEST(a_peer_with_more_cards_is_visited_at_as_many_as_there_are_here),
+        TEST(what_makes_no_sense_is_not_used),
+        TEST(an_address_that_is_this_hosts_own_is_not_visited),
+        TEST(what_was_lost_comes_back_by_the_first_card),
+        TEST(the_higher_rank_comes_again_when_it_is_knocked_for),
+        cmocka_unit_test_setup_teardown(the_lower_rank_knocks_at_the_first_card_after_a_loss,
+                                        open_as_lower, close_world),
+        TEST(one_card_is_none_of_its_business),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* recorder.h - the flight recorder: the last calls of this rank on a communicator, always on.
+ *
+ *     begin ──► entry: number 0 (being written), what is called, when, number n ──► end: when, how
+ *                             └─ waits: for whom, since when; written only by who has waited long already
+ *
+ * A ring of one cache line a call, written by whoever holds the domain. Anybody may read it meanwhile.
+ *
+ * A look at the processor's clock costs 6 to 16 ns, and a small call takes 200. So a call that is short (small, of ranks that have a core
+ * each, over shared memory) is timed once: while it waits for its peers' messages, where the look costs nothing. Its end is
+ * looked at only when it has waited long; else end and begin are one. All other calls are timed at both ends. Besides, a call
+ * costs the line and two additions for the counters, 3 to 5 ns; blocking ones write it, too, when their own messages have left.
+ *
+ * Invariants
+ *  1. Entry n lies at n % the ring's size; who reads the number n before and after the rest has read one entry, as on the board.
+ *  2. Whoever ends or waits in an entry that was overtaken by newer ones writes nothing.
+ *  3. Nothing here takes a lock, a system call or a read-modify-write.
+ *
+ * It keeps no addresses and no data.
+ */
+#ifndef TUTTI_COMM_RECORDER_H
+#define TUTTI_COMM_RECORDER_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "base/watched.h"
+#include "comm/board.h"
+#include "os/clock.h"
+
+enum { RECORDER_ENTRIES = 512, RECORDER_WAITS_MS_BITS = 40 };
+static_assert((RECORDER_ENTRIES & (RECORDER_ENTRIES - 1)) == 0, "places are found by a mask");
+
+/* In place of a collective: a message. */
+enum { RECORD_SEND = COLLECTIVE_COUNT, RECORD_RECV, RECORD_KINDS };
+
+struct record_entry {
+    _Alignas(64) _Atomic uint64_t number; /* 0 while the rest is being written */
+    _Atomic uint64_t begin_ticks;         /* 0: not known yet, it has just begun */
+    _Atomic uint64_t end_ticks;           /* 0: not over; as the begin: shortly after it */
+    _Atomic uint64_t count;
+    _Atomic uint64_t signature; /* of a call; the tag of a message */
+    const char *_Atomic algorithm;
+    _Atomic uint64_t waits; /* 0: for nobody; else since when, in ms of the ring, and then the peer + 1 */
+    _Atomic uint32_t
+        what; /* kind, dtype, op, slot, started, varies, status at its end: see recorder_begin */
+    _Atomic int32_t root; /* of a message: the peer */
+};
+static_assert(sizeof(struct record_entry) == 64, "one cache line a call");
+
+/* Both of one kind of call, only ever growing. */
+struct record_count {
+    _Atomic uint64_t calls, bytes;
+};
+
+struct recorder {
+    struct record_entry *entries; /* NULL: nothing is recorded */
+    void *memory;
+    _Atomic uint64_t done_ticks;  /* when something ended last; 0: never */
+    uint64_t base_ticks, base_ns; /* of one moment, at the beginning */
+    struct record_count counts[RECORD_KINDS];
+};
+
+/* An entry as it is read; times are of clock_now_ns. */
+struct record {
+    uint64_t number, count, signature;
+    unsigned kind; /* enum collective, RECORD_SEND or RECORD_RECV */
+    unsigned dtype, op, slot;
+    bool started, varies;
+    int root;
+    const char *algorithm;     /* of this process, for good; or NULL */
+    uint64_t begin_ns, end_ns; /* end 0: not over */
+    enum tutti_status status;  /* of one that is over */
+    int waits_for;             /* -1: for nobody, as far as was noticed */
+    uint64_t waits_since_ns;
+};
+
+/* NO_MEMORY. A ring costs its memory only as it is used. */
+enum tutti_status recorder_init(struct recorder *recorder);
+void recorder_release(struct recorder *recorder);
+
+/* ---------------------------------------------------------- writing: one thread at a time, with the domain held */
+
+static inline struct record_entry *recorder_place(const struct recorder *recorder, uint64_t number)
+{
+    return &recorder->entries[number & (RECORDER_ENTRIES - 1)];
+}
+
+static inline void recorder_add(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
+/* `what` as record_what made it; begin_ticks of clock_ticks, or 0: recorder_end finds it. */
+static inline void recorder_begin(struct recorder *recorder, uint64_t number, uint64_t begin_ticks,
+                                  uint32_t what, size_t count, int root, uint64_t signature,
+                                  const char *algorithm)
+{
+    struct record_entry *entry = recorder_place(recorder, number);
+    atomic_store_explicit(&entry->number, 0, memory_order_relaxed);
+    /* Releases, so that whoever sees one of these (acquire, in recorder_read) sees the zero too. */
+    atomic_store_explicit(&entry->begin_ticks, begin_ticks, memory_order_release);
+    atomic_store_explicit(&entry->end_ticks, 0, memory_order_release);
+    atomic_store_explicit(&entry->count, count, memory_order_release);
+    atomic_store_explicit(&entry->signature, signature, memory_order_release);
+    atomic_store_explicit(&entry->algorithm, algorithm, memory_order_release);
+    atomic_store_explicit(&entry->waits, 0, memory_order_release);
+    atomic_store_explicit(&entry->what, what, memory_order_release);
+    atomic_store_explicit(&entry->root, root, memory_order_release);
+    atomic_store_explicit(&entry->number, number,
+                          memory_order_release); /* pairs with recorder_read */
+    struct record_count *counted = &recorder->counts[what & 15];
+    recorder_add(&counted->calls, 1);
+    recorder_add(&counted->bytes, count * dtype_size((enum tutti_dtype)(what >> 4 & 15)));
+}
+
+static inline uint32_t record_what(unsigned kind, enum tutti_dtype dtype, unsigned op, int slot,
+                                   bool started, bool varies)
+{
+    return kind | (uint32_t)dtype << 4 | op << 8 | (uint32_t)slot << 12 | (uint32_t)started << 17 |
+           (uint32_t)varies << 18;
+}
+static_assert(RECORD_KINDS <= 16 && DTYPE_COUNT <= 16 && OP_COUNT <= 16, "four bits each");
+static_assert(TRANSPORT_SLOT_COUNT <= 32 && STATUS_COUNT <= 256, "five and eight bits");
+
+/* is_short: the end is where the begin is. An entry that was overtaken by newer ones stays as it is. Number 0 is none. */
+static inline void recorder_end(struct recorder *recorder, uint64_t number,
+                                enum tutti_status status, bool is_short)
+{
+    if (!CALLS_ARE_WATCHED) return;
+    struct record_entry *entry = recorder_place(recorder, number);
+    if (__builtin_expect(
+            number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number, 0))
+        return;
+    const uint64_t begin = atomic_load_explicit(&entry->begin_ticks, memory_order_relaxed);
+    const uint64_t now = is_short && status == TUTTI_OK && begin != 0 ? begin : clock_ticks();
+    if (begin == 0) atomic_store_explicit(&entry->begin_ticks, now, memory_order_release);
+    if (__builtin_expect(status != TUTTI_OK, 0))
+        atomic_store_explicit(&entry->what,
+                              atomic_load_explicit(&entry->what, memory_order_relaxed) |
+                                  (uint32_t)status << 24,
+                              memory_order_relaxed);
+    atomic_store_explicit(&entry->end_ticks, now, memory_order_release);
+    atomic_store_explicit(&recorder->done_ticks, now,
+                          memory_order_release); /* pairs with recorder_done_ns */
+}
+
+/* For who waits long already: that this entry waits for a peer; -1: for nobody that is known. */
+void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_t since_ns,
+                   uint64_t now_ns);
+
+/* ------------------------------------------------------------------------------------------ reading: any thread */
+
+/* Entry `number`; false when it is not there, or not any more. */
+bool recorder_read(const struct recorder *recorder, uint64_t number, struct record *record);
+/* The oldest entry that may be there, where `last` is the newest. */
+static inline uint64_t recorder_first(uint64_t last)
+{
+    return last < RECORDER_ENTRIES ? 1 : last - RECORDER_ENTRIES + 1;
+}
+/* When something ended last, of clock_now_ns; 0: never. */
+uint64_t recorder_done_ns(const struct recorder *recorder);
+/* "allreduce", ..., "send", "recv" */
+const char *record_kind_name(unsigned kind);
+
+#endif

@@ -1,0 +1,36 @@
+/* recover.h - what still works on a communicator when ranks of it have failed: agreeing, and going on without them.
+ *
+ * The protocol is control/agreement.h; here it gets its messages (letters on one host, notes to others), its knowledge of who is
+ * dead or out of reach, and its time. The calls are collective over the ranks that are left, in the same order on each; each
+ * agreement has the next epoch, and the last two are kept to answer those who missed something, by the progress thread too.
+ *
+ *     shrink:   agree on who is left ──► these meet under a key of that agreement ──► agree that all could
+ *                      ▲                                                                  │ no: somebody died meanwhile
+ *                      └──────────────────────────────────────────────────────────────────┘
+ *
+ * Who left is treated as dead: it takes no part any more. What it had to say before is read first: it says what it knows to all
+ * before it leaves.
+ */
+#ifndef TUTTI_COMM_RECOVER_H
+#define TUTTI_COMM_RECOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tutti_comm;
+
+/* Answers others on this host, if ever there was an agreement; domain held. */
+void recover_listen(struct tutti_comm *comm);
+/* What a rank of another host says of an agreement; domain held; may only tell. */
+void recover_hear(struct tutti_comm *comm, int from, const void *bytes, size_t byte_count);
+/* While survivors meet: a rank that has been through with that for a second, one way or the other; -1: none is known. All come through
+ * at about the same time, unless it has failed for some. */
+int recover_gone_ahead(struct tutti_comm *comm, uint64_t now_ns);
+/* Whether an agreement found somebody dead or gone, also where no call has failed of it; domain held. */
+bool recover_has_lost(const struct tutti_comm *comm);
+/* This rank will not answer any more: what was agreed on last is said once more; before it leaves. */
+void recover_leave(struct tutti_comm *comm);
+void recover_free(struct tutti_comm *comm);
+
+#endif

@@ -1,0 +1,369 @@
+#include "comm/trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/dtype.h"
+#include "base/log.h"
+#include "base/op.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "os/clock.h"
+#include "os/file.h"
+
+enum { QUERIED_ENTRIES = 16, VERSION = 1 };
+static_assert((int)RECORD_SEND == (int)METRICS_SEND && (int)RECORD_KINDS == (int)METRICS_KINDS,
+              "one numbering of kinds");
+
+/* ------------------------------------------------------------------------------------------------- JSON */
+
+/* Bytes of the valid UTF-8 character at c; 0: it is none. */
+static int character_bytes(const unsigned char *c)
+{
+    const int bytes = c[0] < 0x80             ? 1
+                      : (c[0] & 0xe0) == 0xc0 ? 2
+                      : (c[0] & 0xf0) == 0xe0 ? 3
+                      : (c[0] & 0xf8) == 0xf0 ? 4
+                                              : 0;
+    if (bytes <= 1) return bytes;
+    uint32_t value = c[0] & (0x7fu >> bytes);
+    for (int i = 1; i < bytes; i++) {
+        if ((c[i] & 0xc0) != 0x80) return 0;
+        value = value << 6 | (c[i] & 0x3fu);
+    }
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const bool is_surrogate = value >= 0xd800 && value < 0xe000;
+    return value < least[bytes] || value > 0x10ffff || is_surrogate ? 0 : bytes;
+}
+
+/* Host names and reasons come from outside, and may be cut anywhere. */
+static void put_text(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
+        const int bytes = character_bytes(c);
+        if (bytes == 0)
+            fputs("\\ufffd", file);
+        else if (bytes == 1 && (*c == '"' || *c == '\\'))
+            fprintf(file, "\\%c", *c);
+        else if (bytes == 1 && (*c < ' ' || *c == 0x7f))
+            fprintf(file, "\\u%04x", *c);
+        else
+            fwrite(c, 1, (size_t)bytes, file);
+        c += bytes > 0 ? bytes : 1;
+    }
+    fputc('"', file);
+}
+
+/* Readers of JSON have signed integers. */
+static uint64_t shown(uint64_t count)
+{
+    return count < INT64_MAX ? count : INT64_MAX;
+}
+
+static const char *host_of(const struct tutti_comm *comm, int rank)
+{
+    return comm->hosts != NULL ? comm->hosts->entries[rank].host_name : comm->host;
+}
+
+static void put_rank(FILE *file, const struct tutti_comm *comm, int rank)
+{
+    fprintf(file, "{\"rank\": %d, \"host\": ", rank);
+    put_text(file, host_of(comm, rank));
+    fprintf(file, ", \"pid\": %d", board_pid(comm->board, rank));
+}
+
+/* The end of an entry, which is the same for calls and messages. */
+static void put_times(FILE *file, const struct tutti_comm *comm, const struct record *record)
+{
+    fprintf(file, ", \"begin_ns\": %" PRIu64, record->begin_ns);
+    if (record->end_ns == 0)
+        fputs(", \"state\": \"running\"", file);
+    else
+        fprintf(file, ", \"end_ns\": %" PRIu64 ", \"state\": \"%s\"", record->end_ns,
+                record->status == TUTTI_OK ? "done" : tutti_status_name(record->status));
+    if (record->waits_for >= 0 && record->waits_for < comm->size) {
+        fputs(", \"waits_for\": ", file);
+        put_rank(file, comm, record->waits_for);
+        fprintf(file, ", \"since_ns\": %" PRIu64 "}", record->waits_since_ns);
+    }
+    fputs("}", file);
+}
+
+static void put_call(FILE *file, const struct tutti_comm *comm, const struct record *record)
+{
+    const enum collective collective = (enum collective)(record->kind % COLLECTIVE_COUNT);
+    fprintf(file, "{\"sequence\": %" PRIu64 ", \"call\": \"%s%s\", \"started\": %s", record->number,
+            collective_name(collective), record->varies ? "v" : "",
+            record->started ? "true" : "false");
+    if (collective != COLLECTIVE_BARRIER)
+        fprintf(file, ", \"count\": %" PRIu64 ", \"dtype\": \"%s\"", shown(record->count),
+                tutti_dtype_name((enum tutti_dtype)record->dtype));
+    if (collective_reduces(collective))
+        fprintf(file, ", \"op\": \"%s\"", op_kind_name((enum op)(record->op % OP_COUNT)));
+    if (collective_is_rooted(collective)) fprintf(file, ", \"root\": %d", record->root);
+    if (record->algorithm != NULL)
+        fprintf(file, ", \"algorithm\": \"%s\", \"signature\": \"%016" PRIx64 "\", \"slot\": %u",
+                record->algorithm, record->signature, record->slot);
+    put_times(file, comm, record);
+}
+
+static void put_message(FILE *file, const struct tutti_comm *comm, const struct record *record)
+{
+    fprintf(file,
+            "{\"number\": %" PRIu64 ", \"call\": \"%s\", \"count\": %" PRIu64
+            ", \"dtype\": \"%s\", \"peer\": %d, \"tag\": %d",
+            record->number, record_kind_name(record->kind), shown(record->count),
+            tutti_dtype_name((enum tutti_dtype)record->dtype), record->root,
+            (int)(int64_t)record->signature);
+    put_times(file, comm, record);
+}
+
+typedef void put_entry(FILE *file, const struct tutti_comm *comm, const struct record *record);
+
+/* The last ones, at most `entries_max`, and those before them that are under way. */
+static void put_entries(FILE *file, const struct tutti_comm *comm, const struct recorder *recorder,
+                        uint64_t last, unsigned entries_max, put_entry *put)
+{
+    const char *between = "\n  ";
+    unsigned extra = 0;
+    for (uint64_t number = recorder_first(last); last > 0 && number <= last; number++) {
+        struct record record;
+        if (!recorder_read(recorder, number, &record)) continue;
+        const bool is_late = last - number < entries_max;
+        const bool is_extra = !is_late && record.end_ns == 0 && extra < QUERIED_ENTRIES;
+        if (!is_late && !is_extra) continue;
+        extra += is_extra;
+        fputs(between, file);
+        put(file, comm, &record);
+        between = ",\n  ";
+    }
+}
+
+static void put_failure(FILE *file, const struct tutti_comm *comm)
+{
+    struct tutti_failure failure;
+    if (board_failure(comm->board, &failure) == TUTTI_OK) return;
+    fprintf(file, " \"failure\": {\"status\": \"%s\", \"reporter\": %d, \"sequence\": %" PRIu64,
+            tutti_status_name(failure.status), failure.reporter, failure.sequence);
+    if (failure.culprit >= 0 && failure.culprit < comm->size) {
+        fputs(", \"culprit\": ", file);
+        put_rank(file, comm, failure.culprit);
+        fputs("}", file);
+    }
+    fputs(", \"message\": ", file);
+    put_text(file, failure.message);
+    fputs("},\n", file);
+}
+
+static uint64_t wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void write_trace(const struct tutti_comm *comm, const char *reason, unsigned entries_max,
+                        FILE *file)
+{
+    fprintf(file, "{\"tutti_trace\": %d, \"communicator\": \"%s\", \"rank\": %d, \"size\": %d,\n",
+            VERSION, comm->trace.id, comm->rank, comm->size);
+    fputs(" \"host\": ", file);
+    put_text(file, comm->host);
+    fprintf(file, ", \"pid\": %d, \"reason\": \"%s\",\n", (int)getpid(), reason);
+    fprintf(file, " \"wall_ns\": %" PRIu64 ", \"monotonic_ns\": %" PRIu64 ",\n", wall_ns(),
+            clock_now_ns());
+    const uint64_t calls = atomic_load_explicit(&comm->sequence, memory_order_relaxed);
+    const uint64_t messages = atomic_load_explicit(&comm->message_sequence, memory_order_acquire);
+    fprintf(file, " \"calls\": %" PRIu64 ", \"messages_begun\": %" PRIu64 ",\n", calls, messages);
+    put_failure(file, comm);
+    fputs(" \"operations\": [", file);
+    put_entries(file, comm, &comm->recorder, calls, entries_max, put_call);
+    fputs("],\n \"messages\": [", file);
+    put_entries(file, comm, &comm->message_recorder, messages, entries_max, put_message);
+    fputs("]}\n", file);
+}
+
+/* ------------------------------------------------------------------------------------------------ files */
+
+/* With the lock held. */
+static enum tutti_status dump(const struct tutti_comm *comm, const char *folder, const char *reason)
+{
+    char path[PATH_MAX];
+    const int length =
+        snprintf(path, sizeof path, "%s/tutti-%s-rank%d.json", folder, comm->trace.id, comm->rank);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return error_set(TUTTI_INVALID_OPTIONS, "a trace: the folder's name is too long");
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    if (file == NULL) return error_set(TUTTI_NO_MEMORY, "a trace: out of memory");
+    write_trace(comm, reason, RECORDER_ENTRIES, file);
+    enum tutti_status status = TUTTI_OK;
+    if (fclose(file) != 0) status = error_set(TUTTI_NO_MEMORY, "a trace: out of memory");
+    mkdir(folder, 0777); /* if it is not there; that it cannot be made shows next */
+    if (status == TUTTI_OK) status = file_replace(path, text, size);
+    free(text);
+    return status;
+}
+
+static void log_dump(struct tutti_comm *comm, enum tutti_status status)
+{
+    if (status != TUTTI_OK)
+        log_write(LOG_WARN, "rank %d: no trace: %s", comm->rank, tutti_error_message());
+    else
+        log_write(LOG_INFO, "rank %d: a trace lies in %s; `tutti-trace verdict` reads it",
+                  comm->rank, comm->trace.folder);
+}
+
+/* The monitors of the other processes of this host: once, by whoever comes first. Who leaves or ends right after a failure must
+ * not be too quick for its own monitor. */
+static void tell_neighbours(struct tutti_comm *comm)
+{
+    if (!atomic_exchange_explicit(&comm->trace.is_first, false, memory_order_relaxed)) return;
+    for (int i = 0; i < comm->process_count; i++) monitor_look_at(comm->processes[i].pid);
+}
+
+void trace_dump_failure(struct tutti_comm *comm)
+{
+    struct trace *trace = &comm->trace;
+    if (trace->folder == NULL || !board_has_failed(comm->board)) return;
+    char message[640];
+    error_copy(message, sizeof message);
+    const int error = errno;
+    tell_neighbours(comm);
+    pthread_mutex_lock(&trace->lock);
+    if (!trace->is_dumped) {
+        trace->is_dumped = true;
+        log_dump(comm, dump(comm, trace->folder, "failure"));
+    }
+    pthread_mutex_unlock(&trace->lock);
+    error_set(TUTTI_OK, "%s", message);
+    errno = error;
+}
+
+enum tutti_status tutti_trace_dump(struct tutti_comm *comm, const char *folder)
+{
+    TRY(comm_check_handle(comm, "trace_dump"));
+    if (folder == NULL) folder = comm->trace.folder;
+    if (folder == NULL)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_trace_dump: no folder is given, and TUTTI_TRACE_DIR is not set");
+    pthread_mutex_lock(&comm->trace.lock);
+    const enum tutti_status status = dump(comm, folder, "request");
+    pthread_mutex_unlock(&comm->trace.lock);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------ for the monitor */
+
+static struct tutti_comm *comm_of(struct monitor_client *client)
+{
+    return (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, trace.client));
+}
+
+static void describe(struct monitor_client *client, FILE *file)
+{
+    write_trace(comm_of(client), "query", QUERIED_ENTRIES, file);
+}
+
+static void look(struct monitor_client *client)
+{
+    struct tutti_comm *comm = comm_of(client);
+    trace_dump_failure(comm);
+}
+
+static void dump_on_signal(struct monitor_client *client)
+{
+    struct tutti_comm *comm = comm_of(client);
+    const char *folder = comm->trace.folder != NULL ? comm->trace.folder : ".";
+    pthread_mutex_lock(&comm->trace.lock);
+    log_dump(comm, dump(comm, folder, "signal"));
+    pthread_mutex_unlock(&comm->trace.lock);
+}
+
+static void add_counts(const struct recorder *recorder, struct metrics_counts *sum)
+{
+    for (int kind = 0; kind < METRICS_KINDS; kind++) {
+        sum->calls[kind] +=
+            atomic_load_explicit(&recorder->counts[kind].calls, memory_order_relaxed);
+        sum->bytes[kind] +=
+            atomic_load_explicit(&recorder->counts[kind].bytes, memory_order_relaxed);
+    }
+}
+
+static void measure(struct monitor_client *client, struct metrics_counts *sum,
+                    struct metrics_communicator *own)
+{
+    struct tutti_comm *comm = comm_of(client);
+    add_counts(&comm->recorder, sum);
+    add_counts(&comm->message_recorder, sum);
+    sum->failures += board_has_failed(comm->board);
+    *own = (struct metrics_communicator){
+        .rank = comm->rank,
+        .size = comm->size,
+        .sequence = atomic_load_explicit(&comm->sequence, memory_order_relaxed)};
+    memcpy(own->id, comm->trace.id, sizeof own->id);
+    const uint64_t call_ns = recorder_done_ns(&comm->recorder);
+    const uint64_t message_ns = recorder_done_ns(&comm->message_recorder);
+    const uint64_t last_ns = call_ns > message_ns ? call_ns : message_ns, now_ns = clock_now_ns();
+    own->held_ns = comm->straggler.held_ns;
+    own->has_completed = last_ns > 0;
+    own->idle_seconds = last_ns > 0 && last_ns < now_ns ? (double)(now_ns - last_ns) * 1e-9 : 0;
+}
+
+/* ------------------------------------------------------------------------------------------- life cycle */
+
+enum tutti_status trace_init(struct tutti_comm *comm)
+{
+    struct trace *trace = &comm->trace;
+    const char *folder = getenv("TUTTI_TRACE_DIR");
+    pthread_mutex_init(&trace->lock, NULL);
+    if (folder != NULL && *folder != '\0' && (trace->folder = strdup(folder)) == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    TRY(straggler_init(&comm->straggler, comm->size));
+    return recorder_init(&comm->recorder);
+}
+
+void trace_open(struct tutti_comm *comm)
+{
+    struct trace *trace = &comm->trace;
+    /* Communicators are derived from the identity, so another one is shown. */
+    static const char what[] = "trace";
+    struct rendezvous_key key;
+    rendezvous_key_derive(&comm->identity, what, sizeof what, &key);
+    for (size_t i = 0; i < (sizeof trace->id - 1) / 2; i++)
+        snprintf(trace->id + 2 * i, 3, "%02x", key.bytes[i]);
+    trace->client = (struct monitor_client){
+        .describe = describe, .look = look, .dump = dump_on_signal, .measure = measure};
+    monitor_register(&trace->client);
+}
+
+void trace_close(struct tutti_comm *comm)
+{
+    trace_dump_failure(comm); /* one that no call of this rank has met */
+    monitor_unregister(&comm->trace.client);
+}
+
+void trace_release(struct tutti_comm *comm)
+{
+    recorder_release(&comm->recorder);
+    recorder_release(&comm->message_recorder);
+    straggler_release(&comm->straggler);
+    free(comm->trace.folder);
+}
+
+void trace_tell_failure(struct tutti_comm *comm)
+{
+    if (comm->trace.folder == NULL) return;
+    atomic_store_explicit(&comm->trace.is_first, true, memory_order_relaxed);
+    monitor_look();
+}

@@ -1,0 +1,42 @@
+/* trace.h - what the flight recorder of a communicator tells: files of JSON, answers to tutti-trace, numbers for Prometheus.
+ *
+ * A dump is written at most once for a failure, by whoever comes first: the thread whose call failed, before it returns, or the
+ * process's monitor, which the rank that finds the failure wakes on all processes of its host. docs/tracing.md describes
+ * the members of a dump, format/trace_json.h reads them.
+ */
+#ifndef TUTTI_COMM_TRACE_H
+#define TUTTI_COMM_TRACE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "process/metrics.h"
+#include "process/monitor.h"
+#include "tutti/tutti.h"
+
+struct tutti_comm;
+
+struct trace {
+    pthread_mutex_t lock;
+    char *folder;          /* TUTTI_TRACE_DIR, or NULL */
+    bool is_dumped;        /* for the failure; under the lock */
+    _Atomic bool is_first; /* this rank told its host of the failure, and still has to tell the monitors */
+    char id[METRICS_ID_SIZE];
+    struct monitor_client client;
+};
+
+/* NO_MEMORY. */
+enum tutti_status trace_init(struct tutti_comm *comm);
+/* From now on the monitor may ask; comm is complete. */
+void trace_open(struct tutti_comm *comm);
+/* It does not any more. */
+void trace_close(struct tutti_comm *comm);
+void trace_release(struct tutti_comm *comm);
+/* This rank has put a failure on its host's board. Cheap. Any thread. */
+void trace_tell_failure(struct tutti_comm *comm);
+/* A call failed: dumps if it was for a failure of the communicator, and nobody has. Blocks as long as the file system does.
+ * Any thread, without the domain. Keeps the thread's error message. */
+void trace_dump_failure(struct tutti_comm *comm);
+
+#endif

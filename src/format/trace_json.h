@@ -1,0 +1,70 @@
+/* trace_json.h - a flight recorder's dump as it is read: docs/tracing.md describes its members, comm/trace.c writes it.
+ *
+ * Files and answers come from outside: all that is kept is within the bounds named here, and texts have no control characters, so
+ * that they can be shown on a terminal. Members that this version does not know are passed over.
+ */
+#ifndef TUTTI_FORMAT_TRACE_JSON_H
+#define TUTTI_FORMAT_TRACE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+enum {
+    TRACE_JSON_BYTES_MAX = 1 << 22,
+    TRACE_ENTRIES_MAX = 4096,
+    TRACE_RANKS_MAX = 1 << 16,
+    TRACE_HOST_SIZE = 256
+};
+
+struct trace_place {
+    int rank, pid; /* pid 0: not known */
+    char host[TRACE_HOST_SIZE];
+};
+
+/* A call, or a message. */
+struct trace_entry {
+    uint64_t number; /* the call's sequence number, or the message's own, from 1 */
+    char call[24], dtype[16], op[16], algorithm[32];
+    char state[24]; /* running, done, or the name of a status */
+    bool started;
+    bool has_signature;
+    uint64_t signature, count;
+    int root, peer, tag; /* -1: none */
+    uint64_t begin_ns, end_ns;
+    int waits_for; /* index into places; -1: nobody */
+    uint64_t since_ns;
+};
+
+struct trace_failure {
+    char status[24]; /* "": none */
+    char message[1024];
+    int reporter; /* -1: not known */
+    uint64_t sequence;
+    int culprit; /* index into places; -1: none */
+};
+
+struct trace_json {
+    char communicator[24], reason[16];
+    int size;
+    struct trace_place own;
+    uint64_t wall_ns, monotonic_ns, calls, messages_begun;
+    struct trace_failure failure;
+    struct trace_place *places; /* of ranks that are named */
+    int place_count;
+    struct trace_entry *operations, *messages; /* oldest first */
+    size_t operation_count, message_count;
+};
+
+/* Reads a dump; to be released. INVALID_OPTIONS: the message says what is wrong with it and what is expected; NO_MEMORY. On
+ * failure *trace is empty. Any thread. */
+enum tutti_status trace_json_load(const char *text, size_t text_bytes, struct trace_json *trace);
+void trace_json_release(struct trace_json *trace);
+/* Whether an entry has ended; those that failed have. */
+bool trace_entry_is_over(const struct trace_entry *entry);
+/* Whether it has ended well. */
+bool trace_entry_is_done(const struct trace_entry *entry);
+
+#endif

@@ -1,0 +1,132 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/trace_json.h"
+
+#define HEAD                                                                              \
+    "{\"tutti_trace\": 1, \"communicator\": \"ab\", \"rank\": 1, \"size\": 3, \"host\": " \
+    "\"h\", \"pid\": 71, \"monotonic_ns\": 900, \"calls\": 9, \"later\": {\"version\": [2]}"
+
+static const char sample[] = HEAD
+    ", \"failure\": {\"status\": \"TIMEOUT\", \"reporter\": 0, \"sequence\": 9, \"message\": "
+    "\"m\", "
+    "\"culprit\": {\"rank\": 2, \"host\": \"g\", \"pid\": 5}}, "
+    "\"operations\": [{\"sequence\": 8, \"call\": \"barrier\", \"begin_ns\": 5, \"end_ns\": 7, "
+    "\"state\": \"done\"}, {\"sequence\": 9, \"call\": \"allreduce\", \"count\": 4, \"dtype\": "
+    "\"int8\", \"op\": \"sum\", \"started\": true, \"signature\": \"00ff00ff00ff00ff\", "
+    "\"begin_ns\": 8, \"state\": \"running\", \"waits_for\": {\"rank\": 2, \"host\": \"g\", "
+    "\"pid\": 5, \"since_ns\": 10}}], \"messages\": [{\"number\": 1, \"call\": \"recv\", "
+    "\"count\": 1, \"dtype\": \"int8\", \"peer\": -1, \"tag\": 3, \"begin_ns\": 1, \"end_ns\": 2, "
+    "\"state\": \"TRUNCATED\"}]}";
+
+static void all_members_are_read(void **state)
+{
+    (void)state;
+    struct trace_json trace;
+    assert_int_equal(trace_json_load(sample, strlen(sample), &trace), TUTTI_OK);
+    assert_string_equal(trace.communicator, "ab");
+    assert_int_equal(trace.own.rank, 1);
+    assert_int_equal(trace.own.pid, 71);
+    assert_int_equal(trace.size, 3);
+    assert_int_equal(trace.calls, 9);
+    assert_string_equal(trace.failure.status, "TIMEOUT");
+    assert_int_equal(trace.place_count, 1); /* named twice, and here once */
+    assert_int_equal(trace.places[trace.failure.culprit].rank, 2);
+    assert_int_equal(trace.operation_count, 2);
+    assert_true(trace_entry_is_done(&trace.operations[0]));
+    assert_int_equal(trace.operations[0].waits_for, -1);
+    const struct trace_entry *running = &trace.operations[1];
+    assert_false(trace_entry_is_over(running));
+    assert_true(running->started && running->has_signature);
+    assert_int_equal(running->signature, 0x00ff00ff00ff00ffu);
+    assert_string_equal(trace.places[running->waits_for].host, "g");
+    assert_int_equal(running->since_ns, 10);
+    assert_int_equal(trace.message_count, 1);
+    assert_int_equal(trace.messages[0].peer, -1);
+    assert_int_equal(trace.messages[0].tag, 3);
+    assert_true(trace_entry_is_over(&trace.messages[0]));
+    assert_false(trace_entry_is_done(&trace.messages[0]));
+    trace_json_release(&trace);
+}
+
+static void no_part_of_a_dump_is_taken_for_one(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size + 1 < sizeof sample - 1; size++) {
+        struct trace_json trace;
+        assert_int_equal(trace_json_load(sample, size, &trace), TUTTI_INVALID_OPTIONS);
+        assert_null(trace.operations);
+    }
+}
+
+static void what_is_out_of_bounds_is_refused_by_name(void **state)
+{
+    (void)state;
+#define LISTS ", \"operations\": [], \"messages\": []}"
+#define ONE(entry) HEAD ", \"operations\": [" entry "], \"messages\": []}"
+    static const struct {
+        const char *text, *named;
+    } cases[] = {
+        {"[]", "object"},
+        {"{\"tutti_trace\": 2}", "tutti_trace"},
+        {HEAD "}", "operations"},
+        {HEAD ", \"failure\": 1" LISTS, "failure"},
+        {HEAD ", \"failure\": {\"status\": \"\", \"message\": \"\"}" LISTS, "status"},
+        {HEAD ", \"failure\": {\"status\": \"X\", \"message\": \"\", \"culprit\": {\"rank\": 3, "
+              "\"host\": \"\"}}" LISTS,
+         "rank"},
+        {HEAD ", \"wall_ns\": -1" LISTS, "wall_ns"},
+        {HEAD ", \"reason\": \"a reason that is much too long\"" LISTS, "reason"},
+        {HEAD ", \"reason\": \"a\\u0000b\"" LISTS, "NUL"},
+        {ONE("7"), "object"},
+        {ONE("{\"sequence\": 1, \"call\": 5}"), "call"},
+        {ONE("{\"sequence\": 1, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 0.5}"),
+         "begin_ns"},
+        {ONE("{\"sequence\": 1, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 1, "
+             "\"signature\": \"12\"}"),
+         "signature"},
+        {ONE("{\"sequence\": 1, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 1, \"root\": "
+             "3}"),
+         "root"},
+        {ONE("{\"sequence\": 2, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 1}, "
+             "{\"sequence\": 2, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 1}"),
+         "operations[1]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct trace_json trace;
+        assert_int_equal(trace_json_load(cases[i].text, strlen(cases[i].text), &trace),
+                         TUTTI_INVALID_OPTIONS);
+        if (strstr(tutti_error_message(), cases[i].named) == NULL)
+            fail_msg("%s: %s is not named", tutti_error_message(), cases[i].named);
+    }
+}
+
+static void terminals_are_told_nothing(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD
+        ", \"failure\": {\"status\": \"A\\u001b[2J\", \"message\": \"\\u009b\\n\\u007f\xc3\xa4\"}"
+        ", \"operations\": [], \"messages\": []}";
+    struct trace_json trace;
+    assert_int_equal(trace_json_load(text, strlen(text), &trace), TUTTI_OK);
+    assert_string_equal(trace.failure.status, "A?[2J");
+    assert_string_equal(trace.failure.message, "???\xc3\xa4");
+    trace_json_release(&trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_members_are_read),
+        cmocka_unit_test(no_part_of_a_dump_is_taken_for_one),
+        cmocka_unit_test(what_is_out_of_bounds_is_refused_by_name),
+        cmocka_unit_test(terminals_are_told_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

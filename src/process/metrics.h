@@ -1,0 +1,40 @@
+/* metrics.h - what a process tells Prometheus, in the text form that node_exporter's textfile collector reads.
+ *
+ * Who counts is elsewhere: communicators fill in these structs, this turns them into a file.
+ */
+#ifndef TUTTI_PROCESS_METRICS_H
+#define TUTTI_PROCESS_METRICS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/collective.h"
+#include "tutti/tutti.h"
+
+/* Collectives, and behind them messages sent and received. */
+enum { METRICS_SEND = COLLECTIVE_COUNT, METRICS_RECV, METRICS_KINDS, METRICS_ID_SIZE = 17 };
+
+/* Of all communicators that this process has had; these only grow. */
+struct metrics_counts {
+    uint64_t calls[METRICS_KINDS], bytes[METRICS_KINDS];
+    uint64_t failures; /* communicators that failed */
+};
+
+/* Of one that is there. */
+struct metrics_communicator {
+    char id[METRICS_ID_SIZE];
+    int rank, size;
+    uint64_t sequence;               /* calls begun so far */
+    bool has_completed;              /* a call, or a message */
+    double idle_seconds;             /* since the last one of them */
+    const _Atomic uint64_t *held_ns; /* waited for each rank that came later than this one; or NULL */
+};
+
+void metrics_print(const struct metrics_counts *counts,
+                   const struct metrics_communicator *communicators, size_t communicator_count,
+                   FILE *file);
+
+#endif

@@ -1,0 +1,62 @@
+/* monitor.h - the one thread of the process that answers while the application does not: to tutti-trace, to a signal, to Prometheus, and
+ * to a process whose communicator has failed.
+ *
+ *     tutti-trace query ─────────┐                                    ┌──► describe: what each communicator does
+ *     process whose comm failed ─┤ abstract socket "tutti-monitor/PID" ├──► look: has one of ours failed, too?
+ *     TUTTI_TRACE_SIGNAL ────────┤ eventfd                             ├──► dump
+ *     TUTTI_METRICS_INTERVAL ────┘ timeout of poll                     └──► measure, into tutti-PID.prom
+ *
+ * Invariants
+ *  1. The thread exists as long as there are clients; it sleeps in poll, and without metrics nothing but the above wakes it.
+ *  2. It blocks all signals. A child of fork() has neither the thread nor its clients, and does not keep the socket's name.
+ *  3. Clients are called with the monitor's lock held, so none goes away meanwhile; nobody is waited for with the lock held.
+ *  4. Only processes of the same user, or root, are answered; whoever asks has a moment, once, one at a time.
+ *
+ * A process that cannot have it (no descriptor, no thread) works without, with a line in the log.
+ */
+#ifndef TUTTI_PROCESS_MONITOR_H
+#define TUTTI_PROCESS_MONITOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "process/metrics.h"
+#include "tutti/tutti.h"
+
+/* What an answer consists of: messages of at most so many bytes, one a client. */
+enum { MONITOR_MESSAGE_BYTES_MAX = 65536, MONITOR_NAME_SIZE = 48, MONITOR_NAMES_A_PROCESS = 4 };
+#define MONITOR_NAME_PREFIX "tutti-monitor/"
+
+struct monitor_client {
+    /* Writes what a client does, at most MONITOR_MESSAGE_BYTES_MAX bytes; more is not sent. */
+    void (*describe)(struct monitor_client *client, FILE *file);
+    void (*look)(struct monitor_client *client);
+    void (*dump)(struct monitor_client *client);
+    /* Adds to the sum, and says how it is itself. */
+    void (*measure)(struct monitor_client *client, struct metrics_counts *sum,
+                    struct metrics_communicator *own);
+    struct monitor_client *next;
+    bool is_registered;
+};
+
+/* Whether what the environment says of it can be understood; INVALID_OPTIONS names the variable. Any thread. */
+enum tutti_status monitor_check_options(void);
+void monitor_register(struct monitor_client *client);
+/* When this returns the client is not touched any more; with the last one the thread is gone. One that is not registered is
+ * let alone. */
+void monitor_unregister(struct monitor_client *client);
+/* Makes the thread call everybody's `look`. Any thread; cheap, a system call. */
+void monitor_look(void);
+/* The same in another process of this host, if it has a monitor. Never waits long. Any thread. */
+void monitor_look_at(pid_t pid);
+/* The n-th name that the monitor of a process may listen at. */
+void monitor_name(pid_t pid, int n, char name[static MONITOR_NAME_SIZE]);
+
+/* What is asked for, a message of this size: */
+struct monitor_request {
+    char what[8]; /* "query" or "look", then zeroes */
+};
+
+#endif

@@ -1,0 +1,27 @@
+# shellcheck shell=bash disable=SC2034
+# over.sh - whole communicators over something else than usual: each test that sources it sets what, and says what is to run.
+#
+#     $bin, $tests, $failed   programs; tests; 1 after a failure
+#     $operations             of tutti-perf
+#     run COMMAND...          quiet, but for what a failing command said, and with what it ran
+#     run_tests NAME...       tests_NAME_test, where it was built
+bin=${TUTTI_BIN:?}
+tests=$bin/../tests
+failed=0
+operations='allreduce reduce broadcast gather scatter allgather reduce_scatter alltoall barrier sendrecv gatherv scatterv allgatherv
+    reduce_scatterv alltoallv'
+
+run() {
+    if ! output=$(timeout 200 "$@" 2>&1); then
+        printf '%s failed, with %s:\n%s\n' "$*" \
+            "$(env | grep -E '^TUTTI_(TEST_HOSTS|TRANSPORT|INTEGRITY|ENCRYPTION)=' | paste -sd ' ')" "$output"
+        failed=1
+    fi
+}
+
+run_tests() {
+    local name
+    for name; do
+        if [[ -x $tests/tests_${name}_test ]]; then run "$tests/tests_${name}_test"; fi
+    done
+}
