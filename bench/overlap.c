@@ -10,6 +10,8 @@
  * 1: computing takes as long as if there were no operation. 0: nothing is gained over a blocking call; below: it is worse
  * than one. Times are those of the slowest rank; the three take turns, and medians of the repeats count. Computing stays in
  * registers. Bytes are those of this rank's buffer.
+ * `sockets` is the limit for two hosts: bare sockets move as many bytes as an allreduce and reduce nothing. Networks cost their hosts
+ * time, emulated ones more: what that takes from computing, no library can hide.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -19,6 +21,7 @@
 #include <string.h>
 
 #include "rank_program.h"
+#include "sockets.h"
 #include "work.h"
 
 enum { REPEATS_MAX = 1000, REPEATS_DEFAULT = 15 };
@@ -30,16 +33,19 @@ struct buffers {
     size_t count; /* of each */
 };
 
-enum operation { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, ALLTOALL, BROADCAST, OPERATIONS };
+enum operation { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, ALLTOALL, BROADCAST, SOCKETS, OPERATIONS };
 static const char *const names[OPERATIONS] = {"allreduce", "reduce_scatter", "allgather",
-                                              "alltoall", "broadcast"};
+                                              "alltoall",  "broadcast",      "sockets"};
+static struct sockets bare;
 
+/* NULL: of sockets. */
 static struct tutti_request *start(enum operation operation, const struct buffers *b)
 {
     struct tutti_request *request = NULL;
     enum tutti_status status = TUTTI_OK;
     const size_t block = b->count / (size_t)rank_count;
     switch (operation) {
+    case SOCKETS: sockets_start(&bare); break;
     case REDUCE_SCATTER:
         status = tutti_reduce_scatter_start(b->send, b->recv, block, TUTTI_FLOAT32, TUTTI_SUM, NULL,
                                             comm, &request);
@@ -62,6 +68,14 @@ static struct tutti_request *start(enum operation operation, const struct buffer
     return request;
 }
 
+static void finish(enum operation operation, struct tutti_request **request)
+{
+    if (operation == SOCKETS)
+        sockets_finish(&bare);
+    else
+        check(tutti_wait(request), names[operation]);
+}
+
 /* One turn: with the operation, with computing, or with both; of the slowest rank. */
 static double turn_us(enum operation operation, const struct buffers *b, bool operates,
                       uint64_t steps)
@@ -71,7 +85,7 @@ static double turn_us(enum operation operation, const struct buffers *b, bool op
     const double begin = now_us();
     if (operates) request = start(operation, b);
     work(steps);
-    if (operates) check(tutti_wait(&request), names[operation]);
+    if (operates) finish(operation, &request);
     return largest_of_ranks(now_us() - begin);
 }
 
@@ -82,6 +96,9 @@ static void measure(enum operation operation, size_t bytes, int repeats, double 
     if (b.send == NULL || b.recv == NULL) check(TUTTI_NO_MEMORY, "memory");
     memset(b.send, 1, bytes); /* touched, as gradients are */
     memset(b.recv, 1, bytes);
+    bare.send = (char *)b.send;
+    bare.recv = (char *)b.recv;
+    bare.bytes = bytes;
     double first = 0;
     for (int i = 0; i < STARTED_WARM_UPS; i++) first = turn_us(operation, &b, true, 0);
     const uint64_t work_steps = (uint64_t)(1.25 * first * steps);
@@ -105,7 +122,8 @@ static void measure(enum operation operation, size_t bytes, int repeats, double 
 static const char usage[] =
     "usage: tutti-run ... overlap [-o OPERATION] [-b BYTES] [-e BYTES] [-n REPEATS]\n"
     "  prints how much of a started operation hides behind computing\n"
-    "  -o OPERATION   allreduce, reduce_scatter, allgather, alltoall, broadcast (default: all)\n"
+    "  -o OPERATION   allreduce, reduce_scatter, allgather, alltoall, broadcast, sockets (default: "
+    "all; the last for two ranks)\n"
     "  -b, -e BYTES   the smallest and the largest buffer, factor 4 (default: 16384 and 26214400)\n"
     "  -n REPEATS     (default 15)\n";
 
@@ -133,6 +151,9 @@ int main(int argc, char **argv)
     }
     join();
     rank_count = tutti_comm_size(comm);
+    if (rank_count != 2 && first == SOCKETS) fputs("overlap: sockets are for two ranks\n", stderr);
+    if (rank_count != 2 && last == SOCKETS) last--;
+    if (last == SOCKETS) bare.fd = sockets_connect();
     const double steps = agree(rank == 0 ? work_steps_a_us() : 0);
     if (rank == 0)
         printf("%-14s %10s %12s %12s %12s %8s\n", "operation", "bytes", "total us", "computing us",

@@ -1,5 +1,5 @@
 /* step.c - a training step with gradient buckets beside the same step with a blocking call: rank program,
- * `tutti-run ... build/bench/step [-b BYTES] [-e BYTES] [-l LAYERS] [-c SHARE] [-n REPEATS]`.
+ * `tutti-run ... build/bench/step [-b BYTES] [-e BYTES] [-l LAYERS] [-c SHARE] [-n REPEATS] [-f]`.
  *
  *   computing   forward ─ layer n ─ ... ─ layer 1
  *   blocking    forward ─ layer n ─ ... ─ layer 1 ─[ one allreduce of all gradients ]
@@ -8,7 +8,8 @@
  *
  * A layer's backward pass computes in registers and writes its gradient; the forward pass takes half as long as the backward pass. All
  * computing together takes SHARE times as long as the blocking allreduce did in a first round. Times are those of the slowest
- * rank; the three take turns, and medians of the repeats count. Bytes are those of all gradients, float32, on each rank.
+ * rank; the three take turns, and medians of the repeats count. Before each comes a step that only computes: a step leaves in caches
+ * what the next one finds, and after an allreduce that is the other ranks'. Bytes are those of all gradients, float32, on each rank.
  */
 #include <getopt.h>
 #include <stdint.h>
@@ -31,7 +32,8 @@ struct model {
     uint64_t layer_steps; /* of computing in one layer's backward pass */
 };
 
-static void model_create(struct model *model, size_t bytes, size_t layer_count)
+static void model_create(struct model *model, size_t bytes, size_t layer_count,
+                         const struct tutti_buckets_options *options)
 {
     *model = (struct model){.layer_count = layer_count};
     for (size_t l = 0; l < layer_count; l++) {
@@ -42,7 +44,7 @@ static void model_create(struct model *model, size_t bytes, size_t layer_count)
         model->gradients[l] = (struct tutti_gradient){data, count, TUTTI_FLOAT32};
         model->tensors[l] = (struct tutti_tensor){data, count};
     }
-    check(tutti_buckets_create(model->gradients, layer_count, NULL, comm, &model->buckets),
+    check(tutti_buckets_create(model->gradients, layer_count, options, comm, &model->buckets),
           "buckets");
 }
 
@@ -97,17 +99,20 @@ static double allreduce_us(const struct model *model)
     return least;
 }
 
-static void measure(size_t bytes, size_t layer_count, double share, int repeats, double steps)
+static void measure(size_t bytes, size_t layer_count, double share, int repeats, double steps,
+                    const struct tutti_buckets_options *options)
 {
     static double us[WAYS][REPEATS_MAX];
     static struct model model;
     double medians[WAYS];
-    model_create(&model, bytes, layer_count);
+    model_create(&model, bytes, layer_count, options);
     const double alone = allreduce_us(&model);
     model.layer_steps = (uint64_t)(share * alone * steps / 1.5 / (double)layer_count);
     for (int i = -STARTED_WARM_UPS; i < repeats; i++)
-        for (int way = 0; way < WAYS; way++)
+        for (int way = 0; way < WAYS; way++) {
+            if (way != COMPUTING) step_us(&model, COMPUTING);
             us[way][i < 0 ? 0 : i] = step_us(&model, (enum way)way);
+        }
     for (int way = 0; way < WAYS; way++) medians[way] = median(us[way], repeats);
     if (rank == 0)
         printf("%12zu %12.1f %12.1f %12.1f %12.1f %10.2f\n", bytes, alone, medians[COMPUTING],
@@ -119,27 +124,30 @@ static void measure(size_t bytes, size_t layer_count, double share, int repeats,
 /* ------------------------------------------------------------------------------------------ options */
 
 static const char usage[] =
-    "usage: tutti-run ... step [-b BYTES] [-e BYTES] [-l LAYERS] [-c SHARE] [-n REPEATS]\n"
+    "usage: tutti-run ... step [-b BYTES] [-e BYTES] [-l LAYERS] [-c SHARE] [-n REPEATS] [-f]\n"
     "  times a training step with gradient buckets beside the same one with a blocking allreduce\n"
     "  -b, -e BYTES   of all gradients, the least and the most, factor 4 (default: 1048576 and "
     "67108864)\n"
     "  -l LAYERS      (default 16)\n"
     "  -c SHARE       computing takes so many hundredths of the time of the allreduce (default "
     "100)\n"
-    "  -n REPEATS     (default 21)\n";
+    "  -n REPEATS     (default 21)\n"
+    "  -f             buckets start when full, also where nothing can hide behind computing\n";
 
 int main(int argc, char **argv)
 {
     size_t smallest = 1 << 20, largest = 64 << 20, layer_count = LAYERS_DEFAULT;
     int repeats = REPEATS_DEFAULT;
     double share = 1;
-    for (int option; (option = getopt(argc, argv, "b:e:l:c:n:h")) != -1;) {
+    struct tutti_buckets_options options = TUTTI_BUCKETS_OPTIONS_INIT;
+    for (int option; (option = getopt(argc, argv, "b:e:l:c:n:fh")) != -1;) {
         switch (option) {
         case 'b': smallest = (size_t)number_of(optarg, 1L << 32); break;
         case 'e': largest = (size_t)number_of(optarg, 1L << 32); break;
         case 'l': layer_count = (size_t)number_of(optarg, LAYERS_MAX); break;
         case 'c': share = (double)number_of(optarg, 100000) / 100; break;
         case 'n': repeats = (int)number_of(optarg, REPEATS_MAX); break;
+        case 'f': options.start = TUTTI_BUCKETS_START_WHEN_FULL; break;
         case 'h': fputs(usage, stdout); return 0;
         default: fputs(usage, stderr); return 2;
         }
@@ -150,7 +158,7 @@ int main(int argc, char **argv)
         printf("%12s %12s %12s %12s %12s %10s\n", "bytes", "allreduce us", "computing us",
                "blocking us", "buckets us", "of blocking");
     for (size_t bytes = smallest; bytes <= largest; bytes *= 4)
-        measure(bytes, layer_count, share, repeats, steps);
+        measure(bytes, layer_count, share, repeats, steps, &options);
     leave();
     return 0;
 }

@@ -103,6 +103,7 @@ static int average(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
         const uint64_t own = elements_mixed(seed, (uint64_t)turn);
         options.bucket_bytes = turn == 0 ? 0 : 1 + own % 40000;
         options.find_unused = 1;
+        options.start = (enum tutti_buckets_start)(turn % 3);
         RANKS_EXPECT(model_init(&model, own, turn % 2 == 1) == 0);
         RANKS_EXPECT(tutti_buckets_create(model.gradients, model.count, &options, comm, &buckets) ==
                      TUTTI_OK);
@@ -241,6 +242,7 @@ static int overlap(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
     struct tutti_buckets_options options = TUTTI_BUCKETS_OPTIONS_INIT;
     struct tutti_buckets *buckets;
     options.bucket_bytes = 1;
+    options.start = TUTTI_BUCKETS_START_WHEN_FULL;
     RANKS_EXPECT(tutti_buckets_create(gradients, 2, &options, comm, &buckets) == TUTTI_OK);
     for (int i = 0; i < COUNT; i++) early[i] = late[i] = (float)(rank + 1);
     RANKS_EXPECT(tutti_buckets_ready(buckets, 1) == TUTTI_OK);
@@ -264,6 +266,36 @@ static void a_full_bucket_starts_by_itself(void **state)
     expect_good_both(2, overlap, NULL);
 }
 
+/* Everything is ready, and still this rank's. */
+static int wait_for_finish(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    float data[3] = {(float)rank, (float)rank, (float)rank};
+    const struct tutti_gradient gradients[] = {
+        {data, 1, TUTTI_FLOAT32}, {data + 1, 1, TUTTI_FLOAT32}, {data + 2, 1, TUTTI_FLOAT32}};
+    struct tutti_buckets_options options = TUTTI_BUCKETS_OPTIONS_INIT;
+    struct tutti_buckets *buckets;
+    options.bucket_bytes = 1;
+    options.start = TUTTI_BUCKETS_START_AT_FINISH;
+    RANKS_EXPECT(tutti_buckets_create(gradients, 3, &options, comm, &buckets) == TUTTI_OK);
+    for (size_t i = 3; i-- > 0;) RANKS_EXPECT(tutti_buckets_ready(buckets, i) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    ranks_nap_ms(20);
+    for (int i = 0; i < 3; i++) {
+        RANKS_EXPECT(data[i] == (float)rank);
+        data[i] += 1;
+    }
+    RANKS_EXPECT(tutti_buckets_finish(buckets, NULL) == TUTTI_OK);
+    for (int i = 0; i < 3; i++) RANKS_EXPECT(data[i] == (float)(size + 1) / 2);
+    return tutti_buckets_free(buckets) != TUTTI_OK;
+}
+
+static void nothing_starts_before_finish_where_that_is_wanted(void **state)
+{
+    (void)state;
+    expect_good_both(2, wait_for_finish, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- mistakes */
 
 static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -276,6 +308,12 @@ static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     options.norm_max = -1;
     RANKS_EXPECT(tutti_buckets_create(gradients, 2, &options, comm, &buckets) ==
                  TUTTI_INVALID_OPTIONS);
+    options.norm_max = 0;
+    options.start = (enum tutti_buckets_start)3;
+    RANKS_EXPECT(tutti_buckets_create(gradients, 2, &options, comm, &buckets) ==
+                 TUTTI_INVALID_OPTIONS);
+    options.start = rank == 0 ? TUTTI_BUCKETS_START_WHEN_FULL : TUTTI_BUCKETS_START_AT_FINISH;
+    RANKS_EXPECT(tutti_buckets_create(gradients, 2, &options, comm, &buckets) == TUTTI_MISMATCH);
     gradients[0].dtype = TUTTI_INT32;
     RANKS_EXPECT(tutti_buckets_create(gradients, 2, NULL, comm, &buckets) == TUTTI_INVALID_DTYPE);
     gradients[0].dtype = TUTTI_FLOAT32;
@@ -323,6 +361,7 @@ int main(void)
         cmocka_unit_test(norms_are_limited),
         cmocka_unit_test(buckets_follow_the_backward_pass),
         cmocka_unit_test(a_full_bucket_starts_by_itself),
+        cmocka_unit_test(nothing_starts_before_finish_where_that_is_wanted),
         cmocka_unit_test(mistakes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

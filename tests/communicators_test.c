@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -939,6 +940,28 @@ static void freeing_gives_all_descriptors_back(void **state)
     if (!ranks_are_threads()) expect_good(3, RANKS_PROCESSES, count_descriptors, NULL);
 }
 
+static int ask_for_overlap(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)rank, (void)seed, (void)context;
+    cpu_set_t all, one;
+    RANKS_EXPECT(tutti_comm_overlaps(NULL) == -1);
+    RANKS_EXPECT(sched_getaffinity(0, sizeof all, &all) == 0);
+    const int is_far = ranks_are_on_hosts() && size > 1;
+    RANKS_EXPECT(tutti_comm_overlaps(comm) == (is_far || CPU_COUNT(&all) > size));
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    RANKS_EXPECT(sched_setaffinity(0, sizeof one, &one) == 0);
+    RANKS_EXPECT(tutti_comm_overlaps(comm) == is_far);
+    return sched_setaffinity(0, sizeof all, &all) != 0;
+}
+
+static void what_is_started_overlaps_where_there_is_a_cpu_for_it(void **state)
+{
+    (void)state;
+    expect_good(2, RANKS_DEFAULT, ask_for_overlap, NULL);
+    expect_good(1, RANKS_DEFAULT, ask_for_overlap, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -969,6 +992,7 @@ int main(void)
         cmocka_unit_test(a_footprint_grows_with_use),
         cmocka_unit_test(a_communicator_of_one_has_nothing_shared),
         cmocka_unit_test(freeing_gives_all_descriptors_back),
+        cmocka_unit_test(what_is_started_overlaps_where_there_is_a_cpu_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

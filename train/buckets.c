@@ -1,4 +1,5 @@
 /* buckets.c - gradient buckets: which gradients go together, and when each bucket starts.
+ * Where nothing can hide behind computing, none does before finish, which reduces them all at once.
  *
  *   open ──ready──► open ──last one ready, and all buckets before it started──► started ──finish──► open
  *
@@ -37,6 +38,7 @@ struct gradient {
 struct tutti_buckets {
     struct tutti_buckets_options options;
     struct tutti_comm *comm;
+    bool starts_when_full; /* or at finish */
     struct gradient *gradients;
     size_t gradient_count, element_count;
     struct tutti_tensor *members; /* of all buckets, one behind the other */
@@ -87,6 +89,9 @@ static enum tutti_status take_options(const struct tutti_buckets_options *given,
                 given->size_bytes);
         memcpy(options, given, given->size_bytes);
     }
+    if ((unsigned)options->start > TUTTI_BUCKETS_START_AT_FINISH)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_buckets_create: start is %d",
+                         (int)options->start);
     if (!(options->norm_max >= 0))
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_buckets_create: norm_max is %g; 0 or more",
                          options->norm_max);
@@ -189,6 +194,7 @@ static int64_t fingerprint(const struct tutti_buckets *b)
     hash = mixed(hash, b->options.first_bucket_bytes);
     hash = mixed(hash, norm_bits);
     hash = mixed(hash, b->options.find_unused != 0);
+    hash = mixed(hash, (uint64_t)b->options.start);
     for (size_t i = 0; i < b->gradient_count; i++) {
         hash = mixed(hash, b->gradients[i].what.count);
         hash = mixed(hash, (uint64_t)b->gradients[i].what.dtype);
@@ -196,22 +202,31 @@ static int64_t fingerprint(const struct tutti_buckets *b)
     return (int64_t)(hash >> 2);
 }
 
-/* Also where this rank already knows better than to go on: the others must learn of it. */
-static enum tutti_status agree_on(int64_t own, enum tutti_status status, struct tutti_comm *comm)
+static bool may_overlap(const struct tutti_buckets *b)
 {
-    const int64_t send[3] = {own, -own, status == TUTTI_OK};
-    int64_t least[3];
-    const enum tutti_status reduced = tutti_allreduce(send, least, 3, TUTTI_INT64, TUTTI_MIN, comm);
+    if (b->options.start == TUTTI_BUCKETS_START_CHOSEN) return tutti_comm_overlaps(b->comm) == 1;
+    return b->options.start == TUTTI_BUCKETS_START_WHEN_FULL;
+}
+
+/* Also where this rank already knows better than to go on: the others must learn of it. */
+static enum tutti_status agree_on(struct tutti_buckets *b, enum tutti_status status)
+{
+    const int64_t own = status == TUTTI_OK ? fingerprint(b) : 0;
+    const int64_t send[4] = {own, -own, status == TUTTI_OK, status == TUTTI_OK && may_overlap(b)};
+    int64_t least[4];
+    const enum tutti_status reduced =
+        tutti_allreduce(send, least, 4, TUTTI_INT64, TUTTI_MIN, b->comm);
     if (status != TUTTI_OK) return status;
     if (reduced != TUTTI_OK) return reduced;
     if (least[2] == 0)
         return error_set(TUTTI_MISMATCH,
                          "tutti_buckets_create: rank %d could, another rank could not",
-                         tutti_comm_rank(comm));
+                         tutti_comm_rank(b->comm));
     if (least[0] != own || least[1] != -own)
         return error_set(TUTTI_MISMATCH,
                          "tutti_buckets_create: the ranks' gradients or options differ in number, "
                          "counts or dtypes");
+    b->starts_when_full = least[3] != 0;
     return TUTTI_OK;
 }
 
@@ -248,7 +263,7 @@ enum tutti_status tutti_buckets_create(const struct tutti_gradient *gradients, s
     enum tutti_status status = check_gradients(gradients, count);
     if (status == TUTTI_OK) status = take_options(options, &b->options);
     if (status == TUTTI_OK) status = build(b, gradients, count);
-    status = agree_on(status == TUTTI_OK ? fingerprint(b) : 0, status, comm);
+    status = agree_on(b, status);
     if (status != TUTTI_OK) {
         tutti_buckets_free(b);
         return status;
@@ -319,7 +334,7 @@ static enum tutti_status make_ready(struct tutti_buckets *b, size_t index)
                          "tutti_buckets_ready: gradient %zu was ready in this step before", index);
     b->is_ready[index] = 1;
     b->buckets[b->gradients[index].bucket].missing--;
-    start_buckets(b, false);
+    if (b->starts_when_full) start_buckets(b, false);
     return b->status;
 }
 
@@ -386,13 +401,31 @@ static void zero_what_is_missing(struct tutti_buckets *b)
     }
 }
 
+/* Starts what has not, and waits for all. */
+static enum tutti_status reduce_started(struct tutti_buckets *b)
+{
+    start_buckets(b, true);
+    const enum tutti_status waited = wait_for_all(b);
+    return waited != TUTTI_OK ? waited : b->status;
+}
+
+/* Blocking calls, each for all buckets of one dtype that follow each other. */
+static enum tutti_status reduce_at_once(struct tutti_buckets *b)
+{
+    for (int k = 0; k < b->bucket_count;) {
+        const struct bucket *const first = &b->buckets[k];
+        struct tutti_list list = {b->members + first->first, 0};
+        for (; k < b->bucket_count && b->buckets[k].dtype == first->dtype; k++)
+            list.tensor_count += b->buckets[k].count;
+        TRY(tutti_allreduce_list(&list, &list, first->dtype, TUTTI_AVG, b->comm));
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status finish(struct tutti_buckets *b, struct tutti_buckets_result *result)
 {
     zero_what_is_missing(b);
-    start_buckets(b, true);
-    const enum tutti_status waited = wait_for_all(b);
-    TRY(waited);
-    TRY(b->status);
+    TRY(b->starts_when_full ? reduce_started(b) : reduce_at_once(b));
     if (b->options.find_unused && b->gradient_count > 0)
         TRY(tutti_allreduce(b->is_ready, b->is_used, b->gradient_count, TUTTI_UINT8, TUTTI_MAX,
                             b->comm));

@@ -46,6 +46,14 @@ struct tutti_gradient {
     enum tutti_dtype dtype;
 };
 
+/* When buckets start. On one host reducing is work of CPUs: where each of them has a rank that computes, it can only be done instead of
+ * computing, and is done fastest at once. */
+enum tutti_buckets_start {
+    TUTTI_BUCKETS_START_CHOSEN, /* WHEN_FULL if tutti_comm_overlaps on all ranks, otherwise AT_FINISH */
+    TUTTI_BUCKETS_START_WHEN_FULL, /* best, too, where CPUs wait during the backward pass: for a GPU, say */
+    TUTTI_BUCKETS_START_AT_FINISH
+};
+
 struct tutti_buckets_options {
     size_t size_bytes; /* sizeof(struct tutti_buckets_options); TUTTI_BUCKETS_OPTIONS_INIT sets it */
     /* A bucket is full when it has at least that many bytes; 0: 25 MiB. All gradients of one have one dtype. */
@@ -58,10 +66,11 @@ struct tutti_buckets_options {
     /* Nonzero: tutti_buckets_finish also finds out which gradients no rank had ready. Costs one small allreduce. */
     int find_unused;
     int priority; /* of the allreduces, as in struct tutti_call_options */
+    enum tutti_buckets_start start;
 };
-#define TUTTI_BUCKETS_OPTIONS_INIT                            \
-    {                                                         \
-        sizeof(struct tutti_buckets_options), 0, 0, 0.0, 0, 0 \
+#define TUTTI_BUCKETS_OPTIONS_INIT                                                        \
+    {                                                                                     \
+        sizeof(struct tutti_buckets_options), 0, 0, 0.0, 0, 0, TUTTI_BUCKETS_START_CHOSEN \
     }
 
 /* What a step came to. The same on all ranks. */
@@ -84,8 +93,8 @@ tutti_buckets_create(const struct tutti_gradient *gradients, size_t count,
 TUTTI_API enum tutti_status tutti_buckets_free(struct tutti_buckets *buckets);
 
 /* Says that gradient `index` has this step's value. It belongs to the buckets until tutti_buckets_finish has returned. Starts the
- * buckets that are full now, in their order. Any thread; does not block. INVALID_OPTIONS: there is no such gradient, or it
- * was ready in this step before. Other failures are those of starting an allreduce; tutti_buckets_finish returns them, too. */
+ * buckets that are full now, in their order, unless they start at finish. Any thread; does not block. INVALID_OPTIONS: there is no
+ * such gradient, or it was ready in this step before. Other failures are those of starting an allreduce; tutti_buckets_finish returns them, too. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_ready(struct tutti_buckets *buckets,
                                                                size_t index);
 /* With is_held nonzero tutti_buckets_ready of these buckets only checks its index from now on, for passes that accumulate; 0: as before.

@@ -264,6 +264,10 @@ TUTTI_API enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char
 TUTTI_API int tutti_comm_rank(const struct tutti_comm *comm);
 /* The number of ranks; -1 for NULL. Any thread; does not block. */
 TUTTI_API int tutti_comm_size(const struct tutti_comm *comm);
+/* 1 where started operations may move while this rank computes: over a network, or if its host has a CPU that none of the ranks there
+ * computes on (more CPUs than ranks, or TUTTI_PROGRESS_CPUS). 0 where they can only move instead: then a blocking call at the end
+ * costs no more. -1 for NULL. Of this rank: others may be told otherwise. Any thread; does not block. */
+TUTTI_API int tutti_comm_overlaps(const struct tutti_comm *comm);
 
 /* Communicators from communicators. Each is independent of where it came from: it fails, and is freed, alone.
  * `options` may be NULL: everything as in `comm`; otherwise timeouts, deterministic and algorithms that are

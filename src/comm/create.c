@@ -573,7 +573,8 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     created->integrity = options->integrity;
     created->is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
     created->level = kernel_level_chosen();
-    created->client.progress = comm_client_progress;
+    created->client = (struct progress_client){
+        .progress = comm_client_progress, .sleep = comm_client_sleep, .wake = comm_client_wake};
     created->blocking.comm = created;
     if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
 
@@ -584,6 +585,7 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->rules);
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : join(created, creation);
+    created->client.is_near = created->network == NULL;
     operation_init(&created->blocking.operation, comm_patience(created));
     if (status != TUTTI_OK) {
         release(created);
@@ -687,6 +689,12 @@ enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
 int tutti_comm_rank(const struct tutti_comm *comm)
 {
     return comm != NULL ? comm->rank : -1;
+}
+
+int tutti_comm_overlaps(const struct tutti_comm *comm)
+{
+    if (comm == NULL) return -1;
+    return comm->network != NULL || progress_has_free_cpu(comm_local_size(comm));
 }
 
 int tutti_comm_size(const struct tutti_comm *comm)

@@ -406,6 +406,15 @@ def test_a_mesh_has_a_communicator_along_each_axis(comm):
 
 
 @pytest.mark.ranks(2)
+def test_what_needs_its_own_cpu_does_not_overlap(comm):
+    cpus = os.sched_getaffinity(0)
+    assert comm.overlaps == (len(cpus) > comm.size)
+    os.sched_setaffinity(0, {min(cpus)})
+    assert not comm.overlaps
+    os.sched_setaffinity(0, cpus)
+
+
+@pytest.mark.ranks(2)
 def test_the_footprint_is_told(comm):
     comm.allreduce(np.ones(1000))
     footprint = comm.footprint

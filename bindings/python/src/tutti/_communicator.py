@@ -339,6 +339,11 @@ class Communicator:
         check(library.comm_footprint(self._state.pointer, ctypes.byref(found)))
         return Footprint(*(getattr(found, name) for name in Footprint._fields))
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether what is started may move while this rank computes, and not only instead."""
+        return bool(library.comm_overlaps(self._state.pointer) == 1)
+
     # ------------------------------------------------------------------------- communicators from communicators
 
     def _derive(self, function: Any, *arguments: Any) -> "Optional[Communicator]":

@@ -255,6 +255,7 @@ FUNCTIONS = {
     "comm_shrink": (Int, (Pointer, Pointer, Pointer)),
     "comm_rank": (Int, (Pointer,)),
     "comm_size": (Int, (Pointer,)),
+    "comm_overlaps": (Int, (Pointer,)),
     "comm_split": (Int, (Pointer, Int, Int, Pointer, Pointer)),
     "comm_dup": (Int, (Pointer, Pointer, Pointer)),
     "comm_group": (Int, (Pointer, Pointer, Int, Pointer, Pointer)),
