@@ -5,6 +5,7 @@
 #     $operations             of tutti-perf
 #     run COMMAND...          quiet, but for what a failing command said, and with what it ran
 #     run_tests NAME...       tests_NAME_test, where it was built
+#     run_beside NAME...      the same, at the same time: of programs that mostly wait
 bin=${TUTTI_BIN:?}
 tests=$bin/../tests
 failed=0
@@ -17,6 +18,15 @@ run() {
             "$(env | grep -E '^TUTTI_(TEST_HOSTS|TRANSPORT|INTEGRITY|ENCRYPTION)=' | paste -sd ' ')" "$output"
         failed=1
     fi
+}
+
+run_beside() {
+    local name pids=()
+    for name; do
+        (run_tests "$name" && exit $failed) &
+        pids+=($!)
+    done
+    for name in "${pids[@]}"; do wait "$name" || failed=1; done
 }
 
 run_tests() {

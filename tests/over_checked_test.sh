@@ -3,7 +3,7 @@
 # messages, threads, forks.
 #
 # The same programs as without checksums, with TUTTI_INTEGRITY=on. (What changes on its way is integrity_memory_test's.)
-# ctest: label=notsan label=once timeout=300
+# ctest: label=nosan label=once timeout=300
 set -uo pipefail
 # shellcheck source=tests/over.sh
 source "${TUTTI_ROOT:?}/tests/over.sh"

@@ -16,7 +16,8 @@ if (($# > 0)); then
     run_tests "$@"
     exit $failed
 fi
-run_tests messages lists failure messages_failure recover fork tracing
+run_tests messages lists fork tracing
+run_beside failure messages_failure recover
 TUTTI_TEST_HOSTS=3
 run_tests forms varying
 TUTTI_INTEGRITY=network run_tests forms

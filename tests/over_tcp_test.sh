@@ -1,9 +1,6 @@
 #!/bin/bash
-# over_tcp_test.sh - whole communicators whose data goes over TCP: every operation and form, messages, threads, forks.
-#
-# The same programs as over shared memory, with TUTTI_TRANSPORT=tcp. Left out are those that count on what only shared
-# memory has: that who is through with a call leaves nothing on its way.
-# ctest: label=notsan label=once timeout=300
+# over_tcp_test.sh - every operation over TCP, in every form; also encrypted. What tests find there is over_tcp_tests_test.sh's.
+# ctest: label=nosan label=once timeout=300
 set -uo pipefail
 # shellcheck source=tests/over.sh
 source "${TUTTI_ROOT:?}/tests/over.sh"
@@ -17,13 +14,10 @@ run "$bin/tutti-perf" allreduce --ranks 2 --threads 2 --sizes 8,100K -n 3 -c 1
 for form in started prepared grouped; do
     run "$bin/tutti-perf" alltoall --ranks 2 --form $form --sizes 8,200K -n 3 -c 1
 done
-run_tests forms messages messages_failure recover lists varying fork
-TUTTI_INTEGRITY=network run_tests forms tcp_reset
 export TUTTI_SECRET=only-the-ranks-of-this-test-know-it
 for op in allreduce broadcast allgather alltoall sendrecv; do
     TUTTI_ENCRYPTION=on run "$bin/tutti-perf" "$op" --ranks 3 --sizes 8,1000,70000,3M -n 3 -w 1 -c 1
 done
-TUTTI_ENCRYPTION=on run_tests forms messages lists tcp_reset fork
 # Those who do not agree are told so.
 output=$(timeout 60 "$bin/tutti-run" -n 2 --no-prefix bash -c \
     'if [ "$TUTTI_RANK" = 1 ]; then export TUTTI_TRANSPORT=auto; fi; exec "$0"' "$bin/hello" 2>&1)

@@ -85,10 +85,8 @@ static enum tutti_status look_at_connections(const struct roster *roster)
     return dead < 0 ? TUTTI_OK : gone(roster, dead, "died");
 }
 
-static enum tutti_status look(void *context)
+static enum tutti_status look_for_the_gone(const struct roster *roster)
 {
-    const struct roster *roster = context;
-    if (!roster->are_survivors) TRY(comm_check(roster->parent));
     const int ahead =
         roster->are_survivors ? recover_gone_ahead(roster->parent, clock_now_ns()) : -1;
     if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
@@ -98,6 +96,16 @@ static enum tutti_status look(void *context)
         if (comm_state_of(roster->parent, roster->ranks[i]) == RANK_LEFT)
             return gone(roster, roster->ranks[i], "left the communicator without joining");
     return TUTTI_OK;
+}
+
+/* The word that somebody left may have come with the one of why: what failed before counts. */
+static enum tutti_status look(void *context)
+{
+    const struct roster *roster = context;
+    if (!roster->are_survivors) TRY(comm_check(roster->parent));
+    const enum tutti_status status = look_for_the_gone(roster);
+    if (status != TUTTI_OK && !roster->are_survivors) TRY(comm_check(roster->parent));
+    return status;
 }
 
 /* What went wrong at the meeting speaks of the new numbers: says whose they are. */

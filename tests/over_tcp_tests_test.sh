@@ -1,0 +1,16 @@
+#!/bin/bash
+# over_tcp_tests_test.sh - whole communicators whose data goes over TCP: forms, messages, failures, forks; with checksums, and encrypted.
+#
+# The same programs as over shared memory, with TUTTI_TRANSPORT=tcp. Left out are those that count on what only shared
+# memory has: that who is through with a call leaves nothing on its way.
+# ctest: label=notsan label=once timeout=300
+set -uo pipefail
+# shellcheck source=tests/over.sh
+source "${TUTTI_ROOT:?}/tests/over.sh"
+export TUTTI_TRANSPORT=tcp
+run_tests forms messages lists varying fork
+run_beside messages_failure recover
+TUTTI_INTEGRITY=network run_tests forms tcp_reset
+export TUTTI_SECRET=only-the-ranks-of-this-test-know-it
+TUTTI_ENCRYPTION=on run_tests forms messages lists tcp_reset fork
+exit $failed
