@@ -5,7 +5,7 @@ enum {
     IDLE_NS = 10 * TCP_WINDOW_APART_NS, /* a sample over so long says nothing about the path */
     QUEUE_NS = 250000,
     FAR_NS = 1000000,
-    ABSENT_NS_MAX = 2000000,
+    ABSENT_NS_MAX = 1000000,
     SEGMENTS_MIN = 4 /* fewer may wait for an acknowledgement that is delayed */
 };
 static const uint64_t RATE_MAX = UINT64_C(1) << 40;
@@ -49,7 +49,7 @@ size_t tcp_window_update(struct tcp_window *window, const struct tcp_window_samp
 {
     add_sample(window, sample);
     if (window->count < SAMPLES_FREE || sample->min_rtt_ns >= FAR_NS) return 0;
-    const uint64_t ns = 2 * sample->min_rtt_ns + QUEUE_NS + 2 * window->absent_ns;
+    const uint64_t ns = 2 * sample->min_rtt_ns + QUEUE_NS + window->absent_ns;
     const size_t limit = (size_t)((double)highest_rate(window) * (double)ns * 1e-9),
                  segments = SEGMENTS_MIN * sample->segment_bytes,
                  least = segments > TCP_WINDOW_BYTES_MIN ? segments : TCP_WINDOW_BYTES_MIN;

@@ -2,10 +2,10 @@
  * and little more, because all of it lies in queues of hosts and switches before whatever is urgent.
  *
  *     what may be on its way
- *        = highest rate lately  *  ( 2 * shortest round trip  +  0.25 milliseconds  +  2 * time between looks )
+ *        = highest rate lately  *  ( 2 * shortest round trip  +  0.25 milliseconds  +  time between looks )
  *          ^ 64 samples of 5 ms      ^ fills the path, and       ^ of queue: hides      ^ what comes while this process
- *                                      finds it grown              that hosts answer      does not look, and room for
- *                                                                  unevenly               longer naps of it
+ *                                      finds it grown              that hosts answer      does not look, at most 1
+ *                                                                  unevenly               millisecond, as it naps no longer
  *
  * The rate is the highest of many, as in BBR (Cardwell, Cheng, Gunn, Yeganeh, Jacobson: BBR: Congestion-Based Congestion Control.
  * ACM Queue 14(5), 2016), so that times in which the peer had little to send do not count. It needs no probing of its own: where

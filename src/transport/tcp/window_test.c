@@ -255,11 +255,11 @@ static void who_looks_rarely_has_room_for_what_comes_meanwhile(void **state)
     (void)state;
     for (int i = 0; i < 20; i++) (void)sample(&window, 5 * MS, 625000, 50000, 1448);
     const size_t before = sample(&window, 5 * MS, 625000, 50000, 1448);
-    assert_in_range(sample_of(&window, 5 * MS, 625000, 50000, 1448, 5), before + 245000,
-                    before + 251000);
-    /* No more than 2 ms are waited for, and it is as before when it looks again. */
-    assert_in_range(sample_of(&window, 5 * MS, 625000, 50000, 1448, 0), before + 495000,
-                    before + 501000);
+    assert_in_range(sample_of(&window, 5 * MS, 625000, 50000, 1448, 10), before + 61500,
+                    before + 63500);
+    /* No more than 1 ms is waited for, and it is as before when it looks again. */
+    assert_in_range(sample_of(&window, 5 * MS, 625000, 50000, 1448, 0), before + 123000,
+                    before + 126000);
     assert_int_equal(sample(&window, 5 * MS, 625000, 50000, 1448), before);
 }
 
