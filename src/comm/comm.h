@@ -190,8 +190,7 @@ struct tutti_comm {
     struct heap_window **windows; /* of each local number: the first one's of a process; else NULL */
 
     _Alignas(64) _Atomic uint32_t domain;
-    _Atomic uint32_t wanted; /* threads that wait for the domain */
-    _Atomic bool is_slept_on; /* by the progress thread, which has the domain and gives it to who wants it */
+    _Atomic uint32_t wanted;      /* threads that wait for the domain */
     _Atomic unsigned wakefulness; /* how often the time before a sleep was doubled */
     _Atomic bool has_output;      /* something that is over here still waits for room in a socket */
     bool looks_rarely;            /* whoever has the domain will not look again soon */
@@ -453,17 +452,9 @@ static inline bool comm_try_lock(struct tutti_comm *comm)
     return atomic_load_explicit(&comm->domain, memory_order_relaxed) == 0 &&
            atomic_exchange_explicit(&comm->domain, 1, memory_order_acquire) == 0;
 }
-/* For the progress thread: it is the one to see to what is left. */
-static inline void comm_unlock_silently(struct tutti_comm *comm)
-{
-    atomic_store_explicit(&comm->domain, 0, memory_order_release); /* pairs with comm_try_lock */
-}
 static inline void comm_unlock(struct tutti_comm *comm)
 {
-    const bool is_left =
-        atomic_load_explicit(&comm->client_registered, memory_order_relaxed) && comm_is_busy(comm);
-    comm_unlock_silently(comm);
-    if (__builtin_expect(is_left, 0)) progress_notify();
+    atomic_store_explicit(&comm->domain, 0, memory_order_release); /* pairs with comm_try_lock */
 }
 /* Until it is this thread's, at most until the deadline of a call. */
 enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns);
@@ -473,10 +464,8 @@ enum tutti_status comm_lock_failed(struct tutti_comm *comm, uint64_t timeout_ns)
 enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request);
 /* Waits for a started request, moving everything while nobody else does. */
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request);
-/* What the progress thread does with it, which also looks at deadlines. It keeps the domain while it sleeps. */
+/* One pass for the progress thread, which also looks at deadlines. */
 enum progress_result comm_client_progress(struct progress_client *client);
-bool comm_client_sleep(struct progress_client *client, uint64_t timeout_ns);
-void comm_client_wake(struct progress_client *client);
 
 /* failure.c */
 /* Publishes a failure of a request with its cause; the first one wins on all ranks. */

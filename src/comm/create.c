@@ -573,8 +573,7 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     created->integrity = options->integrity;
     created->is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
     created->level = kernel_level_chosen();
-    created->client = (struct progress_client){
-        .progress = comm_client_progress, .sleep = comm_client_sleep, .wake = comm_client_wake};
+    created->client.progress = comm_client_progress;
     created->blocking.comm = created;
     if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
 
@@ -585,7 +584,6 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->rules);
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : join(created, creation);
-    created->client.is_near = created->network == NULL;
     operation_init(&created->blocking.operation, comm_patience(created));
     if (status != TUTTI_OK) {
         release(created);

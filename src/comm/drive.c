@@ -266,32 +266,16 @@ static void sleep_until_something(struct tutti_comm *comm)
         sleep_and_learn(comm);
 }
 
-/* Also from the progress thread, while that sleeps. */
-static bool try_take(struct tutti_comm *comm)
-{
-    if (comm_try_lock(comm)) return true;
-    if (!atomic_load_explicit(&comm->is_slept_on, memory_order_relaxed)) return false;
-    atomic_fetch_add_explicit(&comm->wanted, 1, memory_order_relaxed);
-    comm->transport->ops->wake(comm->transport);
-    bool is_taken = comm_try_lock(comm);
-    while (!is_taken && atomic_load_explicit(&comm->is_slept_on, memory_order_relaxed)) {
-        sched_yield();
-        is_taken = comm_try_lock(comm);
-    }
-    atomic_fetch_sub_explicit(&comm->wanted, 1, memory_order_relaxed);
-    return is_taken;
-}
-
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct patience patience = {0};
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
         /* Whoever has it moves this, too: perhaps on this CPU. */
-        if (is_wanted(comm) || !try_take(comm)) {
+        if (is_wanted(comm) || !comm_try_lock(comm)) {
             if (!yield_awake(comm, &patience)) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
             continue;
         }
-        while (!drive_awake(comm, request, &patience)) {
+        if (!drive_awake(comm, request, &patience)) {
             straggler_sleep(comm, request, patience.since_ns);
             sleep_until_something(comm);
             look_at_started(comm, clock_now_ns());
@@ -300,64 +284,34 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
     }
 }
 
-/* ------------------------------------------------------------------------------- the progress thread */
-
-static struct tutti_comm *comm_of(struct progress_client *client)
-{
-    return (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
-}
-
 /* While there is nothing to move: who comes to the door, what other hosts tell and ask, and who asks for an agreement. */
 static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
     if (comm->hosts == NULL && comm->recovery == NULL) return PROGRESS_NOTHING_TO_DO;
-    if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_DRIVEN;
+    if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
     if (comm->hosts != NULL) network_progress(clock_now_ns());
     comm->looks_rarely = true;
     const bool moved = comm->network != NULL && comm_network_progress(comm);
     comm->looks_rarely = false;
     recover_listen(comm);
-    comm_unlock_silently(comm);
+    comm_unlock(comm);
     return moved ? PROGRESS_MOVED : PROGRESS_LISTENING;
 }
 
 enum progress_result comm_client_progress(struct progress_client *client)
 {
-    struct tutti_comm *comm = comm_of(client);
+    struct tutti_comm *comm =
+        (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
     if (!comm_is_busy(comm)) return listen_to_others(comm);
-    if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_DRIVEN;
+    if (is_wanted(comm) || !comm_try_lock(comm))
+        return PROGRESS_BLOCKED; /* somebody else moves it */
     comm->looks_rarely = comm->has_napped;
     const bool moved = comm_progress(comm);
     comm->looks_rarely = false;
     comm->has_napped = !moved;
     recover_listen(comm);
     if (!moved) look_at_started(comm, clock_now_ns());
-    comm_unlock_silently(comm);
-    return moved ? PROGRESS_MOVED : PROGRESS_BLOCKED;
-}
-
-bool comm_client_sleep(struct progress_client *client, uint64_t timeout_ns)
-{
-    struct tutti_comm *comm = comm_of(client);
-    if (comm->transport == NULL) return false;
-    if (is_wanted(comm) || !comm_try_lock(comm)) return true;
-    atomic_store_explicit(&comm->is_slept_on, true, memory_order_relaxed);
-    comm->transport->ops->sleep_begin(comm->transport);
-    comm->looks_rarely = true;
-    const bool moved = comm_progress(comm);
-    comm->looks_rarely = false;
-    if (moved || board_has_failed(comm->board) || is_wanted(comm) || progress_is_called())
-        comm->transport->ops->sleep_cancel(comm->transport);
-    else
-        comm->transport->ops->sleep(comm->transport, timeout_ns);
-    atomic_store_explicit(&comm->is_slept_on, false, memory_order_relaxed);
-    look_at_started(comm, clock_now_ns());
-    comm_unlock_silently(comm);
-    return true;
-}
-
-void comm_client_wake(struct progress_client *client)
-{
-    struct tutti_comm *comm = comm_of(client);
-    if (comm->transport != NULL) comm->transport->ops->wake(comm->transport);
+    comm_unlock(comm);
+    if (!moved) return PROGRESS_BLOCKED;
+    return comm->network != NULL && comm->local == NULL ? PROGRESS_STREAMED : PROGRESS_MOVED;
 }

@@ -5,232 +5,161 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/cpu.h"
-#include "os/futex.h"
 #include "os/thread.h"
 
 enum {
-    NAP_NS =
-        1000000, /* where it cannot sleep until something happens; queues between hosts hold what comes meanwhile */
-    SHORT_NAP_NS = 100000, /* a shorter one costs as much */
-    NAP_PER_PASS =
-        16, /* what came from a network in one pass is a portion: a larger one costs fewer switches */
-    PORTION_NS = 100000, /* a pass that takes so long is worth two switches of context */
-    LISTEN_NS = 10000000,
-    AWAKE_NS = 200000,    /* after a move, where nobody else wants the CPU */
-    OTHERS_RAN_NS = 5000, /* a yield that takes so long gave the CPU to somebody */
-    LEFT_TO_OTHERS_NS = 4000000,
-    SHORT_SLEEP_NS = 200000,
-    CALLS_A_NAP = 4,      /* so many notifications cost more than a nap */
-    FRUITLESS_SLEEPS = 16 /* in a row, and it is better to nap */
+    NAP_NS_MIN = 20000,
+    NAP_NS_MAX = 1000000, /* queues between hosts hold what comes meanwhile, 125 KB at 1 Gbit/s */
+    AWAKE_NS =
+        200000, /* after a move, where the CPU is free: others may have moved before a nap is over */
+    OTHERS_RAN_NS = 5000,
+    PORTION_NS = 100000,  /* a pass that takes so long is worth a nap and two switches of context */
+    LISTEN_NS = 10000000, /* from one look for callers to the next */
+    LINGER_NS =
+        5000000 /* after the last operation: naps cost less than waking the thread for each one */
 };
 
-/* Protects clients, sleeps_on and the life of the thread. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct progress_client *clients, *sleeps_on;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything here but `asleep` */
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static struct progress_client *clients;
 static pthread_t thread;
 static bool thread_runs, thread_to_join;
-static _Thread_local bool is_thread;
+/* Exchanged on both sides: whoever comes second sees this, or what the first one had written before. */
+static _Atomic unsigned asleep;
 
-/* How often somebody notified, and in the lowest bits whether the thread sleeps, there or on a client. Exchanged on both sides:
- * whoever comes second sees this, or what the first one had written before. */
-enum { ASLEEP = 1, ASLEEP_ON_CLIENT = 2, ONE_CALL = 4 };
-static _Atomic uint32_t calls;
-static uint32_t calls_before; /* the thread fell asleep */
-static const uint64_t LONG_NS = UINT64_C(3600000000000);
-
-static uint32_t calls_now(void)
+/* One pass over all clients: the busiest result. */
+static enum progress_result pass(void)
 {
-    return atomic_load(&calls) & ~(uint32_t)(ONE_CALL - 1);
+    enum progress_result result = PROGRESS_NOTHING_TO_DO;
+    for (struct progress_client *c = clients; c != NULL; c = c->next) {
+        const enum progress_result r = c->progress(c);
+        if (r > result) result = r;
+    }
+    return result;
 }
 
-/* ------------------------------------------------------------------------------------------ calling */
-
-static void wake_from_client(void)
+static void wait_a_moment(long ns)
 {
-    pthread_mutex_lock(&lock);
-    if (sleeps_on != NULL) sleeps_on->wake(sleeps_on);
-    pthread_mutex_unlock(&lock);
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += ns;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_clockwait(&wake, &lock, CLOCK_MONOTONIC, &until);
 }
 
-void progress_notify(void)
+/* Sleeps until notified, or it is time to listen, with a last look after saying so. */
+static void sleep_deeply(void)
 {
-    const uint32_t before = atomic_fetch_add(&calls, ONE_CALL);
-    if (is_thread) return;
-    if ((before & ASLEEP_ON_CLIENT) != 0)
-        wake_from_client();
-    else if ((before & ASLEEP) != 0)
-        futex_wake(&calls);
+    atomic_exchange(&asleep, 1);
+    const enum progress_result result = pass();
+    if (clients != NULL && result == PROGRESS_NOTHING_TO_DO)
+        pthread_cond_wait(&wake, &lock);
+    else if (clients != NULL && result == PROGRESS_LISTENING)
+        wait_a_moment(LISTEN_NS);
+    atomic_store(&asleep, 0);
 }
 
-bool progress_is_called(void)
-{
-    return calls_now() != calls_before;
-}
-
-/* ------------------------------------------------------------------------------------------ the thread */
-
-struct pass {
-    enum progress_result result; /* the busiest one */
-    bool is_near;                /* of all that are busy */
-    uint64_t took_ns;
-    struct progress_client *blocked; /* the only one that is; or NULL */
+/* When the next pass is worth its switches of context. What streams from a network is awaited for as long as it took to come the last
+ * time, and a little longer each time that it was there at once and little, so that portions grow. After what moved between
+ * ranks of a host the next pass follows at once: they wait for each other. What does not come is awaited ever longer: a
+ * quarter is added to the wait at most. */
+struct pace {
+    uint64_t moved_ns;    /* the end of the last pass that moved something */
+    uint64_t expected_ns; /* from there until there is something again */
+    unsigned naps;        /* since then */
+    bool is_awake; /* since something moved between ranks of a host, and nobody else wants this CPU */
 };
 
-static struct pass pass(void)
+static uint64_t as_nap(uint64_t ns)
 {
-    struct pass pass = {PROGRESS_NOTHING_TO_DO, true, 0, NULL};
-    const uint64_t begin_ns = clock_now_ns();
-    unsigned blocked_count = 0;
-    for (struct progress_client *c = clients; c != NULL; c = c->next) {
-        const enum progress_result result = c->progress(c);
-        if (result == PROGRESS_BLOCKED) pass.blocked = blocked_count++ == 0 ? c : NULL;
-        if (result >= PROGRESS_BLOCKED) pass.is_near &= c->is_near;
-        if (result > pass.result) pass.result = result;
-    }
-    pass.took_ns = clock_now_ns() - begin_ns;
-    return pass;
+    return ns < NAP_NS_MIN ? NAP_NS_MIN : ns > NAP_NS_MAX ? NAP_NS_MAX : ns;
 }
 
-/* False: the client cannot sleep. */
-static bool sleep_on(struct progress_client *client)
+static void nap(struct pace *pace, uint64_t ns)
 {
-    sleeps_on = client;
-    atomic_fetch_or(&calls, ASLEEP_ON_CLIENT);
-    pthread_mutex_unlock(&lock);
-    const bool has_slept = client->sleep(client, LISTEN_NS);
-    pthread_mutex_lock(&lock);
-    atomic_fetch_and(&calls, ~(uint32_t)ASLEEP_ON_CLIENT);
-    sleeps_on = NULL;
-    pthread_cond_broadcast(&changed);
-    return has_slept;
-}
-
-static void sleep_until_called(uint64_t timeout_ns)
-{
-    pthread_mutex_unlock(&lock);
-    futex_wait(&calls, calls_before | ASLEEP, timeout_ns);
-    pthread_mutex_lock(&lock);
-}
-
-/* With a last look after it has said so, for who notified before. */
-static void sleep_until_something(bool may_sleep_on)
-{
-    calls_before = atomic_fetch_or(&calls, ASLEEP);
-    const struct pass last = pass();
-    if (clients == NULL || last.result > PROGRESS_BLOCKED)
-        ;
-    else if (last.result == PROGRESS_NOTHING_TO_DO)
-        sleep_until_called(LONG_NS);
-    else if (last.result < PROGRESS_BLOCKED)
-        sleep_until_called(LISTEN_NS);
-    else if (!may_sleep_on || last.blocked == NULL || !sleep_on(last.blocked))
-        sleep_until_called(NAP_NS);
-    atomic_fetch_and(&calls, ~(uint32_t)ASLEEP);
-}
-
-/* Is not woken by calls. True if there were as many meanwhile. */
-static bool nap(uint64_t ns, unsigned call_count)
-{
-    const uint32_t before = calls_now();
-    pthread_mutex_unlock(&lock);
     nanosleep(&(struct timespec){0, (long)ns}, NULL);
-    pthread_mutex_lock(&lock);
-    return (calls_now() - before) / ONE_CALL >= call_count;
+    pace->naps++;
+}
+
+static void after_streaming(struct pace *pace, uint64_t begin_ns, uint64_t end_ns)
+{
+    const bool was_awaited = pace->naps > 0, was_short = (end_ns - begin_ns < PORTION_NS);
+    if (pace->naps > 1)
+        pace->expected_ns = as_nap((begin_ns - pace->moved_ns) / 4 * 3);
+    else if (was_awaited && was_short)
+        pace->expected_ns = as_nap(pace->expected_ns / 4 * 5);
+    pace->moved_ns = end_ns;
+    pace->naps = 0;
+    if (was_awaited && was_short)
+        nap(pace, pace->expected_ns);
+    else
+        sched_yield();
 }
 
 /* Whether others ran meanwhile. */
 static bool yield(void)
 {
     const uint64_t begin_ns = clock_now_ns();
-    pthread_mutex_unlock(&lock);
     sched_yield();
-    pthread_mutex_lock(&lock);
     return clock_now_ns() - begin_ns > OTHERS_RAN_NS;
 }
 
-struct habits {
-    uint64_t moved_ns;
-    bool is_alone;      /* on this CPU, when it last looked */
-    bool is_in_the_way; /* of others on it, with what they move as well */
-    bool lingers;       /* is called so often that naps cost less than waking it each time */
-    unsigned fruitless; /* sleeps since something moved */
-};
-
-/* What moves between ranks of a host costs this CPU the same if who waits for it moves it. Where others want the CPU that is left to
- * them, but for slow looks, which keep going what nobody waits for here. */
-static void leave_to_others(struct habits *habits)
+static void after_a_move(struct pace *pace, uint64_t end_ns)
 {
-    habits->is_in_the_way = yield();
-    habits->is_alone = !habits->is_in_the_way;
-    if (habits->is_in_the_way) habits->lingers = nap(LEFT_TO_OTHERS_NS, 0);
+    *pace = (struct pace){.moved_ns = end_ns, .expected_ns = NAP_NS_MIN, .is_awake = !yield()};
 }
 
-/* Until the next portion from a network is larger. */
-static void let_it_come(uint64_t pass_ns)
+static void after_none(struct pace *pace, uint64_t now_ns)
 {
-    const uint64_t nap_ns = pass_ns * NAP_PER_PASS;
-    if (pass_ns < PORTION_NS && nap_ns >= SHORT_NAP_NS) nap(nap_ns < NAP_NS ? nap_ns : NAP_NS, 0);
+    pace->is_awake = pace->is_awake && now_ns - pace->moved_ns < AWAKE_NS && !yield();
+    if (pace->is_awake) return;
+    nap(pace, pace->naps == 0 ? pace->expected_ns : as_nap((now_ns - pace->moved_ns) / 4));
 }
 
-static void after_move(struct habits *habits, const struct pass *pass)
+static struct pace from_now(void)
 {
-    habits->moved_ns = clock_now_ns();
-    habits->fruitless = 0;
-    if (pass->is_near)
-        leave_to_others(habits);
-    else
-        let_it_come(pass->took_ns);
-}
-
-static void after_none(struct habits *habits, bool is_near)
-{
-    if (is_near && habits->is_in_the_way) {
-        leave_to_others(habits);
-        return;
-    }
-    habits->is_alone =
-        is_near && habits->is_alone && clock_now_ns() - habits->moved_ns < AWAKE_NS && !yield();
-    if (habits->is_alone) return;
-    sleep_until_something(habits->fruitless++ % FRUITLESS_SLEEPS != FRUITLESS_SLEEPS - 1);
-}
-
-static void after_nothing_to_do(struct habits *habits)
-{
-    if (habits->lingers && habits->is_in_the_way) {
-        habits->lingers = nap(LISTEN_NS, 1);
-    } else if (habits->lingers) {
-        habits->lingers = nap(NAP_NS, CALLS_A_NAP);
-    } else {
-        const uint64_t begin_ns = clock_now_ns();
-        sleep_until_something(true);
-        habits->lingers = progress_is_called() && clock_now_ns() - begin_ns < SHORT_SLEEP_NS;
-    }
+    return (struct pace){.moved_ns = clock_now_ns(), .expected_ns = NAP_NS_MIN};
 }
 
 static void *thread_main(void *unused)
 {
     (void)unused;
-    struct habits habits = {0};
-    is_thread = true;
+    struct pace pace = from_now();
+    uint64_t busy_ns = pace.moved_ns;
+    enum progress_result before = PROGRESS_NOTHING_TO_DO;
     thread_take_short_turns();
     pthread_mutex_lock(&lock);
     while (clients != NULL) {
-        const struct pass now = pass();
-        if (now.result == PROGRESS_MOVED)
-            after_move(&habits, &now);
-        else if (now.result == PROGRESS_BLOCKED)
-            after_none(&habits, now.is_near);
+        const uint64_t begin_ns = clock_now_ns();
+        const enum progress_result result = pass();
+        const uint64_t now_ns = clock_now_ns();
+        if (result >= PROGRESS_BLOCKED) busy_ns = now_ns;
+        if (result >= PROGRESS_BLOCKED && before < PROGRESS_BLOCKED) pace = from_now();
+        before = result;
+        if (result <= PROGRESS_LISTENING && now_ns - busy_ns > LINGER_NS) {
+            sleep_deeply();
+            continue;
+        }
+        pthread_mutex_unlock(&lock);
+        if (result == PROGRESS_MOVED)
+            after_a_move(&pace, now_ns);
+        else if (result == PROGRESS_STREAMED)
+            after_streaming(&pace, begin_ns, now_ns);
         else
-            after_nothing_to_do(&habits);
+            after_none(&pace, now_ns);
+        pthread_mutex_lock(&lock);
     }
     thread_runs = false;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
     return NULL;
 }
@@ -239,10 +168,10 @@ static void *thread_main(void *unused)
 static void begin_anew(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    clients = sleeps_on = NULL;
+    wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    clients = NULL;
     thread_runs = thread_to_join = false;
-    atomic_store(&calls, 0);
+    atomic_store(&asleep, 0);
 }
 
 static void watch_forks(void)
@@ -315,7 +244,6 @@ enum tutti_status progress_register(struct progress_client *client)
         if (status != TUTTI_OK) clients = client->next;
     }
     pthread_mutex_unlock(&lock);
-    if (status == TUTTI_OK) progress_notify(); /* it may want to be asked */
     return status;
 }
 
@@ -325,11 +253,21 @@ void progress_unregister(struct progress_client *client)
     struct progress_client **link = &clients;
     while (*link != client) link = &(*link)->next;
     *link = client->next;
-    pthread_mutex_unlock(&lock);
-    progress_notify();
-    pthread_mutex_lock(&lock);
-    while (sleeps_on == client || (clients == NULL && thread_runs))
-        pthread_cond_wait(&changed, &lock);
+    pthread_cond_broadcast(&wake);
+    while (clients == NULL && thread_runs) { /* it naps at most NAP_NS_MAX */
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += 1;
+        pthread_cond_clockwait(&wake, &lock, CLOCK_MONOTONIC, &until);
+    }
     join_thread();
+    pthread_mutex_unlock(&lock);
+}
+
+void progress_notify(void)
+{
+    if (atomic_fetch_add(&asleep, 0) == 0) return;
+    pthread_mutex_lock(&lock);
+    pthread_cond_signal(&wake);
     pthread_mutex_unlock(&lock);
 }
