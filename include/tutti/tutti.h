@@ -64,7 +64,7 @@ extern "C" {
 enum tutti_status {
     TUTTI_OK = 0,
     TUTTI_IN_PROGRESS,    /* tutti_test, tutti_cancel: not done yet; no error */
-    TUTTI_INVALID_COMM,   /* communicator is NULL or not one of ours */
+    TUTTI_INVALID_COMM,   /* communicator is NULL, freed, of a parent process, or something else */
     TUTTI_INVALID_BUFFER, /* NULL with a count above zero, or overlapping in part */
     TUTTI_INVALID_COUNT,  /* counts that do not fit into size_t, or not to each other */
     TUTTI_INVALID_DTYPE,  /* not a dtype */
@@ -254,19 +254,21 @@ TUTTI_API const char *tutti_launcher(int *rank, int *size);
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_create(const struct tutti_comm_options *options, struct tutti_comm **comm);
 /* Leaves: blocks until this rank's started operations are done (or their deadlines have passed), gives all
- * memory back.  NULL is allowed.  Not collective: peers that still need this rank get an error that names it. */
+ * memory back.  NULL is allowed.  Not collective: peers that still need this rank get an error that names it.
+ * tutti_wait, tutti_test and tutti_group_end still say how its requests ended; what was prepared can only be
+ * freed.  Any later call on it is INVALID_COMM, until another communicator is created at the same address. */
 TUTTI_API enum tutti_status tutti_comm_free(struct tutti_comm *comm);
 /* Ends every present and future operation of the communicator on all ranks with TUTTI_ABORTED, from any
  * thread, also while a call is blocked.  The first failure wins.  The reason (copied; NULL: none) is what the
  * others read in their message.  Does not block. */
 TUTTI_API enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason);
-/* This rank's number; -1 for NULL. Any thread; does not block. */
+/* This rank's number; -1 for what is no communicator. Any thread; does not block. */
 TUTTI_API int tutti_comm_rank(const struct tutti_comm *comm);
-/* The number of ranks; -1 for NULL. Any thread; does not block. */
+/* The number of ranks; -1 for what is no communicator. Any thread; does not block. */
 TUTTI_API int tutti_comm_size(const struct tutti_comm *comm);
 /* 1 where started operations may move while this rank computes: over a network, or if its host has a CPU that none of the ranks there
  * computes on (more CPUs than ranks, or TUTTI_PROGRESS_CPUS). 0 where they can only move instead: then a blocking call at the end
- * costs no more. -1 for NULL. Of this rank: others may be told otherwise. Any thread; does not block. */
+ * costs no more. -1 for what is no communicator. Of this rank: others may be told otherwise. Any thread; does not block. */
 TUTTI_API int tutti_comm_overlaps(const struct tutti_comm *comm);
 
 /* Communicators from communicators. Each is independent of where it came from: it fails, and is freed, alone.
@@ -404,8 +406,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_notify(struct tutti_request *re
  * block. *request is NULL on failure. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_start(struct tutti_prepared *prepared,
                                                        struct tutti_request **request);
-/* Forgets what was prepared; not while it runs, and before its communicator is freed. NULL is allowed. Local; does
- * not block. */
+/* Forgets what was prepared; not while it runs. NULL is allowed. Local; does not block. */
 TUTTI_API enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared);
 
 /* From here to the matching end, this thread's blocking calls (also on several communicators, also send and

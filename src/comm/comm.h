@@ -33,6 +33,7 @@
 #include "algo/algo.h"
 #include "bootstrap/key.h"
 #include "comm/board.h"
+#include "comm/handle.h"
 #include "comm/host_levels.h"
 #include "comm/hosts.h"
 #include "comm/recorder.h"
@@ -111,6 +112,7 @@ struct tutti_request {
     struct tutti_request *message_next, *message_previous; /* among those that are not done */
     bool is_grouped;  /* moved by the thread that will wait for it */
     bool is_prepared; /* part of a struct tutti_prepared: keeps its program and its extra */
+    bool is_owned;    /* somebody will wait for it; unless it is_prepared */
     char error[256];  /* of a failure */
     _Atomic int event; /* ~ the descriptor to be told that it is done; or one of enum request_event */
     _Atomic bool done; /* released last */
@@ -128,7 +130,8 @@ struct request_line {
 
 struct tutti_prepared {
     struct tutti_request request;
-    bool runs; /* started and not waited for */
+    bool runs;                              /* started and not waited for */
+    struct tutti_prepared *next, *previous; /* of the communicator's, under queue_lock */
 };
 
 struct cached_program {
@@ -213,6 +216,7 @@ struct tutti_comm {
     struct request_line queue;
     struct tutti_request *_Atomic free_requests; /* taken by the issuing thread only */
     struct tutti_request *requests;              /* all that were made */
+    struct tutti_prepared *prepared;             /* the same */
     uint64_t begun_started;                      /* of them, how many have got their slot */
     _Atomic uint32_t outstanding; /* begun and not done; written with the domain held */
     /* message.c; all but the count and the queue belong to who holds the domain */
@@ -282,12 +286,12 @@ static inline struct board_call *comm_calls_of(const struct tutti_comm *comm, in
 
 /* create.c */
 enum tutti_status comm_handle_error(const struct tutti_comm *comm, const char *function);
-/* OK, or INVALID_COMM for NULL and for one of the process that this one was forked from; `function` is the
- * public one, without "tutti_". */
+/* OK, or INVALID_COMM for what is none of this process's communicators, and for one of the process that this one was forked
+ * from; `function` is the public one, without "tutti_". */
 static inline enum tutti_status comm_check_handle(const struct tutti_comm *comm,
                                                   const char *function)
 {
-    if (__builtin_expect(comm != NULL && !comm_is_foreign(comm), 1)) return TUTTI_OK;
+    if (__builtin_expect(handle_is_known(comm) && !comm_is_foreign(comm), 1)) return TUTTI_OK;
     return comm_handle_error(comm, function);
 }
 
@@ -345,6 +349,10 @@ static inline bool comm_is_busy(struct tutti_comm *comm)
 enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
 /* Starts a prepared request of either kind. */
 enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request);
+/* A prepared request that knows its communicator, and that the communicator knows. NULL when out of memory. */
+struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm);
+/* Of a communicator that is freed: requests that somebody will still wait for outlive it. */
+void comm_requests_free(struct tutti_comm *comm);
 /* Puts a request back where it came from; any thread. */
 void comm_give_back(struct tutti_request *request);
 /* Takes one, or NULL; one thread at a time. */

@@ -488,15 +488,9 @@ static enum tutti_status be_alone(struct tutti_comm *comm)
 /* What calls left behind: programs and operations. */
 static void release_calls(struct tutti_comm *comm)
 {
-    comm_programs_free(comm);
     operation_release(&comm->blocking.operation);
-    while (comm->requests != NULL) {
-        struct tutti_request *request = comm->requests;
-        comm->requests = request->next_made;
-        operation_release(&request->operation);
-        free(request->call.extra);
-        free(request);
-    }
+    comm_requests_free(comm);
+    comm_programs_free(comm);
 }
 
 /* Whether another thread of the parent was moving or queuing something when this process was forked from it. What
@@ -544,6 +538,44 @@ static void release(struct tutti_comm *comm)
     free(comm);
 }
 
+/* Requests that nobody waited for: their deadlines bound this. */
+static void finish_started(struct tutti_comm *comm)
+{
+    while (comm_has_requests(comm)) {
+        struct tutti_request *request = NULL;
+        if (comm_try_lock(comm)) {
+            comm_progress(comm);
+            request = comm->running_count > 0 ? comm->order[0] : comm->messages;
+            comm_unlock(comm);
+        }
+        if (request != NULL) comm_drive_started(comm, request);
+    }
+}
+
+static void finish_network(struct tutti_comm *comm)
+{
+    enum { FAILED_NS = 2000000000 }; /* whoever has it then is on the way out */
+    const uint64_t timeout_ns = board_has_failed(comm->board) ? FAILED_NS : comm->timeout_ns;
+    if (comm_lock_failed(comm, timeout_ns) != TUTTI_OK) return;
+    comm_network_finish(comm);
+    comm_unlock(comm);
+}
+
+static void end(struct tutti_comm *comm)
+{
+    if (!comm_is_foreign(comm)) {
+        finish_started(comm);
+        recover_leave(comm);
+        if (comm->network != NULL) finish_network(comm);
+        if (comm->client_registered) progress_unregister(&comm->client);
+        trace_close(comm);
+        board_leave(comm->board, comm->rank);
+        if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
+    }
+    handle_remove(comm);
+    release(comm);
+}
+
 enum tutti_status comm_create_at(const struct creation *creation, struct tutti_comm **comm)
 {
     const struct tutti_comm_options *options = creation->options;
@@ -589,11 +621,16 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
         release(created);
         return status;
     }
+    status = handle_add(created);
+    if (status != TUTTI_OK) {
+        end(created);
+        return status;
+    }
     trace_open(created);
     if (creation->host_levels == NULL) /* else it has those of the one it comes from */
         status = comm_find_racks(created);
     if (status != TUTTI_OK) {
-        tutti_comm_free(created);
+        end(created);
         return status;
     }
     log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size,
@@ -628,42 +665,11 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
     return status;
 }
 
-/* Requests that nobody waited for: their deadlines bound this. */
-static void finish_started(struct tutti_comm *comm)
-{
-    while (comm_has_requests(comm)) {
-        struct tutti_request *request = NULL;
-        if (comm_try_lock(comm)) {
-            comm_progress(comm);
-            request = comm->running_count > 0 ? comm->order[0] : comm->messages;
-            comm_unlock(comm);
-        }
-        if (request != NULL) comm_drive_started(comm, request);
-    }
-}
-
-static void finish_network(struct tutti_comm *comm)
-{
-    enum { FAILED_NS = 2000000000 }; /* whoever has it then is on the way out */
-    const uint64_t timeout_ns = board_has_failed(comm->board) ? FAILED_NS : comm->timeout_ns;
-    if (comm_lock_failed(comm, timeout_ns) != TUTTI_OK) return;
-    comm_network_finish(comm);
-    comm_unlock(comm);
-}
-
 enum tutti_status tutti_comm_free(struct tutti_comm *comm)
 {
     if (comm == NULL) return TUTTI_OK;
-    if (!comm_is_foreign(comm)) {
-        finish_started(comm);
-        recover_leave(comm);
-        if (comm->network != NULL) finish_network(comm);
-        if (comm->client_registered) progress_unregister(&comm->client);
-        trace_close(comm);
-        board_leave(comm->board, comm->rank);
-        if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
-    }
-    release(comm);
+    if (!handle_is_known(comm)) return comm_handle_error(comm, "comm_free");
+    end(comm);
     return TUTTI_OK;
 }
 
@@ -671,6 +677,10 @@ enum tutti_status comm_handle_error(const struct tutti_comm *comm, const char *f
 {
     if (comm == NULL)
         return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", function);
+    if (!handle_is_known(comm))
+        return error_set(TUTTI_INVALID_COMM,
+                         "tutti_%s: %p is not a communicator, or one that was freed", function,
+                         (const void *)comm);
     return error_set(
         TUTTI_INVALID_COMM,
         "tutti_%s: the communicator was created before fork() and belongs to the parent", function);
@@ -686,18 +696,18 @@ enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
 
 int tutti_comm_rank(const struct tutti_comm *comm)
 {
-    return comm != NULL ? comm->rank : -1;
+    return handle_is_known(comm) ? comm->rank : -1;
 }
 
 int tutti_comm_overlaps(const struct tutti_comm *comm)
 {
-    if (comm == NULL) return -1;
+    if (!handle_is_known(comm)) return -1;
     return comm->network != NULL || progress_has_free_cpu(comm_local_size(comm));
 }
 
 int tutti_comm_size(const struct tutti_comm *comm)
 {
-    return comm != NULL ? comm->size : -1;
+    return handle_is_known(comm) ? comm->size : -1;
 }
 
 enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure)

@@ -30,7 +30,8 @@ static enum tutti_status call_for_help(const struct tutti_request *next)
     if (!group.spans) return TUTTI_OK;
     TRY(ensure_progress(next->comm));
     for (size_t i = 0; i < group.count && !spanned; i++)
-        TRY(ensure_progress(group.requests[i]->comm));
+        if (group.requests[i]->comm != NULL) /* else it was freed meanwhile */
+            TRY(ensure_progress(group.requests[i]->comm));
     progress_notify();
     return TUTTI_OK;
 }

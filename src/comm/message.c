@@ -368,11 +368,9 @@ enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct mes
                                        struct tutti_prepared **prepared)
 {
     TRY(comm_ensure_progress(comm));
-    struct tutti_prepared *made = calloc(1, sizeof *made);
+    struct tutti_prepared *made = comm_make_prepared(comm);
     if (made == NULL) return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");
-    operation_init(&made->request.operation, comm_patience(comm));
-    made->request.comm = comm;
-    made->request.is_prepared = made->request.is_message = true;
+    made->request.is_message = true;
     made->request.message_call = *call;
     *prepared = made;
     return TUTTI_OK;

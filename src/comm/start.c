@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/orphans.h"
 
 /* ------------------------------------------------------------------------------------ free requests */
 
@@ -37,6 +39,7 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
     request->sequence = request->record = 0;
     request->started_ns = request->faulted_ns = 0;
     atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
+    request->is_owned = true;
     request->next = NULL;
     request->error[0] = '\0';
     atomic_store_explicit(&request->event, EVENT_NONE, memory_order_relaxed);
@@ -58,6 +61,7 @@ struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_request
 
 void comm_give_back(struct tutti_request *request)
 {
+    request->is_owned = false;
     struct tutti_request *first = atomic_load_explicit(request->home, memory_order_relaxed);
     do atomic_store_explicit(&request->next_free, first, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(request->home, &first, request,
@@ -328,6 +332,36 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bo
 
 /* ------------------------------------------------------------------------------------------- prepared */
 
+struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm)
+{
+    struct tutti_prepared *made = calloc(1, sizeof *made);
+    if (made == NULL) return NULL;
+    operation_init(&made->request.operation, comm_patience(comm));
+    made->request.comm = comm;
+    made->request.is_prepared = true;
+    pthread_mutex_lock(&comm->queue_lock);
+    made->next = comm->prepared;
+    if (made->next != NULL) made->next->previous = made;
+    comm->prepared = made;
+    pthread_mutex_unlock(&comm->queue_lock);
+    return made;
+}
+
+/* In a child of fork() somebody who is not there may hold the lock: then nobody goes through the list again either. */
+static void take_out(struct tutti_comm *comm, struct tutti_prepared *prepared)
+{
+    if (!comm_is_foreign(comm))
+        pthread_mutex_lock(&comm->queue_lock);
+    else if (pthread_mutex_trylock(&comm->queue_lock) != 0)
+        return;
+    if (prepared->previous != NULL)
+        prepared->previous->next = prepared->next;
+    else
+        comm->prepared = prepared->next;
+    if (prepared->next != NULL) prepared->next->previous = prepared->previous;
+    pthread_mutex_unlock(&comm->queue_lock);
+}
+
 /* All that can fail later is done now, but for the links of the slots it will run in. */
 static enum tutti_status prepare_program(struct tutti_comm *comm, struct tutti_request *request)
 {
@@ -343,16 +377,13 @@ enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
                                     struct tutti_prepared **prepared)
 {
     *prepared = NULL;
-    struct tutti_prepared *made = calloc(1, sizeof *made);
+    struct tutti_prepared *made = comm_make_prepared(comm);
     if (made == NULL) {
         free(call->extra);
         return error_set(TUTTI_NO_MEMORY, "preparing an operation: out of memory");
     }
     call->what.started = true;
-    operation_init(&made->request.operation, comm_patience(comm));
-    made->request.comm = comm;
     made->request.call = *call;
-    made->request.is_prepared = true;
     if (comm->size > 1) {
         const enum tutti_status status = prepare_program(comm, &made->request);
         if (status != TUTTI_OK) {
@@ -372,6 +403,8 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
         return error_set(TUTTI_INVALID_REQUEST, "tutti_start: the prepared operation is NULL");
     struct tutti_request *started = &prepared->request;
     struct tutti_comm *comm = started->comm;
+    if (comm == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_start: the communicator was freed");
     TRY(comm_check_handle(comm, "start"));
     if (prepared->runs)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_start: it runs; wait for it first");
@@ -396,10 +429,13 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
     struct tutti_comm *comm = prepared->request.comm;
     if (prepared->runs)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_prepared_free: it runs; wait for it first");
-    if (prepared->request.program != NULL && !comm_is_foreign(comm)) {
-        TRY(comm_lock(comm, comm->timeout_ns));
-        comm_program_release(prepared->request.program);
-        comm_unlock(comm);
+    if (handle_is_known(comm)) {
+        if (prepared->request.program != NULL && !comm_is_foreign(comm)) {
+            TRY(comm_lock(comm, comm->timeout_ns));
+            comm_program_release(prepared->request.program);
+            comm_unlock(comm);
+        }
+        take_out(comm, prepared);
     }
     operation_release(&prepared->request.operation);
     free(prepared->request.call.extra);
@@ -409,17 +445,54 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
 
 /* ------------------------------------------------------------------------------------------- requests */
 
+/* In a child of fork(), and only there, it may be under way: for ever. */
+static void outlive(struct tutti_request *request)
+{
+    if (!atomic_load_explicit(&request->done, memory_order_acquire)) {
+        request->status = TUTTI_INVALID_COMM;
+        snprintf(request->error, sizeof request->error,
+                 "it was started before fork(), on a communicator that this process has freed");
+        atomic_store_explicit(&request->done, true, memory_order_release);
+    }
+    operation_release(&request->operation);
+    free(request->call.extra);
+    request->call.extra = NULL;
+}
+
+void comm_requests_free(struct tutti_comm *comm)
+{
+    while (comm->requests != NULL) {
+        struct tutti_request *request = comm->requests;
+        comm->requests = request->next_made;
+        outlive(request);
+        if (request->is_owned)
+            orphans_add(request);
+        else
+            free(request);
+    }
+    while (comm->prepared != NULL) {
+        struct tutti_prepared *prepared = comm->prepared;
+        comm->prepared = prepared->next;
+        if (prepared->request.program != NULL) comm_program_release(prepared->request.program);
+        prepared->request.program = NULL;
+        outlive(&prepared->request);
+        prepared->request.comm = NULL;
+    }
+}
+
 static enum tutti_status collect(struct tutti_request **request)
 {
     struct tutti_request *done = *request;
     const enum tutti_status status = done->status;
     if (status != TUTTI_OK) {
-        trace_dump_failure(done->comm);
+        if (done->comm != NULL) trace_dump_failure(done->comm);
         error_set(status, "%s", done->error);
     }
     *request = NULL;
     if (done->is_prepared)
         ((struct tutti_prepared *)done)->runs = false;
+    else if (done->comm == NULL)
+        orphans_free(done);
     else
         comm_give_back(done);
     return status;
@@ -430,6 +503,7 @@ enum tutti_status tutti_wait(struct tutti_request **request)
     if (request == NULL || *request == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_wait: the request is NULL");
     struct tutti_request *waited = *request;
+    if (waited->comm == NULL) return collect(request);
     TRY(comm_check_handle(waited->comm, "wait"));
     if (!atomic_load_explicit(&waited->done, memory_order_acquire)) {
         atomic_store_explicit(&waited->is_waited_for, true, memory_order_relaxed);
@@ -444,6 +518,7 @@ enum tutti_status tutti_test(struct tutti_request **request)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_test: the request is NULL");
     struct tutti_request *tested = *request;
     struct tutti_comm *comm = tested->comm;
+    if (comm == NULL) return collect(request);
     TRY(comm_check_handle(comm, "test"));
     if (!atomic_load_explicit(&tested->done, memory_order_acquire) && comm_try_lock(comm)) {
         comm_progress(comm);
@@ -458,6 +533,7 @@ enum tutti_status tutti_cancel(struct tutti_request **request)
     if (request == NULL || *request == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_cancel: the request is NULL");
     struct tutti_request *cancelled = *request;
+    if (cancelled->comm == NULL) return TUTTI_IN_PROGRESS;
     TRY(comm_check_handle(cancelled->comm, "cancel"));
     if (!cancelled->is_message || cancelled->message_call.is_send)
         return error_set(TUTTI_UNSUPPORTED,
@@ -473,7 +549,7 @@ enum tutti_status tutti_notify(struct tutti_request *request, int event_fd)
 {
     if (request == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_notify: the request is NULL");
-    TRY(comm_check_handle(request->comm, "notify"));
+    if (request->comm != NULL) TRY(comm_check_handle(request->comm, "notify"));
     if (fcntl(event_fd, F_GETFD) < 0)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_notify: %d is not a descriptor", event_fd);
     int seen = EVENT_NONE;

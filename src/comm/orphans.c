@@ -1,0 +1,53 @@
+#include "comm/orphans.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "comm/comm.h"
+
+/* Linked by message_next and message_previous, which a request that is done does not need. */
+static struct {
+    pthread_mutex_t lock;
+    struct tutti_request *first;
+} orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void hold(void)
+{
+    pthread_mutex_lock(&orphans.lock);
+}
+
+static void let_go(void)
+{
+    pthread_mutex_unlock(&orphans.lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(hold, let_go, let_go);
+}
+
+void orphans_add(struct tutti_request *request)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    request->comm = NULL;
+    request->message_previous = NULL;
+    hold();
+    request->message_next = orphans.first;
+    if (orphans.first != NULL) orphans.first->message_previous = request;
+    orphans.first = request;
+    let_go();
+}
+
+void orphans_free(struct tutti_request *request)
+{
+    hold();
+    if (request->message_previous != NULL)
+        request->message_previous->message_next = request->message_next;
+    else
+        orphans.first = request->message_next;
+    if (request->message_next != NULL)
+        request->message_next->message_previous = request->message_previous;
+    let_go();
+    free(request);
+}
