@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char message[512];
+static _Thread_local char message[ERROR_TEXT_MAX];
 
 static const struct {
     const char *name, *text;
@@ -43,6 +43,12 @@ enum tutti_status error_set(enum tutti_status status, const char *format, ...)
 void error_copy(char *text, size_t text_bytes)
 {
     snprintf(text, text_bytes, "%s", message);
+}
+
+enum tutti_status error_unless_ok(enum tutti_status status, const char *before)
+{
+    if (status == TUTTI_OK) snprintf(message, sizeof message, "%s", before);
+    return status;
 }
 
 enum tutti_status error_system(const char *format, ...)

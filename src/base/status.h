@@ -60,6 +60,10 @@ enum tutti_status error_set(enum tutti_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* A copy of this thread's message. */
 void error_copy(char *text, size_t text_bytes);
+/* What succeeds may have tried other ways first, whose failures are nobody's: the message that error_copy gave before all of that
+ * becomes this thread's again if the status is OK. Returns the status. */
+enum tutti_status error_unless_ok(enum tutti_status status, const char *before);
+enum { ERROR_TEXT_MAX = 512 };
 /* The same with ": " and the text of errno behind it; errno also decides between NO_MEMORY, NO_SPACE,
  * NO_DESCRIPTORS and SYSTEM. */
 enum tutti_status error_system(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -576,7 +576,7 @@ static void end(struct tutti_comm *comm)
     release(comm);
 }
 
-enum tutti_status comm_create_at(const struct creation *creation, struct tutti_comm **comm)
+static enum tutti_status create_at(const struct creation *creation, struct tutti_comm **comm)
 {
     const struct tutti_comm_options *options = creation->options;
     struct tutti_comm *created = aligned_alloc(64, (sizeof *created + 63) / 64 * 64);
@@ -640,12 +640,16 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     return TUTTI_OK;
 }
 
-enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_options,
-                                    struct tutti_comm **comm)
+enum tutti_status comm_create_at(const struct creation *creation, struct tutti_comm **comm)
 {
-    if (comm == NULL)
-        return error_set(TUTTI_INVALID_COMM, "tutti_comm_create: no place for the communicator");
-    *comm = NULL;
+    char before[ERROR_TEXT_MAX];
+    error_copy(before, sizeof before);
+    return error_unless_ok(create_at(creation, comm), before);
+}
+
+static enum tutti_status create(const struct tutti_comm_options *user_options,
+                                struct tutti_comm **comm)
+{
     struct tutti_comm_options options;
     TRY(options_for_comm(user_options, &options));
     const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;
@@ -663,6 +667,17 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *user_option
     const enum tutti_status status = comm_create_at(&creation, comm);
     if (place.rank == 0) network_withdraw(&id.key);
     return status;
+}
+
+enum tutti_status tutti_comm_create(const struct tutti_comm_options *options,
+                                    struct tutti_comm **comm)
+{
+    if (comm == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_comm_create: no place for the communicator");
+    *comm = NULL;
+    char before[ERROR_TEXT_MAX];
+    error_copy(before, sizeof before);
+    return error_unless_ok(create(options, comm), before);
 }
 
 enum tutti_status tutti_comm_free(struct tutti_comm *comm)

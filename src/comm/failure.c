@@ -134,6 +134,15 @@ static void read_what_has_come(struct tutti_comm *comm)
         if (!comm_network_progress(comm)) return;
 }
 
+/* That only the counts of a v form can make happen. */
+static void fail_short(struct tutti_comm *comm, const struct tutti_request *request, int peer)
+{
+    char who[128];
+    comm_name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, TUTTI_MISMATCH, peer,
+              "rank %d expects more than %s sent: their counts differ", comm->rank, who);
+}
+
 /* Everything that a rank ever sent was visible before it left: whoever still waits for it waits for ever. */
 static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *request)
 {
@@ -142,6 +151,10 @@ static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *requ
     read_what_has_come(comm);
     if (operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
+    if (board_begun(comm_calls_of(comm, peer, request->slot)) >= request->begun) {
+        fail_short(comm, request, peer);
+        return true;
+    }
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
     comm_fail(comm, request, TUTTI_PROC_FAILED, peer,
@@ -150,6 +163,24 @@ static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *requ
 }
 
 /* ------------------------------------------------------------------------------------- disagreements */
+
+static bool knows_all_counts(const struct call_description *what)
+{
+    return what->collective == COLLECTIVE_ALLGATHER || what->collective == COLLECTIVE_REDUCE_SCATTER;
+}
+
+/* What differs where the descriptions show nothing. The count of a v form is that of a rank's own block. */
+static const char *hidden_difference(const struct call_description *mine,
+                                     const struct call_description *theirs)
+{
+    if (theirs->collective != mine->collective || theirs->varies != mine->varies ||
+        theirs->dtype != mine->dtype || theirs->op != mine->op || theirs->root != mine->root ||
+        (!mine->varies && theirs->count != mine->count))
+        return "";
+    return mine->varies && knows_all_counts(mine)
+               ? " with other counts, another algorithm or another `deterministic`"
+               : " with another algorithm or another `deterministic`";
+}
 
 static bool compare_with(struct tutti_comm *comm, const struct tutti_request *request, int peer)
 {
@@ -167,11 +198,7 @@ static bool compare_with(struct tutti_comm *comm, const struct tutti_request *re
                   comm->rank, who, what);
     else
         comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d while %s called %s%s",
-                  comm->rank, who, what,
-                  theirs.count == mine->count && theirs.dtype == mine->dtype &&
-                          theirs.op == mine->op && theirs.root == mine->root
-                      ? " with another algorithm or another `deterministic`"
-                      : "");
+                  comm->rank, who, what, hidden_difference(mine, &theirs));
     return true;
 }
 
@@ -193,8 +220,8 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct tutti_req
         board_describe(&theirs, their_call, sizeof their_call);
         comm_fail(comm, request,
                   theirs.collective != mine.collective ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
-                  "before it, rank %d called %s while %s called %s", comm->rank, my_call, who,
-                  their_call);
+                  "before it, rank %d called %s while %s called %s%s", comm->rank, my_call, who,
+                  their_call, hidden_difference(&mine, &theirs));
         return true;
     }
     return false;
@@ -267,8 +294,7 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
               comm->rank, who, seconds);
 }
 
-/* A peer that is through with this call will send no more of it: then it had less to send than this rank waits
- * for, which only the counts of a v form can make happen. */
+/* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. */
 static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
@@ -277,10 +303,7 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *r
     if (operation_run(&request->operation) != RUN_BLOCKED ||
         operation_waits_for(&request->operation) != peer)
         return false;
-    char who[128];
-    comm_name_rank(comm, peer, who, sizeof who);
-    comm_fail(comm, request, TUTTI_MISMATCH, peer,
-              "rank %d expects more than %s sent: their counts differ", comm->rank, who);
+    fail_short(comm, request, peer);
     return true;
 }
 

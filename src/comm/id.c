@@ -29,9 +29,8 @@ static enum tutti_status wants_hosts(const struct launcher_place *place, bool *w
                      text);
 }
 
-enum tutti_status tutti_id_create(struct tutti_id *id)
+static enum tutti_status create(struct tutti_id *id)
 {
-    if (id == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tutti_id_create: id is NULL");
     struct id_content content = {.magic = MAGIC, .pid = (int32_t)getpid()};
     struct launcher_place place;
     bool wants;
@@ -45,6 +44,14 @@ enum tutti_status tutti_id_create(struct tutti_id *id)
     if (wants) TRY(network_announce(&content.key, &content.door));
     memcpy(id, &content, sizeof content);
     return TUTTI_OK;
+}
+
+enum tutti_status tutti_id_create(struct tutti_id *id)
+{
+    if (id == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tutti_id_create: id is NULL");
+    char before[ERROR_TEXT_MAX];
+    error_copy(before, sizeof before);
+    return error_unless_ok(create(id), before);
 }
 
 void id_read(const struct tutti_id *id, struct id_content *content)

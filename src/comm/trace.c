@@ -246,7 +246,7 @@ void trace_dump_failure(struct tutti_comm *comm)
         log_dump(comm, dump(comm, trace->folder, "failure"));
     }
     pthread_mutex_unlock(&trace->lock);
-    error_set(TUTTI_OK, "%s", message);
+    error_unless_ok(TUTTI_OK, message);
     errno = error;
 }
 
