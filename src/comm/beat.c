@@ -77,7 +77,10 @@ static void send_beat(struct comm_network *network, int rank)
     struct beat_note note = {.kind = FAR_NOTE_BEAT};
     for (int part = 0; part < heartbeat_part_count(network->heartbeat); part++) {
         const size_t bytes = heartbeat_write(network->heartbeat, part, note.beat);
-        if (tcp_tell(network->tcp, rank, &note, HEAD_BYTES + bytes) != TUTTI_OK) return;
+        if (tcp_tell(network->tcp, rank, &note, HEAD_BYTES + bytes) != TUTTI_OK) {
+            far_count_untold(network, rank);
+            return;
+        }
     }
 }
 

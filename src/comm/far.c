@@ -23,9 +23,14 @@
  * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
  * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
  *
+ * A note finds no place when its peer has not heard many before it, and one to a peer that was not known before may find no memory.
+ * FAILURE and LEFT have places of their own and need no memory; JOINED, ALL_JOINED, MESSAGES and RAILS are told again until there
+ * is a place; all others are asked for or said again in any case. What was dropped is counted, and said every 10 s at most.
+ *
  * What comes from another host is foreign: numbers are checked, texts ended.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +50,7 @@ enum {
     PROBE_NS = 30000000,
     REFUSALS = 10 /* a firewall that was told to reset connections refuses for a moment, too */
 };
-static const uint64_t LOST_NS = 30000000000u;
+static const uint64_t LOST_NS = 30000000000u, LOG_EVERY_NS = 10000000000u;
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
 static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 /* So long somebody may take to come who was knocked at. */
@@ -119,10 +124,68 @@ static bool is_there(const struct comm_network *network, int rank)
     return report.state != TCP_PEER_UNUSED && report.state != TCP_PEER_BROKEN;
 }
 
-/* Who cannot be told now has not heard what came before either. */
-static void tell(const struct comm_network *network, int rank, const struct note *note)
+/* ---------------------------------------------------------------------------------------------- telling */
+
+void far_count_untold(struct comm_network *network, int rank)
 {
-    (void)tcp_tell(network->tcp, rank, note, sizeof *note);
+    const uint64_t now = clock_now_ns();
+    network->untold++;
+    if (network->untold_log_ns != 0 && now < network->untold_log_ns) return;
+    log_write(LOG_WARN, "rank %d: could not tell rank %d something (%" PRIu64 " times more): %s",
+              network->comm->rank, rank, network->untold - network->untold_logged - 1,
+              tutti_error_message());
+    network->untold_logged = network->untold;
+    network->untold_log_ns = now + LOG_EVERY_NS;
+}
+
+/* What may be lost, because it will be asked for or said again. */
+static bool tell(struct comm_network *network, int rank, const struct note *note)
+{
+    if (tcp_tell(network->tcp, rank, note, sizeof *note) == TUTTI_OK) return true;
+    far_count_untold(network, rank);
+    return false;
+}
+
+/* Nobody says them again, and whoever does not hear them waits for nothing: they have places of their own. */
+static bool tell_last_word(struct comm_network *network, int rank, const struct note *note)
+{
+    if (tcp_tell_last_word(network->tcp, rank, note, sizeof *note) == TUTTI_OK) return true;
+    far_count_untold(network, rank);
+    return false;
+}
+
+static struct note joined_note(const struct tutti_comm *comm)
+{
+    struct note note = {.kind = NOTE_JOINED,
+                        .u.joined = {.levels = comm->host_levels->fingerprint,
+                                     .integrity = (uint32_t)comm->integrity}};
+    /* Its ranks differ already: nobody else is of their mind. */
+    if (board_has_failed(comm->board)) note.u.joined.integrity = TUTTI_INTEGRITY_DEFAULT;
+    return note;
+}
+
+/* One that is told once and must come: again from far_progress, as long as there is no place for it. */
+static void tell_once(struct comm_network *network, int rank, enum note_kind kind)
+{
+    const struct note note =
+        kind == NOTE_JOINED ? joined_note(network->comm) : (struct note){.kind = kind};
+    const unsigned bit = 1u << kind;
+    struct far_rank *far = &network->far[rank];
+    const bool was_owed = (far->owed & bit) != 0;
+    far->owed &= ~bit;
+    if (tcp_tell(network->tcp, rank, &note, sizeof note) == TUTTI_OK) return;
+    if (!was_owed) far_count_untold(network, rank);
+    far->owed |= bit;
+    network->any_owed = true;
+}
+
+void far_progress(struct comm_network *network)
+{
+    static const enum note_kind kinds[] = {NOTE_MESSAGES, NOTE_JOINED, NOTE_ALL_JOINED};
+    network->any_owed = false;
+    for (int r = 0; network->far != NULL && r < network->comm->size; r++)
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds && network->far[r].owed != 0; i++)
+            if (network->far[r].owed & 1u << kinds[i]) tell_once(network, r, kinds[i]);
 }
 
 void far_tell_failure(struct comm_network *network)
@@ -136,17 +199,16 @@ void far_tell_failure(struct comm_network *network)
                                       .is_verdict = board_is_verdict(network->comm->board),
                                       .sequence = failure.sequence}};
     memcpy(note.u.failure.message, failure.message, sizeof note.u.failure.message);
-    for (int r = 0; r < network->comm->size; r++) {
-        if (network->far[r].knows_failure || !is_there(network, r)) continue;
-        network->far[r].knows_failure = true;
-        tell(network, r, &note);
-    }
+    for (int r = 0; r < network->comm->size; r++)
+        if (!network->far[r].knows_failure && is_there(network, r))
+            network->far[r].knows_failure = tell_last_word(network, r, &note);
 }
 
 void far_tell_leaving(struct comm_network *network)
 {
     for (int r = 0; network->far != NULL && r < network->comm->size; r++)
-        if (is_there(network, r)) tell(network, r, &(struct note){.kind = NOTE_LEFT});
+        if (is_there(network, r))
+            (void)tell_last_word(network, r, &(struct note){.kind = NOTE_LEFT});
 }
 
 void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
@@ -157,7 +219,7 @@ void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begu
     const unsigned unheard = tcp_unheard_notes(network->tcp, rank); /* it may be stopped */
     if (unheard >= ASKED_MAX || now - network->far[rank].asked_ns < ASK_NS * (1 + unheard)) return;
     network->far[rank].asked_ns = now;
-    tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
+    (void)tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
 }
 
 bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
@@ -165,8 +227,7 @@ bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_
     struct comm_network *network = comm->network;
     if (network->far == NULL || network->is_stopped || tcp_unheard_notes(network->tcp, rank) > 0)
         return false;
-    tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
-    return true;
+    return tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
 }
 
 void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun)
@@ -216,14 +277,13 @@ void comm_network_invite(struct tutti_comm *comm, int rank)
     struct comm_network *network = comm->network;
     if (network->far == NULL || comm_is_near(comm, rank) || network->far[rank].is_invited) return;
     network->far[rank].is_invited = true;
-    tell(network, rank, &(struct note){.kind = NOTE_MESSAGES});
+    tell_once(network, rank, NOTE_MESSAGES);
 }
 
-bool far_tell_rails(const struct comm_network *network, int rank,
-                    const struct rails_addresses *rails)
+bool far_tell_rails(struct comm_network *network, int rank, const struct rails_addresses *rails)
 {
     const struct note note = {.kind = NOTE_RAILS, .u.rails = *rails};
-    return tcp_tell(network->tcp, rank, &note, sizeof note) == TUTTI_OK;
+    return tell(network, rank, &note);
 }
 
 void comm_network_tell_agreement(struct tutti_comm *comm, int rank, const void *bytes,
@@ -235,7 +295,8 @@ void comm_network_tell_agreement(struct tutti_comm *comm, int rank, const void *
     } note = {.kind = FAR_NOTE_AGREEMENT};
     if (byte_count > sizeof note.bytes) return;
     memcpy(note.bytes, bytes, byte_count);
-    (void)tcp_tell(comm->network->tcp, rank, &note, sizeof note.kind + byte_count);
+    if (tcp_tell(comm->network->tcp, rank, &note, sizeof note.kind + byte_count) != TUTTI_OK)
+        far_count_untold(comm->network, rank); /* it is said again */
 }
 
 /* ----------------------------------------------------------------------------------------------- joining */
@@ -250,19 +311,13 @@ bool far_all_hosts_have_joined(const struct comm_network *network)
 
 void far_tell_joined(struct comm_network *network)
 {
-    const struct tutti_comm *comm = network->comm;
-    struct note note = {.kind = NOTE_JOINED,
-                        .u.joined = {.levels = comm->host_levels->fingerprint,
-                                     .integrity = (uint32_t)comm->integrity}};
-    /* Its ranks differ already: nobody else is of their mind. */
-    if (board_has_failed(comm->board)) note.u.joined.integrity = TUTTI_INTEGRITY_DEFAULT;
-    tell(network, 0, &note);
+    tell_once(network, 0, NOTE_JOINED);
 }
 
 void far_tell_all_have_joined(struct comm_network *network)
 {
     for (int r = 0; r < network->comm->size; r++)
-        if (network->far[r].has_joined) tell(network, r, &(struct note){.kind = NOTE_ALL_JOINED});
+        if (network->far[r].has_joined) tell_once(network, r, NOTE_ALL_JOINED);
 }
 
 /* ----------------------------------------------------------------------------------------------- hearing */
@@ -332,7 +387,7 @@ static void hear_straggler(struct tutti_comm *comm, int peer, const struct note 
     straggler_hear(comm, peer, note->slot, note->begun, &answer);
 }
 
-static void answer(const struct comm_network *network, int peer, const struct note *asked)
+static void answer(struct comm_network *network, int peer, const struct note *asked)
 {
     const struct tutti_comm *comm = network->comm;
     if (asked->slot < 0 || asked->slot >= TRANSPORT_SLOT_COUNT) return;
@@ -362,7 +417,7 @@ static void answer(const struct comm_network *network, int peer, const struct no
         note.u.call.finding_sequence = finding.sequence;
     }
     write_straggler(comm, &note);
-    tell(network, peer, &note);
+    (void)tell(network, peer, &note);
 }
 
 static void hear_call(struct comm_network *network, int peer, const struct note *note)

@@ -178,6 +178,7 @@ bool comm_network_progress(struct tutti_comm *comm)
     if (status != TUTTI_OK && !has_failed)
         comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
     if (has_failed) far_tell_failure(network);
+    if (network->any_owed) far_progress(network);
     moved |= network->tcp->ops->progress(network->tcp);
     if (atomic_load_explicit(&comm->has_output, memory_order_relaxed))
         atomic_store_explicit(&comm->has_output, tcp_is_awaited(network->tcp), memory_order_relaxed);

@@ -12,6 +12,7 @@
 /* Of a rank of another host. */
 struct far_rank {
     bool is_dead, is_invited, knows_failure, has_joined;
+    unsigned owed;      /* what it has to be told and could not be, a bit for each kind of note */
     bool is_suspect;    /* its host is, and it was said */
     int probe_fd;       /* a connection to its door that shows whether anybody listens; -1 */
     unsigned refusals;  /* in a row */
@@ -42,13 +43,19 @@ struct comm_network {
     struct far_rank *far;        /* one a rank; NULL where there is one host */
     struct heartbeat *heartbeat; /* of the first rank of a host, see beat.h; or NULL */
     uint64_t beaten_ns;          /* when it was looked at last */
-    bool is_judged;              /* its verdict is known to all */
+    bool any_owed;               /* to one of `far` at least */
+    uint64_t untold, untold_logged, untold_log_ns; /* notes that were dropped, see far.c */
+    bool is_judged;                                /* its verdict is known to all */
 };
 
 enum { FAR_NOTE_BYTES = 296, FAR_NOTE_BEAT = 64, FAR_NOTE_AGREEMENT };
 /* The last two are kinds of notes of other sizes, see beat.c and recover.c. */
 /* far.c: what the transport heard, a note of that many bytes; may only tell. */
 void far_hear(void *context, int peer, const void *note, size_t bytes);
+/* Tells what could not be told when it was due. */
+void far_progress(struct comm_network *network);
+/* A note to that rank was dropped, since there was no memory or no place for it: counted, and said now and then. */
+void far_count_untold(struct comm_network *network, int rank);
 /* Tells those who are connected why the communicator failed; each once. */
 void far_tell_failure(struct comm_network *network);
 /* The same that this rank leaves. */
@@ -59,8 +66,7 @@ bool far_all_hosts_have_joined(const struct comm_network *network);
 void far_tell_joined(struct comm_network *network);
 void far_tell_all_have_joined(struct comm_network *network);
 /* By which further cards this rank can be reached. False: it cannot be told now. */
-bool far_tell_rails(const struct comm_network *network, int rank,
-                    const struct rails_addresses *rails);
+bool far_tell_rails(struct comm_network *network, int rank, const struct rails_addresses *rails);
 void far_free(struct comm_network *network);
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -22,6 +23,8 @@
 #include "os/thread.h"
 
 static const uint64_t INTERVAL_NS = 10000000000u, REQUEST_NS = 100000000, ANSWER_NS = 1000000000;
+/* Without accepting, or polling, when the system has no descriptors or memory for it. */
+static const uint64_t BREATH_NS = 100000000;
 
 /* Why the thread was woken. */
 enum { EVENT_LOOK = 1, EVENT_DUMP = 2 };
@@ -326,21 +329,41 @@ static bool is_needed(void)
     return needed;
 }
 
+static int sooner_ms(int first_ms, int second_ms)
+{
+    return first_ms < 0 || (second_ms >= 0 && second_ms < first_ms) ? second_ms : first_ms;
+}
+
+/* False when the system has no descriptor for a visitor. It stays in the queue then, where poll would see it again at once. */
+static bool accept_one(void)
+{
+    const int fd = accept4(listening_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+    answer(fd);
+    close(fd);
+    return true;
+}
+
 static void *thread_main(void *unused)
 {
     (void)unused;
     /* Neither changes while there is the thread. */
-    struct pollfd entries[] = {{atomic_load(&wake_fd), POLLIN, 0}, {listening_fd, POLLIN, 0}};
+    const int waking_fd = atomic_load(&wake_fd), door_fd = listening_fd;
     const bool has_metrics = metrics_folder[0] != '\0';
     uint64_t next_ns = clock_now_ns() + metrics_interval_ns;
+    uint64_t breath_ns = 0; /* accepts nothing until then; 0: it does */
     while (is_needed()) {
-        if (poll(entries, 2, has_metrics ? milliseconds_until(next_ns) : -1) < 0) continue;
+        if (breath_ns != 0 && clock_now_ns() >= breath_ns) breath_ns = 0;
+        struct pollfd entries[] = {{waking_fd, POLLIN, 0},
+                                   {breath_ns == 0 ? door_fd : -1, POLLIN, 0}};
+        const int timeout_ms = sooner_ms(has_metrics ? milliseconds_until(next_ns) : -1,
+                                         breath_ns != 0 ? milliseconds_until(breath_ns) : -1);
+        if (poll(entries, 2, timeout_ms) < 0) {
+            if (errno != EINTR) nanosleep(&(struct timespec){0, (long)BREATH_NS}, NULL);
+            continue;
+        }
         if (entries[0].revents != 0) see_events();
-        const int fd = entries[1].revents != 0
-                           ? accept4(listening_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)
-                           : -1;
-        if (fd >= 0) answer(fd);
-        if (fd >= 0) close(fd);
+        if (entries[1].revents != 0 && !accept_one()) breath_ns = clock_now_ns() + BREATH_NS;
         if (!has_metrics || clock_now_ns() < next_ns) continue;
         pthread_mutex_lock(&lock);
         if (clients != NULL) write_metrics();

@@ -10,8 +10,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -209,6 +211,49 @@ static void who_says_nothing_or_nonsense_holds_up_nobody(void **state)
     monitor_unregister(&client);
 }
 
+static uint64_t own_processor_ns(void)
+{
+    struct timespec used;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec;
+}
+
+/* A visitor for whom there is no descriptor stays in the queue: a thread that polls for it again and again burns a processor. */
+static void without_descriptors_it_rests_and_still_hears_the_others(void **state)
+{
+    (void)state;
+    struct monitor_client client = client_here();
+    char name[MONITOR_NAME_SIZE], first[64];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct rlimit before, none;
+    monitor_register(&client);
+    monitor_name(getpid(), 0, name);
+    memcpy(address.sun_path + 1, name, strlen(name));
+    const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 3; /* those that are open stay so */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int connected = connect(fd, (struct sockaddr *)&address, bytes);
+    const uint64_t used_ns = own_processor_ns();
+    nanosleep(&(struct timespec){1, 0}, NULL);
+    const uint64_t burnt_ns = own_processor_ns() - used_ns;
+    monitor_look();
+    const bool looked = becomes(&looks, 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(connected, 0);
+    printf("in one second without descriptors: %llu us of a processor\n",
+           (unsigned long long)burnt_ns / 1000);
+    assert_true(burnt_ns < SECOND / 20);
+    assert_true(looked);
+    ask(fd, "query"); /* there are descriptors again: it is answered */
+    assert_int_equal(hear(fd, first, sizeof first), 1);
+    close(fd);
+    monitor_unregister(&client);
+}
+
 static void others_can_make_it_look(void **state)
 {
     (void)state;
@@ -386,6 +431,8 @@ int main(void)
         cmocka_unit_test_setup(every_client_is_described, clear_environment),
         cmocka_unit_test_setup(it_is_gone_with_the_last_client_and_comes_back, clear_environment),
         cmocka_unit_test_setup(who_says_nothing_or_nonsense_holds_up_nobody, clear_environment),
+        cmocka_unit_test_setup(without_descriptors_it_rests_and_still_hears_the_others,
+                               clear_environment),
         cmocka_unit_test_setup(others_can_make_it_look, clear_environment),
         cmocka_unit_test_setup(a_signal_makes_it_dump, clear_environment),
         cmocka_unit_test_setup(the_applications_handler_stays, clear_environment),

@@ -9,6 +9,13 @@
 
 static_assert((int)TCP_NOTE_BYTES_MAX == (int)TCP_FRAME_NOTE_BYTES_MAX, "a note is a frame");
 
+enum tutti_status tcp_notes_init(struct tcp_notes *notes)
+{
+    *notes = (struct tcp_notes){.queue = malloc(TCP_NOTES_MAX * sizeof *notes->queue)};
+    if (notes->queue == NULL) return error_set(TUTTI_NO_MEMORY, "notes to a peer: out of memory");
+    return TUTTI_OK;
+}
+
 void tcp_notes_release(struct tcp_notes *notes)
 {
     free(notes->queue);
@@ -17,21 +24,19 @@ void tcp_notes_release(struct tcp_notes *notes)
 
 /* ------------------------------------------------------------------------------------------ telling */
 
-bool tcp_notes_has_room(const struct tcp_notes *notes)
+bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_last_word)
 {
-    return notes->told - notes->acked < TCP_NOTES_MAX;
+    const unsigned places = is_last_word ? TCP_NOTES_MAX : TCP_NOTES_MAX - TCP_NOTES_LAST;
+    return notes->told - notes->acked < places;
 }
 
-enum tutti_status tcp_notes_tell(struct tcp_notes *notes, const void *data, size_t bytes)
+void tcp_notes_tell(struct tcp_notes *notes, const void *data, size_t bytes)
 {
-    assert(tcp_notes_has_room(notes) && bytes > 0 && bytes <= TCP_NOTE_BYTES_MAX);
-    if (notes->queue == NULL) notes->queue = malloc(TCP_NOTES_MAX * sizeof *notes->queue);
-    if (notes->queue == NULL) return error_set(TUTTI_NO_MEMORY, "notes to a peer: out of memory");
+    assert(tcp_notes_has_room(notes, true) && bytes > 0 && bytes <= TCP_NOTE_BYTES_MAX);
     struct tcp_note *note = &notes->queue[notes->told % TCP_NOTES_MAX];
     note->bytes = bytes;
     memcpy(note->data, data, bytes);
     notes->told++;
-    return TUTTI_OK;
 }
 
 bool tcp_notes_are_sent(const struct tcp_notes *notes)

@@ -27,7 +27,7 @@ struct tcp_note {
 /* Zeroed, to begin with. */
 struct tcp_notes {
     /* telling */
-    struct tcp_note *queue; /* NULL until something is told */
+    struct tcp_note *queue; /* of TCP_NOTES_MAX */
     uint64_t told, acked;
     uint64_t sent;    /* as far as this holds today */
     uint64_t given;   /* the most that was ever sent */
@@ -39,9 +39,12 @@ struct tcp_notes {
 };
 
 void tcp_notes_release(struct tcp_notes *notes);
-bool tcp_notes_has_room(const struct tcp_notes *notes);
-/* There is room. May allocate. */
-enum tutti_status tcp_notes_tell(struct tcp_notes *notes, const void *note, size_t bytes);
+/* Makes the memory for all that can be under way: telling takes none. Failures: NO_MEMORY. */
+enum tutti_status tcp_notes_init(struct tcp_notes *notes);
+/* The last TCP_NOTES_LAST places are for last words alone. */
+bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_last_word);
+/* There is room. */
+void tcp_notes_tell(struct tcp_notes *notes, const void *note, size_t bytes);
 bool tcp_notes_are_sent(const struct tcp_notes *notes);
 /* The next to be sent over that connection; NULL: nothing. */
 const struct tcp_note *tcp_notes_next(const struct tcp_notes *notes, unsigned stream);

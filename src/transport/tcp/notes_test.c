@@ -164,11 +164,12 @@ static void what_is_not_heard_is_bounded(void **state)
     (void)state;
     struct talk talk;
     open_talk(&talk, 2, plain, 2);
-    for (int i = 0; i < TCP_NOTES_MAX; i++) assert_true(tell(&talk, 0, 1));
+    const int places = TCP_NOTES_MAX - TCP_NOTES_LAST;
+    for (int i = 0; i < places; i++) assert_true(tell(&talk, 0, 1));
     assert_false(tell(&talk, 0, 1));
     await_all(&talk);
     for (int i = 0; i < 1000; i++) tcp_world_step(talk.world); /* the peer says so */
-    for (int i = 0; i < TCP_NOTES_MAX; i++) assert_true(tell(&talk, 0, 1));
+    for (int i = 0; i < places; i++) assert_true(tell(&talk, 0, 1));
     assert_false(tell(&talk, 0, 1));
     await_all(&talk);
     tcp_world_free(talk.world);

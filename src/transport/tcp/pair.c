@@ -28,7 +28,8 @@ enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tc
     struct tcp_pair *pair = calloc(1, sizeof *pair);
     *created = NULL;
     if (pair != NULL) pair->streams = calloc(shared->stream_count, sizeof *pair->streams);
-    if (pair == NULL || pair->streams == NULL) {
+    if (pair == NULL || pair->streams == NULL || tcp_notes_init(&pair->notes) != TUTTI_OK) {
+        if (pair != NULL) free(pair->streams);
         free(pair);
         return error_set(TUTTI_NO_MEMORY, "connections to a peer: out of memory");
     }
@@ -253,15 +254,16 @@ enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct
 
 /* -------------------------------------------------------------------------------------------- notes */
 
-enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t bytes)
+enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t bytes,
+                                bool is_last_word)
 {
     struct tcp_notes *const notes = &pair->notes;
     if (pair->state == TCP_PEER_BROKEN) return TUTTI_OK;
     /* The place of a note that was sent again, and had come before, may still be read: its peer will not look at it. */
-    if (!tcp_notes_has_room(notes))
+    if (!tcp_notes_has_room(notes, is_last_word))
         return error_set(TUTTI_NO_MEMORY, "peer %d: %d notes to it are under way", pair->rank,
-                         TCP_NOTES_MAX);
-    TRY(tcp_notes_tell(notes, data, bytes));
+                         (int)(notes->told - notes->acked));
+    tcp_notes_tell(notes, data, bytes);
     tcp_pair_want(pair);
     mark_busy(pair);
     return TUTTI_OK;

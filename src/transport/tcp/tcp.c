@@ -400,13 +400,25 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
     return tcp_pair_attach(pair, stream, channel);
 }
 
-enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes)
+static enum tutti_status tell(struct transport *transport, int peer, const void *note, size_t bytes,
+                              bool is_last_word)
 {
     struct tcp_pair *pair;
     assert(peer >= 0 && peer < transport->size && peer != transport->rank);
     assert(bytes > 0 && bytes <= TCP_NOTE_BYTES_MAX);
     TRY(find_pair(tcp_of(transport), peer, &pair));
-    return tcp_pair_tell(pair, note, bytes);
+    return tcp_pair_tell(pair, note, bytes, is_last_word);
+}
+
+enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes)
+{
+    return tell(transport, peer, note, bytes, false);
+}
+
+enum tutti_status tcp_tell_last_word(struct transport *transport, int peer, const void *note,
+                                     size_t bytes)
+{
+    return tell(transport, peer, note, bytes, true);
 }
 
 void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report)

@@ -40,7 +40,13 @@
 #include "os/channel.h"
 #include "transport/transport.h"
 
-enum { TCP_STREAMS_MAX = 8, TCP_STREAMS_DEFAULT = 2, TCP_NOTE_BYTES_MAX = 512, TCP_NOTES_MAX = 16 };
+enum {
+    TCP_STREAMS_MAX = 8,
+    TCP_STREAMS_DEFAULT = 2,
+    TCP_NOTE_BYTES_MAX = 512,
+    TCP_NOTES_MAX = 16,
+    TCP_NOTES_LAST = 2
+};
 
 /* Both ends of a connection need the same piece_bytes and piece_count. One may have more streams: what it lacks of them does not
  * keep it from using the others. */
@@ -78,8 +84,12 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
  * and no open link and go before all pieces that have not begun to be written; without a connection to the peer one is
  * wanted, and they wait. Progress sends them. The peer hears each exactly once, in order, whatever happens to connections, as
  * long as it neither closes its transport nor breaks (for a broken peer this does nothing).
- * Failures: NO_MEMORY, as when it has not heard the TCP_NOTES_MAX before; it was not told then. */
+ * Failures: NO_MEMORY, as when it has not heard TCP_NOTES_MAX - TCP_NOTES_LAST before; it was not told then. */
 enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes);
+/* The same of what must not be lost for want of a place: TCP_NOTES_LAST notes a peer find one that nothing else takes, and none of
+ * them needs memory once the peer is known (a link, a connection or a note made it so). */
+enum tutti_status tcp_tell_last_word(struct transport *transport, int peer, const void *note,
+                                     size_t bytes);
 
 enum tcp_peer_state {
     TCP_PEER_UNUSED, /* no link to it was opened, no connection attached */
