@@ -151,7 +151,8 @@ static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *requ
     read_what_has_come(comm);
     if (operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
-    if (board_begun(comm_calls_of(comm, peer, request->slot)) >= request->begun) {
+    if (request->call.what.varies &&
+        board_begun(comm_calls_of(comm, peer, request->slot)) >= request->begun) {
         fail_short(comm, request, peer);
         return true;
     }
@@ -294,11 +295,14 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
               comm->rank, who, seconds);
 }
 
-/* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. */
+/* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. Over TCP what
+ * it sent may still lie on its side, where it does not run. */
 static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
-    if (peer < 0 || !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun))
+    if (!request->call.what.varies || peer < 0 ||
+        !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun) ||
+        (comm->network != NULL && comm_is_near(comm, peer) && comm_is_stopped(comm, peer)))
         return false;
     if (operation_run(&request->operation) != RUN_BLOCKED ||
         operation_waits_for(&request->operation) != peer)
