@@ -427,3 +427,51 @@ def test_the_version_is_that_of_the_header():
     header = Path(__file__).resolve().parents[3] / "include" / "tutti" / "tutti.h"
     for part, number in zip(("MAJOR", "MINOR", "PATCH"), tutti.__version__.split(".")):
         assert f"#define TUTTI_VERSION_{part} {number}\n" in header.read_text()
+
+
+@pytest.mark.ranks(1)
+def test_closing_beside_calls_of_another_thread(comm):
+    """Whichever comes first: a call finds the communicator closed, or keeps it open until its end."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            closed = comm.dup()
+            begun, errors = threading.Event(), []
+
+            def use():
+                begun.set()
+                try:
+                    while True:
+                        closed.barrier()
+                        time.sleep(1e-5)
+                except tutti.InvalidArgument as error:
+                    errors.append(error.status)
+
+            threads = [threading.Thread(target=use) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            begun.wait()
+            while closed._state.handle is not None:
+                try:
+                    closed.close()
+                except tutti.InvalidArgument as error:
+                    assert error.status == tutti.Status.INVALID_COMM
+            for thread in threads:
+                thread.join()
+            assert errors == [tutti.Status.INVALID_COMM] * 2
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.ranks(1)
+def test_a_thread_between_having_the_communicator_and_calling_finds_it_closed(comm):
+    closed = comm.dup()
+    state = closed._state
+    pointer = state.pointer  # as a call does before it goes into the library
+    closed.close()
+    called = []
+    with pytest.raises(tutti.InvalidArgument) as caught:
+        state.call(called.append, pointer)
+    assert caught.value.status == tutti.Status.INVALID_COMM
+    assert called == []

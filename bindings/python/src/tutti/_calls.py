@@ -14,6 +14,7 @@ import asyncio
 import ctypes
 import os
 import threading
+import time
 import weakref
 from typing import (
     TYPE_CHECKING,
@@ -31,7 +32,8 @@ from typing import (
 )
 
 from . import _callbacks, _header
-from ._errors import Error, check, error_of, invalid
+from ._arguments import integer, nanoseconds, printable, text
+from ._errors import Error, Failure, check, error_of, failure_of, invalid
 from ._header import Dtype, Status
 from ._library import library
 from ._operations import Op, function_failed
@@ -60,14 +62,6 @@ class How(TypedDict, total=False):
 _HOW = frozenset(How.__annotations__)
 
 
-def nanoseconds(name: str, seconds: Optional[float]) -> int:
-    if seconds is None:
-        return 0
-    if not seconds > 0:
-        raise invalid(Status.INVALID_OPTIONS, f"{name} of {seconds} seconds")
-    return min(max(1, round(seconds * 1e9)), 2**63 - 1)
-
-
 def call_options(how: How) -> Optional[_header.CallOptions]:
     if not how:
         return None
@@ -78,9 +72,9 @@ def call_options(how: How) -> Optional[_header.CallOptions]:
     return _header.CallOptions(
         ctypes.sizeof(_header.CallOptions),
         nanoseconds("timeout", how.get("timeout")),
-        None if algorithm is None else algorithm.encode(),
+        None if algorithm is None else text("algorithm", algorithm),
         int(how.get("deterministic", False)),
-        how.get("priority", 0),
+        integer("priority", how.get("priority", 0), -100, Status.INVALID_OPTIONS, 100),
     )
 
 
@@ -117,7 +111,9 @@ class State:
         self.handle: Optional[int] = handle
         self.is_owned = is_owned  # else by a mesh
         self.pid = os.getpid()
-        self.inside: List[None] = []  # one entry per call that a thread is in; append and pop are atomic
+        self.inside: List[None] = []  # one entry for each call that a thread is in; append and pop are atomic
+        self.is_shut = False  # no thread gets in any more: it is being freed
+        self.shutting = threading.Lock()
         self.running: Set[Operation] = set()
         self.prepared: Set[PreparedState] = set()
 
@@ -128,16 +124,45 @@ class State:
         return self.handle
 
     def call(self, function: Any, *arguments: Any) -> int:
-        """Calls into the library, so that no other thread frees the communicator meanwhile."""
+        """Calls into the library, so that no other thread frees the communicator meanwhile.
+
+        A thread that comes in says so before it looks whether it is shut, and shut() looks after it has said so: one of
+        the two sees the other.
+        """
         self.inside.append(None)
         try:
+            if self.is_shut:
+                raise invalid(Status.INVALID_COMM, "the communicator is closed")
             status: int = function(*arguments)
             return status
         finally:
             self.inside.pop()
 
+    def failure(self) -> Optional[Failure]:
+        self.inside.append(None)
+        try:
+            return failure_of(self.pointer)
+        finally:
+            self.inside.pop()
+
+    def shut(self) -> bool:
+        """From now on no thread gets in; false, and nothing is changed, while one is."""
+        with self.shutting:
+            if self.is_shut:  # those inside now only come to see that
+                return True
+            self.is_shut = True
+            if self.inside:
+                self.is_shut = False
+            return self.is_shut
+
     def abort(self, reason: str) -> None:
-        check(library.comm_abort(self.pointer, reason.encode()))
+        """Also while it is being freed, which may wait for what this ends."""
+        reason_text = text("reason", reason)
+        self.inside.append(None)
+        try:
+            check(library.comm_abort(self.pointer, reason_text))
+        finally:
+            self.inside.pop()
 
     def report(self, used: Op) -> None:
         """After a call that used an operation: raises what its function raised."""
@@ -158,7 +183,7 @@ class State:
         """Frees the communicator, after what runs: soon when hurried, else until its deadlines."""
         if self.handle is None or self.pid != os.getpid():
             return
-        if self.inside:
+        if not self.shut():
             # Another thread is in a call: freeing would pull its memory away.
             self.abort("closed while another thread was in a call")
             return
@@ -169,6 +194,8 @@ class State:
         for prepared in list(self.prepared):
             prepared.free()
         handle, self.handle = self.handle, None
+        while self.inside:
+            time.sleep(0)  # an abort(), which does not block
         if self.is_owned:
             check(library.comm_free(handle))
 
@@ -386,7 +413,8 @@ class Group:
         if error is not None:
             # Peers will not see the rest of the group, and it cannot be left without waiting for its beginning.
             for state in states.values():
-                state.abort(f"{type(error).__name__} in a group: {error}")
+                if state.handle is not None:
+                    state.abort(printable(f"{type(error).__name__} in a group: {error}"))
         for state in states.values():
             state.inside.append(None)
         try:

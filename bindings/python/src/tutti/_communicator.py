@@ -41,8 +41,9 @@ from ._buffers import (
     empty_part,
     empty_stack,
 )
-from ._calls import Call, How, Prepared, Request, State, nanoseconds
-from ._errors import Failure, check, error_of, failure_of, invalid
+from ._arguments import INT_MAX, integer, nanoseconds, printable, text
+from ._calls import Call, How, Prepared, Request, State
+from ._errors import Failure, check, error_of, invalid
 from ._header import ANY_RANK, ANY_TAG, ID_BYTES, NO_COLOR, Dtype, Status
 from ._library import library
 from ._operations import SUM, Op, resolve
@@ -179,7 +180,7 @@ def _comm_options(options: Options) -> _header.CommOptions:
         timeout_ns=nanoseconds("timeout", options.get("timeout")),
         init_timeout_ns=nanoseconds("init_timeout", options.get("init_timeout")),
         deterministic=int(options.get("deterministic", False)),
-        algorithms=None if algorithms is None else algorithms.encode(),
+        algorithms=None if algorithms is None else text("algorithms", algorithms),
         integrity=_choice("integrity", _header.Integrity, options.get("integrity")),
         encryption=_choice("encryption", _header.Encryption, options.get("encryption")),
     )
@@ -232,11 +233,8 @@ class Communicator:
     ) -> None:
         _callbacks.catch_up()
         wanted = _comm_options(options)
-        for name, number in (("rank", rank), ("size", size)):
-            if number is not None and number < 0:
-                raise invalid(Status.INVALID_RANK, f"{name} {number}")
-        wanted.rank = -1 if rank is None else rank
-        wanted.size = -1 if size is None else size
+        wanted.rank = -1 if rank is None else integer("rank", rank, 0, Status.INVALID_RANK)
+        wanted.size = -1 if size is None else integer("size", size, 1, Status.INVALID_RANK)
         if id is not None:
             if len(id) != ID_BYTES:
                 raise invalid(Status.INVALID_OPTIONS, f"an id has {ID_BYTES} bytes, not {len(id)}")
@@ -280,7 +278,7 @@ class Communicator:
             isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)
         )
         if is_failure and self._state.handle is not None:
-            self.abort(f"{type(error).__name__}: {error}")
+            self.abort(printable(f"{type(error).__name__}: {error}"))
         self.close()
 
     def close(self) -> None:
@@ -289,14 +287,14 @@ class Communicator:
         Without it the communicator is freed with its last reference, or at exit, but then what is under
         way is aborted rather than waited for.
         """
-        if self._state.inside:
+        if self._owner is not None:
+            raise invalid(Status.INVALID_COMM, "the communicator of an axis is closed with its mesh")
+        if not self._state.shut():
             raise invalid(
                 Status.INVALID_COMM, "another thread is in a call of this communicator; abort() ends that"
             )
-        if self._owner is not None:
-            raise invalid(Status.INVALID_COMM, "the communicator of an axis is closed with its mesh")
-        self._finalizer.detach()
-        self._state.leave(is_hurried=False)
+        if self._finalizer.detach() is not None:  # else it is closed, or another thread is closing it
+            self._state.leave(is_hurried=False)
 
     def abort(self, reason: str) -> None:
         """Ends every present and future operation on all ranks with Aborted; from any thread, at any time."""
@@ -311,7 +309,7 @@ class Communicator:
 
         Collective over the ranks that are left; also when the communicator has failed.
         """
-        both = ctypes.c_uint64(word)
+        both = ctypes.c_uint64(integer("word", word, 0, Status.INVALID_OPTIONS, 2**64 - 1))
         comm = self._state.pointer
         status = self._state.call(library.comm_agree, comm, ctypes.byref(both))
         if status != Status.PROC_FAILED:
@@ -330,19 +328,19 @@ class Communicator:
     @property
     def failure(self) -> Optional[Failure]:
         """Why it failed; None while it is healthy."""
-        return failure_of(self._state.pointer)
+        return self._state.failure()
 
     @property
     def footprint(self) -> Footprint:
         """What it costs this rank now; asked between operations."""
         found = _header.Footprint(size_bytes=ctypes.sizeof(_header.Footprint))
-        check(library.comm_footprint(self._state.pointer, ctypes.byref(found)))
+        check(self._state.call(library.comm_footprint, self._state.pointer, ctypes.byref(found)))
         return Footprint(*(getattr(found, name) for name in Footprint._fields))
 
     @property
     def overlaps(self) -> bool:
         """Whether what is started may move while this rank computes, and not only instead."""
-        return bool(library.comm_overlaps(self._state.pointer) == 1)
+        return bool(self._state.call(library.comm_overlaps, self._state.pointer) == 1)
 
     # ------------------------------------------------------------------------- communicators from communicators
 
@@ -360,10 +358,9 @@ class Communicator:
 
         Collective. A color of None: this rank gets None. What is not said in options is as here.
         """
-        if color is not None and color < 0:
-            raise invalid(Status.INVALID_RANK, f"color {color}")
-        number = NO_COLOR if color is None else color
-        return self._derive(library.comm_split, number, key, _options_address(options))
+        number = NO_COLOR if color is None else integer("color", color, 0, Status.INVALID_RANK)
+        place = integer("key", key, -INT_MAX - 1, Status.INVALID_RANK)
+        return self._derive(library.comm_split, number, place, _options_address(options))
 
     def dup(self, **options: "Unpack[Options]") -> "Communicator":
         """The same ranks once more; collective."""
@@ -373,7 +370,8 @@ class Communicator:
 
     def group(self, ranks: Sequence[int], **options: "Unpack[Options]") -> "Communicator":
         """Those ranks of this communicator, in that order. Called by those ranks only, with the same list."""
-        numbers = (ctypes.c_int * len(ranks))(*ranks)
+        members = [integer("a rank", rank, 0, Status.INVALID_RANK, self.size - 1) for rank in ranks]
+        numbers = (ctypes.c_int * len(members))(*members)
         made = self._derive(library.comm_group, numbers, len(ranks), _options_address(options))
         assert made is not None
         return made
@@ -393,8 +391,7 @@ class Communicator:
     # -------------------------------------------------------------------------------------------- collectives
 
     def _is_root(self, root: int) -> bool:
-        if not 0 <= root < self.size:
-            raise invalid(Status.INVALID_ROOT, f"root {root} of {self.size} ranks")
+        integer("root", root, 0, Status.INVALID_ROOT, self.size - 1)
         return root == self.rank
 
     def _collective(
@@ -771,8 +768,10 @@ class Communicator:
 
         A large message waits for its recv: two ranks that send to each other use a group, or send_start.
         """
+        to = integer("peer", peer, 0, Status.INVALID_RANK)
+        number = integer("tag", tag, 0, Status.INVALID_TAG)
         sent = self._sent("send", send, how)
-        return Call("send", (sent.address, sent.count, sent.dtype, peer, tag), None, (sent,), how)
+        return Call("send", (sent.address, sent.count, sent.dtype, to, number), None, (sent,), how)
 
     def _recv(
         self, out: Buffer, peer: int = ANY_RANK, tag: int = ANY_TAG, **how: "Unpack[How]"
@@ -781,10 +780,12 @@ class Communicator:
 
         From any rank and with any tag unless they are given. Returns who sent, the tag and the count.
         """
+        source = integer("peer", peer, ANY_RANK, Status.INVALID_RANK)
+        number = integer("tag", tag, ANY_TAG, Status.INVALID_TAG)
         received = self._received("recv", out, np.dtype(np.uint8), 0, how)
         message = Message()
         place = ctypes.byref(message._struct)
-        arguments = (received.address, received.count, received.dtype, peer, tag, place)
+        arguments = (received.address, received.count, received.dtype, source, number, place)
         return Call("recv", arguments, message, (received, message), how)
 
     # ------------------------------------------------------------------------------- the forms of all of them
@@ -896,7 +897,8 @@ class Mesh:
         array = (_header.Axis * len(axes))()
         keep = []
         for axis, (name, size) in zip(array, axes.items()):
-            axis.name, axis.size = name.encode(), size
+            axis.name = text("an axis's name", name)
+            axis.size = integer("an axis's size", size, 1, Status.INVALID_RANK)
             if name in options:
                 keep.append(_comm_options(options[name]))
                 axis.options = ctypes.addressof(keep[-1])
@@ -937,7 +939,7 @@ class Mesh:
     def close(self) -> None:
         """Frees it and its communicators, after what runs on them."""
         for comm in self._axes.values():
-            if comm._state.inside:
+            if not comm._state.shut():
                 raise invalid(Status.INVALID_COMM, "another thread is in a call on the mesh")
         if self._state.finalizer.detach() is not None:
             _leave_mesh(self._state.handle, self._state.states, False)
@@ -949,7 +951,7 @@ class Mesh:
         if error is not None:
             for comm in self._axes.values():
                 if comm._state.handle is not None:
-                    comm.abort(f"{type(error).__name__}: {error}")
+                    comm.abort(printable(f"{type(error).__name__}: {error}"))
         self.close()
 
     def __repr__(self) -> str:

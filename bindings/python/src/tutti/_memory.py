@@ -13,8 +13,8 @@ import numpy.typing as npt
 from . import _callbacks
 from ._buffers import Array
 from ._dtypes import native_dtype
-from ._errors import check
-from ._header import Dtype
+from ._errors import check, invalid
+from ._header import Dtype, Status
 from ._library import library
 
 
@@ -45,5 +45,8 @@ def empty(
     if made.hasobject:
         raise TypeError("Python objects cannot be shared with other processes")
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
-    memory = np.asarray(_Memory(math.prod(lengths) * made.itemsize))
+    size_bytes = math.prod(lengths) * made.itemsize
+    if not 0 <= size_bytes < 2**63:
+        raise invalid(Status.INVALID_COUNT, f"an array of {size_bytes} bytes")
+    memory = np.asarray(_Memory(size_bytes))
     return memory.view(made).reshape(lengths)

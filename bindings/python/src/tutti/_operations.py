@@ -11,6 +11,7 @@ import numpy as np
 from . import _callbacks, _header
 from ._buffers import Array
 from ._dtypes import native_dtype
+from ._arguments import text
 from ._errors import Error, check, invalid
 from ._header import OPERATIONS, Dtype, Status
 from ._library import library
@@ -64,7 +65,7 @@ def _create(options: _header.OpOptions, op: Op) -> Op:
 
 def scaled_sum(factor: float, name: str = "scaled_sum") -> Op:
     """The sum times a factor, rounded once; for floats. The same factor on all ranks."""
-    return _create(_header.OpOptions(name=name.encode(), factor=factor), Op(0, name))
+    return _create(_header.OpOptions(name=text("name", name), factor=factor), Op(0, name))
 
 
 def op(function: Combine, name: Optional[str] = None, commutative: bool = False) -> Op:
@@ -88,7 +89,7 @@ def op(function: Combine, name: Optional[str] = None, commutative: bool = False)
     made.is_user = True
     made._combine = _header.Combine(_adapted(function, weakref.ref(made)))
     options = _header.OpOptions(
-        name=name.encode(), combine=made._combine, commutative=int(commutative), factor=0
+        name=text("name", name), combine=made._combine, commutative=int(commutative), factor=0
     )
     return _create(options, made)
 
