@@ -384,6 +384,33 @@ killing_it_while_it_starts_leaves_no_process() {
     done
 }
 
+# Opening a pipe that nobody reads blocks, as a file system does that hangs.
+a_rank_that_cannot_start_has_a_deadline() {
+    mkdir hanging && mkfifo hanging/rank-1.out
+    tutti -n 3 --output hanging --start-timeout 1 sleep 300
+    expect code 125 "$code"
+    grep -q '^tutti-run: rank 1: has not started within 1 s' err || fail "$(cat err)"
+    tutti -n 3 --output hanging --timeout 1 sleep 300
+    expect "code at the time limit" 124 "$code"
+    rm -r hanging
+}
+
+a_rank_that_cannot_start_can_be_interrupted() {
+    mkdir hanging && mkfifo hanging/rank-1.out
+    env --default-signal=INT "$run" -n 2 --output hanging sh -c 'echo $$ >>pids.0; sleep 300' \
+        >out 2>err </dev/null &
+    front=$!
+    within 20 lines 1 pids.0 || fail "rank 0 did not start"
+    kill -INT $front
+    echo $front >pids.front
+    within 20 gone pids.front || fail "it does not hear"
+    kill -KILL $front 2>/dev/null
+    wait $front
+    expect code 130 $?
+    within 2 gone pids.0 || fail "left behind: $(cat pids.0)"
+    rm -r hanging pids.*
+}
+
 many_ranks_start() {
     # shellcheck disable=SC2016
     tutti -n 200 sh -c 'echo $RANK'

@@ -281,6 +281,7 @@ static int run_here(struct command_line *line)
     for (int i = 0; i < line->rank_count; ++i) ranks[i] = i;
     run->program = program;
     run->size = run->rank_count = line->rank_count;
+    run->start_timeout_ns = line->start_timeout_ns;
     run->ranks = ranks;
     run->node_count = 1;
     if (run->master_address == NULL) run->master_address = "127.0.0.1";
@@ -403,6 +404,7 @@ static int run_agent(const sigset_t *signals_before)
     if (code >= 0) return code;
     struct run_options *options = &task.message.options;
     options->signals_before = *signals_before;
+    options->start_timeout_ns = UINT64_MAX; /* the conductor has the user's */
     return start(&(struct work){run_keeper, options, options, options->token});
 }
 
