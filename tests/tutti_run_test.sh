@@ -43,6 +43,23 @@ ranks_know_who_they_are() {
     expect "a new id each time" "" "$(cut -d' ' -f1 out | grep -Ff - before)"
 }
 
+every_job_has_a_secret_of_its_own() {
+    # shellcheck disable=SC2016
+    local what='echo ${TUTTI_SECRET-none} ${TUTTI_SECRET_FILE-none}'
+    unset TUTTI_SECRET TUTTI_SECRET_FILE
+    tutti -n 3 --no-prefix sh -c "$what"
+    expect "one for all" 1 "$(sort -u out | wc -l)"
+    grep -qE '^[0-9a-f]{64} none$' out || fail "malformed: $(head -1 out)"
+    cp out before
+    TUTTI_SECRET='' tutti -n 1 --no-prefix sh -c "$what"
+    grep -qE '^[0-9a-f]{64} none$' out || fail "malformed: $(head -1 out)"
+    expect "a new one each time" "" "$(grep -Ff out before)"
+    TUTTI_SECRET=mine tutti -n 1 --no-prefix sh -c "$what"
+    expect "the user's own" "mine none" "$(cat out)"
+    TUTTI_SECRET_FILE=/mine tutti -n 1 --no-prefix sh -c "$what"
+    expect "the user's file" "none /mine" "$(cat out)"
+}
+
 first_failure_gives_the_exit_code() {
     # shellcheck disable=SC2016
     tutti -n 3 sh -c '[ $RANK = 1 ] && exit 7; sleep 0.5; exit $((RANK + 1))'
