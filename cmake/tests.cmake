@@ -75,6 +75,7 @@ foreach(function malloc calloc realloc reallocarray aligned_alloc strdup mmap pt
     target_link_options(tests_exhaustion_test PRIVATE LINKER:--wrap=${function})
 endforeach()
 
+target_link_options(tests_hung_files_test PRIVATE LINKER:--wrap=mkdir)
 target_link_options(comm_far_test PRIVATE LINKER:--wrap=malloc)
 
 file(GLOB_RECURSE script_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.sh)

@@ -43,6 +43,23 @@ ranks_know_who_they_are() {
     expect "a new id each time" "" "$(cut -d' ' -f1 out | grep -Ff - before)"
 }
 
+every_job_has_a_secret_of_its_own() {
+    # shellcheck disable=SC2016
+    local what='echo ${TUTTI_SECRET-none} ${TUTTI_SECRET_FILE-none}'
+    unset TUTTI_SECRET TUTTI_SECRET_FILE
+    tutti -n 3 --no-prefix sh -c "$what"
+    expect "one for all" 1 "$(sort -u out | wc -l)"
+    grep -qE '^[0-9a-f]{64} none$' out || fail "malformed: $(head -1 out)"
+    cp out before
+    TUTTI_SECRET='' tutti -n 1 --no-prefix sh -c "$what"
+    grep -qE '^[0-9a-f]{64} none$' out || fail "malformed: $(head -1 out)"
+    expect "a new one each time" "" "$(grep -Ff out before)"
+    TUTTI_SECRET=mine tutti -n 1 --no-prefix sh -c "$what"
+    expect "the user's own" "mine none" "$(cat out)"
+    TUTTI_SECRET_FILE=/mine tutti -n 1 --no-prefix sh -c "$what"
+    expect "the user's file" "none /mine" "$(cat out)"
+}
+
 first_failure_gives_the_exit_code() {
     # shellcheck disable=SC2016
     tutti -n 3 sh -c '[ $RANK = 1 ] && exit 7; sleep 0.5; exit $((RANK + 1))'
@@ -382,6 +399,33 @@ killing_it_while_it_starts_leaves_no_process() {
         touch pids.none
         within 2 gone pids.* || fail "left behind: $(cat pids.*)"
     done
+}
+
+# Opening a pipe that nobody reads blocks, as a file system does that hangs.
+a_rank_that_cannot_start_has_a_deadline() {
+    mkdir hanging && mkfifo hanging/rank-1.out
+    tutti -n 3 --output hanging --start-timeout 1 sleep 300
+    expect code 125 "$code"
+    grep -q '^tutti-run: rank 1: has not started within 1 s' err || fail "$(cat err)"
+    tutti -n 3 --output hanging --timeout 1 sleep 300
+    expect "code at the time limit" 124 "$code"
+    rm -r hanging
+}
+
+a_rank_that_cannot_start_can_be_interrupted() {
+    mkdir hanging && mkfifo hanging/rank-1.out
+    env --default-signal=INT "$run" -n 2 --output hanging sh -c 'echo $$ >>pids.0; sleep 300' \
+        >out 2>err </dev/null &
+    front=$!
+    within 20 lines 1 pids.0 || fail "rank 0 did not start"
+    kill -INT $front
+    echo $front >pids.front
+    within 20 gone pids.front || fail "it does not hear"
+    kill -KILL $front 2>/dev/null
+    wait $front
+    expect code 130 $?
+    within 2 gone pids.0 || fail "left behind: $(cat pids.0)"
+    rm -r hanging pids.*
 }
 
 many_ranks_start() {

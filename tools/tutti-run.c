@@ -255,18 +255,21 @@ static bool make_digits(char *digits, size_t bytes_count)
     return true;
 }
 
-/* For the ranks, one that nobody can guess, unless the user has said which. False after it was said why not. */
+static bool is_set(const char *name)
+{
+    const char *const value = getenv(name);
+    return value != NULL && *value != '\0';
+}
+
+/* For the ranks, one that nobody can guess, unless the user has said which: in the environment, which all that starts a rank in its turn
+ * (a shell, a wrapper) hands on, where a descriptor is often closed. False after it was said why not. */
 static bool make_secret(void)
 {
     char secret[2 * SECRET_BYTES + 1];
-    if (getenv("TUTTI_SECRET") != NULL || getenv("TUTTI_SECRET_FILE") != NULL) return true;
-    return make_digits(secret, SECRET_BYTES) && setenv("TUTTI_SECRET", secret, 1) == 0;
-}
-
-static bool is_encrypted(void)
-{
-    const char *const said = getenv("TUTTI_ENCRYPTION");
-    return said != NULL && strcmp(said, "on") == 0;
+    if (is_set("TUTTI_SECRET") || is_set("TUTTI_SECRET_FILE")) return true;
+    const bool is_made = make_digits(secret, SECRET_BYTES) && setenv("TUTTI_SECRET", secret, 1) == 0;
+    explicit_bzero(secret, sizeof secret);
+    return is_made;
 }
 
 static int run_here(struct command_line *line)
@@ -277,10 +280,11 @@ static int run_here(struct command_line *line)
     int code = program_find(run->arguments[0], "", program);
     if (code < 0 && *run->output_folder != '\0') code = program_make_folder(run->output_folder, "");
     if (code >= 0) return code;
-    if (is_encrypted() && !make_secret()) return RUN_FAILED;
+    if (!make_secret()) return RUN_FAILED;
     for (int i = 0; i < line->rank_count; ++i) ranks[i] = i;
     run->program = program;
     run->size = run->rank_count = line->rank_count;
+    run->start_timeout_ns = line->start_timeout_ns;
     run->ranks = ranks;
     run->node_count = 1;
     if (run->master_address == NULL) run->master_address = "127.0.0.1";
@@ -403,6 +407,7 @@ static int run_agent(const sigset_t *signals_before)
     if (code >= 0) return code;
     struct run_options *options = &task.message.options;
     options->signals_before = *signals_before;
+    options->start_timeout_ns = UINT64_MAX; /* the conductor has the user's */
     return start(&(struct work){run_keeper, options, options, options->token});
 }
 

@@ -50,7 +50,7 @@ struct keeper {
     struct pollfd *polls;
     enum phase phase;
     uint64_t phase_deadline_ns;
-    uint64_t timeout_at_ns;
+    uint64_t timeout_at_ns, start_by_ns;
     int exit_code;
     bool failed;        /* exit_code is decided */
     bool has_said_done; /* the last report */
@@ -87,6 +87,14 @@ static void report(struct keeper *keeper, enum report_kind kind, int code)
     if (*keeper->options->token == '\0') return;
     report_write(keeper->options->token, kind, code, text, sizeof text);
     sink_say(keeper->outlet.sinks[1], text);
+}
+
+/* For poll(); -1: for ever. */
+static int milliseconds(uint64_t until, uint64_t now)
+{
+    if (until == NEVER) return -1;
+    uint64_t ms = until > now ? (until - now + 999999) / 1000000 : 0;
+    return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
 /* Only the first one counts. */
@@ -174,19 +182,44 @@ static struct start_error become_rank(const struct keeper *keeper, int index, pi
 
 /* ---------------------------------------------------------------------------------------------- starting */
 
-/* Waits for the exec. False: the front has gone. */
-static bool await_exec(const struct keeper *keeper, int result_fd, struct start_error *error)
+static void read_orders(struct keeper *keeper, uint64_t now);
+
+/* What became of the wait for an exec. */
+enum start_end {
+    START_OVER,  /* it took place, or *error says why not */
+    START_ENDED, /* the user, or the conductor, does not want the job any more */
+    START_LATE   /* a file system hangs, say */
+};
+
+/* Whoever waits for one rank's exec does not look at the others, so it has to end, and hears orders. */
+static enum start_end await_exec(struct keeper *keeper, int result_fd, struct start_error *error)
 {
-    struct pollfd polls[2] = {{.fd = result_fd, .events = POLLIN},
-                              {.fd = keeper->orders_fd, .events = 0}};
     *error = (struct start_error){STEP_NONE, 0};
     for (;;) {
-        if (poll(polls, 2, -1) < 0 && errno != EINTR) return false;
-        if (polls[1].revents != 0) return false;
+        struct pollfd polls[2] = {{.fd = result_fd, .events = POLLIN},
+                                  {.fd = keeper->orders_fd, .events = POLLIN}};
+        uint64_t until_ns = keeper->start_by_ns;
+        if (keeper->timeout_at_ns < until_ns) until_ns = keeper->timeout_at_ns;
+        if (keeper->phase_deadline_ns < until_ns) until_ns = keeper->phase_deadline_ns;
+        const uint64_t before_ns = clock_now_ns();
+        if (before_ns >= until_ns) return START_LATE;
+        (void)poll(polls, 2, milliseconds(until_ns, before_ns));
+        if (polls[1].revents != 0) read_orders(keeper, clock_now_ns());
+        if (keeper->phase >= TERMINATING || keeper->ending_order_count > 0) return START_ENDED;
         if (polls[0].revents == 0) continue;
         ssize_t got = read(result_fd, error, sizeof *error);
-        if (got >= 0 || errno != EINTR) return true;
+        if (got >= 0 || errno != EINTR) return START_OVER;
     }
+}
+
+static void say_late(struct keeper *keeper, int index)
+{
+    const bool is_out_of_time = clock_now_ns() >= keeper->timeout_at_ns;
+    const uint64_t limit_ns =
+        is_out_of_time ? keeper->options->timeout_ns : keeper->options->start_timeout_ns;
+    outlet_say(&keeper->outlet, "%s: has not started within %g s (a file system hangs?)",
+               name_rank(keeper, index).text, (double)limit_ns / 1e9);
+    decide(keeper, is_out_of_time ? RUN_TIMED_OUT : RUN_FAILED);
 }
 
 /* Returns the exit code. */
@@ -218,7 +251,7 @@ static bool start_rank(struct keeper *keeper, int index)
     struct rank *rank = &keeper->ranks[index];
     int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}; /* stdout, stderr, the result of exec */
     struct start_error error = {STEP_SETUP, 0};
-    bool started = false;
+    bool started = false, is_said = false; /* why not */
     for (int i = *keeper->options->output_folder == '\0' ? 0 : 2; i < 3; ++i) {
         if (pipe2(pipes[i], O_CLOEXEC) != 0) {
             error.error = errno;
@@ -243,8 +276,17 @@ static bool start_rank(struct keeper *keeper, int index)
         if (pipes[i][1] >= 0) close(pipes[i][1]);
         pipes[i][1] = -1;
     }
-    if (!await_exec(keeper, pipes[2][0], &error)) {
-        keeper->phase = DONE;
+    switch (await_exec(keeper, pipes[2][0], &error)) {
+    case START_OVER: break;
+    case START_ENDED:
+        if (keeper->phase != DONE)
+            decide(keeper, keeper->ending_order_count > 0 ? RUN_SIGNALLED + keeper->last_order
+                                                          : RUN_FAILED);
+        is_said = true;
+        goto close_pipes;
+    case START_LATE:
+        say_late(keeper, index);
+        is_said = true;
         goto close_pipes;
     }
     if (error.step != STEP_NONE) goto close_pipes;
@@ -266,7 +308,7 @@ close_pipes:
             if (pipes[i][end] >= 0) close(pipes[i][end]);
         }
     }
-    if (!started && keeper->phase != DONE) decide(keeper, explain_start(keeper, index, error));
+    if (!started && !is_said) decide(keeper, explain_start(keeper, index, error));
     return started;
 }
 
@@ -516,9 +558,7 @@ static int poll_timeout_ms(const struct keeper *keeper, uint64_t now)
 {
     uint64_t until = keeper->phase_deadline_ns;
     if (keeper->timeout_at_ns < until) until = keeper->timeout_at_ns;
-    if (until == NEVER) return -1;
-    uint64_t ms = until > now ? (until - now + 999999) / 1000000 : 0;
-    return ms < INT_MAX ? (int)ms : INT_MAX;
+    return milliseconds(until, now);
 }
 
 static void poll_once(struct keeper *keeper)
@@ -598,6 +638,8 @@ int keeper_run(const struct run_options *options, int orders_fd)
         release(&keeper);
         return RUN_FAILED;
     }
+    keeper.start_by_ns =
+        options->start_timeout_ns == NEVER ? NEVER : clock_now_ns() + options->start_timeout_ns;
     if (options->timeout_ns > 0) keeper.timeout_at_ns = clock_now_ns() + options->timeout_ns;
     int started = 0;
     while (started < options->rank_count && start_rank(&keeper, started)) ++started;

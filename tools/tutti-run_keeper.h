@@ -54,7 +54,8 @@ struct run_options {
     bool colours[2];           /* of prefixes, on stdout and stderr */
     const char *output_folder; /* "": none */
     uint64_t grace_ns;
-    uint64_t timeout_ns; /* 0: none */
+    uint64_t timeout_ns;       /* 0: none */
+    uint64_t start_timeout_ns; /* for all ranks to be running; UINT64_MAX: none, somebody else watches */
     const char *master_address;
     int master_port;
     const char *job_id;

@@ -339,8 +339,9 @@ TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
 /* Writes what this rank did last on the communicator, its flight recorder, to FOLDER/tutti-ID-rankN.json, in place of
  * what was there; `tutti-trace` reads the files of all ranks together.  folder: made if it is not there; NULL:
  * TUTTI_TRACE_DIR, where a communicator that fails also writes this by itself.  Not collective.  Any thread, also while a
- * call is blocked; blocks as long as the file system does.  INVALID_OPTIONS when there is no folder; SYSTEM, NO_SPACE
- * or NO_MEMORY when it cannot be written: then nothing of it is there.  The communicator stays as it is. */
+ * call is blocked; blocks until the file system has taken it, 30 s at most.  INVALID_OPTIONS when there is no
+ * folder; SYSTEM, NO_SPACE or NO_MEMORY when it cannot be written: then nothing of it is there, but after 30 s without an
+ * answer it may still come about.  The communicator stays as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *comm,
                                                             const char *folder);
 

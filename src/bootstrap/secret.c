@@ -2,14 +2,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "os/clock.h"
 
 enum { GUESSABLE_BYTES = 16 };
+static const uint64_t PIPE_NS = 10000000000u;
 
 /* What comes in has any length and is spread unevenly: extracted as in HKDF (RFC 5869), with what it is as salt. */
 static enum tutti_status extract(const char *what, const void *from, size_t bytes, bool is_secret,
@@ -35,23 +39,63 @@ enum tutti_status secret_from_run(const char *run_id, struct secret_key *key)
     return extract("tutti hello: run id", run_id, strlen(run_id), false, key);
 }
 
-/* One byte more than a secret may have, so that a longer one is noticed. */
+/* Whoever can read it can join the job, and whoever owns it can let others. What is open is looked at, not what lies at its path. */
+static enum tutti_status check_privacy(const char *path, int fd)
+{
+    struct stat about;
+    if (fstat(fd, &about) != 0)
+        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: %s", path,
+                         strerror(errno));
+    if (S_ISDIR(about.st_mode))
+        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: it is a directory", path);
+    if (about.st_uid != geteuid() && about.st_uid != 0)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "TUTTI_SECRET_FILE=%.200s: it belongs to user %u, and only a file of user "
+                         "%u (this process's) or 0 will do: copy it, with mode 600",
+                         path, (unsigned)about.st_uid, (unsigned)geteuid());
+    if ((about.st_mode & 077) != 0)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "TUTTI_SECRET_FILE=%.200s: it is open to other users (mode %04o): say "
+                         "`chmod 600` and, if they may have read it, make a new secret",
+                         path, (unsigned)about.st_mode & 07777);
+    return TUTTI_OK;
+}
+
+/* One byte more than a secret may have, so that a longer one is noticed. A pipe is read, too, but not waited for without end. */
+static enum tutti_status read_open(const char *path, int fd,
+                                   unsigned char text[SECRET_BYTES_MAX + 2], size_t *bytes)
+{
+    const uint64_t deadline_ns = clock_now_ns() + PIPE_NS;
+    TRY(check_privacy(path, fd));
+    while (*bytes < SECRET_BYTES_MAX + 2) {
+        const ssize_t count = read(fd, text + *bytes, SECRET_BYTES_MAX + 2 - *bytes);
+        if (count == 0) return TUTTI_OK;
+        if (count > 0) {
+            *bytes += (size_t)count;
+            continue;
+        }
+        if (errno != EINTR && errno != EAGAIN)
+            return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: %s", path,
+                             strerror(errno));
+        if (clock_now_ns() >= deadline_ns)
+            return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: nobody writes to it",
+                             path);
+        (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, clock_poll_ms(deadline_ns));
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status read_file(const char *path, unsigned char text[SECRET_BYTES_MAX + 2],
                                    size_t *bytes)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    ssize_t count = fd < 0 ? -1 : 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     *bytes = 0;
-    while (fd >= 0 && *bytes < SECRET_BYTES_MAX + 2) {
-        count = read(fd, text + *bytes, SECRET_BYTES_MAX + 2 - *bytes);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) break;
-        *bytes += (size_t)count;
-    }
-    const int error = errno;
-    if (fd >= 0) close(fd);
-    if (count >= 0) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: %s", path, strerror(error));
+    if (fd < 0)
+        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: %s", path,
+                         strerror(errno));
+    const enum tutti_status status = read_open(path, fd, text, bytes);
+    close(fd);
+    return status;
 }
 
 static enum tutti_status from_user(const void *secret, size_t bytes, struct secret_key *key)

@@ -1,7 +1,8 @@
 /* secret.h - what the ranks of a job know and others do not: the key of their hellos.
  *
  *     TUTTI_SECRET        the secret itself
- *     TUTTI_SECRET_FILE   a file that has it; a newline at its end does not count
+ *     TUTTI_SECRET_FILE   a file that has it, of this user or root and closed to all others (mode 600, say); a newline at its end
+ *                         does not count
  *
  * Without either the key follows from the job's run id. That keeps jobs apart and drops strays, but who can read or
  * guess the id can join: then is_secret is false.

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -125,6 +126,59 @@ static void what_makes_no_sense_is_refused(void **state)
     remove_file();
 }
 
+static void what_others_can_read_is_refused(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    static const mode_t open_modes[] = {0644, 0640, 0604, 0620, 0601, 0606};
+    static const mode_t closed_modes[] = {0600, 0400, 0700};
+    struct secret_key key;
+    write_file(SECRET, strlen(SECRET));
+    const char *path = getenv("TUTTI_SECRET_FILE");
+    for (size_t i = 0; i < sizeof open_modes / sizeof *open_modes; i++) {
+        assert_int_equal(chmod(path, open_modes[i]), 0);
+        expect_refused("chmod 600");
+    }
+    for (size_t i = 0; i < sizeof closed_modes / sizeof *closed_modes; i++) {
+        assert_int_equal(chmod(path, closed_modes[i]), 0);
+        assert_int_equal(secret_read("run", &key), TUTTI_OK);
+    }
+    remove_file();
+}
+
+static void what_belongs_to_another_user_is_refused(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    if (geteuid() != 0) {
+        print_message("only root can give files away\n");
+        skip();
+    }
+    write_file(SECRET, strlen(SECRET));
+    assert_int_equal(chown(getenv("TUTTI_SECRET_FILE"), 4711, (gid_t)-1), 0);
+    expect_refused("belongs to user 4711");
+    remove_file();
+}
+
+/* bash's <(command), say. */
+static void a_pipe_gives_a_secret(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    struct secret_key expected, key;
+    int ends[2];
+    char path[32];
+    assert_int_equal(secret_from_bytes(SECRET, strlen(SECRET), &expected), TUTTI_OK);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], SECRET, strlen(SECRET)), strlen(SECRET));
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    setenv("TUTTI_SECRET_FILE", path, 1);
+    assert_int_equal(secret_read("run", &key), TUTTI_OK);
+    assert_true(are_equal(&key, &expected));
+    close(ends[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +188,11 @@ int main(void)
                                         clear_environment),
         cmocka_unit_test_setup_teardown(what_makes_no_sense_is_refused, clear_environment,
                                         clear_environment),
+        cmocka_unit_test_setup_teardown(what_others_can_read_is_refused, clear_environment,
+                                        clear_environment),
+        cmocka_unit_test_setup_teardown(what_belongs_to_another_user_is_refused, clear_environment,
+                                        clear_environment),
+        cmocka_unit_test_setup_teardown(a_pipe_gives_a_secret, clear_environment, clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +19,8 @@
 #include "os/file.h"
 
 enum { QUERIED_ENTRIES = 16, VERSION = 1 };
+/* For a file system to take a dump: when nobody asked for one, a call that has failed waits for it. */
+static const uint64_t UNASKED_NS = 2000000000u, ASKED_NS = 30000000000u;
 static_assert((int)RECORD_SEND == (int)METRICS_SEND && (int)RECORD_KINDS == (int)METRICS_KINDS,
               "one numbering of kinds");
 
@@ -195,7 +196,8 @@ static void write_trace(const struct tutti_comm *comm, const char *reason, unsig
 /* ------------------------------------------------------------------------------------------------ files */
 
 /* With the lock held. */
-static enum tutti_status dump(const struct tutti_comm *comm, const char *folder, const char *reason)
+static enum tutti_status dump(const struct tutti_comm *comm, const char *folder, const char *reason,
+                              uint64_t timeout_ns)
 {
     char path[PATH_MAX];
     const int length =
@@ -207,12 +209,11 @@ static enum tutti_status dump(const struct tutti_comm *comm, const char *folder,
     FILE *file = open_memstream(&text, &size);
     if (file == NULL) return error_set(TUTTI_NO_MEMORY, "a trace: out of memory");
     write_trace(comm, reason, RECORDER_ENTRIES, file);
-    enum tutti_status status = TUTTI_OK;
-    if (fclose(file) != 0) status = error_set(TUTTI_NO_MEMORY, "a trace: out of memory");
-    mkdir(folder, 0777); /* if it is not there; that it cannot be made shows next */
-    if (status == TUTTI_OK) status = file_replace(path, text, size);
-    free(text);
-    return status;
+    if (fclose(file) != 0) {
+        free(text);
+        return error_set(TUTTI_NO_MEMORY, "a trace: out of memory");
+    }
+    return file_replace_within(folder, path, text, size, timeout_ns);
 }
 
 static void log_dump(struct tutti_comm *comm, enum tutti_status status)
@@ -243,7 +244,7 @@ void trace_dump_failure(struct tutti_comm *comm)
     pthread_mutex_lock(&trace->lock);
     if (!trace->is_dumped) {
         trace->is_dumped = true;
-        log_dump(comm, dump(comm, trace->folder, "failure"));
+        log_dump(comm, dump(comm, trace->folder, "failure", UNASKED_NS));
     }
     pthread_mutex_unlock(&trace->lock);
     error_unless_ok(TUTTI_OK, message);
@@ -258,7 +259,7 @@ enum tutti_status tutti_trace_dump(struct tutti_comm *comm, const char *folder)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_trace_dump: no folder is given, and TUTTI_TRACE_DIR is not set");
     pthread_mutex_lock(&comm->trace.lock);
-    const enum tutti_status status = dump(comm, folder, "request");
+    const enum tutti_status status = dump(comm, folder, "request", ASKED_NS);
     pthread_mutex_unlock(&comm->trace.lock);
     return status;
 }
@@ -286,7 +287,7 @@ static void dump_on_signal(struct monitor_client *client)
     struct tutti_comm *comm = comm_of(client);
     const char *folder = comm->trace.folder != NULL ? comm->trace.folder : ".";
     pthread_mutex_lock(&comm->trace.lock);
-    log_dump(comm, dump(comm, folder, "signal"));
+    log_dump(comm, dump(comm, folder, "signal", UNASKED_NS));
     pthread_mutex_unlock(&comm->trace.lock);
 }
 

@@ -35,7 +35,7 @@ void trace_close(struct tutti_comm *comm);
 void trace_release(struct tutti_comm *comm);
 /* This rank has put a failure on its host's board. Cheap. Any thread. */
 void trace_tell_failure(struct tutti_comm *comm);
-/* A call failed: dumps if it was for a failure of the communicator, and nobody has. Blocks as long as the file system does.
+/* A call failed: dumps if it was for a failure of the communicator, and nobody has. Blocks for 2 s at most when the file system does not answer.
  * Any thread, without the domain. Keeps the thread's error message. */
 void trace_dump_failure(struct tutti_comm *comm);
 

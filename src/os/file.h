@@ -3,6 +3,7 @@
 #define TUTTI_OS_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "tutti/tutti.h"
@@ -13,5 +14,10 @@ char *file_read_all(FILE *file, size_t size_max, size_t *size);
 /* Makes the file `path` have this content: all of it or, for whoever reads meanwhile and on failure, what it had before.
  * Blocks as long as the file system does. */
 enum tutti_status file_replace(const char *path, const char *text, size_t size);
+/* The same of a file in a folder that may not be there yet, and made then; for callers that cannot wait for a file system that hangs.
+ * A thread writes; after timeout_ns it is left to itself, and goes on when the file system does. As long as one is, this fails at
+ * once. Takes over `text`, from malloc. Failures besides those of file_replace: SYSTEM (no answer in time), NO_MEMORY. */
+enum tutti_status file_replace_within(const char *folder, const char *path, char *text, size_t size,
+                                      uint64_t timeout_ns);
 
 #endif

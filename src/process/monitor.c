@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 
 static const uint64_t INTERVAL_NS = 10000000000u, REQUEST_NS = 100000000, ANSWER_NS = 1000000000;
 /* Without accepting, or polling, when the system has no descriptors or memory for it. */
+static const uint64_t WRITE_NS = 2000000000u; /* for a file system to take a file */
 static const uint64_t BREATH_NS = 100000000;
 
 /* Why the thread was woken. */
@@ -207,13 +207,11 @@ static void write_metrics(void)
     char *text = measure(&size);
     if (text == NULL) return;
     snprintf(path, sizeof path, "%s/tutti-%d.prom", metrics_folder, (int)getpid());
-    mkdir(metrics_folder, 0777);
     static bool has_complained;
-    const enum tutti_status status = file_replace(path, text, size);
+    const enum tutti_status status = file_replace_within(metrics_folder, path, text, size, WRITE_NS);
     if (status != TUTTI_OK && !has_complained)
         log_write(LOG_WARN, "TUTTI_METRICS_DIR: %s", tutti_error_message());
     has_complained = status != TUTTI_OK;
-    free(text);
 }
 
 /* ----------------------------------------------------------------------------------------------- answers */
