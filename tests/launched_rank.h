@@ -11,4 +11,8 @@ struct launched_rank {
 
 void launched_rank_become(const struct launched_rank *self);
 
+/* The first of that many ports in a row that nobody has; -1: there are none. They lie below those from which connections go out,
+ * or somebody who connects may find itself. */
+int launched_rank_find_ports(int count);
+
 #endif

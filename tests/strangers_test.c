@@ -485,25 +485,11 @@ static int play(struct tutti_comm *none, int number, int size, uint64_t seed, vo
 
 /* --------------------------------------------------------------------------------------------- the tests */
 
-static bool is_free(int port)
-{
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    const bool is = bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
-    close(fd);
-    return is;
-}
-
-/* Below those from which connections go out, or a stranger may find itself. */
 static int find_ports(void)
 {
-    for (int port = 20000 + getpid() % 500 * PORTS; port + PORTS < 32000; port += PORTS) {
-        int free_count = 0;
-        while (free_count < PORTS && is_free(port + free_count)) free_count++;
-        if (free_count == PORTS) return port;
-    }
-    fail_msg("there are no %d free ports", PORTS);
-    return 0;
+    const int port = launched_rank_find_ports(PORTS);
+    if (port < 0) fail_msg("there are no %d free ports", PORTS);
+    return port;
 }
 
 static struct scene *set_scene(const enum stranger *strangers, int count, int first_tries)

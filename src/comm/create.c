@@ -122,10 +122,13 @@ static enum tutti_status use_door(struct tutti_comm *comm)
     return comm->is_encrypted ? network_encrypt() : TUTTI_OK;
 }
 
-/* Learns where all ranks are, if they may be on several hosts. */
-static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation)
+/* Learns where all ranks are, if they may be on several hosts. *key: what they meet by then; what was known before is the same for
+ * an earlier run of the job. */
+static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation,
+                                    struct rendezvous_key *key)
 {
     struct net_address door;
+    *key = creation->key;
     if (comm->hosts != NULL) {
         TRY(network_open_door(NULL, &door));
         return use_door(comm);
@@ -148,7 +151,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     unsigned messages;
-    enum tutti_status status = roll_call(&options, entries, &messages);
+    enum tutti_status status = roll_call(&options, entries, key, &messages);
     if (status == TUTTI_OK)
         status = comm_hosts_create(entries, comm->rank, comm->size, &comm->hosts);
     free(entries);
@@ -175,10 +178,10 @@ static size_t shared_bytes(const struct tutti_comm *comm)
 
 /* The ranks of this host meet under their local numbers. */
 static enum tutti_status meet(struct tutti_comm *comm, const struct creation *creation,
-                              struct rendezvous_result *result)
+                              const struct rendezvous_key *key, struct rendezvous_result *result)
 {
     const struct heap_location heap = heap_location();
-    struct rendezvous_options options = {.key = creation->key,
+    struct rendezvous_options options = {.key = *key,
                                          .rank = comm_local_number(comm, creation->rank),
                                          .size = comm_local_size(comm),
                                          .names = comm->hosts != NULL ? comm->hosts->names : NULL,
@@ -192,7 +195,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                                          .look_context = creation->look_context};
     if (comm->hosts != NULL) { /* hosts can be told apart that share a namespace */
         const int host = comm->hosts->host_of[comm->rank];
-        rendezvous_key_derive(&creation->key, &host, sizeof host, &options.key);
+        rendezvous_key_derive(key, &host, sizeof host, &options.key);
     }
     TRY(options_transport(&comm->over_tcp));
     options.self.integrity = (uint8_t)comm->integrity;
@@ -438,8 +441,9 @@ static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const
 static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
-    TRY(find_hosts(comm, creation));
-    TRY(meet(comm, creation, &result));
+    struct rendezvous_key key;
+    TRY(find_hosts(comm, creation, &key));
+    TRY(meet(comm, creation, &key, &result));
     comm->identity = result.identity;
     enum tutti_status status = know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
@@ -456,7 +460,7 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     comm->shares_cores = comm->oversubscribed;
     comm->rank_order = local_order(comm->local);
     comm->transport = comm->local;
-    if (comm->hosts != NULL) status = agree_over_hosts(comm, &creation->key);
+    if (comm->hosts != NULL) status = agree_over_hosts(comm, &key);
     if (status == TUTTI_OK) status = open_network(comm, result.members);
     if (status == TUTTI_OK && comm->network != NULL && comm->host_levels == NULL)
         status = find_levels(comm);

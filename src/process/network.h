@@ -3,8 +3,9 @@
  *     communicator ──visit(peer, stream)──► door of the peer's process ──► its communicator of the same identity
  *                  ◄──take(peer, stream)── sockets, authenticated, from either side
  *
- * Of two ranks the higher one visits the lower one; who waits for a higher one knocks at its door, so that it comes. The identity of a communicator is random and goes to nobody but its own ranks, so
- * who knows it belongs to it; the key of the job (bootstrap/secret.h) comes on top.
+ * Of two ranks the higher one visits the lower one; who waits for a higher one knocks at its door, so that it comes. The identity of a
+ * communicator follows from a random number of its run (roll_call.h) that nobody but its own ranks knows, so who knows it belongs
+ * to it; the key of the job (bootstrap/secret.h) comes on top.
  *
  * Whoever progresses a client moves the door for all. A child of fork() has neither door nor clients.
  */

@@ -17,7 +17,7 @@
 #include "os/clock.h"
 #include "process/network.h"
 
-enum { NAP_NS = 200000, REVISIT_NS = 10000000 };
+enum { NAP_NS = 200000, REVISIT_NS = 10000000, REVISIT_NS_MAX = 320000000 };
 /* Who is there hears from rank 0 who is missing: it may come a moment after the deadline. */
 static const uint64_t PATIENCE_NS = 1000000000;
 
@@ -26,8 +26,17 @@ struct line {
     struct channel channel;
     size_t done;
     bool has_reported; /* rank 0's: a sound report came over it */
+    bool is_told;      /* rank 0's: and was answered with the run */
+    bool is_answering; /* what is sent is the answer */
     bool is_over;      /* all that was to be sent has gone */
     bool is_unfit;     /* its rank was refused, and has heard so */
+    bool is_claimed;   /* somebody else came as the same rank, and it was said */
+};
+
+/* As a rank sent it to rank 0. */
+struct report {
+    struct roll_head head;
+    struct roll_entry entry;
 };
 
 struct roll {
@@ -35,10 +44,21 @@ struct roll {
     const struct launcher_place *place;
     struct roll_entry *entries;
     unsigned *message_count;
-    struct network_client client; /* whom the others visit; and visits the parent */
+    struct rendezvous_key report_identity; /* of the way up, before the run is known */
+    struct rendezvous_key run;             /* zero: not known yet */
+    struct network_client client; /* whom the others visit; and visits the parent, in this run alone */
     struct network_client calls[NETWORK_MASTER_PORTS]; /* for rank 0: each at another port */
+    unsigned called;    /* a bit for each port that is being visited */
+    unsigned port;      /* the number of that which let this rank in */
+    unsigned others;    /* a bit for each that did and had no use for it */
+    uint64_t forget_ns; /* when those are visited again */
+    uint64_t revisit_ns;
     bool is_entered;
-    struct line *guests;       /* of each rank */
+    struct line *guests;    /* of each rank */
+    struct report *reports; /* rank 0's: of each rank */
+    bool *is_known;         /* rank 0's: has reported, or was refused */
+    int known_count;
+    bool is_complete;          /* rank 0's: entries stay as they are */
     char unfit[ROLL_TEXT_MAX]; /* why one was refused */
 };
 
@@ -110,6 +130,7 @@ static enum tutti_status receive(const struct roll *roll, struct line *line,
         if (bytes == 0) return TUTTI_IN_PROGRESS;
         TRY(roll_reader_took(&reader, bytes));
     }
+    line->done = 0;
     ++*roll->message_count;
     return TUTTI_OK;
 }
@@ -129,14 +150,36 @@ static enum tutti_status transmit(const struct roll *roll, struct line *line,
         line->done += bytes;
     }
     TRY(channel_flush(&line->channel));
-    line->is_over = true;
+    line->done = 0;
     ++*roll->message_count;
     return TUTTI_OK;
 }
 
 static struct roll_head make_message(const struct roll *roll, enum roll_kind kind)
 {
-    return roll_head_make(kind, roll->place->rank, roll->place->size);
+    struct roll_head message = roll_head_make(kind, roll->place->rank, roll->place->size);
+    message.run = roll->run;
+    return message;
+}
+
+/* ------------------------------------------------------------------------------------------------- run */
+
+static bool is_same(const struct rendezvous_key *a, const struct rendezvous_key *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static bool is_none(const struct rendezvous_key *run)
+{
+    return is_same(run, &(struct rendezvous_key){.bytes = {0}});
+}
+
+/* From now on others of the same run are let in, and nobody else. */
+static void enter_run(struct roll *roll, const struct rendezvous_key *run)
+{
+    roll->run = *run;
+    rendezvous_key_derive(&roll->report_identity, run, sizeof *run, &roll->client.identity);
+    network_enter(&roll->client);
 }
 
 /* ---------------------------------------------------------------------------------------------- guests */
@@ -159,6 +202,13 @@ static void seat(struct roll *roll, int peer, struct channel channel)
     }
     if (channel.fd < 0) return; /* or a knock: nobody goes to anybody here */
     if (line->channel.fd >= 0 && line->has_reported && stands(line)) {
+        if (!line->is_claimed)
+            log_write(LOG_WARN,
+                      "start-up: somebody else came as rank %d, which is here: is an earlier run "
+                      "of this job still starting, or another job of the same name? "
+                      "(TUTTI_JOB_ID tells jobs apart)",
+                      peer);
+        line->is_claimed = true;
         channel_close(&channel);
         return;
     }
@@ -203,6 +253,66 @@ static struct roll_head answer_for(const struct roll *roll, int rank, enum tutti
     return message;
 }
 
+/* ------------------------------------------------------------------------------------- rank 0's guests */
+
+/* Whoever was told of another run stays out of this one, and ends: its rank 0 is gone. */
+static void turn_away(struct roll *roll, struct line *line, int rank)
+{
+    struct roll_head message = make_message(roll, ROLL_FAILURE);
+    message.status = TUTTI_PROC_FAILED;
+    snprintf(message.text, sizeof message.text,
+             "start-up: rank 0 is gone, and another run of this job has its place");
+    log_write(LOG_INFO, "start-up: rank %d of an earlier run is not let in", rank);
+    (void)transmit(roll, line, &message, NULL); /* who misses that comes again */
+    hang_up(line);
+}
+
+/* Whether a rank that has lost its connection and comes again is the one that the others are being told of. */
+static bool is_as_told(const struct roll *roll, int rank, const struct roll_entry *entry)
+{
+    const struct roll_entry *told = &roll->entries[rank];
+    return !roll->is_complete || (entry->host == told->host && entry->pid == told->pid &&
+                                  net_address_equal(&entry->address, &told->address));
+}
+
+/* A rank's report as far as it has come, and then that it is in. */
+static void hear_report(struct roll *roll, int r)
+{
+    struct line *line = &roll->guests[r];
+    struct report *report = &roll->reports[r];
+    if (line->channel.fd >= 0 && !line->has_reported) {
+        const enum tutti_status got = receive(roll, line, &report->head, &report->entry, 1);
+        if (got == TUTTI_IN_PROGRESS) return;
+        if (got != TUTTI_OK || report->head.kind != ROLL_ENTRY || report->head.rank != r ||
+            report->entry.address.family == AF_UNSPEC || !is_as_told(roll, r, &report->entry)) {
+            log_write(LOG_INFO, "start-up: who came as rank %d said what makes no sense", r);
+            hang_up(line);
+            return;
+        }
+        if (!is_none(&report->head.run) && !is_same(&report->head.run, &roll->run)) {
+            turn_away(roll, line, r);
+            return;
+        }
+        if (!roll->is_complete) roll->entries[r] = report->entry;
+        line->has_reported = true;
+        roll->known_count += !roll->is_known[r];
+        roll->is_known[r] = true;
+    }
+    if (!line->has_reported || line->is_told) return;
+    const struct roll_head message = make_message(roll, ROLL_HEARD);
+    const enum tutti_status sent = transmit(roll, line, &message, NULL);
+    line->is_told = sent == TUTTI_OK;
+    if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(line);
+}
+
+/* Whether an answer may follow. Of a failure everybody hears who is there, but in the middle of a message. */
+static bool is_ready(const struct line *line, enum tutti_status status)
+{
+    return line->is_told || (status != TUTTI_OK && !line->has_reported);
+}
+
+/* ---------------------------------------------------------------------------------------------- answers */
+
 /* Tells all ranks, or only those below this one; those who have not come are waited for, unless something failed. */
 static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status status,
                                 uint64_t deadline_ns)
@@ -216,13 +326,17 @@ static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status s
         for (int r = own + 1; r < roll->place->size; r++) {
             struct line *line = &roll->guests[r];
             if (line->is_over || line->is_unfit || (!all && !is_child(r, own))) continue;
-            if (line->channel.fd < 0) {
-                if (status == TUTTI_OK) missing = r;
+            if (own == 0 && !line->is_answering) hear_report(roll, r);
+            if (line->channel.fd < 0 || (own == 0 && !is_ready(line, status))) {
+                if (status == TUTTI_OK || line->has_reported) missing = r;
                 continue;
             }
+            if (!line->is_answering) line->done = 0; /* what came of a report does not count now */
+            line->is_answering = true;
             if (status != TUTTI_OK) error_set(status, "%s", why);
             const struct roll_head message = answer_for(roll, r, status);
             const enum tutti_status sent = transmit(roll, line, &message, roll->entries);
+            line->is_over = sent == TUTTI_OK;
             if (sent == TUTTI_IN_PROGRESS) missing = r;
             if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(line);
         }
@@ -247,37 +361,25 @@ static enum tutti_status say_who_is_missing(const bool *is_known, int size, doub
                      missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text);
 }
 
-/* Until all have reported. A report is read in pieces into `reports`, one a rank. */
-static enum tutti_status collect(struct roll *roll, struct roll_head *reports, bool *is_known)
+/* Until all have reported. */
+static enum tutti_status collect(struct roll *roll)
 {
     const uint64_t begin_ns = clock_now_ns();
     const int size = roll->place->size;
-    int known = 1;
-    is_known[0] = true;
-    while (known < size) {
+    roll->known_count = 1;
+    roll->is_known[0] = true;
+    while (roll->known_count < size) {
         take_guests(roll);
         for (int r = 1; r < size; r++) {
-            struct line *line = &roll->guests[r];
-            if (line->is_unfit && !is_known[r]) {
-                is_known[r] = true;
-                known++;
+            if (roll->guests[r].is_unfit && !roll->is_known[r]) {
+                roll->is_known[r] = true;
+                roll->known_count++;
             }
-            if (line->channel.fd < 0 || is_known[r]) continue;
-            const enum tutti_status got = receive(roll, line, &reports[r], &roll->entries[r], 1);
-            if (got == TUTTI_IN_PROGRESS) continue;
-            if (got != TUTTI_OK || reports[r].kind != ROLL_ENTRY || reports[r].rank != r ||
-                roll->entries[r].address.family == AF_UNSPEC) {
-                log_write(LOG_INFO, "start-up: who came as rank %d said what makes no sense", r);
-                hang_up(line);
-                continue;
-            }
-            line->done = 0; /* now the answer */
-            line->has_reported = true;
-            is_known[r] = true;
-            known++;
+            hear_report(roll, r);
         }
-        if (known < size && clock_now_ns() > roll->options->deadline_ns)
-            return say_who_is_missing(is_known, size, (double)(clock_now_ns() - begin_ns) * 1e-9);
+        if (roll->known_count < size && clock_now_ns() > roll->options->deadline_ns)
+            return say_who_is_missing(roll->is_known, size,
+                                      (double)(clock_now_ns() - begin_ns) * 1e-9);
         nap();
     }
     return roll->unfit[0] == '\0' ? TUTTI_OK
@@ -287,16 +389,13 @@ static enum tutti_status collect(struct roll *roll, struct roll_head *reports, b
 static enum tutti_status lead(struct roll *roll)
 {
     const size_t size = (size_t)roll->place->size;
-    struct roll_head *reports = calloc(size, sizeof *reports);
-    bool *is_known = calloc(size, sizeof *is_known);
-    enum tutti_status status = TUTTI_OK;
-    if (reports == NULL || is_known == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    if (status == TUTTI_OK) status = collect(roll, reports, is_known);
-    status = answer(roll, true, status, clock_now_ns() + PATIENCE_NS * 10);
-    free(reports);
-    free(is_known);
-    return status;
+    roll->reports = calloc(size, sizeof *roll->reports);
+    roll->is_known = calloc(size, sizeof *roll->is_known);
+    if (roll->reports == NULL || roll->is_known == NULL)
+        return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    const enum tutti_status status = collect(roll);
+    roll->is_complete = true;
+    return answer(roll, true, status, clock_now_ns() + PATIENCE_NS * 10);
 }
 
 /* ------------------------------------------------------------------------------------------- the others */
@@ -322,40 +421,61 @@ static enum tutti_status resolve_master(const struct roll *roll, struct net_addr
     return net_address_resolve(place->master_address, port, AF_UNSPEC, address, 1, &count);
 }
 
+/* At all ports but those where it just was not. */
 static enum tutti_status call_rank_0(struct roll *roll, const struct net_address *master)
 {
+    if (clock_now_ns() >= roll->forget_ns) roll->others = 0;
     for (unsigned i = 0; i < port_count(roll); i++) {
         struct net_address address = *master;
         address.port = (uint16_t)(master->port + i);
-        network_give_up(&roll->calls[i], 0);
+        if (address.port == 0 || ((roll->called | roll->others) & 1u << i) != 0) continue;
+        roll->called |= 1u << i;
         atomic_store_explicit(&roll->calls[i].status, TUTTI_OK, memory_order_relaxed);
-        if (address.port != 0)
-            TRY(network_visit(&roll->calls[i], 0, 0, &address, roll->options->deadline_ns));
+        TRY(network_visit(&roll->calls[i], 0, 0, &address, roll->options->deadline_ns));
     }
     return TUTTI_OK;
+}
+
+/* Whoever let this rank in and closed before it was heard is not rank 0, or not yet: first the others are asked, for a moment that
+ * grows. */
+static void leave_port(struct roll *roll, struct line *line)
+{
+    hang_up(line);
+    if (!is_none(&roll->run)) return;
+    if (roll->others == 0) {
+        roll->revisit_ns = roll->revisit_ns == 0 ? REVISIT_NS : roll->revisit_ns * 2;
+        if (roll->revisit_ns > REVISIT_NS_MAX) roll->revisit_ns = REVISIT_NS_MAX;
+        roll->forget_ns = clock_now_ns() + roll->revisit_ns;
+    }
+    roll->others |= 1u << roll->port;
 }
 
 /* Whether rank 0's door has let this rank in; what failed at all ports is the reason why not. */
 static enum tutti_status look_for_rank_0(struct roll *roll, struct line *line)
 {
     int peer;
-    unsigned stream, failed = 0;
+    unsigned stream, failed = 0, visited = 0, reason = 0;
     network_progress(clock_now_ns());
     for (unsigned i = 0; i < port_count(roll); i++) {
         struct network_client *call = &roll->calls[i];
+        if ((roll->called & 1u << i) == 0) continue;
         if (network_take(call, &peer, &stream, &line->channel)) {
+            roll->port = i;
+            roll->called = 0;
             for (unsigned j = 0; j < port_count(roll); j++) network_give_up(&roll->calls[j], 0);
             return TUTTI_OK;
         }
         const int status = atomic_load_explicit(&call->status, memory_order_acquire);
+        if (visited++ == 0 || status == TUTTI_AUTH_FAILED)
+            reason = i; /* more than nobody's answer */
         failed += status != TUTTI_OK;
         if (status == TUTTI_INVALID_OPTIONS) /* it was rank 0, and no other port will be */
             return error_set(TUTTI_INVALID_OPTIONS,
                              "start-up: rank 0 does not let this rank in: %s", call->why);
     }
-    if (failed < port_count(roll)) return TUTTI_IN_PROGRESS;
-    return error_set((enum tutti_status)roll->calls[0].status,
-                     "start-up: rank 0 cannot be reached: %s", roll->calls[0].why);
+    if (failed < visited || roll->others != 0) return TUTTI_IN_PROGRESS;
+    return error_set((enum tutti_status)roll->calls[reason].status,
+                     "start-up: rank 0 cannot be reached: %s", roll->calls[reason].why);
 }
 
 static enum tutti_status is_too_late(const struct roll *roll, const char *what)
@@ -370,38 +490,50 @@ static enum tutti_status is_too_late(const struct roll *roll, const char *what)
     return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s", address, what);
 }
 
+/* Whether the answer is over: rank 0 first says which run this is. */
+static enum tutti_status read_answer(struct roll *roll, const struct roll_head *answered)
+{
+    if (answered->kind == ROLL_FAILURE) return TUTTI_OK;
+    if (answered->kind == ROLL_HEARD && is_none(&roll->run) && !is_none(&answered->run)) {
+        enter_run(roll, &answered->run);
+        return TUTTI_IN_PROGRESS;
+    }
+    if (is_none(&roll->run) || !is_same(&answered->run, &roll->run))
+        return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 answers for another run");
+    return answered->kind == ROLL_HEARD ? TUTTI_IN_PROGRESS : TUTTI_OK;
+}
+
 /* Reports to rank 0 and reads what it answers. */
 static enum tutti_status report(struct roll *roll, struct line *line, struct roll_head *answered)
 {
     struct net_address master;
     TRY(resolve_master(roll, &master));
-    const struct roll_head mine = make_message(roll, ROLL_ENTRY);
-    bool calls = false;
     while (true) {
         enum tutti_status status = TUTTI_OK;
         if (line->channel.fd < 0) {
-            if (!calls) TRY(call_rank_0(roll, &master));
-            calls = true;
+            TRY(call_rank_0(roll, &master));
             TRY(is_too_late(roll, "was not to be found until the deadline"));
             status = look_for_rank_0(roll, line);
             if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
         } else if (!line->is_over) {
+            const struct roll_head mine = make_message(roll, ROLL_ENTRY);
             status = transmit(roll, line, &mine, &roll->options->self);
-            if (status == TUTTI_OK) line->done = 0; /* now the answer */
+            line->is_over = status == TUTTI_OK; /* now the answer */
         } else {
             status = receive(roll, line, answered, roll->entries, (uint32_t)roll->place->size);
-            if (status == TUTTI_OK) break;
+            if (status == TUTTI_OK) {
+                status = read_answer(roll, answered);
+                if (status != TUTTI_IN_PROGRESS) return status;
+            }
             TRY(is_too_late(roll, "has not said who is there"));
         }
         if (status == TUTTI_OK) continue;
         if (status != TUTTI_IN_PROGRESS) { /* it did not know yet what for: once more */
-            hang_up(line);
-            calls = false;
+            leave_port(roll, line);
             nanosleep(&(struct timespec){0, REVISIT_NS}, NULL);
         }
         nap();
     }
-    return TUTTI_OK;
 }
 
 /* Fetches the table from the rank that rank 0 has named. */
@@ -464,7 +596,8 @@ static enum tutti_status follow(struct roll *roll)
     }
     if (status == TUTTI_OK && answered.kind == ROLL_FAILURE)
         status = error_set((enum tutti_status)answered.status, "%s", answered.text);
-    else if (status == TUTTI_OK && !(answered.kind == ROLL_TABLE && has_own(roll)))
+    else if (status == TUTTI_OK &&
+             !(answered.kind == ROLL_TABLE && is_same(&answered.run, &roll->run) && has_own(roll)))
         status = error_set(TUTTI_AUTH_FAILED, "start-up: an answer that makes no sense");
     return answer(roll, false, status, roll->options->deadline_ns + PATIENCE_NS);
 }
@@ -475,16 +608,20 @@ static enum tutti_status begin(struct roll *roll)
 {
     const struct launcher_place *place = roll->place;
     static const char what[] = "roll call";
-    rendezvous_key_derive(&place->key, what, sizeof what, &roll->client.identity);
+    rendezvous_key_derive(&place->key, what, sizeof what, &roll->report_identity);
     roll->client.rank = place->rank;
     roll->client.size = place->size;
     roll->client.is_encrypted = roll->options->is_encrypted;
     roll->guests = calloc((size_t)place->size, sizeof *roll->guests);
     if (roll->guests == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
     for (int r = 0; r < place->size; r++) roll->guests[r].channel = channel_none();
-    network_enter(&roll->client);
+    if (place->rank == 0) {
+        TRY(rendezvous_key_create(&roll->run));
+        roll->client.identity = roll->report_identity; /* those below it have come up already */
+        network_enter(&roll->client);
+    }
     for (unsigned i = 0; i < NETWORK_MASTER_PORTS; i++) {
-        roll->calls[i].identity = roll->client.identity;
+        roll->calls[i].identity = roll->report_identity;
         roll->calls[i].is_encrypted = roll->options->is_encrypted;
         roll->calls[i].rank = place->rank; /* of size 0: nobody visits these */
         network_enter(&roll->calls[i]);
@@ -497,26 +634,37 @@ static void end(struct roll *roll)
 {
     for (unsigned i = 0; roll->is_entered && i < NETWORK_MASTER_PORTS; i++)
         network_leave(&roll->calls[i]);
-    if (roll->is_entered) network_leave(&roll->client);
+    if (!is_none(&roll->run)) network_leave(&roll->client);
     for (int r = 0; roll->guests != NULL && r < roll->place->size; r++) hang_up(&roll->guests[r]);
     free(roll->guests);
+    free(roll->reports);
+    free(roll->is_known);
 }
 
-static enum tutti_status over_doors(struct roll *roll)
+static enum tutti_status over_doors(struct roll *roll, struct rendezvous_key *run)
 {
     enum tutti_status status = begin(roll);
     if (status == TUTTI_OK) status = roll->place->rank == 0 ? lead(roll) : follow(roll);
+    *run = roll->run;
     end(roll);
     return status;
 }
 
 static enum tutti_status through(struct exchange *exchange, const struct roll_options *options,
-                                 struct roll_entry *entries)
+                                 struct roll_entry *entries, struct rendezvous_key *run)
 {
-    static const char key[] = "roll";
+    static const char key[] = "roll", run_key[] = "run";
     const uint64_t deadline_ns = options->deadline_ns;
+    size_t run_bytes;
     TRY(exchange_put(exchange, key, &options->self, sizeof options->self, deadline_ns));
+    if (options->place->rank == 0) {
+        TRY(rendezvous_key_create(run));
+        TRY(exchange_put(exchange, run_key, run, sizeof *run, deadline_ns));
+    }
     TRY(exchange_fence(exchange, deadline_ns));
+    TRY(exchange_get(exchange, 0, run_key, run, sizeof *run, &run_bytes, deadline_ns));
+    if (run_bytes != sizeof *run || is_none(run))
+        return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 does not say which run this is");
     for (int r = 0; r < options->place->size; r++) {
         size_t bytes;
         TRY(exchange_get(exchange, r, key, &entries[r], sizeof entries[r], &bytes, deadline_ns));
@@ -527,18 +675,17 @@ static enum tutti_status through(struct exchange *exchange, const struct roll_op
     return exchange_fence(exchange, deadline_ns);
 }
 
-enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
-                            unsigned *message_count)
+/* Over what there is. */
+static enum tutti_status call(const struct roll_options *options, struct roll_entry *entries,
+                              struct rendezvous_key *run, unsigned *message_count)
 {
     const struct launcher_place *place = options->place;
-    *message_count = 0;
-    entries[place->rank] = options->self;
     struct exchange *exchange = NULL;
     if (options->exchange_means != 0 && options->meeting == NULL) {
         enum tutti_status status =
             exchange_open(place, options->exchange_means, options->deadline_ns, &exchange);
         if (status == TUTTI_OK) {
-            status = through(exchange, options, entries);
+            status = through(exchange, options, entries, run);
             exchange_close(exchange);
             return status;
         }
@@ -551,5 +698,16 @@ enum tutti_status roll_call(const struct roll_options *options, struct roll_entr
             "MASTER_ADDR and MASTER_PORT, or TUTTI_RENDEZVOUS_DIR");
     struct roll roll = {
         .options = options, .place = place, .entries = entries, .message_count = message_count};
-    return over_doors(&roll);
+    return over_doors(&roll, run);
+}
+
+enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
+                            struct rendezvous_key *meeting, unsigned *message_count)
+{
+    struct rendezvous_key run;
+    *message_count = 0;
+    entries[options->place->rank] = options->self;
+    TRY(call(options, entries, &run, message_count));
+    rendezvous_key_derive(&options->place->key, &run, sizeof run, meeting);
+    return TUTTI_OK;
 }

@@ -4,9 +4,15 @@
  * MASTER_PORT, or where an id says; what came together there goes back down a binomial tree of doors, so nobody hands it to more than log2 n others:
  *
  *     up     rank r ──entry──────────────────► rank 0           visited at MASTER_ADDR, or the ports behind MASTER_PORT
+ *            rank r ◄──heard, the run───────── rank 0
  *     down   rank 0 ──all entries────────────► ranks 1, 2, 4 .. on the connections of the way up
  *                   ──whom to visit──────────► all others
  *            rank r ──all entries────────────► ranks r+1, r+2, r+4 .. below r's lowest bit, which visit it
+ *
+ * What the ranks know before they meet (a name, an address, a secret) is the same when a job is started again, while ranks of its last
+ * run may still hang. So rank 0 makes a random number, the *run*, and tells it to whoever reports: all that comes afterwards has it in
+ * its name, here and in the communicator. A rank that was told of another run is turned away; one that nobody has told anything yet
+ * has done nothing that could tell it from a rank of this run, and is one if it comes first.
  *
  * At the deadline rank 0 tells everybody who is there which ranks are missing. What comes from a connection is checked; who is on
  * it has the job's key (bootstrap/hello.h).
@@ -38,9 +44,10 @@ struct roll_options {
 };
 
 /* Blocks until everybody is there or the deadline: INIT_TIMEOUT, and the message names who is missing; INVALID_OPTIONS: some
- * encrypt and others do not, which all are told. The process's door is
+ * encrypt and others do not, which all are told; PROC_FAILED: rank 0 is gone, and another run has its place. *meeting: a key of this run,
+ * which no other one has. The process's door is
  * open (network.h), rank 0's at master_port or `meeting`. entries: room for one a rank. *message_count: what this rank sent and received. */
 enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
-                            unsigned *message_count);
+                            struct rendezvous_key *meeting, unsigned *message_count);
 
 #endif

@@ -24,6 +24,7 @@ struct rank {
     struct launcher_place place;
     struct roll_options options;
     struct roll_entry entries[RANKS_MAX];
+    struct rendezvous_key meeting;
     unsigned message_count;
     enum tutti_status status;
     char why[400];
@@ -34,7 +35,7 @@ static struct rank ranks[RANKS_MAX];
 static void *take_part(void *argument)
 {
     struct rank *rank = argument;
-    rank->status = roll_call(&rank->options, rank->entries, &rank->message_count);
+    rank->status = roll_call(&rank->options, rank->entries, &rank->meeting, &rank->message_count);
     if (rank->status != TUTTI_OK) error_copy(rank->why, sizeof rank->why);
     return NULL;
 }
@@ -101,6 +102,7 @@ static void learn_of_all(bool encrypts)
                 assert_string_equal(heard->host_name, said->host_name);
                 assert_true(net_address_equal(&heard->address, &said->address));
             }
+            assert_memory_equal(&ranks[r].meeting, &ranks[0].meeting, sizeof ranks[r].meeting);
         }
         close_doors(size);
     }
@@ -147,9 +149,9 @@ static void nobody_but_rank_0_has_more_than_a_few_messages(void **state)
     (void)state;
     prepare(24, LONG_NS);
     run_all_but(-1, 24);
-    assert_int_equal(ranks[0].message_count, 2 * 23);
-    for (int r = 1; r < 24; r++) /* a report, its answer, the table, and its children's */
-        assert_in_range(ranks[r].message_count, 2, 3 + depth(24));
+    assert_int_equal(ranks[0].message_count, 3 * 23); /* with the run */
+    for (int r = 1; r < 24; r++) /* a report, the run, its answer, the table, and its children's */
+        assert_in_range(ranks[r].message_count, 3, 4 + depth(24));
     close_doors(24);
 }
 
@@ -165,6 +167,82 @@ static void who_is_missing_is_named_to_all(void **state)
         assert_non_null(strstr(ranks[r].why, "rank 3"));
     }
     close_doors(5);
+}
+
+/* What all know before they meet is the same each time. */
+static void each_run_has_a_meeting_of_its_own(void **state)
+{
+    (void)state;
+    struct rendezvous_key before;
+    for (int turn = 0; turn < 2; turn++) {
+        prepare(3, LONG_NS);
+        run_all_but(-1, 3);
+        for (int r = 0; r < 3; r++) assert_int_equal(ranks[r].status, TUTTI_OK);
+        const struct rendezvous_key *meeting = &ranks[0].meeting;
+        assert_memory_not_equal(meeting, &ranks[0].place.key, sizeof *meeting);
+        if (turn > 0) assert_memory_not_equal(meeting, &before, sizeof before);
+        before = *meeting;
+        close_doors(3);
+    }
+}
+
+/* As a rank of the last run comes to where its rank 0 was: with the same key, but it was told of that run. */
+static void visit_as(int rank, const struct roll_head *said, struct roll_head *answer)
+{
+    static const char what[] = "roll call";
+    struct network_client old = {.rank = rank};
+    struct net_address door;
+    struct channel channel = channel_none();
+    struct roll_entry entry = ranks[rank].options.self;
+    const uint64_t deadline_ns = clock_now_ns() + LONG_NS;
+    int peer;
+    unsigned stream;
+    size_t done = 0, bytes;
+    rendezvous_key_derive(&ranks[0].place.key, what, sizeof what, &old.identity);
+    assert_true(net_address_parse("127.0.0.1", &door));
+    door.port = MASTER_PORT;
+    network_enter(&old);
+    while (done < sizeof *answer) {
+        assert_true(clock_now_ns() < deadline_ns);
+        if (channel.fd < 0) {
+            assert_int_equal(network_visit(&old, 0, 0, &door, deadline_ns), TUTTI_OK);
+            while (!network_take(&old, &peer, &stream, &channel)) network_progress(clock_now_ns());
+            assert_int_equal(channel_write(&channel, said, sizeof *said, &bytes), TUTTI_OK);
+            assert_int_equal(channel_write(&channel, &entry, sizeof entry, &bytes), TUTTI_OK);
+        }
+        network_progress(clock_now_ns());
+        if (channel_read(&channel, (char *)answer + done, sizeof *answer - done, &bytes) ==
+            TUTTI_OK) {
+            done += bytes;
+        } else { /* rank 0 was not in yet */
+            channel_close(&channel);
+            channel = channel_none();
+            done = 0;
+        }
+    }
+    channel_close(&channel);
+    network_leave(&old);
+}
+
+static void a_rank_of_an_earlier_run_is_turned_away(void **state)
+{
+    (void)state;
+    struct roll_head said = roll_head_make(ROLL_ENTRY, 1, 3), answer;
+    memset(&said.run, 9, sizeof said.run);
+    prepare(3, LONG_NS);
+    assert_int_equal(pthread_create(&ranks[0].thread, NULL, take_part, &ranks[0]), 0);
+    visit_as(1, &said, &answer);
+    assert_int_equal(answer.kind, ROLL_FAILURE);
+    assert_int_equal(answer.status, TUTTI_PROC_FAILED);
+    assert_non_null(strstr(answer.text, "another run"));
+    for (int r = 1; r < 3; r++)
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, take_part, &ranks[r]), 0);
+    for (int r = 0; r < 3; r++) {
+        pthread_join(ranks[r].thread, NULL);
+        if (ranks[r].status != TUTTI_OK) fail_msg("rank %d: %s", r, ranks[r].why);
+    }
+    assert_memory_equal(&ranks[1].meeting, &ranks[0].meeting, sizeof ranks[0].meeting);
+    close_doors(3);
 }
 
 static void without_rank_0_the_others_say_where_they_looked(void **state)
@@ -193,6 +271,8 @@ int main(void)
         cmocka_unit_test(who_does_not_encrypt_as_others_do_is_named),
         cmocka_unit_test(nobody_but_rank_0_has_more_than_a_few_messages),
         cmocka_unit_test(who_is_missing_is_named_to_all),
+        cmocka_unit_test(each_run_has_a_meeting_of_its_own),
+        cmocka_unit_test(a_rank_of_an_earlier_run_is_turned_away),
         cmocka_unit_test(without_rank_0_the_others_say_where_they_looked),
     };
     setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-enum { MAGIC = 0x6c6c6f72 };
+enum { MAGIC = 0x326c6f72 }; /* "rol2" */
 
 struct roll_head roll_head_make(enum roll_kind kind, int rank, int size)
 {
@@ -42,6 +42,7 @@ static bool head_is_sound(const struct roll_reader *reader)
     switch (head->kind) {
     case ROLL_ENTRY: return head->entry_count == 1;
     case ROLL_TABLE: return head->entry_count == (uint32_t)head->size;
+    case ROLL_HEARD: return head->entry_count == 0;
     case ROLL_VISIT: return head->entry_count == 0 && is_visitable(&head->address);
     case ROLL_FAILURE:
         return head->entry_count == 0 && head->status > TUTTI_IN_PROGRESS &&

@@ -1,13 +1,15 @@
 /* roll_message.h - what goes over a connection of the roll call, as bytes: a head, and entries behind it.
  *
- *     ENTRY    head, 1 entry        what a rank says of itself
+ *     ENTRY    head, 1 entry        what a rank says of itself, and which run it was told of before, if it was
+ *     HEARD    head                 which run this is: it has taken the rank in
  *     TABLE    head, size entries   what all have said
  *     VISIT    head                 whose door to visit for the table
  *     FAILURE  head                 why there is no table
  *
  * The reader is a pure function of the bytes: it says where the next ones belong and looks at them when they are there; it
  * knows no sockets. What comes is foreign: once it is through, numbers are in their ranges and texts have an end. Who it
- * comes from is not its business. Hosts of another byte order have another magic.
+ * comes from is not its business. Hosts of another byte order have another magic; its last character changes when messages do,
+ * so that a build that does not know of runs is not understood, where it would wait for connections of another name than ours.
  */
 #ifndef TUTTI_PROCESS_ROLL_MESSAGE_H
 #define TUTTI_PROCESS_ROLL_MESSAGE_H
@@ -15,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bootstrap/key.h"
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
@@ -29,7 +32,7 @@ struct roll_entry {
     char host_name[ROLL_HOST_NAME_MAX];
 };
 
-enum roll_kind { ROLL_ENTRY = 1, ROLL_TABLE, ROLL_VISIT, ROLL_FAILURE };
+enum roll_kind { ROLL_ENTRY = 1, ROLL_TABLE, ROLL_VISIT, ROLL_FAILURE, ROLL_HEARD };
 
 struct roll_head {
     uint32_t magic, kind;
@@ -38,6 +41,7 @@ struct roll_head {
     uint32_t entry_count;
     struct net_address address; /* of a VISIT */
     char text[ROLL_TEXT_MAX];
+    struct rendezvous_key run; /* random, made by rank 0; of an ENTRY zero before its rank was told */
 };
 
 struct roll_head roll_head_make(enum roll_kind kind, int rank, int size);
