@@ -76,6 +76,8 @@ foreach(function malloc calloc realloc reallocarray aligned_alloc strdup mmap pt
 endforeach()
 
 target_link_options(tests_hung_files_test PRIVATE LINKER:--wrap=mkdir)
+target_link_options(os_tls_test PRIVATE LINKER:--wrap=SSL_CTX_ctrl)
+target_link_options(os_shm_test PRIVATE LINKER:--wrap=memfd_create)
 target_link_options(comm_far_test PRIVATE LINKER:--wrap=malloc)
 
 file(GLOB_RECURSE script_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.sh)

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+
 /* A line is all or nothing in a pipe up to PIPE_BUF bytes. */
 enum { LINE_BYTES = 640, PATIENCE_MS = 10 };
 static_assert((int)LINE_BYTES <= PIPE_BUF, "lines of several processes do not mix");
@@ -95,6 +97,9 @@ void log_write(enum log_level level, const char *format, ...)
     va_end(arguments);
     used += more < 0 ? 0 : more;
     if ((size_t)used > sizeof line - 2) used = (int)sizeof line - 2;
+    line[used] = '\0';
+    printable_make(line);
+    used = (int)strlen(line);
     line[used++] = '\n';
     const int error = errno;
     put(line, (size_t)used);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 static _Thread_local char message[ERROR_TEXT_MAX];
 
 static const struct {
@@ -37,6 +39,7 @@ enum tutti_status error_set(enum tutti_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    printable_make(message);
     return status;
 }
 
@@ -60,6 +63,7 @@ enum tutti_status error_system(const char *format, ...)
     va_end(arguments);
     if (used >= 0 && (size_t)used < sizeof message)
         snprintf(message + used, sizeof message - (size_t)used, ": %s", strerror(error));
+    printable_make(message);
     switch (error) {
     case ENOMEM: return TUTTI_NO_MEMORY;
     case ENOSPC: return TUTTI_NO_SPACE;

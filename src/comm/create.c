@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
 #include "bootstrap/launcher.h"
@@ -736,5 +737,6 @@ enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_comm_failure: size_bytes of the result is not set");
     board_failure(comm->board, failure);
+    printable_make(failure->message);
     return TUTTI_OK;
 }

@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/op.h"
+#include "base/printable.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "os/clock.h"
@@ -26,37 +27,18 @@ static_assert((int)RECORD_SEND == (int)METRICS_SEND && (int)RECORD_KINDS == (int
 
 /* ------------------------------------------------------------------------------------------------- JSON */
 
-/* Bytes of the valid UTF-8 character at c; 0: it is none. */
-static int character_bytes(const unsigned char *c)
-{
-    const int bytes = c[0] < 0x80             ? 1
-                      : (c[0] & 0xe0) == 0xc0 ? 2
-                      : (c[0] & 0xf0) == 0xe0 ? 3
-                      : (c[0] & 0xf8) == 0xf0 ? 4
-                                              : 0;
-    if (bytes <= 1) return bytes;
-    uint32_t value = c[0] & (0x7fu >> bytes);
-    for (int i = 1; i < bytes; i++) {
-        if ((c[i] & 0xc0) != 0x80) return 0;
-        value = value << 6 | (c[i] & 0x3fu);
-    }
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const bool is_surrogate = value >= 0xd800 && value < 0xe000;
-    return value < least[bytes] || value > 0x10ffff || is_surrogate ? 0 : bytes;
-}
-
 /* Host names and reasons come from outside, and may be cut anywhere. */
 static void put_text(FILE *file, const char *text)
 {
     fputc('"', file);
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
-        const int bytes = character_bytes(c);
+    for (const char *c = text; *c != '\0';) {
+        const int bytes = printable_character_bytes(c);
         if (bytes == 0)
             fputs("\\ufffd", file);
         else if (bytes == 1 && (*c == '"' || *c == '\\'))
             fprintf(file, "\\%c", *c);
-        else if (bytes == 1 && (*c < ' ' || *c == 0x7f))
-            fprintf(file, "\\u%04x", *c);
+        else if (bytes == 1 && ((unsigned char)*c < ' ' || *c == 0x7f))
+            fprintf(file, "\\u%04x", (unsigned)*c);
         else
             fwrite(c, 1, (size_t)bytes, file);
         c += bytes > 0 ? bytes : 1;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/status.h"
 
 enum { VERSION = 1 };
@@ -69,18 +70,6 @@ static enum tutti_status read_int(const struct part *part, const char *key, bool
     return TUTTI_OK;
 }
 
-/* What a terminal would obey becomes a question mark: C0, delete, and C1, which is two bytes in UTF-8. */
-static void copy_shown(char *to, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
-        const bool is_c1 = c == 0xc2 && next >= 0x80 && next < 0xa0;
-        if (is_c1) text++;
-        *to++ = is_c1 || c < ' ' || c == 0x7f ? '?' : *text;
-    }
-    *to = '\0';
-}
-
 static enum tutti_status read_text(const struct part *part, const char *key, bool is_needed,
                                    char *to, size_t size)
 {
@@ -89,7 +78,8 @@ static enum tutti_status read_text(const struct part *part, const char *key, boo
     if (!json_is_string(value) || json_string_length(value) >= size ||
         strlen(json_string_value(value)) != json_string_length(value))
         return fail(part, key, "a text of at most %zu bytes is expected", size - 1);
-    copy_shown(to, json_string_value(value));
+    memcpy(to, json_string_value(value), json_string_length(value) + 1);
+    printable_make(to); /* somebody will print it */
     return TUTTI_OK;
 }
 
@@ -221,11 +211,8 @@ enum tutti_status trace_json_load(const char *text, size_t text_bytes, struct tr
     if (text_bytes > TRACE_JSON_BYTES_MAX)
         return error_set(TUTTI_INVALID_OPTIONS, "more than %d bytes", TRACE_JSON_BYTES_MAX);
     json_t *root = json_loadb(text, text_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (root == NULL) {
-        char shown[sizeof error.text];
-        copy_shown(shown, error.text);
-        return error_set(TUTTI_INVALID_OPTIONS, "line %d: %s", error.line, shown);
-    }
+    if (root == NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "line %d: %s", error.line, error.text);
     const enum tutti_status status = read_all(root, trace);
     json_decref(root);
     if (status != TUTTI_OK) trace_json_release(trace);

@@ -12,6 +12,18 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
+/* From Linux 6.3 on, which headers may not know: nobody can make a program of it. Where vm.memfd_noexec is 2 there is no other. */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+static int create(const char *name)
+{
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    const int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+    return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
+}
+
 /* Growing a file beyond that limit (ulimit -f) ends a process that does not handle the signal. */
 static bool is_allowed(size_t size_bytes)
 {
@@ -27,7 +39,7 @@ enum tutti_status shm_open_new(const char *name, size_t size_bytes, int *fd)
         return error_set(TUTTI_NO_SPACE,
                          "shared memory %s of %zu bytes: larger than files may be (ulimit -f)",
                          name, size_bytes);
-    *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *fd = create(name);
     if (*fd < 0) return error_system("shared memory %s: memfd_create", name);
     if (fchmod(*fd, 0600) == 0 && ftruncate(*fd, (off_t)size_bytes) == 0 &&
         fcntl(*fd, F_ADD_SEALS, SEALS) == 0)

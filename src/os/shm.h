@@ -1,7 +1,7 @@
 /* shm.h - anonymous shared memory: a memfd, private to who gets its descriptor, never in /dev/shm.
  *
  * The file is as large as it will ever be from the start and sealed against shrinking; memory is reserved
- * range by range before it is used, so that no access ends in SIGBUS.
+ * range by range before it is used, so that no access ends in SIGBUS. Where the kernel knows that, it can never be executed.
  */
 #ifndef TUTTI_OS_SHM_H
 #define TUTTI_OS_SHM_H

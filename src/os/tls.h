@@ -5,7 +5,8 @@
  * There are no certificates: both sides prove that they have the same 32 bytes (an external PSK), which should be of this
  * connection alone, and make new keys by an ephemeral exchange (psk_dhe_ke with X25519 or P-256): who learns the 32 bytes later
  * can read nothing of what was recorded. AES-128-GCM where both processors have instructions for it, else
- * ChaCha20-Poly1305; no tickets, no early data, nothing else to choose from.
+ * ChaCha20-Poly1305; no tickets, no early data, nothing else to choose from. Where OpenSSL is in FIPS mode P-256 and AES-128-GCM
+ * are what there is.
  *
  * 1. Who does not have the key gets nothing and gives nothing; a changed or replayed record is EBADMSG, and the connection over.
  * 2. A record is taken as a whole: what tls_writev took is encrypted and waits here, and is never read again; so a caller may

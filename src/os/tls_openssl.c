@@ -142,6 +142,13 @@ static int find_key(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESS
 
 /* -------------------------------------------------------------------------------------------- contexts */
 
+/* In FIPS mode OpenSSL does not know X25519, and refuses a list that has it. Sides that differ agree on P-256. */
+static bool choose_groups(SSL_CTX *ssl)
+{
+    return SSL_CTX_set1_groups_list(ssl, "X25519:P-256") == 1 ||
+           SSL_CTX_set1_groups_list(ssl, "P-256") == 1;
+}
+
 static bool restrict_context(SSL_CTX *ssl)
 {
     SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE |
@@ -154,8 +161,7 @@ static bool restrict_context(SSL_CTX *ssl)
     SSL_CTX_set_psk_find_session_callback(ssl, find_key);
     return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
-           SSL_CTX_set_num_tickets(ssl, 0) == 1 &&
-           SSL_CTX_set1_groups_list(ssl, "X25519:P-256") == 1 &&
+           SSL_CTX_set_num_tickets(ssl, 0) == 1 && choose_groups(ssl) &&
            SSL_CTX_set_ciphersuites(
                ssl, cpu_has_aes() ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
                                   : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256") == 1;

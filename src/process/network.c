@@ -166,39 +166,52 @@ static uint64_t configure(void *context, const struct hello_call *call, uint64_t
     return client == NULL ? theirs : client->is_encrypted ? HELLO_ENCRYPTS : 0;
 }
 
-/* With the lock held. */
-static enum tutti_status open_door(const struct launcher_place *place,
-                                   const struct net_address *towards)
+/* With the options as far as they come from the environment. */
+static enum tutti_status open_door_with(struct door_options *options, uint16_t first,
+                                        const struct launcher_place *place,
+                                        const struct net_address *towards)
 {
-    struct door_options options = {.guest_max = 0};
-    struct secret_key key;
-    uint16_t first;
-    TRY(secret_read(place != NULL ? place->run_id : "tutti", &key));
-    TRY(door_ports_read(&first, &options.port_last));
-    hello_self_init(&options.self, &key, HELLO_ANY_RANK);
-    options.self.configure = configure;
     if (place == NULL) {
         net_address_parse("127.0.0.1", &door_rails[0]);
         door_rail_count = 1;
-        options.address = door_rails[0];
-        options.address.port = first;
-        TRY(door_open(&options, &door));
+        options->address = door_rails[0];
+        options->address.port = first;
+        TRY(door_open(options, &door));
     } else {
         TRY(choose_addresses(place, towards));
-        if (!key.is_secret && place->rank == 0)
+        if (!options->self.key.is_secret && place->rank == 0)
             log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: who can reach "
                                 "this job's ports and knows its name can join it");
         if (place->rank == 0 && place->master_port > 0) {
             first = (uint16_t)place->master_port;
-            options.port_last = (uint16_t)(first + NETWORK_MASTER_PORTS - 1);
+            options->port_last = (uint16_t)(first + NETWORK_MASTER_PORTS - 1);
         }
-        TRY(open_everywhere(&options, first));
+        TRY(open_everywhere(options, first));
     }
     door_is_everywhere = place != NULL;
     struct net_address bound;
     door_address(door, &bound);
     for (unsigned i = 0; i < door_rail_count; i++) door_rails[i].port = bound.port;
     return TUTTI_OK;
+}
+
+/* With the lock held. Only the door keeps the key. */
+static enum tutti_status open_door(const struct launcher_place *place,
+                                   const struct net_address *towards)
+{
+    struct door_options options = {.guest_max = 0};
+    struct secret_key key;
+    uint16_t first;
+    enum tutti_status status = secret_read(place != NULL ? place->run_id : "tutti", &key);
+    if (status == TUTTI_OK) status = door_ports_read(&first, &options.port_last);
+    if (status == TUTTI_OK) {
+        hello_self_init(&options.self, &key, HELLO_ANY_RANK);
+        options.self.configure = configure;
+        status = open_door_with(&options, first, place, towards);
+    }
+    mac_wipe(&key, sizeof key);
+    mac_wipe(&options.self.key, sizeof options.self.key);
+    return status;
 }
 
 static enum tutti_status use_door(const struct launcher_place *place,
