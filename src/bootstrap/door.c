@@ -57,8 +57,11 @@ struct visit {
     struct connection connection;
     uint64_t retry_ns, pause_ns;
     unsigned attempt_count;
+    unsigned foreign_count; /* attempts in a row that met somebody else, see visit_foreign_answers */
+    bool was_refused;       /* the last answer by one of us or a stranger was that */
     enum tutti_status status;
     char text[HELLO_TEXT_MAX + NET_ADDRESS_TEXT_MAX + 8]; /* why the last attempt, or all of it, failed */
+    char refusal[HELLO_TEXT_MAX];                         /* was_refused: in words */
 };
 
 struct door {
@@ -79,6 +82,8 @@ struct door {
     struct door_counts logged; /* what the log knows */
     uint64_t log_ns;           /* the next line not before */
     char last_stranger[NET_ADDRESS_TEXT_MAX + HELLO_TEXT_MAX + 8];
+    uint64_t log_visits_ns;
+    char last_refusal[NET_ADDRESS_TEXT_MAX + HELLO_TEXT_MAX + 8];
 
     unsigned guest_max;
     struct guest guests[];
@@ -425,6 +430,30 @@ static void visit_sets_out(struct visit *visit, uint64_t now_ns)
     if (status != TUTTI_OK) visit_fails_to_connect(visit, status, now_ns);
 }
 
+/* Words of who has not shown the key: they may explain at the deadline why this came to nothing, and decide nothing before. */
+static bool is_unproven(const struct hello *hello)
+{
+    return hello->state == HELLO_STRAY ||
+           (hello->state == HELLO_FAILED && hello->status == TUTTI_AUTH_FAILED &&
+            !hello->is_other_rank);
+}
+
+/* What an attempt that failed tells of who is there. */
+static void note_answer(struct visit *visit, const char *why)
+{
+    const struct hello *const hello = &visit->connection.hello;
+    const bool is_refusal = hello->state == HELLO_FAILED && is_unproven(hello);
+    if (is_refusal || hello->is_foreign)
+        visit->foreign_count++;
+    else if (hello->is_proven)
+        visit->foreign_count = 0;
+    if (is_refusal || hello->is_proven) visit->was_refused = is_refusal;
+    if (!is_refusal) return;
+    visit->door->counts.refused++;
+    snprintf(visit->refusal, sizeof visit->refusal, "%s", why);
+    snprintf(visit->door->last_refusal, sizeof visit->door->last_refusal, "%s", visit->text);
+}
+
 /* The hello is over, this way or the other. */
 static void visit_is_through(struct visit *visit, uint64_t now_ns)
 {
@@ -435,14 +464,17 @@ static void visit_is_through(struct visit *visit, uint64_t now_ns)
     hello_explain(hello, why);
     snprintf(visit->text, sizeof visit->text, "%s: %s", address, why);
     unwatch(visit->door, &visit->connection);
-    switch (hello->state) {
-    case HELLO_DONE: visit_ends(visit, TUTTI_OK); break;
-    case HELLO_FAILED:
-        hang_up(visit->door, &visit->connection);
-        visit_ends(visit, hello->status);
-        break;
-    default: visit_pauses(visit, now_ns); break;
+    if (hello->state == HELLO_DONE) {
+        visit_ends(visit, TUTTI_OK);
+        return;
     }
+    note_answer(visit, why);
+    if (is_unproven(hello)) {
+        visit_pauses(visit, now_ns);
+        return;
+    }
+    hang_up(visit->door, &visit->connection);
+    visit_ends(visit, hello->status);
 }
 
 static void visit_greets(struct visit *visit, uint64_t now_ns)
@@ -482,7 +514,8 @@ static void visit_is_late(struct visit *visit)
     net_address_print(&visit->call.address, address);
     memcpy(last, visit->text, sizeof last);
     hang_up(visit->door, &visit->connection);
-    visit_ends(visit, TUTTI_INIT_TIMEOUT);
+    visit_ends(visit, visit->was_refused ? TUTTI_AUTH_FAILED : TUTTI_INIT_TIMEOUT);
+    if (visit->was_refused) snprintf(last, sizeof last, "%s", visit->refusal);
     snprintf(visit->text, sizeof visit->text,
              "%s: not let in until the deadline (attempt %u); %.200s", address,
              visit->attempt_count, last[0] != '\0' ? last : "no answer");
@@ -529,6 +562,11 @@ enum tutti_status visit_test(struct visit *visit, struct door_arrival *arrival)
     return TUTTI_OK;
 }
 
+unsigned visit_foreign_answers(const struct visit *visit)
+{
+    return visit->foreign_count;
+}
+
 void visit_free(struct visit *visit)
 {
     if (visit == NULL) return;
@@ -567,6 +605,18 @@ static void keep_time(struct door *door, uint64_t now_ns)
     }
 }
 
+static void write_log_of_visits(struct door *door, uint64_t now_ns)
+{
+    const uint64_t refused = door->counts.refused - door->logged.refused;
+    if (now_ns < door->log_visits_ns || refused == 0) return;
+    log_write(LOG_WARN,
+              "%" PRIu64
+              " visits met somebody who does not show this job's key, and go on; last: %s",
+              refused, door->last_refusal);
+    door->logged.refused = door->counts.refused;
+    door->log_visits_ns = now_ns + LOG_EVERY_NS;
+}
+
 /* That some had to make room is nothing to worry about: many of this job's own came at once, and come again. */
 static void write_log(struct door *door, uint64_t now_ns)
 {
@@ -583,7 +633,9 @@ static void write_log(struct door *door, uint64_t now_ns)
               " to make room; last: %s",
               address, strays, auth_failed, pushed_out,
               door->last_stranger[0] != '\0' ? door->last_stranger : "-");
+    const uint64_t refused_before = logged->refused;
     door->logged = door->counts;
+    door->logged.refused = refused_before;
     door->log_ns = now_ns + LOG_EVERY_NS;
 }
 
@@ -647,6 +699,7 @@ void door_close(struct door *door)
 {
     if (door == NULL) return;
     write_log(door, UINT64_MAX);
+    write_log_of_visits(door, UINT64_MAX);
     for (unsigned i = 0; i < door->guest_max; i++) hang_up(door, &door->guests[i].connection);
     if (door->listener >= 0) close(door->listener);
     if (door->timer >= 0) close(door->timer);
@@ -728,6 +781,7 @@ void door_progress(struct door *door, uint64_t now_ns)
         if (count < EVENTS_A_LOOK) break;
     }
     write_log(door, now_ns);
+    write_log_of_visits(door, now_ns);
     set_timer(door);
 }
 

@@ -15,7 +15,8 @@
  * 4. Once guest_max guests have arrived and nobody takes them, no others are accepted; they wait in the kernel's queue.
  *
  * A visit goes to another door, again and again until it is let in, or its deadline: that nobody listens, or somebody
- * who is not of this job, may change. A key, version or configuration that does not fit does not.
+ * who does not show the job's key, may change, and is nobody's word that counts: whoever took the port of a rank that ended could
+ * else end a job with it. A version or configuration that does not fit, said by who has the key, does not change.
  *
  * A door and its visits are used by one thread at a time. It does not reconnect what is lost later, and does not
  * know who should come. A visitor whose connection breaks before it hears that it was let in comes again: then it
@@ -64,6 +65,7 @@ struct door_counts {
     uint64_t auth_failed; /* without the key, or with a recorded hello */
     uint64_t unfit;       /* another version or configuration */
     uint64_t starved;     /* times that the system had no descriptor for the next one */
+    uint64_t refused;     /* attempts of visits that met somebody who did not show the key */
 };
 
 /* From the environment: TUTTI_PORT_RANGE=FIRST-LAST or one port; both 0 when it is not set. INVALID_OPTIONS. */
@@ -103,8 +105,12 @@ struct door_call {
 enum tutti_status door_connect(struct door *door, const struct door_call *call,
                                struct visit **visit);
 /* IN_PROGRESS; OK: *arrival is filled once and has the channel; or what it failed with, with this thread's message:
- * AUTH_FAILED, VERSION, INVALID_OPTIONS, INIT_TIMEOUT, or a system's error. */
+ * VERSION, INVALID_OPTIONS, or a system's error; and at its deadline INIT_TIMEOUT, or AUTH_FAILED: who was there last did not show the
+ * key, or said that this rank does not have it. */
 enum tutti_status visit_test(struct visit *visit, struct door_arrival *arrival);
+/* How many attempts in a row met somebody at that door who is not of this job: refused it, or spoke another protocol. A rank
+ * that listens there does neither. */
+unsigned visit_foreign_answers(const struct visit *visit);
 /* Ends it, if it goes on, and closes what was not taken. NULL is fine. */
 void visit_free(struct visit *visit);
 

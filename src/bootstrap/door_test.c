@@ -383,13 +383,14 @@ static void refuse_from(const struct door_options *visitor, enum tutti_status st
     struct street street = street_of(0);
     door_close(street.home);
     street.home = opened(visitor);
-    struct visit *visit = sent(street.home, &street.address, 3, 20 * SECOND_NS);
+    /* What somebody says who has the key ends a visit; what others say only explains why it came to nothing. */
+    const uint64_t began = clock_now_ns(), deadline_ns = is_told ? 20 * SECOND_NS : SECOND_NS;
+    struct visit *visit = sent(street.home, &street.address, 3, deadline_ns);
     struct door_arrival arrival;
     char text[NET_ADDRESS_TEXT_MAX];
     net_address_print(&street.address, text);
-    const uint64_t began = clock_now_ns();
     assert_int_equal(outcome(&street, visit, &arrival), status);
-    assert_true(clock_now_ns() - began < 2 * SECOND_NS);
+    assert_true(is_told == (clock_now_ns() - began < SECOND_NS));
     assert_non_null(strstr(tutti_error_message(), text));
     if (strstr(tutti_error_message(), word) == NULL)
         fail_msg("\"%s\" does not say %s", tutti_error_message(), word);
@@ -402,7 +403,7 @@ static void refuse_from(const struct door_options *visitor, enum tutti_status st
         counts = counts_of(&street);
     } while (counts.unfit + counts.auth_failed == 0 && clock_now_ns() < limit);
     assert_int_equal(counts.unfit, is_told);
-    assert_int_equal(counts.auth_failed, !is_told);
+    assert_true((counts.auth_failed > 0) == !is_told);
     assert_int_equal(door_take(street.host, &arrival), is_told);
     if (is_told) {
         assert_int_equal(arrival.status, status);
@@ -425,6 +426,37 @@ static void another_secret_is_refused(void **state)
     skip_without_openssl();
     const struct door_options visitor = options_for("somebody else's secret", 1, NULL);
     refuse_from(&visitor, TUTTI_AUTH_FAILED, "key", false);
+}
+
+/* Somebody has the place of a rank that is not there yet, refuses all who come, and goes. */
+static void a_refusal_does_not_end_a_visit(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    struct street street = street_of(0);
+    struct door_options host = options_for("somebody else's secret", 0, NULL);
+    host.address = street.address;
+    door_close(street.host);
+    street.host = opened(&host);
+    struct visit *visit = sent(street.home, &street.address, 3, 30 * SECOND_NS);
+    struct door_arrival arrival;
+    struct door_counts counts;
+    const uint64_t limit = clock_now_ns() + 20 * SECOND_NS;
+    do {
+        assert_int_equal(visit_test(visit, &arrival), TUTTI_IN_PROGRESS);
+        assert_true(clock_now_ns() < limit);
+        move(&street);
+        door_count(street.home, &counts);
+    } while (visit_foreign_answers(visit) < 3);
+    assert_in_range(counts.refused, 3, 20);
+    door_close(street.host);
+    host = options_for(SECRET, 0, NULL);
+    host.address = street.address;
+    street.host = opened(&host);
+    assert_int_equal(outcome(&street, visit, &arrival), TUTTI_OK);
+    close(arrival.channel.fd);
+    visit_free(visit);
+    street_close(&street);
 }
 
 static void other_versions_and_configurations_are_named_on_both_sides(void **state)
@@ -882,6 +914,7 @@ int main(void)
         cmocka_unit_test(a_door_that_opens_later_is_found),
         cmocka_unit_test(a_visit_ends_at_its_deadline_and_says_why),
         cmocka_unit_test(another_secret_is_refused),
+        cmocka_unit_test(a_refusal_does_not_end_a_visit),
         cmocka_unit_test(other_versions_and_configurations_are_named_on_both_sides),
         cmocka_unit_test(an_encrypted_visit_arrives),
         cmocka_unit_test(a_visit_in_clear_to_who_encrypts_is_refused),

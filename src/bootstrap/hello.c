@@ -318,6 +318,7 @@ static void read_prefix(struct hello *hello)
     if ((record[AT_KIND] != hello->record + 1 && !is_refusal) || record[AT_HAS_SECRET] > 1 ||
         record[AT_ZERO] != 0 || record[AT_PAYLOAD_BYTES] > (is_call ? HELLO_PAYLOAD_MAX : 0) ||
         (!is_call && get(record + AT_PURPOSE, 4) != 0)) {
+        hello->is_foreign = true;
         stray(hello, "it sent what makes no sense");
     } else if (is_refusal) {
         hello->peer.key.is_secret = record[AT_HAS_SECRET];
@@ -394,9 +395,10 @@ static size_t take_some(struct hello *hello, const unsigned char *bytes, size_t 
     }
     memcpy(hello->transcript + hello->at, bytes, taken);
     hello->at += taken;
-    if (!magic_holds(hello))
+    if (!magic_holds(hello)) {
+        hello->is_foreign = true;
         stray(hello, "it speaks another protocol");
-    else if (hello->at == begins[hello->record] + PREFIX_BYTES)
+    } else if (hello->at == begins[hello->record] + PREFIX_BYTES)
         read_prefix(hello);
     else if (hello->at == begins[hello->record + 1])
         read_record(hello);

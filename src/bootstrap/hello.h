@@ -21,7 +21,8 @@
  * 1. Done means that the other side has the key, is here now, called this rank (or anybody), and that both have the
  *    same transcript: ranks, purpose, payload, version and configuration are what the other side said.
  * 2. At most HELLO_BYTES are taken and given, in at most HELLO_TIMEOUT_NS; nothing is allocated.
- * 3. Versions and configurations count only after the other side has proven that it has the key.
+ * 3. Versions and configurations count only after the other side has proven that it has the key. A REFUSAL proves nothing: it is a
+ *    hint for who looks for a mistake, and decides nothing (door.h).
  * 4. Where both sides are configured to encrypt it stops before it is done, with a key of its own for TLS: made from the job's key
  *    and the transcript, so what they said here in clear is part of it. Nobody between them can make one side go on in clear.
  *
@@ -82,7 +83,8 @@ enum hello_state {
     HELLO_SECURES, /* done but for TLS: say hello_secured then */
     HELLO_DONE,
     HELLO_STRAY, /* it does not speak our language, left, or was silent: no peer, or not now */
-    HELLO_FAILED /* status: AUTH_FAILED; or VERSION, INVALID_OPTIONS: a peer that does not fit */
+    HELLO_FAILED /* status: AUTH_FAILED, which is nobody's proven word unless is_other_rank; or VERSION, INVALID_OPTIONS: a peer that
+                    does not fit */
 };
 
 struct hello {
@@ -92,7 +94,8 @@ struct hello {
     const char *why;          /* STRAY and FAILED: in words, static */
     struct hello_self peer; /* what the other side said, without its key; believed only when `is_proven` */
     struct hello_call call; /* the caller's; believed by an answerer only when DONE */
-    bool is_proven; /* the other side has proven that it has the key (now, or once: its CALL) */
+    bool is_proven;  /* the other side has proven that it has the key (now, or once: its CALL) */
+    bool is_foreign; /* STRAY: it speaks something else */
     bool is_other_rank; /* FAILED with AUTH_FAILED: a rank of this job, but not the one that was called */
     uint32_t version;     /* DONE: the newest that both speak */
     uint64_t deadline_ns; /* when it is over in any case */

@@ -17,8 +17,10 @@
  * of stays the host's; two that happen at once may be named differently on different hosts.
  *
  * A rank whose connections are lost, or do not come about at first, is dead when its host refuses new ones to its door again and again, because its process has
- * it open for as long as it has the communicator; or, when nobody answers there either, after LOST_NS. Long before that, heartbeats
- * have found its host to be gone, if it is.
+ * it open for as long as it has the communicator; when somebody else answers there again and again, who got the port because it was free;
+ * or, when nobody answers there either, after LOST_NS. Long before that, heartbeats have found its host to be gone, if it is. (What
+ * somebody else *says* there counts for nothing: that it is not our rank does. Who can make a living rank look like that can also
+ * make it look as if its host refused.)
  *
  * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
  * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
@@ -533,7 +535,10 @@ static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
     if (far->is_dead) return true;
     tcp_state(network->tcp, rank, &report);
     const bool is_late = report.state == TCP_PEER_WANTED && now_ns > report.since_ns + LATE_NS;
-    if (report.state != TCP_PEER_LOST && !is_late) {
+    /* A connection on which nothing was heard since the loss may lead to another process, which closes it. */
+    const bool is_unheard =
+        report.state == TCP_PEER_UP && far->lost_ns != 0 && report.heard_ns < far->lost_ns;
+    if (report.state != TCP_PEER_LOST && !is_late && !is_unheard) {
         far->lost_ns = 0;
         far->refusals = 0;
         end_probe(far);
@@ -541,12 +546,16 @@ static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
     }
     if (far->lost_ns == 0) far->lost_ns = now_ns;
     probe(network, rank, now_ns);
-    far->is_dead = far->refusals >= REFUSALS || (!is_late && now_ns - far->lost_ns > LOST_NS);
+    const bool is_replaced = network_foreign_answers(&network->client, rank) >= REFUSALS;
+    if (is_replaced) far->refusals = REFUSALS; /* its process would have the port if it lived */
+    far->is_dead =
+        far->refusals >= REFUSALS || (!is_late && !is_unheard && now_ns - far->lost_ns > LOST_NS);
     if (far->is_dead)
         log_write(LOG_INFO, "rank %d: there are no connections to rank %d, and %s",
                   network->comm->rank, rank,
-                  far->refusals >= REFUSALS ? "its host refuses new ones"
-                                            : "no new one came about for 30 s");
+                  is_replaced                 ? "somebody else has its port"
+                  : far->refusals >= REFUSALS ? "its host refuses new ones"
+                                              : "no new one came about for 30 s");
     return far->is_dead;
 }
 

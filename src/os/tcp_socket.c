@@ -348,6 +348,12 @@ static enum tutti_status connect_error(const struct net_address *to, int error)
     case ENETDOWN:
     case EADDRNOTAVAIL: /* no port of this host is free now */
     case EAGAIN:
+    case EACCES: /* these are what anybody on the way may send (ICMP), or a firewall that is being set up */
+    case EPERM:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+    case ENONET:
         (void)error_set(TUTTI_PROC_FAILED, "connecting to %s: %s", text, strerror(error));
         errno = error;
         return TUTTI_PROC_FAILED;

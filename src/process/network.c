@@ -433,6 +433,18 @@ enum tutti_status network_knock(struct network_client *client, int peer, unsigne
         &(struct door_call){.address = *address, .deadline_ns = clock_now_ns() + KNOCK_NS});
 }
 
+unsigned network_foreign_answers(const struct network_client *client, int peer)
+{
+    unsigned most = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct network_visit *visit = client->visits; visit != NULL; visit = visit->next) {
+        const unsigned count = visit->peer == peer ? visit_foreign_answers(visit->visit) : 0;
+        if (count > most) most = count;
+    }
+    pthread_mutex_unlock(&lock);
+    return most;
+}
+
 void network_give_up(struct network_client *client, int peer)
 {
     pthread_mutex_lock(&lock);

@@ -82,6 +82,8 @@ enum tutti_status network_visit_by(struct network_client *client, int peer, unsi
 /* Asks a higher rank to visit this one. Tries for a while, and does not say when nobody opens. */
 enum tutti_status network_knock(struct network_client *client, int peer, unsigned stream,
                                 const struct net_address *address);
+/* How many attempts in a row to reach a peer met somebody else at its door, see visit_foreign_answers. */
+unsigned network_foreign_answers(const struct network_client *client, int peer);
 /* Ends what is under way to a peer. */
 void network_give_up(struct network_client *client, int peer);
 /* Moves everybody's hellos as far as they go now, if nobody else does. */
