@@ -93,9 +93,23 @@ bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_reques
     return true;
 }
 
+/* Whether this rank lacks what it takes to read what lies there for it. */
+static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    int peer;
+    const enum tutti_status status =
+        comm->local != NULL ? local_shortage(comm->local, clock_now_ns(), &peer) : TUTTI_OK;
+    if (status == TUTTI_OK) return false;
+    char who[128];
+    comm_name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, status, comm->rank, "rank %d has no %s left to read what %s sent",
+              comm->rank, status == TUTTI_NO_DESCRIPTORS ? "descriptor" : "memory", who);
+    return true;
+}
+
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    if (comm_look_for_corruption(comm, request)) return true;
+    if (comm_look_for_corruption(comm, request) || look_for_shortage(comm, request)) return true;
     const int far = comm->hosts != NULL ? comm_network_find_dead(comm, clock_now_ns()) : -1;
     if (far >= 0) {
         fail_dead(comm, request, far);

@@ -1,5 +1,7 @@
 #include "memory/heap.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,11 +22,25 @@ struct block {
     size_t offset, bytes;
 };
 
+enum { FIRST_SHIFT = 24, EXTENT_COUNT = 22 };
+static const uint64_t HEAP_BYTES = ((UINT64_C(1) << EXTENT_COUNT) - 1) << FIRST_SHIFT,
+                      RETRY_NS = 10000000;
+
 struct heap_window {
     struct heap_window *next;
     struct heap_location location;
     unsigned users;
-    _Atomic(char *) base; /* NULL until first used; release after mapping, acquire in readers */
+    /* Of each extent; NULL until first used; release after mapping, acquire in readers. */
+    _Atomic(char *) bases[EXTENT_COUNT];
+    uint64_t retry_ns;         /* under lock; 0: at once */
+    _Atomic uint32_t shortage; /* enum tutti_status, of the last try; relaxed */
+};
+
+/* Extents of a heap of this process. */
+struct extents {
+    _Atomic(char *)
+        bases[EXTENT_COUNT]; /* NULL: not mapped; released after its length, which readers acquire */
+    size_t mapped_bytes[EXTENT_COUNT]; /* less than the extent has where address space is short */
 };
 
 /* A heap of a process that this one was forked from. */
@@ -33,17 +49,17 @@ struct inherited {
     uint32_t generation; /* of that process */
     unsigned users;
     int fd;
-    size_t bytes;
-    char *base;
+    struct extents extents;
     struct block *blocks;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything here but heap.base */
+/* Protects everything here but addresses of extents. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     unsigned users;
     int fd;
-    size_t bytes;
-    _Atomic(char *) base; /* set and cleared while no one else can use it; relaxed */
+    size_t bytes_max; /* of an allocation */
+    struct extents extents;
     uint64_t process_key, inode;
     struct block *blocks;
     struct inherited
@@ -64,21 +80,39 @@ static void let_go(void)
     pthread_mutex_unlock(&lock);
 }
 
+static void copy_extents(const struct extents *from, struct extents *to)
+{
+    for (int i = 0; i < EXTENT_COUNT; i++) {
+        to->mapped_bytes[i] = from->mapped_bytes[i];
+        atomic_store_explicit(&to->bases[i],
+                              atomic_load_explicit(&from->bases[i], memory_order_relaxed),
+                              memory_order_relaxed);
+    }
+}
+
+static void forget_extents(struct extents *extents)
+{
+    for (int i = 0; i < EXTENT_COUNT; i++)
+        atomic_store_explicit(&extents->bases[i], NULL, memory_order_relaxed);
+}
+
 /* In the child: the parent's heap is still mapped here, and still the parent's. */
 static void inherit(void)
 {
     if (heap.users > 0) {
-        *heap.heir =
-            (struct inherited){inherited,  process_generation() - 1,
-                               heap.users, heap.fd,
-                               heap.bytes, atomic_load_explicit(&heap.base, memory_order_relaxed),
-                               heap.blocks};
-        inherited = heap.heir;
+        struct inherited *const heir = heap.heir;
+        heir->next = inherited;
+        heir->generation = process_generation() - 1;
+        heir->users = heap.users;
+        heir->fd = heap.fd;
+        heir->blocks = heap.blocks;
+        copy_extents(&heap.extents, &heir->extents);
+        inherited = heir;
         heap.users = 0;
         heap.fd = -1;
         heap.blocks = NULL;
         heap.heir = NULL;
-        atomic_store_explicit(&heap.base, NULL, memory_order_relaxed);
+        forget_extents(&heap.extents);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -89,10 +123,56 @@ static void watch_forks(void)
     pthread_atfork(hold, let_go, inherit);
 }
 
+/* ----------------------------------------------------------------------------------------- extents */
+
+static size_t extent_bytes(int extent)
+{
+    return (size_t)1 << (FIRST_SHIFT + extent);
+}
+
+static uint64_t extent_begin(int extent)
+{
+    return ((UINT64_C(1) << extent) - 1) << FIRST_SHIFT;
+}
+
+/* Of an offset that is not beyond the heap. */
+static int extent_of(uint64_t offset)
+{
+    return 63 - __builtin_clzll((offset >> FIRST_SHIFT) + 1);
+}
+
+/* Of a range, and where in it that begins; -1: it does not lie in one. */
+static int find_extent(uint64_t offset, uint64_t bytes, uint64_t *distance)
+{
+    if (offset >= HEAP_BYTES) return -1;
+    const int extent = extent_of(offset);
+    *distance = offset - extent_begin(extent);
+    return bytes <= extent_bytes(extent) - *distance ? extent : -1;
+}
+
+static void unmap_extents(struct extents *extents)
+{
+    for (int i = 0; i < EXTENT_COUNT; i++)
+        shm_unmap(atomic_load_explicit(&extents->bases[i], memory_order_relaxed),
+                  extents->mapped_bytes[i]);
+    forget_extents(extents);
+}
+
+/* Which of them has that address, and how far in; -1. */
+static int extent_at(const struct extents *extents, const void *address, size_t *distance)
+{
+    for (int i = 0; i < EXTENT_COUNT; i++) {
+        const char *base = atomic_load_explicit(&extents->bases[i], memory_order_acquire);
+        *distance = (uintptr_t)address - (uintptr_t)base;
+        if (base != NULL && *distance < extents->mapped_bytes[i]) return i;
+    }
+    return -1;
+}
+
 /* ---------------------------------------------------------------------------------------- the heap */
 
-/* Room for four times the machine's memory: address space only, memory is reserved as it is allocated. */
-static size_t size_of_heap(void)
+/* An allocation of more than four times the machine's memory is a mistake. */
+static size_t largest_allocation(void)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * page;
@@ -116,22 +196,17 @@ static uint64_t inode_of(int fd)
 
 static enum tutti_status open_heap(void)
 {
-    void *base = NULL;
-    heap.bytes = size_of_heap();
+    heap.bytes_max = largest_allocation();
     heap.heir = malloc(sizeof *heap.heir);
     if (heap.heir == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
-    enum tutti_status status = shm_open_new("tutti-heap", heap.bytes, &heap.fd);
-    if (status == TUTTI_OK) status = shm_map(heap.fd, heap.bytes, &base);
+    const enum tutti_status status = shm_open_growing("tutti-heap", &heap.fd);
     if (status != TUTTI_OK) {
-        if (heap.fd >= 0) close(heap.fd);
-        heap.fd = -1;
         free(heap.heir);
         heap.heir = NULL;
         return status;
     }
     heap.process_key = fresh_key();
     heap.inode = inode_of(heap.fd);
-    atomic_store_explicit(&heap.base, base, memory_order_relaxed);
     return TUTTI_OK;
 }
 
@@ -150,8 +225,7 @@ void heap_release(void)
 {
     pthread_mutex_lock(&lock);
     if (--heap.users == 0) {
-        shm_unmap(atomic_load_explicit(&heap.base, memory_order_relaxed), heap.bytes);
-        atomic_store_explicit(&heap.base, NULL, memory_order_relaxed);
+        unmap_extents(&heap.extents);
         close(heap.fd);
         heap.fd = -1;
         free(heap.heir);
@@ -167,7 +241,7 @@ static void release_inherited(struct inherited *old)
     struct inherited **link = &inherited;
     while (*link != old) link = &(*link)->next;
     *link = old->next;
-    shm_unmap(old->base, old->bytes);
+    unmap_extents(&old->extents);
     close(old->fd);
     free(old);
 }
@@ -189,54 +263,113 @@ struct heap_location heap_location(void)
 {
     return (struct heap_location){.process_key = heap.process_key,
                                   .inode = heap.inode,
-                                  .bytes = heap.bytes,
+                                  .bytes = HEAP_BYTES,
                                   .fd = heap.fd,
                                   .pid = getpid()};
 }
 
 size_t heap_size(void)
 {
-    return heap.bytes;
+    return HEAP_BYTES;
 }
 
 bool heap_find(const void *address, size_t bytes, uint64_t *offset)
 {
-    const char *base = atomic_load_explicit(&heap.base, memory_order_relaxed);
-    const uintptr_t distance = (uintptr_t)address - (uintptr_t)base;
-    if (base == NULL || distance >= heap.bytes || bytes > heap.bytes - distance) return false;
-    *offset = distance;
+    size_t distance;
+    const int extent = extent_at(&heap.extents, address, &distance);
+    if (extent < 0 || bytes > heap.extents.mapped_bytes[extent] - distance) return false;
+    *offset = extent_begin(extent) + distance;
     return true;
 }
 
 const void *heap_at(uint64_t offset, uint64_t bytes)
 {
-    if (offset > heap.bytes || bytes > heap.bytes - offset) return NULL;
-    return atomic_load_explicit(&heap.base, memory_order_relaxed) + offset;
+    uint64_t distance;
+    const int extent = find_extent(offset, bytes, &distance);
+    if (extent < 0) return NULL;
+    const char *base = atomic_load_explicit(&heap.extents.bases[extent], memory_order_acquire);
+    const bool is_mapped = base != NULL && distance <= heap.extents.mapped_bytes[extent] &&
+                           bytes <= heap.extents.mapped_bytes[extent] - distance;
+    return is_mapped ? base + distance : NULL;
 }
 
-/* First fit: the link after which the block goes, and its offset. */
-static struct block **find_room(size_t bytes, size_t *offset)
+uint64_t heap_bases(void)
 {
+    static_assert(sizeof heap.extents.bases[0] == sizeof(uint64_t), "others read it as such");
+    return (uint64_t)(uintptr_t)heap.extents.bases;
+}
+
+bool heap_base_of(uint64_t offset, uint64_t bytes, uint64_t *base, uint64_t *distance)
+{
+    const int extent = find_extent(offset, bytes, distance);
+    if (extent < 0) return false;
+    *base = (uint64_t)extent * sizeof heap.extents.bases[0];
+    return true;
+}
+
+/* First fit in a mapped extent: the link after which the block goes, and its offset; NULL. */
+static struct block **find_room(int extent, size_t bytes, size_t *offset)
+{
+    const size_t begin = extent_begin(extent), end = begin + heap.extents.mapped_bytes[extent];
     struct block **link = &heap.blocks;
-    *offset = 0;
-    while (*link != NULL && (*link)->offset - *offset < bytes) {
+    while (*link != NULL && (*link)->offset < begin) link = &(*link)->next;
+    *offset = begin;
+    while (*link != NULL && (*link)->offset < end && (*link)->offset - *offset < bytes) {
         *offset = (*link)->offset + (*link)->bytes;
         link = &(*link)->next;
     }
-    return *link != NULL || heap.bytes - *offset >= bytes ? link : NULL;
+    const size_t until = *link != NULL && (*link)->offset < end ? (*link)->offset : end;
+    return until - *offset >= bytes ? link : NULL;
+}
+
+static bool is_mapped(int extent)
+{
+    return atomic_load_explicit(&heap.extents.bases[extent], memory_order_relaxed) != NULL;
+}
+
+/* Maps an extent for an allocation of so many bytes: all of it, or those alone where there is no address space for more. */
+static enum tutti_status map_extent(int extent, size_t bytes)
+{
+    const uint64_t begin = extent_begin(extent);
+    size_t mapped_bytes = extent_bytes(extent);
+    void *base;
+    TRY(shm_grow(heap.fd, begin + mapped_bytes));
+    if (shm_map(heap.fd, begin, mapped_bytes, &base) != TUTTI_OK) {
+        mapped_bytes = bytes;
+        TRY(shm_map(heap.fd, begin, mapped_bytes, &base));
+    }
+    heap.extents.mapped_bytes[extent] = mapped_bytes;
+    atomic_store_explicit(&heap.extents.bases[extent], base,
+                          memory_order_release); /* pairs with extent_at */
+    return TUTTI_OK;
+}
+
+/* In the first extent that has room, or else in the smallest new one. */
+static enum tutti_status place(size_t bytes, struct block ***link, size_t *offset)
+{
+    int fresh = -1;
+    for (int i = 0; i < EXTENT_COUNT; i++) {
+        if (extent_bytes(i) < bytes) continue;
+        if (!is_mapped(i) && fresh < 0) fresh = i;
+        if (is_mapped(i) && (*link = find_room(i, bytes, offset)) != NULL) return TUTTI_OK;
+    }
+    if (fresh < 0)
+        return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes: heap is full", bytes);
+    TRY(map_extent(fresh, bytes));
+    *link = find_room(fresh, bytes, offset);
+    return TUTTI_OK;
 }
 
 static enum tutti_status allocate_locked(size_t bytes, void **memory)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (bytes > heap.bytes - page)
+    if (bytes > heap.bytes_max - page)
         return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes is more than the heap's %zu",
-                         bytes, heap.bytes);
+                         bytes, heap.bytes_max);
     bytes = bytes == 0 ? page : (bytes + page - 1) / page * page;
-    size_t offset;
-    struct block **link = find_room(bytes, &offset);
-    if (link == NULL)
-        return error_set(TUTTI_NO_SPACE, "tutti_mem_alloc of %zu bytes: heap is full", bytes);
+    size_t offset = 0;
+    struct block **link;
+    TRY(place(bytes, &link, &offset));
     TRY(shm_reserve(heap.fd, offset, bytes));
     struct block *block = malloc(sizeof *block);
     if (block == NULL) {
@@ -245,7 +378,8 @@ static enum tutti_status allocate_locked(size_t bytes, void **memory)
     }
     *block = (struct block){*link, offset, bytes};
     *link = block;
-    *memory = atomic_load_explicit(&heap.base, memory_order_relaxed) + offset;
+    *memory = (void *)(uintptr_t)heap_at(offset, bytes);
+    shm_let_dump(*memory, bytes, true);
     return TUTTI_OK;
 }
 
@@ -275,8 +409,9 @@ static bool free_inherited(const void *memory)
     struct block *block = NULL;
     pthread_mutex_lock(&lock);
     for (struct inherited *old = inherited; old != NULL && block == NULL; old = old->next) {
-        const uintptr_t distance = (uintptr_t)memory - (uintptr_t)old->base;
-        if (distance < old->bytes) block = take_block(&old->blocks, distance);
+        size_t distance;
+        const int extent = extent_at(&old->extents, memory, &distance);
+        if (extent >= 0) block = take_block(&old->blocks, extent_begin(extent) + distance);
         if (block == NULL) continue;
         release_inherited(old);
         break;
@@ -296,7 +431,10 @@ enum tutti_status heap_free(void *memory)
     }
     pthread_mutex_lock(&lock);
     struct block *const block = take_block(&heap.blocks, offset);
-    if (block != NULL) shm_release(heap.fd, block->offset, block->bytes);
+    if (block != NULL) {
+        shm_let_dump(memory, block->bytes, false);
+        shm_release(heap.fd, block->offset, block->bytes);
+    }
     pthread_mutex_unlock(&lock);
     if (block == NULL)
         return error_set(TUTTI_INVALID_BUFFER,
@@ -308,22 +446,23 @@ enum tutti_status heap_free(void *memory)
 
 /* --------------------------------------------------------------------------------------- other heaps */
 
-/* A descriptor of the object, or -1. */
-static int open_location(const struct heap_location *location)
+/* A descriptor of the object, which is at least that large; or -1 with errno. */
+static int open_location(const struct heap_location *location, uint64_t bytes)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)location->pid, (int)location->fd);
+    errno = ESRCH;
     const int fd = location->pid > 0 ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
     if (fd < 0) return -1;
-    if (inode_of(fd) == location->inode && shm_check_foreign(fd, location->bytes) == TUTTI_OK)
-        return fd;
+    if (inode_of(fd) == location->inode && shm_check_foreign(fd, bytes) == TUTTI_OK) return fd;
     close(fd);
+    errno = ESRCH;
     return -1;
 }
 
 bool heap_is_reachable(const struct heap_location *location)
 {
-    const int fd = open_location(location);
+    const int fd = open_location(location, 0);
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
@@ -359,7 +498,8 @@ void heap_window_release(struct heap_window *window)
     }
     pthread_mutex_unlock(&lock);
     if (!last) return;
-    shm_unmap(atomic_load_explicit(&window->base, memory_order_relaxed), window->location.bytes);
+    for (int i = 0; i < EXTENT_COUNT; i++)
+        shm_unmap(atomic_load_explicit(&window->bases[i], memory_order_relaxed), extent_bytes(i));
     free(window);
 }
 
@@ -368,31 +508,65 @@ const struct heap_location *heap_window_location(const struct heap_window *windo
     return &window->location;
 }
 
-static char *map_window(struct heap_window *window)
+/* A descriptor, or address space, may be there the next time. */
+static void note_failure(struct heap_window *window, enum tutti_status shortage)
+{
+    atomic_store_explicit(&window->shortage, shortage, memory_order_relaxed);
+    window->retry_ns = shortage != TUTTI_OK ? clock_now_ns() + RETRY_NS : 0;
+}
+
+static enum tutti_status shortage_of(int error)
+{
+    const bool is_of_files = error == EMFILE || error == ENFILE;
+    return is_of_files ? TUTTI_NO_DESCRIPTORS : error == ENOMEM ? TUTTI_NO_MEMORY : TUTTI_OK;
+}
+
+static char *try_to_map(struct heap_window *window, int extent)
+{
+    const uint64_t begin = extent_begin(extent);
+    const size_t bytes = extent_bytes(extent);
+    if (window->retry_ns != 0 && clock_now_ns() < window->retry_ns) return NULL;
+    const int fd = open_location(&window->location, begin + bytes);
+    if (fd < 0) {
+        note_failure(window, shortage_of(errno));
+        return NULL;
+    }
+    void *mapped;
+    const enum tutti_status status = shm_map(fd, begin, bytes, &mapped);
+    close(fd);
+    note_failure(window, status);
+    if (status != TUTTI_OK) return NULL;
+    atomic_store_explicit(&window->bases[extent], mapped, memory_order_release);
+    return mapped;
+}
+
+static char *map_window(struct heap_window *window, int extent)
 {
     pthread_mutex_lock(&lock);
-    char *base = atomic_load_explicit(&window->base, memory_order_relaxed);
-    const int fd = base == NULL ? open_location(&window->location) : -1;
-    void *mapped;
-    if (fd >= 0 && shm_map(fd, window->location.bytes, &mapped) == TUTTI_OK) {
-        base = mapped;
-        atomic_store_explicit(&window->base, base, memory_order_release);
-    }
-    if (fd >= 0) close(fd);
+    char *base = atomic_load_explicit(&window->bases[extent], memory_order_relaxed);
+    if (base == NULL) base = try_to_map(window, extent);
     pthread_mutex_unlock(&lock);
     return base;
 }
 
 bool heap_window_holds(const struct heap_window *window, uint64_t offset, uint64_t bytes)
 {
-    return offset <= window->location.bytes && bytes <= window->location.bytes - offset;
+    uint64_t distance;
+    return offset <= window->location.bytes && bytes <= window->location.bytes - offset &&
+           find_extent(offset, bytes, &distance) >= 0;
 }
 
 void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes)
 {
     if (!heap_window_holds(window, offset, bytes)) return NULL;
-    char *base =
-        atomic_load_explicit(&window->base, memory_order_acquire); /* pairs with map_window */
-    if (base == NULL && (base = map_window(window)) == NULL) return NULL;
-    return base + offset;
+    const int extent = extent_of(offset);
+    char *base = atomic_load_explicit(&window->bases[extent],
+                                      memory_order_acquire); /* pairs with try_to_map */
+    if (base == NULL && (base = map_window(window, extent)) == NULL) return NULL;
+    return base + (offset - extent_begin(extent));
+}
+
+enum tutti_status heap_window_shortage(const struct heap_window *window)
+{
+    return (enum tutti_status)atomic_load_explicit(&window->shortage, memory_order_relaxed);
 }

@@ -1,15 +1,24 @@
 /* heap.h - the memory of this process that the other processes of the host can map.
  *
- * One shared-memory object per process, as large as it will ever be from the start and reserved allocation by
- * allocation. Peers are told where it is when a communicator is created, whatever is allocated later, and map it as a
- * *window* when they first read from it or write to it, which they do only where this process says that it expects
- * something (transport/local). Nobody keeps a descriptor of it but this process: a window finds the object through
- * /proc, which works where its owner's pid means the same process here, and belongs to the same user.
+ * One shared-memory object per process, whose memory is reserved allocation by allocation. Peers are told where it is when a
+ * communicator is created, whatever is allocated later, and map it as a *window* when they first read from it or write to it, which
+ * they do only where this process says that it expects something (transport/local). Nobody keeps a descriptor of it but this
+ * process: a window finds the object through /proc, which works where its owner's pid means the same process here, and belongs to
+ * the same user.
+ *
+ * Offsets are cut into *extents*, each twice as large as the one before it. An allocation lies in one of them. Its process maps an
+ * extent when it first allocates in it, and a peer when it first reads there; both know from the offset alone which one it is. So
+ * address space goes to what is used, about twice as much as that, and not to what the machine could have.
+ *
+ *     offset  0        16 MiB             48 MiB                                112 MiB
+ *             ├extent 0─┼────extent 1──────┼──────────────extent 2───────────────┼──  ...  64 TiB
+ *
+ * In a core dump of a process are its own allocations, and nothing else of all this (os/shm.h).
  *
  * A child of fork() inherits the mapping, not the heap: what its parent allocated stays where it is, shared with
  * the parent, until the child frees it for itself; what the child allocates comes from a heap of its own.
  *
- * Does not: pool small objects (an allocation is whole pages), move, or grow.
+ * Does not: pool small objects (an allocation is whole pages), move, or unmap an extent before its last use.
  */
 #ifndef TUTTI_MEMORY_HEAP_H
 #define TUTTI_MEMORY_HEAP_H
@@ -29,13 +38,14 @@ void heap_release_of(uint32_t generation);
 struct heap_location {
     uint64_t process_key; /* tells the process from every other one, also across PID namespaces */
     uint64_t inode;       /* tells the object from whatever else may have its descriptor's number */
-    uint64_t bytes;
-    int32_t fd;  /* the owner's */
-    int32_t pid; /* the owner's, as whoever looks for it sees it */
+    uint64_t bytes;       /* no offset is beyond */
+    int32_t fd;           /* the owner's */
+    int32_t pid;          /* the owner's, as whoever looks for it sees it */
 };
 
 /* Of an acquired heap; the pid is getpid(). */
 struct heap_location heap_location(void);
+/* Offsets are below it. */
 size_t heap_size(void);
 /* Where in the heap that memory lies; false if it does not lie in it. Needs an acquired heap; no lock. */
 bool heap_find(const void *address, size_t bytes, uint64_t *offset);
@@ -57,9 +67,19 @@ enum tutti_status heap_window_acquire(const struct heap_location *location,
                                       struct heap_window **window);
 void heap_window_release(struct heap_window *window);
 const struct heap_location *heap_window_location(const struct heap_window *window);
+/* Whether an allocation can lie there. */
 bool heap_window_holds(const struct heap_window *window, uint64_t offset, uint64_t bytes);
-/* Address of the range in this process, mapped on first use; NULL when the range lies outside or cannot be
- * mapped: its process may be gone. Any thread. */
+/* Address of the range in this process, mapped on first use; NULL when no allocation can lie there or it cannot be
+ * mapped: its process may be gone, or see heap_window_shortage. Any thread. */
 void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes);
+/* Why nothing could be mapped when that was tried last: NO_DESCRIPTORS or NO_MEMORY of this process; else OK. It is tried again
+ * every 10 ms at most. */
+enum tutti_status heap_window_shortage(const struct heap_window *window);
+
+/* The addresses of this process's extents, which a process that cannot map them may read instead (process_vm_readv): the place of
+ * the first one's; constant. */
+uint64_t heap_bases(void);
+/* Which of them a range lies in, whose place behind the first one's is *base, and how far in; false: no allocation can lie there. */
+bool heap_base_of(uint64_t offset, uint64_t bytes, uint64_t *base, uint64_t *distance);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "memory/heap.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, EXTENT_BYTES = 16 << 20 /* of the first */ };
 
 static void *allocated(size_t bytes)
 {
@@ -108,9 +108,9 @@ static void addresses_are_found_with_their_whole_length(void **state)
     assert_int_equal(offset, 100);
     assert_false(heap_find(memory - 1, 1, &offset));
     assert_false(heap_find(&elsewhere, 1, &offset));
-    assert_true(heap_find(memory, heap_size(), &offset));
-    assert_false(heap_find(memory, heap_size() + 1, &offset));
-    assert_false(heap_find(memory + 1, heap_size(), &offset));
+    assert_true(heap_find(memory, EXTENT_BYTES, &offset));
+    assert_false(heap_find(memory, EXTENT_BYTES + 1, &offset));
+    assert_false(heap_find(memory + 1, EXTENT_BYTES, &offset));
     assert_false(heap_find(memory + 1, SIZE_MAX, &offset));
     assert_int_equal(heap_free(memory), TUTTI_OK);
 }
@@ -155,7 +155,8 @@ static void a_window_shows_the_memory_of_another_heap(void **state)
     assert_null(heap_window_at(window, 1, heap_size()));
     assert_null(heap_window_at(window, UINT64_MAX, 1));
     assert_null(heap_window_at(window, 1, UINT64_MAX));
-    assert_non_null(heap_window_at(window, heap_size(), 0));
+    assert_null(heap_window_at(window, EXTENT_BYTES - PAGE, PAGE + 1)); /* in two extents */
+    assert_non_null(heap_window_at(window, EXTENT_BYTES - PAGE, PAGE));
     heap_window_release(window);
     view = heap_window_at(same, PAGE, 1);
     assert_non_null(view);
@@ -172,20 +173,18 @@ static void what_is_no_heap_is_not_mapped(void **state)
     struct heap_window *window;
     const int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, 1 << 20), 0);
+    assert_int_equal(ftruncate(fd, EXTENT_BYTES), 0);
     struct stat stat;
     assert_int_equal(fstat(fd, &stat), 0);
-    struct heap_location location = {1, stat.st_ino, 1 << 20, fd, getpid()};
+    struct heap_location location = {1, stat.st_ino, heap_size(), fd, getpid()};
     assert_false(heap_is_reachable(&location)); /* it could shrink */
     assert_int_equal(heap_window_acquire(&location, &window), TUTTI_OK);
     assert_null(heap_window_at(window, 0, 1));
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     assert_true(heap_is_reachable(&location));
     assert_non_null(heap_window_at(window, 0, 1));
+    assert_null(heap_window_at(window, EXTENT_BYTES, 1)); /* beyond its end */
     heap_window_release(window);
-    location.bytes++;
-    assert_false(heap_is_reachable(&location));
-    location.bytes--;
     location.inode++; /* something else has that number by now */
     assert_false(heap_is_reachable(&location));
     location.inode--;

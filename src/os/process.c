@@ -1,9 +1,12 @@
 #include "os/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 uint32_t process_generation_now;
@@ -25,17 +28,39 @@ void process_watch_forks(void)
     pthread_once(&once, watch);
 }
 
-/* "PID (name) S ...": the name may have anything in it, also parentheses. */
-bool process_is_stopped(pid_t pid)
+/* Of /proc; '\0': it is not told. "PID (name) S ...": the name may have anything in it, also parentheses. */
+static char state_of(pid_t pid)
 {
     char path[32], text[128];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
+    if (fd < 0) return '\0';
     const ssize_t bytes = read(fd, text, sizeof text - 1);
     close(fd);
-    if (bytes <= 0) return false;
+    if (bytes <= 0) return '\0';
     text[bytes] = '\0';
     const char *end = strrchr(text, ')');
-    return end != NULL && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+    return end != NULL && end[1] == ' ' ? end[2] : '\0';
+}
+
+bool process_is_stopped(pid_t pid)
+{
+    const char state = state_of(pid);
+    return state == 'T' || state == 't';
+}
+
+/* Nothing can be read there, but of a process without memory that is not even tried. */
+static bool has_no_memory(pid_t pid)
+{
+    char byte;
+    const struct iovec to = {&byte, 1}, from = {NULL, 1};
+    return process_vm_readv(pid, &to, 1, &from, 1, 0) < 0 && errno == ESRCH;
+}
+
+/* Who has no descriptor left cannot ask /proc. */
+bool process_has_ended(pid_t pid)
+{
+    const char state = state_of(pid);
+    if (state != '\0') return state == 'Z' || state == 'X';
+    return (kill(pid, 0) != 0 && errno == ESRCH) || has_no_memory(pid);
 }

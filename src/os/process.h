@@ -21,6 +21,9 @@ static inline uint32_t process_generation(void)
 
 /* Whether a process is there and stopped, by a signal or a debugger. */
 bool process_is_stopped(pid_t pid);
+/* Whether there is no such process, or it has ended and nobody has waited for it yet; without a descriptor of it (pidfd_open). Needs
+ * no descriptor at all where this process may read the other one's memory. */
+bool process_has_ended(pid_t pid);
 
 /* From now on forks count. Any thread, any number of times. */
 void process_watch_forks(void);

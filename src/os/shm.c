@@ -10,8 +10,6 @@
 
 #include "base/status.h"
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
-
 /* From Linux 6.3 on, which headers may not know: nobody can make a program of it. Where vm.memfd_noexec is 2 there is no other. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -32,17 +30,19 @@ static bool is_allowed(size_t size_bytes)
            size_bytes <= limit.rlim_cur;
 }
 
-enum tutti_status shm_open_new(const char *name, size_t size_bytes, int *fd)
+static enum tutti_status check_limit(size_t size_bytes)
 {
-    *fd = -1;
-    if (!is_allowed(size_bytes))
-        return error_set(TUTTI_NO_SPACE,
-                         "shared memory %s of %zu bytes: larger than files may be (ulimit -f)",
-                         name, size_bytes);
+    if (is_allowed(size_bytes)) return TUTTI_OK;
+    return error_set(TUTTI_NO_SPACE,
+                     "shared memory of %zu bytes: larger than files may be (ulimit -f)", size_bytes);
+}
+
+static enum tutti_status open_sealed(const char *name, size_t size_bytes, int seals, int *fd)
+{
     *fd = create(name);
     if (*fd < 0) return error_system("shared memory %s: memfd_create", name);
     if (fchmod(*fd, 0600) == 0 && ftruncate(*fd, (off_t)size_bytes) == 0 &&
-        fcntl(*fd, F_ADD_SEALS, SEALS) == 0)
+        fcntl(*fd, F_ADD_SEALS, seals | F_SEAL_SEAL) == 0)
         return TUTTI_OK;
     const enum tutti_status status = error_system("shared memory %s of %zu bytes", name, size_bytes);
     close(*fd);
@@ -50,16 +50,44 @@ enum tutti_status shm_open_new(const char *name, size_t size_bytes, int *fd)
     return status;
 }
 
-enum tutti_status shm_map(int fd, size_t size_bytes, void **memory)
+enum tutti_status shm_open_new(const char *name, size_t size_bytes, int *fd)
 {
-    void *const mapped =
-        mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    *fd = -1;
+    TRY(check_limit(size_bytes));
+    return open_sealed(name, size_bytes, F_SEAL_SHRINK | F_SEAL_GROW, fd);
+}
+
+enum tutti_status shm_open_growing(const char *name, int *fd)
+{
+    return open_sealed(name, 0, F_SEAL_SHRINK, fd);
+}
+
+enum tutti_status shm_grow(int fd, size_t size_bytes)
+{
+    struct stat stat;
+    if (fstat(fd, &stat) != 0) return error_system("shared memory: fstat");
+    if ((size_t)stat.st_size >= size_bytes) return TUTTI_OK;
+    TRY(check_limit(size_bytes));
+    if (ftruncate(fd, (off_t)size_bytes) == 0) return TUTTI_OK;
+    return error_system("shared memory of %zu bytes", size_bytes);
+}
+
+enum tutti_status shm_map(int fd, size_t offset, size_t size_bytes, void **memory)
+{
+    void *const mapped = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                              fd, (off_t)offset);
     if (mapped == MAP_FAILED) {
         *memory = NULL;
         return error_system("mapping %zu bytes of shared memory", size_bytes);
     }
+    shm_let_dump(mapped, size_bytes, false);
     *memory = mapped;
     return TUTTI_OK;
+}
+
+void shm_let_dump(void *memory, size_t size_bytes, bool lets)
+{
+    (void)madvise(memory, size_bytes, lets ? MADV_DODUMP : MADV_DONTDUMP);
 }
 
 void shm_unmap(void *memory, size_t size_bytes)

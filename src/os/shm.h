@@ -1,20 +1,30 @@
 /* shm.h - anonymous shared memory: a memfd, private to who gets its descriptor, never in /dev/shm.
  *
- * The file is as large as it will ever be from the start and sealed against shrinking; memory is reserved
- * range by range before it is used, so that no access ends in SIGBUS. Where the kernel knows that, it can never be executed.
+ * The file is sealed against shrinking: what was within it stays so. Memory is reserved range by range before it is used, so that
+ * no access ends in SIGBUS. Where the kernel knows that, it can never be executed.
+ *
+ * Mappings stay out of core dumps: writing one reads every page, and so would allocate each hole of the file, in memory that other
+ * processes share. Ranges that have their memory can be put back (shm_let_dump).
  */
 #ifndef TUTTI_OS_SHM_H
 #define TUTTI_OS_SHM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "tutti/tutti.h"
 
-/* A new object of that size, nothing reserved. */
+/* A new object of that size, which it keeps; nothing reserved. */
 enum tutti_status shm_open_new(const char *name, size_t size_bytes, int *fd);
-/* Maps the whole object. */
-enum tutti_status shm_map(int fd, size_t size_bytes, void **memory);
+/* A new object without size, which can grow. */
+enum tutti_status shm_open_growing(const char *name, int *fd);
+/* Makes it at least that large; reserves nothing. NO_SPACE: files may not be (ulimit -f). */
+enum tutti_status shm_grow(int fd, size_t size_bytes);
+/* Maps a range, which the object has. NO_MEMORY: there is no address space for it (ulimit -v). */
+enum tutti_status shm_map(int fd, size_t offset, size_t size_bytes, void **memory);
 void shm_unmap(void *memory, size_t size_bytes);
+/* Whether a core dump of this process has that part of a mapping: all of it must be reserved. At worst it does not. */
+void shm_let_dump(void *memory, size_t size_bytes, bool lets);
 /* Makes sure that the range has memory behind it. NO_SPACE when there is none. */
 enum tutti_status shm_reserve(int fd, size_t offset, size_t size_bytes);
 /* Gives the memory of a range back; it reads as zero afterwards. */

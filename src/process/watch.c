@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "os/process.h"
 
 struct watch {
     struct watch *next;
@@ -35,14 +37,31 @@ static void watch_forks(void)
     pthread_atfork(hold, let_go, let_go);
 }
 
+/* Not every kernel, emulator and filter of system calls (seccomp) lets processes have such descriptors. Some complain each time. */
+static atomic_bool are_missing;
+
+/* -1 with errno. */
+static int open_pidfd(pid_t pid)
+{
+    errno = ENOSYS;
+    if (atomic_load_explicit(&are_missing, memory_order_relaxed)) return -1;
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
+        atomic_store_explicit(&are_missing, true, memory_order_relaxed);
+        errno = ENOSYS;
+    }
+    return fd;
+}
+
 static enum tutti_status add(uint64_t process_key, pid_t pid, struct watch **added)
 {
+    *added = NULL;
     struct watch *const watch = malloc(sizeof *watch);
     if (watch == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
-    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    const int fd = open_pidfd(pid);
     if (fd < 0) {
         free(watch);
-        return error_system("watching process %d", (int)pid);
+        return errno == ENOSYS ? TUTTI_OK : error_system("watching process %d", (int)pid);
     }
     *watch = (struct watch){watches, process_key, fd, 0};
     watches = *added = watch;
@@ -57,7 +76,8 @@ enum tutti_status watch_open(uint64_t process_key, pid_t pid, int *fd)
     struct watch *watch = watches;
     while (watch != NULL && watch->process_key != process_key) watch = watch->next;
     const enum tutti_status status = watch != NULL ? TUTTI_OK : add(process_key, pid, &watch);
-    if (status == TUTTI_OK) {
+    *fd = -1;
+    if (watch != NULL) {
         watch->users++;
         *fd = watch->fd;
     }
@@ -67,6 +87,7 @@ enum tutti_status watch_open(uint64_t process_key, pid_t pid, int *fd)
 
 void watch_close(int fd)
 {
+    if (fd < 0) return;
     pthread_mutex_lock(&lock);
     struct watch **link = &watches;
     while ((*link)->fd != fd) link = &(*link)->next;
@@ -81,8 +102,8 @@ void watch_close(int fd)
 
 bool watch_has_ended(pid_t pid)
 {
-    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0) return errno == ESRCH;
+    const int fd = open_pidfd(pid);
+    if (fd < 0) return errno == ESRCH || process_has_ended(pid);
     struct pollfd entry = {fd, POLLIN, 0};
     const bool ended = poll(&entry, 1, 0) > 0;
     close(fd);

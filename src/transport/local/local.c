@@ -5,7 +5,8 @@
  *   2. Message numbers run on for the life of the segment; both ends count by themselves.
  *   3. What a peer wrote is read once, checked, and only then used.
  *   4. Private memory of another process is copied out by process_vm_readv, where every rank was seen to be
- *      allowed to at start-up; else (and with TUTTI_CMA=0) it goes through slots.
+ *      allowed to at start-up; else (and with TUTTI_CMA=0) it goes through slots. So are heaps that cannot be mapped for want of a
+ *      descriptor or of address space.
  *   5. A lent slot is written only by its owner while nobody reads it, and by its only reader.
  *   6. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
  *      stores visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
@@ -40,6 +41,8 @@ enum {
     LOOKS_APART = 500     /* naps of somebody who waits for the others at the start: 25 ms */
 };
 static const uint64_t BYTES_MASK = (UINT64_C(1) << KIND_SHIFT) - 1;
+/* What somebody has lacked for so long is not on its way; who has not asked again for so long has found another way. */
+static const uint64_t SHORTAGE_NS = 1000000000, SHORTAGE_IS_OVER_NS = 500000000;
 
 struct local_tx {
     struct link_tx base;
@@ -108,6 +111,10 @@ struct local {
     bool checks;
     _Atomic int corrupt_peer; /* the first one that sent what had changed for good; -1 */
     _Atomic uint64_t mended, change_reported_ns;
+    /* Of what this rank cannot read now; relaxed: they are only shown. */
+    _Atomic uint32_t shortage; /* enum tutti_status */
+    _Atomic int shortage_peer;
+    _Atomic uint64_t shortage_since_ns, shortage_seen_ns;
     /* [slot][channel][peer]; the own rank's place is the link to all */
     struct local_tx **tx;
     /* [slot][channel][from_all][peer] */
@@ -502,15 +509,54 @@ static const void *readable_at(const struct local_rx *rx, enum message_kind kind
     return NULL;
 }
 
-/* Of memory that is not readable: a heap that holds the range and cannot be opened is one whose process is gone. */
-static enum link_state why_unreadable(const struct local_rx *rx, enum message_kind kind,
-                                      uint64_t where, size_t bytes)
+/* Reads the private memory of another process; false when it cannot, now or for ever. */
+static bool read_remote(pid_t pid, const void *remote, void *destination, size_t bytes)
+{
+    const struct iovec from = {(void *)(uintptr_t)remote, bytes}, to = {destination, bytes};
+    return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
+}
+
+static void note_shortage(struct local *local, int local_peer, enum tutti_status shortage)
+{
+    const uint64_t now_ns = clock_now_ns();
+    if (now_ns - atomic_load_explicit(&local->shortage_seen_ns, memory_order_relaxed) >
+        SHORTAGE_IS_OVER_NS)
+        atomic_store_explicit(&local->shortage_since_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&local->shortage, shortage, memory_order_relaxed);
+    atomic_store_explicit(&local->shortage_peer, local_peer, memory_order_relaxed);
+    atomic_store_explicit(&local->shortage_seen_ns, now_ns, memory_order_relaxed);
+}
+
+/* Where memory of a peer's heap lies in its process; NULL: it cannot be told from here. */
+static const char *heap_address(const struct local_rx *rx, uint64_t where, size_t bytes)
+{
+    const struct local *local = rx->local;
+    const pid_t pid = local->peers[rx->local_peer].pid;
+    uint64_t place, distance, base = 0;
+    if (!local->copies_remote || !heap_base_of(where, bytes, &place, &distance)) return NULL;
+    place += atomic_load_explicit(&segment_bell(local->segment, rx->local_peer)->heap_bases,
+                                  memory_order_relaxed);
+    const bool is_known =
+        read_remote(pid, (const void *)(uintptr_t)place, &base, sizeof base) && base != 0;
+    return is_known ? (const char *)(uintptr_t)(base + distance) : NULL;
+}
+
+/* Of memory that is not readable where it lies. READY: it can be copied from *remote. A heap that holds the range and cannot be
+ * opened is one whose process is gone, or this process lacks what that takes. */
+static enum link_state reach_unreadable(const struct local_rx *rx, enum message_kind kind,
+                                        uint64_t where, size_t bytes, const char **remote)
 {
     const struct local_peer *peer = &rx->local->peers[rx->local_peer];
-    return kind == MESSAGE_HEAP && peer->window != NULL &&
-                   heap_window_holds(peer->window, where, bytes)
-               ? LINK_EMPTY
-               : LINK_FAULT;
+    *remote = NULL;
+    if (kind != MESSAGE_HEAP || peer->window == NULL ||
+        !heap_window_holds(peer->window, where, bytes))
+        return LINK_FAULT;
+    const enum tutti_status shortage = heap_window_shortage(peer->window);
+    if (shortage == TUTTI_OK) return LINK_EMPTY;
+    *remote = heap_address(rx, where, bytes);
+    if (*remote != NULL) return LINK_READY;
+    note_shortage(rx->local, rx->local_peer, shortage);
+    return LINK_EMPTY;
 }
 
 /* Turns a header into a view. */
@@ -532,8 +578,9 @@ static enum link_state view_of(struct local_rx *rx, const struct message_header 
     case MESSAGE_ADDRESS:
     case MESSAGE_HEAP:
         data = readable_at(rx, kind, where, bytes);
-        if (data == NULL) return why_unreadable(rx, kind, where, bytes);
-        break;
+        if (data != NULL) break;
+        rx->view = (struct link_view){.bytes = bytes};
+        return reach_unreadable(rx, kind, where, bytes, &rx->remote);
     case MESSAGE_LENT: return view_lent(rx, where, bytes) ? LINK_READY : LINK_FAULT;
     case MESSAGE_KIND_COUNT: break;
     case MESSAGE_REMOTE:
@@ -616,13 +663,6 @@ static void local_hand_on(struct link_rx *link, struct link_tx *const *targets, 
     finish_message(rx);
 }
 
-/* Reads the private memory of another process; false when it cannot, now or for ever. */
-static bool read_remote(pid_t pid, const void *remote, void *destination, size_t bytes)
-{
-    const struct iovec from = {(void *)(uintptr_t)remote, bytes}, to = {destination, bytes};
-    return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
-}
-
 static bool local_take(struct link_rx *link, void *destination, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
@@ -633,8 +673,10 @@ static bool local_fetch(struct link_rx *link)
 {
     struct local_rx *rx = (struct local_rx *)link;
     const size_t bytes = rx->view.bytes < FETCH_BYTES_MAX ? rx->view.bytes : FETCH_BYTES_MAX;
-    if (rx->fetched == NULL && (rx->fetched = aligned_alloc(CACHE_LINE, FETCH_BYTES_MAX)) == NULL)
+    if (rx->fetched == NULL && (rx->fetched = aligned_alloc(CACHE_LINE, FETCH_BYTES_MAX)) == NULL) {
+        note_shortage(rx->local, rx->local_peer, TUTTI_NO_MEMORY);
         return false;
+    }
     if (!local_take(link, rx->fetched, bytes)) return false;
     rx->remote += bytes;
     rx->rest_bytes = rx->view.bytes - bytes;
@@ -653,11 +695,14 @@ static enum link_state local_copy(struct link_rx *link, const struct link_refere
         memcpy(destination, data, bytes);
         return LINK_READY;
     }
-    if (kind != MESSAGE_REMOTE) return why_unreadable(rx, kind, where, bytes);
+    const char *remote = (const char *)(uintptr_t)where;
+    if (kind != MESSAGE_REMOTE) {
+        const enum link_state state = reach_unreadable(rx, kind, where, bytes, &remote);
+        if (state != LINK_READY) return state;
+    }
     if (!rx->local->copies_remote) return LINK_FAULT;
     const pid_t pid = rx->local->peers[rx->local_peer].pid;
-    return read_remote(pid, (const void *)(uintptr_t)where, destination, bytes) ? LINK_READY
-                                                                                : LINK_EMPTY;
+    return read_remote(pid, remote, destination, bytes) ? LINK_READY : LINK_EMPTY;
 }
 
 static void local_expect(struct link_rx *link, void *destination, size_t bytes)
@@ -965,6 +1010,7 @@ static enum tutti_status arrive(struct local *local, const struct local_options 
     atomic_store_explicit(&local->bell->place, nearness_word(&place), memory_order_relaxed);
     local->probe = (uint64_t)(uintptr_t)&local->probe;
     atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
+    atomic_store_explicit(&local->bell->heap_bases, heap_bases(), memory_order_relaxed);
     TRY(wait_for_all(local, 1, options));
     if (!wants_remote_copies() || !can_with_neighbours(local, reads))
         atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
@@ -1114,6 +1160,18 @@ bool local_maps_heaps(const struct transport *transport)
 {
     const struct local *local = (const struct local *)transport;
     return local->maps_heaps && !local->checks;
+}
+
+enum tutti_status local_shortage(const struct transport *transport, uint64_t now_ns, int *peer)
+{
+    const struct local *local = (const struct local *)transport;
+    const uint64_t seen_ns = atomic_load_explicit(&local->shortage_seen_ns, memory_order_relaxed),
+                   since_ns = atomic_load_explicit(&local->shortage_since_ns, memory_order_relaxed);
+    if (seen_ns == 0 || (int64_t)(now_ns - seen_ns) > (int64_t)SHORTAGE_IS_OVER_NS ||
+        (int64_t)(seen_ns - since_ns) < (int64_t)SHORTAGE_NS)
+        return TUTTI_OK;
+    *peer = name_of(local, atomic_load_explicit(&local->shortage_peer, memory_order_relaxed));
+    return (enum tutti_status)atomic_load_explicit(&local->shortage, memory_order_relaxed);
 }
 
 int local_corrupt_peer(const struct transport *transport)

@@ -59,6 +59,9 @@ void local_footprint(const struct transport *transport, struct local_footprint *
 int local_core_count(struct transport *transport);
 /* Whether ranks of other processes read and write this one's heap where it lies. */
 bool local_maps_heaps(const struct transport *transport);
+/* What this rank lacks, NO_DESCRIPTORS or NO_MEMORY, and has for a second, to read what *peer sent (as links name it) where that
+ * lies; OK: nothing. Any thread. */
+enum tutti_status local_shortage(const struct transport *transport, uint64_t now_ns, int *peer);
 /* With checks: a peer that is corrupt, as links name it; -1: none is. Any thread. */
 int local_corrupt_peer(const struct transport *transport);
 /* With checks: messages that were right only in their second copy. Any thread. */

@@ -101,11 +101,13 @@ static enum tutti_status map_new(int fd, int rank_count, size_t board_bytes,
     lay_out(s, rank_count, board_bytes);
     void *base = NULL;
     enum tutti_status status = shm_check_foreign(fd, s->size_bytes);
-    if (status == TUTTI_OK) status = shm_map(fd, s->size_bytes, &base);
+    if (status == TUTTI_OK) status = shm_map(fd, 0, s->size_bytes, &base);
     if (status != TUTTI_OK) {
         free(s);
         return status;
     }
+    shm_let_dump(base, s->regions_offset,
+                 true); /* what segment_create has reserved: who called what */
     s->base = base;
     s->fd = fd;
     s->device = stat->st_dev;

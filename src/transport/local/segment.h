@@ -100,6 +100,7 @@ struct bell {
     _Atomic uint64_t door;          /* the number of its doorbell, if it has slept there */
     _Atomic uint64_t probe_address; /* of a word in the rank's private memory that holds its own address */
     _Atomic uint64_t place; /* of the rank on this host, see nearness.h; constant once all have come */
+    _Atomic uint64_t heap_bases; /* in the rank's private memory, see memory/heap.h; the same */
 };
 
 struct segment_header {
