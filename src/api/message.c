@@ -1,5 +1,5 @@
 /* message.c - send and recv: argument checks and nothing else. */
-#include "api/forms.h"
+#include "api/define_forms.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "comm/comm.h"
