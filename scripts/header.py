@@ -286,7 +286,7 @@ def parse_header(path):
             if item is not None and sections:
                 section.items.append(item)
                 last, on_line = item, True
-            elif item is not None and not item.name.startswith("TUTTI_VERSION"):
+            elif item is not None:
                 raise HeaderError("outside of the sections: " + item.name)
             if kind == "declaration" or item is None:
                 held = ""

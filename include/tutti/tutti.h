@@ -56,9 +56,29 @@ extern "C" {
 #define TUTTI_MUST_USE
 #endif
 
+/* ------------------------------------------------------------------------------------------ version
+ *
+ * A program may run with a later library than the header that it was compiled with is of, as long as the soname is the same, and with
+ * an earlier one that has all that it uses.  Structs that begin with size_bytes may get more fields at their end: what a program does
+ * not know is 0, which changes nothing, and a field that is set but that the library does not have is refused with
+ * INVALID_OPTIONS.  All other structs, and the values of enums and constants, stay as they are.  See docs/compatibility.md. */
+
+/* The version of this header. */
 #define TUTTI_VERSION_MAJOR 0
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
+
+/* A version as one number, for `#if TUTTI_VERSION_NUMBER >= TUTTI_VERSION_OF(0, 2, 0)`: later versions have larger ones. */
+#define TUTTI_VERSION_OF(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
+/* That of this header. */
+#define TUTTI_VERSION_NUMBER \
+    TUTTI_VERSION_OF(TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH)
+
+/* The version of the library that runs, as TUTTI_VERSION_NUMBER is: compare with that, or with TUTTI_VERSION_OF.  Any thread; does
+ * not block. */
+TUTTI_API int tutti_version(void);
+/* The same for people, "0.1.0"; never NULL, static.  Any thread; does not block. */
+TUTTI_API const char *tutti_version_text(void);
 
 /* ------------------------------------------------------------------------------------------ status */
 
