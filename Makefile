@@ -7,7 +7,7 @@
 #     make soak MINUTES=30   faults at random, with 8 ranks
 #     make coverage          lines that the tests reach, per file
 #     make format            clang-format over all sources
-#     make reference         docs/reference.md and man/tutti.7, from the public header
+#     make reference         docs/reference.md, man/tutti.7 and include/tutti/forms.h, from the public headers
 #     make pictures          the pictures of docs/ and the gallery, from the algorithms
 #     make install PREFIX=/usr/local
 #     make clean

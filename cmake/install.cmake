@@ -44,8 +44,8 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tutti)
 install(EXPORT tutti NAMESPACE Tutti:: FILE TuttiTargets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/TuttiConfig.cmake.in TuttiConfig.cmake
     INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
-# Before 1.0 a minor version may change the interface.
-write_basic_package_version_file(TuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# As the soname: programs go on with every later version of a major one, see docs/compatibility.md.
+write_basic_package_version_file(TuttiConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES
     ${CMAKE_CURRENT_BINARY_DIR}/TuttiConfig.cmake
     ${CMAKE_CURRENT_BINARY_DIR}/TuttiConfigVersion.cmake

@@ -5,7 +5,7 @@ It knows the way in which include/tutti/*.h are written and no other C:
   * a comment directly above a declaration belongs to it (and to #defines between the two); a comment alone, with a
     blank line below, is a text of the section, and a rule for what follows;
   * a comment behind a field, an enumerator or a #define, on its line, belongs to that;
-  * TUTTI_DECLARE(name, arguments) declares the four forms of an operation.
+  * TUTTI_OPERATION, in place of TUTTI_API, declares the blocking form of an operation, which has three more (tutti/forms.h).
 What it does not understand is an error, so that nothing is left out in silence.
 """
 import re
@@ -19,7 +19,7 @@ class Function:
     parameters: list          # of str, as written
     comment: str = ""
     must_use: bool = False
-    operation: bool = False   # has the forms of TUTTI_DECLARE
+    operation: bool = False   # has four forms; then without the communicator, which is the last parameter of each
 
     def names(self):
         """The parameters' names: [(name, declaration)]."""
@@ -211,9 +211,12 @@ def parse_enum(text, comment):
 
 def parse_declaration(text, comment):
     flat = one_line(re.sub(r"/\*.*?\*/", "", text, flags=re.S))
-    if flat.startswith("TUTTI_DECLARE("):
-        name, *parameters = split_arguments(flat[len("TUTTI_DECLARE("):-2])
-        return Function("tutti_" + name, "enum tutti_status", parameters, comment, True, True)
+    if flat.startswith("TUTTI_OPERATION"):
+        name, parameters = re.match(r"TUTTI_OPERATION enum tutti_status (\w+)\((.*)\);$", flat).groups()
+        *parameters, comm = split_arguments(parameters)
+        if comm != "struct tutti_comm *comm":
+            raise HeaderError(name + ": an operation's last parameter is struct tutti_comm *comm, not " + comm)
+        return Function(name, "enum tutti_status", parameters, comment, True, True)
     if flat.startswith("typedef"):
         name = re.search(r"(\w+)(?:\(.*\))?;$", flat)
         return Typedef(name.group(1), flat, comment)
@@ -237,23 +240,6 @@ def parse_define(text, comment):
         return None
     value = one_line(match.group(3).replace("\\\n", " "))
     return Define(match.group(1) + (match.group(2) or ""), value, comment)
-
-
-def join_barrier_forms(items):
-    """An operation whose forms are written out (barrier has no arguments for TUTTI_DECLARE) is one all the same."""
-    functions = {item.name: item for item in items if isinstance(item, Function)}
-    for name, function in list(functions.items()):
-        forms = [functions.get(name + form) for form in ("_with", "_start", "_prepare")]
-        if not all(forms) or function.parameters[-1] != "struct tutti_comm *comm":
-            continue
-        whole = Function(name, function.result, function.parameters[:-1], function.comment, True, True)
-        expected = [form.parameters for form in whole.forms()[1:]]
-        if [form.parameters for form in forms] != expected:
-            raise HeaderError(name + ": its forms do not have the parameters of TUTTI_DECLARE's")
-        items[items.index(function)] = whole
-        for form in forms:
-            items.remove(form)
-    return items
 
 
 def parse_header(path):
@@ -300,12 +286,10 @@ def parse_header(path):
             if item is not None and sections:
                 section.items.append(item)
                 last, on_line = item, True
-            elif item is not None and not item.name.startswith("TUTTI_VERSION"):
+            elif item is not None:
                 raise HeaderError("outside of the sections: " + item.name)
             if kind == "declaration" or item is None:
                 held = ""
-    for one in sections:
-        join_barrier_forms(one.items)
     return Header(path, title, text.strip("\n"), sections)
 
 

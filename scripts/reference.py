@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """reference.py - what the documents say about the interface, from the public headers.
 
-    scripts/reference.py                writes docs/reference.md and man/tutti.7
+    scripts/reference.py                writes docs/reference.md, man/tutti.7 and include/tutti/forms.h
     scripts/reference.py --compare      writes nothing; fails when they would change
     scripts/reference.py --check        fails when a comment in the headers leaves out what it must say
     scripts/reference.py --man DIR      writes a manual page for every function (section 3) into DIR
@@ -29,7 +29,9 @@ class Interface:
 
     def __init__(self, root):
         self.root = root
-        self.headers = [parse_header(path) for path in sorted(glob.glob(os.path.join(root, "include/tutti/*.h")))]
+        # forms.h is made from the others.
+        self.headers = [parse_header(path) for path in sorted(glob.glob(os.path.join(root, "include/tutti/*.h")))
+                        if not path.endswith("/forms.h")]
         self.headers.sort(key=lambda header: not header.path.endswith("/tutti.h"))
         self.statuses = parse_statuses(os.path.join(root, "src/base/status.h"))
         self.environment = parse_environment(os.path.join(root, "src/comm/options.h"))
@@ -71,8 +73,8 @@ def names_of(item):
 
 
 def is_rules(item):
-    """The comment of TUTTI_DECLARE: the common rules of all operations."""
-    return isinstance(item, Define) and item.name.startswith("TUTTI_DECLARE")
+    """The comment of TUTTI_OPERATION: the common rules of all operations."""
+    return isinstance(item, Define) and item.name == "TUTTI_OPERATION"
 
 
 def version_short(interface):
@@ -241,7 +243,7 @@ class Markdown:
 
     def constants(self, defines):
         """Neighbours are one table; the initialiser of a struct is shown in use."""
-        parts, rows = ["\n".join('<a id="%s"></a>' % one.name.lower() for one in defines)], []
+        parts, rows = ["\n".join('<a id="%s"></a>' % one.name.partition("(")[0].lower() for one in defines)], []
         for one in defines:
             if one.name.endswith("_INIT"):
                 kind = re.search(r"struct \w+", one.value).group()
@@ -314,6 +316,64 @@ def wrap_typedef(declaration):
     head, _, arguments = declaration.partition("(")
     return prototype(Function(head.rpartition(" ")[2], head.rpartition(" ")[0],
                               [one_line(one) for one in arguments[:-2].split(",")]))
+
+
+# ------------------------------------------------------------------------------------------ the header of forms
+
+FORMS_HEADER = """\
+/* forms.h - the forms _with, _start and _prepare of every operation. tutti.h includes this file: programs include that one.
+ *
+ * Made by scripts/reference.py from tutti.h, where tutti_X says what the operation does and what its arguments are. Each form
+ * takes the same, and then
+ *     options   a deadline, an algorithm, a priority of this call's own; or NULL
+ *     request   where the operation under way is put, for tutti_wait, tutti_test, tutti_cancel and tutti_notify; NULL on failure
+ *     prepared  where the prepared operation is put, for tutti_start and tutti_prepared_free; NULL on failure
+ * "Forms" at the top of tutti.h has the rules.
+ */
+#ifndef TUTTI_FORMS_H
+#define TUTTI_FORMS_H
+
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* clang-format off */
+
+%s
+
+/* clang-format on */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+"""
+FORM_COMMENTS = {
+    "_with": '{name} with options of its own: see "Forms" in tutti.h.',
+    "_start": 'Starts {name}, whose buffers are in use until it is done: see "Forms" in tutti.h.',
+    "_prepare": 'Plans {name} once, for tutti_start to start it often: see "Forms" in tutti.h.',
+}
+
+
+def forms_header(interface):
+    """include/tutti/forms.h: a plain prototype for every form that tutti.h does not declare itself."""
+    parts = []
+    for section in interface.sections:
+        for item in section.items:
+            if not isinstance(item, Function) or not item.operation:
+                continue
+            lines = ["", "/* %s %s */" % ("-" * (100 - len(item.name)), item.name)]
+            for form in item.forms()[1:]:
+                name, result = form.name, form.result
+                lines.append("/* %s */" % FORM_COMMENTS[name[len(item.name):]].format(name=item.name))
+                lines.append("TUTTI_API TUTTI_MUST_USE %s" % result)
+                lines.append(prototype(Function(name, "", form.parameters)).replace(" " + name, name, 1)
+                             .replace("\n ", "\n"))
+            parts.append("\n".join(lines))
+    return FORMS_HEADER % "\n".join(parts).strip("\n")
 
 
 # ---------------------------------------------------------------------------------------------- manual pages
@@ -544,7 +604,8 @@ def main():
         faults = find_faults(interface)
         print("\n".join(faults + ["%d faults" % len(faults)]))
         return 1 if faults else 0
-    made = {"docs/reference.md": Markdown(interface).document(), "man/tutti.7": man_overview(interface)}
+    made = {"docs/reference.md": Markdown(interface).document(), "man/tutti.7": man_overview(interface),
+            "include/tutti/forms.h": forms_header(interface)}
     stale = 0
     for path, text in made.items():
         place = os.path.join(options.root, path)

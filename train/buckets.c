@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "norm.h"
 #include "tutti/train.h"
@@ -81,14 +82,8 @@ static enum tutti_status take_options(const struct tutti_buckets_options *given,
                                       struct tutti_buckets_options *options)
 {
     *options = (struct tutti_buckets_options)TUTTI_BUCKETS_OPTIONS_INIT;
-    if (given != NULL) {
-        if (given->size_bytes < sizeof given->size_bytes || given->size_bytes > sizeof *options)
-            return error_set(
-                TUTTI_INVALID_OPTIONS,
-                "tutti_buckets_create: size_bytes is %zu; use TUTTI_BUCKETS_OPTIONS_INIT",
-                given->size_bytes);
-        memcpy(options, given, given->size_bytes);
-    }
+    if (given != NULL)
+        TRY(SIZED_READ("tutti_buckets_create: options", tutti_buckets_options, given, options));
     if ((unsigned)options->start > TUTTI_BUCKETS_START_AT_FINISH)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_buckets_create: start is %d",
                          (int)options->start);

@@ -67,16 +67,18 @@ struct tutti_buckets_options {
     int find_unused;
     int priority; /* of the allreduces, as in struct tutti_call_options */
     enum tutti_buckets_start start;
+    int reserved; /* 0; never read, because programs of 0.1 have anything here */
 };
-#define TUTTI_BUCKETS_OPTIONS_INIT                                                        \
-    {                                                                                     \
-        sizeof(struct tutti_buckets_options), 0, 0, 0.0, 0, 0, TUTTI_BUCKETS_START_CHOSEN \
+#define TUTTI_BUCKETS_OPTIONS_INIT                                                           \
+    {                                                                                        \
+        sizeof(struct tutti_buckets_options), 0, 0, 0.0, 0, 0, TUTTI_BUCKETS_START_CHOSEN, 0 \
     }
 
 /* What a step came to. The same on all ranks. */
 struct tutti_buckets_result {
     double norm; /* of all averaged gradients together, before they were scaled; 0 without norm_max */
     int scaled; /* nonzero: they were scaled down to norm_max. A norm that is not finite scales nothing. */
+    int reserved; /* is 0 */
 };
 
 /* Makes buckets for the gradients of a model's parameters, given in the model's order (the backward pass is taken to come to

@@ -16,6 +16,7 @@
  *                               tutti_test that says done) gives them back.  Progress needs no further call.
  *     tutti_X_prepare(..., &p)  checks and plans everything once; tutti_start(p, &r) then starts it as often as
  *                               you like, on the same buffers with whatever is in them by then.
+ * The blocking forms are in this file, the others in forms.h, which it includes.
  * Between tutti_group_begin() and tutti_group_end() blocking calls are only started; the end waits for all.
  * Started, prepared and grouped calls meet each other on the ranks; blocking ones meet blocking ones.
  *
@@ -55,9 +56,29 @@ extern "C" {
 #define TUTTI_MUST_USE
 #endif
 
+/* ------------------------------------------------------------------------------------------ version
+ *
+ * A program may run with a later library than the header that it was compiled with is of, as long as the soname is the same, and with
+ * an earlier one that has all that it uses.  Structs that begin with size_bytes may get more fields at their end: what a program does
+ * not know is 0, which changes nothing, and a field that is set but that the library does not have is refused with
+ * INVALID_OPTIONS.  All other structs, and the values of enums and constants, stay as they are.  See docs/compatibility.md. */
+
+/* The version of this header. */
 #define TUTTI_VERSION_MAJOR 0
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
+
+/* A version as one number, for `#if TUTTI_VERSION_NUMBER >= TUTTI_VERSION_OF(0, 2, 0)`: later versions have larger ones. */
+#define TUTTI_VERSION_OF(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
+/* That of this header. */
+#define TUTTI_VERSION_NUMBER \
+    TUTTI_VERSION_OF(TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH)
+
+/* The version of the library that runs, as TUTTI_VERSION_NUMBER is: compare with that, or with TUTTI_VERSION_OF.  Any thread; does
+ * not block. */
+TUTTI_API int tutti_version(void);
+/* The same for people, "0.1.0"; never NULL, static.  Any thread; does not block. */
+TUTTI_API const char *tutti_version_text(void);
 
 /* ------------------------------------------------------------------------------------------ status */
 
@@ -423,56 +444,51 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_end(void);
  * the request is done, `_prepare` forms while they run.  options may be NULL.  All block as described at the top
  * (except `_start` and `_prepare`), return INVALID_*, TIMEOUT, PROC_FAILED, MISMATCH, DESYNC, ABORTED, NO_MEMORY or
  * NO_SPACE, and leave `recv` undefined when they fail after the argument checks.  Preparing is local: ranks
- * meet when it is started. */
-#define TUTTI_DECLARE(name, ...)                                                                   \
-    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name(__VA_ARGS__, struct tutti_comm *comm); \
-    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_with(                                \
-        __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm);           \
-    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_start(                               \
-        __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm,            \
-        struct tutti_request **request);                                                           \
-    TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_##name##_prepare(                             \
-        __VA_ARGS__, const struct tutti_call_options *options, struct tutti_comm *comm,            \
-        struct tutti_prepared **prepared)
+ * meet when it is started.
+ *
+ * A TUTTI_OPERATION has the forms of the top of this file.  Here stands the blocking one; tutti/forms.h declares the others. */
+#define TUTTI_OPERATION TUTTI_API TUTTI_MUST_USE
 
 /* allreduce: recv[count] on every rank = reduction of all send[count].  In place: recv == send. */
-TUTTI_DECLARE(allreduce, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-              tutti_op op);
+TUTTI_OPERATION enum tutti_status tutti_allreduce(const void *send, void *recv, size_t count,
+                                                  enum tutti_dtype dtype, tutti_op op,
+                                                  struct tutti_comm *comm);
 /* reduce: recv[count] on root = reduction of all send[count]; recv is ignored elsewhere.
  * In place: recv == send on root. */
-TUTTI_DECLARE(reduce, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-              tutti_op op, int root);
+TUTTI_OPERATION enum tutti_status tutti_reduce(const void *send, void *recv, size_t count,
+                                               enum tutti_dtype dtype, tutti_op op, int root,
+                                               struct tutti_comm *comm);
 /* broadcast: recv[count] on every rank = send[count] of root; send is ignored elsewhere.
  * In place: recv == send on root. */
-TUTTI_DECLARE(broadcast, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-              int root);
+TUTTI_OPERATION enum tutti_status tutti_broadcast(const void *send, void *recv, size_t count,
+                                                  enum tutti_dtype dtype, int root,
+                                                  struct tutti_comm *comm);
 /* gather: recv[n * count] on root = send[count] of rank 0, 1, ...; recv is ignored elsewhere.
  * In place: send == recv + root * count elements on root. */
-TUTTI_DECLARE(gather, const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root);
+TUTTI_OPERATION enum tutti_status tutti_gather(const void *send, void *recv, size_t count,
+                                               enum tutti_dtype dtype, int root,
+                                               struct tutti_comm *comm);
 /* scatter: recv[count] on rank r = block r of root's send[n * count]; send is ignored elsewhere.
  * In place: recv == send + root * count elements on root. */
-TUTTI_DECLARE(scatter, const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root);
+TUTTI_OPERATION enum tutti_status tutti_scatter(const void *send, void *recv, size_t count,
+                                                enum tutti_dtype dtype, int root,
+                                                struct tutti_comm *comm);
 /* allgather: recv[n * count] on every rank = send[count] of rank 0, 1, ...
  * In place: send == recv + r * count elements. */
-TUTTI_DECLARE(allgather, const void *send, void *recv, size_t count, enum tutti_dtype dtype);
+TUTTI_OPERATION enum tutti_status tutti_allgather(const void *send, void *recv, size_t count,
+                                                  enum tutti_dtype dtype, struct tutti_comm *comm);
 /* reduce_scatter: recv[count] on rank r = reduction of block r of all send[n * count].
  * In place: recv == send + r * count elements. */
-TUTTI_DECLARE(reduce_scatter, const void *send, void *recv, size_t count, enum tutti_dtype dtype,
-              tutti_op op);
+TUTTI_OPERATION enum tutti_status tutti_reduce_scatter(const void *send, void *recv, size_t count,
+                                                       enum tutti_dtype dtype, tutti_op op,
+                                                       struct tutti_comm *comm);
 /* alltoall: block s of recv[n * count] on rank r = block r of send[n * count] on rank s.
  * In place: recv == send. */
-TUTTI_DECLARE(alltoall, const void *send, void *recv, size_t count, enum tutti_dtype dtype);
+TUTTI_OPERATION enum tutti_status tutti_alltoall(const void *send, void *recv, size_t count,
+                                                 enum tutti_dtype dtype, struct tutti_comm *comm);
 
 /* barrier: no rank leaves before every rank has entered. */
-TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_barrier(struct tutti_comm *comm);
-TUTTI_API TUTTI_MUST_USE enum tutti_status
-tutti_barrier_with(const struct tutti_call_options *options, struct tutti_comm *comm);
-TUTTI_API TUTTI_MUST_USE enum tutti_status
-tutti_barrier_start(const struct tutti_call_options *options, struct tutti_comm *comm,
-                    struct tutti_request **request);
-TUTTI_API TUTTI_MUST_USE enum tutti_status
-tutti_barrier_prepare(const struct tutti_call_options *options, struct tutti_comm *comm,
-                      struct tutti_prepared **prepared);
+TUTTI_OPERATION enum tutti_status tutti_barrier(struct tutti_comm *comm);
 
 /* ---------------------------------------------------------------- v forms: blocks of different counts
  *
@@ -484,25 +500,35 @@ tutti_barrier_prepare(const struct tutti_call_options *options, struct tutti_com
 
 /* gatherv: block i of recv on root = send[send_count] of rank i; recv, recv_counts and recv_displs are ignored
  * elsewhere.  In place: send == recv + recv_displs[root] elements on root. */
-TUTTI_DECLARE(gatherv, const void *send, size_t send_count, void *recv, const size_t *recv_counts,
-              const size_t *recv_displs, enum tutti_dtype dtype, int root);
+TUTTI_OPERATION enum tutti_status tutti_gatherv(const void *send, size_t send_count, void *recv,
+                                                const size_t *recv_counts,
+                                                const size_t *recv_displs, enum tutti_dtype dtype,
+                                                int root, struct tutti_comm *comm);
 /* scatterv: recv[recv_count] on rank i = block i of root's send; send, send_counts and send_displs are ignored
  * elsewhere.  In place: recv == send + send_displs[root] elements on root. */
-TUTTI_DECLARE(scatterv, const void *send, const size_t *send_counts, const size_t *send_displs,
-              void *recv, size_t recv_count, enum tutti_dtype dtype, int root);
+TUTTI_OPERATION enum tutti_status tutti_scatterv(const void *send, const size_t *send_counts,
+                                                 const size_t *send_displs, void *recv,
+                                                 size_t recv_count, enum tutti_dtype dtype,
+                                                 int root, struct tutti_comm *comm);
 /* allgatherv: block i of recv on every rank = send[recv_counts[i]] of rank i; the same counts on all ranks.
  * In place: send == recv + recv_displs[r] elements. */
-TUTTI_DECLARE(allgatherv, const void *send, void *recv, const size_t *recv_counts,
-              const size_t *recv_displs, enum tutti_dtype dtype);
+TUTTI_OPERATION enum tutti_status tutti_allgatherv(const void *send, void *recv,
+                                                   const size_t *recv_counts,
+                                                   const size_t *recv_displs,
+                                                   enum tutti_dtype dtype, struct tutti_comm *comm);
 /* reduce_scatterv: recv[recv_counts[r]] on rank r = reduction of block r of all send, whose blocks lie one after
  * the other; the same counts on all ranks.  In place: recv == block r of send. */
-TUTTI_DECLARE(reduce_scatterv, const void *send, void *recv, const size_t *recv_counts,
-              enum tutti_dtype dtype, tutti_op op);
+TUTTI_OPERATION enum tutti_status tutti_reduce_scatterv(const void *send, void *recv,
+                                                        const size_t *recv_counts,
+                                                        enum tutti_dtype dtype, tutti_op op,
+                                                        struct tutti_comm *comm);
 /* alltoallv: block s of recv on rank r = block r of send on rank s.  In place: recv == send with the same counts
  * and displs for both. */
-TUTTI_DECLARE(alltoallv, const void *send, const size_t *send_counts, const size_t *send_displs,
-              void *recv, const size_t *recv_counts, const size_t *recv_displs,
-              enum tutti_dtype dtype);
+TUTTI_OPERATION enum tutti_status tutti_alltoallv(const void *send, const size_t *send_counts,
+                                                  const size_t *send_displs, void *recv,
+                                                  const size_t *recv_counts,
+                                                  const size_t *recv_displs, enum tutti_dtype dtype,
+                                                  struct tutti_comm *comm);
 
 /* ------------------------------------------------------------------------- lists of tensors
  *
@@ -519,23 +545,39 @@ struct tutti_list {
     const struct tutti_tensor *tensors;
     size_t tensor_count;
 };
-TUTTI_DECLARE(allreduce_list, const struct tutti_list *send, const struct tutti_list *recv,
-              enum tutti_dtype dtype, tutti_op op);
-TUTTI_DECLARE(reduce_list, const struct tutti_list *send, const struct tutti_list *recv,
-              enum tutti_dtype dtype, tutti_op op, int root);
+TUTTI_OPERATION enum tutti_status tutti_allreduce_list(const struct tutti_list *send,
+                                                       const struct tutti_list *recv,
+                                                       enum tutti_dtype dtype, tutti_op op,
+                                                       struct tutti_comm *comm);
+TUTTI_OPERATION enum tutti_status tutti_reduce_list(const struct tutti_list *send,
+                                                    const struct tutti_list *recv,
+                                                    enum tutti_dtype dtype, tutti_op op, int root,
+                                                    struct tutti_comm *comm);
 /* On ranks that are not root, send is ignored. */
-TUTTI_DECLARE(broadcast_list, const struct tutti_list *send, const struct tutti_list *recv,
-              enum tutti_dtype dtype, int root);
-TUTTI_DECLARE(gather_list, const struct tutti_list *send, const struct tutti_list *recv,
-              enum tutti_dtype dtype, int root);
-TUTTI_DECLARE(scatter_list, const struct tutti_list *send, const struct tutti_list *recv,
-              enum tutti_dtype dtype, int root);
-TUTTI_DECLARE(allgather_list, const struct tutti_list *send, const struct tutti_list *recv,
-              enum tutti_dtype dtype);
-TUTTI_DECLARE(reduce_scatter_list, const struct tutti_list *send, const struct tutti_list *recv,
-              enum tutti_dtype dtype, tutti_op op);
-TUTTI_DECLARE(alltoall_list, const struct tutti_list *send, const struct tutti_list *recv,
-              enum tutti_dtype dtype);
+TUTTI_OPERATION enum tutti_status tutti_broadcast_list(const struct tutti_list *send,
+                                                       const struct tutti_list *recv,
+                                                       enum tutti_dtype dtype, int root,
+                                                       struct tutti_comm *comm);
+TUTTI_OPERATION enum tutti_status tutti_gather_list(const struct tutti_list *send,
+                                                    const struct tutti_list *recv,
+                                                    enum tutti_dtype dtype, int root,
+                                                    struct tutti_comm *comm);
+TUTTI_OPERATION enum tutti_status tutti_scatter_list(const struct tutti_list *send,
+                                                     const struct tutti_list *recv,
+                                                     enum tutti_dtype dtype, int root,
+                                                     struct tutti_comm *comm);
+TUTTI_OPERATION enum tutti_status tutti_allgather_list(const struct tutti_list *send,
+                                                       const struct tutti_list *recv,
+                                                       enum tutti_dtype dtype,
+                                                       struct tutti_comm *comm);
+TUTTI_OPERATION enum tutti_status tutti_reduce_scatter_list(const struct tutti_list *send,
+                                                            const struct tutti_list *recv,
+                                                            enum tutti_dtype dtype, tutti_op op,
+                                                            struct tutti_comm *comm);
+TUTTI_OPERATION enum tutti_status tutti_alltoall_list(const struct tutti_list *send,
+                                                      const struct tutti_list *recv,
+                                                      enum tutti_dtype dtype,
+                                                      struct tutti_comm *comm);
 
 /* ------------------------------------------------------------------------------------ point to point
  *
@@ -558,12 +600,14 @@ struct tutti_message {
 };
 
 /* send: count elements to rank peer (also to itself), with a tag >= 0. */
-TUTTI_DECLARE(send, const void *send, size_t count, enum tutti_dtype dtype, int peer, int tag);
+TUTTI_OPERATION enum tutti_status tutti_send(const void *send, size_t count, enum tutti_dtype dtype,
+                                             int peer, int tag, struct tutti_comm *comm);
 /* recv: at most count elements of the same dtype from rank peer or TUTTI_ANY_RANK, with that tag or TUTTI_ANY_TAG.
  * message may be NULL; otherwise it is filled when the recv is done, and belongs to it until then.  TRUNCATED: the
  * message is longer, or of another dtype; it is lost, and the communicator lives on. */
-TUTTI_DECLARE(recv, void *recv, size_t count, enum tutti_dtype dtype, int peer, int tag,
-              struct tutti_message *message);
+TUTTI_OPERATION enum tutti_status tutti_recv(void *recv, size_t count, enum tutti_dtype dtype,
+                                             int peer, int tag, struct tutti_message *message,
+                                             struct tutti_comm *comm);
 
 /* ---------------------------------------------------------------------------------------------- memory */
 
@@ -578,4 +622,8 @@ TUTTI_API enum tutti_status tutti_mem_free(void *memory);
 #ifdef __cplusplus
 }
 #endif
+
+/* tutti_X_with, tutti_X_start and tutti_X_prepare of every TUTTI_OPERATION above. */
+#include "tutti/forms.h"
+
 #endif

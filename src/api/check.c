@@ -61,11 +61,13 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
 }
 
 static enum tutti_status check_options(const struct arguments *a,
-                                       const struct tutti_call_options *options,
+                                       const struct tutti_call_options *given,
                                        const struct tutti_comm *comm, struct call *call)
 {
-    if (options == NULL) return TUTTI_OK;
-    TRY(options_check_call(options));
+    if (given == NULL) return TUTTI_OK;
+    struct tutti_call_options own;
+    const struct tutti_call_options *const options = &own;
+    TRY(options_for_call(given, &own));
     call->priority = options->priority;
     if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
     if (options->deterministic != 0) call->deterministic = true;

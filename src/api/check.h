@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "api/forms.h"
+#include "api/define_forms.h"
 #include "base/collective.h"
 #include "tutti/tutti.h"
 

@@ -1,6 +1,7 @@
 /* message.c - send and recv: argument checks and nothing else. */
-#include "api/forms.h"
+#include "api/define_forms.h"
 #include "base/dtype.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/options.h"
@@ -24,16 +25,17 @@ static enum tutti_status check(const struct message_call *given,
                          comm->size);
     if (given->tag < 0 && (given->is_send || given->tag != TUTTI_ANY_TAG))
         return error_set(TUTTI_INVALID_TAG, "tutti_%s: tag %d", name, given->tag);
-    if (given->result != NULL && given->result->size_bytes != sizeof *given->result)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_%s: size_bytes of the message is not set",
-                         name);
+    if (given->result != NULL)
+        TRY(SIZED_CHECK_RESULT("tutti_recv: message", tutti_message, given->result));
     *call = *given;
+    if (given->result != NULL) call->result_bytes = given->result->size_bytes;
     call->timeout_ns = comm->timeout_ns;
     if (options == NULL) return TUTTI_OK;
-    TRY(options_check_call(options));
-    if (options->algorithm != NULL)
+    struct tutti_call_options own;
+    TRY(options_for_call(options, &own));
+    if (own.algorithm != NULL)
         return error_set(TUTTI_INVALID_ALGORITHM, "tutti_%s has no algorithms", name);
-    if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
+    if (own.timeout_ns != 0) call->timeout_ns = own.timeout_ns;
     return TUTTI_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/sized.h"
 #include "base/status.h"
 
 const struct tutti_operation op_builtins[OP_BUILTIN_COUNT] = {
@@ -72,14 +73,18 @@ static uint64_t identity_of(const struct tutti_operation *operation)
     return (hash ^ (unsigned)operation->kind) * 0x100000001b3u + operation->commutative;
 }
 
-enum tutti_status tutti_op_create(const struct tutti_op_options *options, tutti_op *op)
+enum tutti_status tutti_op_create(const struct tutti_op_options *given, tutti_op *op)
 {
     static _Atomic uint64_t created; /* relaxed: only that numbers differ matters */
     if (op == NULL)
         return error_set(TUTTI_INVALID_OP, "tutti_op_create: no place for the operation");
     *op = NULL;
-    if (options == NULL || options->size_bytes != sizeof *options)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_op_create: size_bytes is not set");
+    if (given == NULL)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_op_create: options is NULL: start from TUTTI_OP_OPTIONS_INIT");
+    struct tutti_op_options own;
+    const struct tutti_op_options *const options = &own;
+    TRY(SIZED_READ("tutti_op_create: options", tutti_op_options, given, &own));
     if (options->combine == NULL && (!isfinite(options->factor) || options->factor == 0))
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_op_create: factor is 0 or not finite");
     const char *name = options->name;

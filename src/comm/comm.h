@@ -83,6 +83,7 @@ struct message_call {
     int peer, tag;
     uint64_t timeout_ns;
     struct tutti_message *result; /* of a recv, or NULL */
+    size_t result_bytes;          /* of it, as its caller has it */
 };
 
 /* Instead of a descriptor: nobody is to be told that a request is done; it is. */

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
 #include "bootstrap/launcher.h"
@@ -38,10 +39,13 @@ const char *tutti_launcher(int *rank, int *size)
 /* ------------------------------------------------------------------------------------- who meets where */
 
 /* Rank 0 leaves a fresh id in the store, the others read it. */
-static enum tutti_status id_through_store(const struct tutti_store *store, int rank,
+static enum tutti_status id_through_store(const struct tutti_store *given, int rank,
                                           uint64_t timeout_ns, struct tutti_id *id)
 {
     static const char key[] = "tutti/id";
+    struct tutti_store own;
+    const struct tutti_store *const store = &own;
+    TRY(SIZED_READ("store", tutti_store, given, &own));
     if (rank == 0) {
         TRY(tutti_id_create(id));
         if (store->set(store->context, key, id->bytes, sizeof id->bytes) != 0) {
@@ -733,10 +737,10 @@ int tutti_comm_size(const struct tutti_comm *comm)
 enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure)
 {
     TRY(comm_check_handle(comm, "comm_failure"));
-    if (failure == NULL || failure->size_bytes != sizeof *failure)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_comm_failure: size_bytes of the result is not set");
-    board_failure(comm->board, failure);
-    printable_make(failure->message);
+    TRY(SIZED_CHECK_RESULT("tutti_comm_failure: failure", tutti_failure, failure));
+    struct tutti_failure own;
+    board_failure(comm->board, &own);
+    printable_make(own.message);
+    SIZED_WRITE(tutti_failure, failure, failure->size_bytes, &own);
     return TUTTI_OK;
 }

@@ -10,6 +10,7 @@
 #include <malloc.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
 
@@ -51,9 +52,7 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                        struct tutti_footprint *footprint)
 {
     TRY(comm_check_handle(comm, "comm_footprint"));
-    if (footprint == NULL || footprint->size_bytes != sizeof *footprint)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_comm_footprint: size_bytes of the result is not set");
+    TRY(SIZED_CHECK_RESULT("tutti_comm_footprint: footprint", tutti_footprint, footprint));
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
     sum.private_bytes = held(comm) + held(comm->processes) + held(comm->windows) +
                         held(comm->rules) + held(comm->algorithms) + held(comm->p2p) +
@@ -80,6 +79,6 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
         sum.descriptor_count += 1 + links.descriptor_count; /* one of the segment */
     }
     if (comm->network != NULL) comm_network_footprint(comm, &sum);
-    *footprint = sum;
+    SIZED_WRITE(tutti_footprint, footprint, footprint->size_bytes, &sum);
     return TUTTI_OK;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/dtype.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/options.h"
@@ -110,9 +111,11 @@ static void finished(struct p2p_request *message)
         (struct tutti_request *)((char *)message - offsetof(struct tutti_request, message));
     struct tutti_message *result = request->message_call.result;
     if (result != NULL && !message->is_send) {
-        result->source = message->source;
-        result->tag = message->message_tag;
-        result->count = message->received_bytes / dtype_size(message->dtype);
+        const struct tutti_message own = {.source = message->source,
+                                          .tag = message->message_tag,
+                                          .count =
+                                              message->received_bytes / dtype_size(message->dtype)};
+        SIZED_WRITE(tutti_message, result, request->message_call.result_bytes, &own);
     }
     take_out(request->comm, request);
     comm_finish_request(request,

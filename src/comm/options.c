@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 #include "process/monitor.h"
 #include "process/progress.h"
@@ -94,31 +95,39 @@ enum tutti_status options_heartbeat(uint64_t *period_ns)
     return TUTTI_OK;
 }
 
-static enum tutti_status check_store(const struct tutti_store *store)
+static enum tutti_status check_store(const struct tutti_store *given)
 {
-    if (store == NULL) return TUTTI_OK;
-    if (store->size_bytes != sizeof *store)
-        return error_set(TUTTI_INVALID_OPTIONS, "store.size_bytes is %zu, %zu is needed",
-                         store->size_bytes, sizeof *store);
-    if (store->set == NULL || store->get == NULL)
-        return error_set(TUTTI_INVALID_OPTIONS, "store.set or store.get is NULL");
+    if (given == NULL) return TUTTI_OK;
+    struct tutti_store store;
+    TRY(SIZED_READ("store", tutti_store, given, &store));
+    if (store.set == NULL || store.get == NULL)
+        return error_set(TUTTI_INVALID_OPTIONS, "store.%s is NULL: both set and get are needed",
+                         store.set == NULL ? "set" : "get");
+    return TUTTI_OK;
+}
+
+/* The caller's options, which are those of another version perhaps; nothing said is as TUTTI_COMM_OPTIONS_INIT has it. */
+static enum tutti_status read_comm(const struct tutti_comm_options *user,
+                                   struct tutti_comm_options *own)
+{
+    *own = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
+    if (user == NULL) return TUTTI_OK;
+    TRY(SIZED_READ("options", tutti_comm_options, user, own));
+    if ((unsigned)own->integrity > TUTTI_INTEGRITY_ON)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "options.integrity is %d, not a value of enum tutti_integrity",
+                         (int)own->integrity);
+    if ((unsigned)own->encryption > TUTTI_ENCRYPTION_ON)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "options.encryption is %d, not a value of enum tutti_encryption",
+                         (int)own->encryption);
     return TUTTI_OK;
 }
 
 enum tutti_status options_check_comm(const struct tutti_comm_options *user)
 {
-    if (user != NULL && user->size_bytes != sizeof *user)
-        return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
-                         user->size_bytes, sizeof *user);
-    if (user != NULL && (unsigned)user->integrity > TUTTI_INTEGRITY_ON)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "options.integrity is %d, not a value of enum tutti_integrity",
-                         (int)user->integrity);
-    if (user != NULL && (unsigned)user->encryption > TUTTI_ENCRYPTION_ON)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "options.encryption is %d, not a value of enum tutti_encryption",
-                         (int)user->encryption);
-    return TUTTI_OK;
+    struct tutti_comm_options own;
+    return read_comm(user, &own);
 }
 
 static enum tutti_status read_integrity(enum tutti_integrity *integrity)
@@ -150,24 +159,22 @@ enum tutti_status options_for_derived(const struct tutti_comm_options *user,
                                       const struct tutti_comm_options *from,
                                       struct tutti_comm_options *options)
 {
-    TRY(options_check_comm(user));
+    struct tutti_comm_options own;
+    TRY(read_comm(user, &own));
     *options = *from;
-    if (user == NULL) return TUTTI_OK;
-    if (user->timeout_ns != 0) options->timeout_ns = user->timeout_ns;
-    if (user->init_timeout_ns != 0) options->init_timeout_ns = user->init_timeout_ns;
-    if (user->deterministic != 0) options->deterministic = user->deterministic;
-    if (user->algorithms != NULL) options->algorithms = user->algorithms;
-    if (user->integrity != TUTTI_INTEGRITY_DEFAULT) options->integrity = user->integrity;
-    if (user->encryption != TUTTI_ENCRYPTION_DEFAULT) options->encryption = user->encryption;
+    if (own.timeout_ns != 0) options->timeout_ns = own.timeout_ns;
+    if (own.init_timeout_ns != 0) options->init_timeout_ns = own.init_timeout_ns;
+    if (own.deterministic != 0) options->deterministic = own.deterministic;
+    if (own.algorithms != NULL) options->algorithms = own.algorithms;
+    if (own.integrity != TUTTI_INTEGRITY_DEFAULT) options->integrity = own.integrity;
+    if (own.encryption != TUTTI_ENCRYPTION_DEFAULT) options->encryption = own.encryption;
     return TUTTI_OK;
 }
 
 enum tutti_status options_for_comm(const struct tutti_comm_options *user,
                                    struct tutti_comm_options *options)
 {
-    TRY(options_check_comm(user));
-    *options = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
-    if (user != NULL) *options = *user;
+    TRY(read_comm(user, options));
     TRY(check_store(options->store));
     if (options->id != NULL && options->store != NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "both an id and a store are given");
@@ -188,13 +195,12 @@ enum tutti_status options_for_comm(const struct tutti_comm_options *user,
     return monitor_check_options();
 }
 
-enum tutti_status options_check_call(const struct tutti_call_options *user)
+enum tutti_status options_for_call(const struct tutti_call_options *user,
+                                   struct tutti_call_options *options)
 {
-    if (user != NULL && user->size_bytes != sizeof *user)
-        return error_set(TUTTI_INVALID_OPTIONS, "options.size_bytes is %zu, %zu is needed",
-                         user->size_bytes, sizeof *user);
-    if (user != NULL && (user->priority < -PRIORITY_MAX || user->priority > PRIORITY_MAX))
-        return error_set(TUTTI_INVALID_OPTIONS, "priority %d is not in -%d to %d", user->priority,
-                         PRIORITY_MAX, PRIORITY_MAX);
+    TRY(SIZED_READ("options", tutti_call_options, user, options));
+    if (options->priority < -PRIORITY_MAX || options->priority > PRIORITY_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "priority %d is not in -%d to %d",
+                         options->priority, PRIORITY_MAX, PRIORITY_MAX);
     return TUTTI_OK;
 }

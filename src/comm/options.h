@@ -47,8 +47,11 @@ enum tutti_status options_for_comm(const struct tutti_comm_options *user,
 enum tutti_status options_for_derived(const struct tutti_comm_options *user,
                                       const struct tutti_comm_options *from,
                                       struct tutti_comm_options *options);
-/* Whether the struct is one of this version; NULL is. */
+/* Whether the options are good, as far as that can be told without the communicator that they are for; NULL is. */
 enum tutti_status options_check_comm(const struct tutti_comm_options *user);
+/* Checks the options that a caller gives for one call, and copies them. */
+enum tutti_status options_for_call(const struct tutti_call_options *user,
+                                   struct tutti_call_options *options);
 /* Bytes of messages that may wait here unexpected: TUTTI_UNEXPECTED. */
 enum tutti_status options_unexpected(size_t *bytes);
 /* Whether racks that no file names may be measured: TUTTI_PROBE. */
@@ -57,7 +60,5 @@ enum tutti_status options_probe(bool *probes);
 enum tutti_status options_transport(bool *over_tcp);
 /* From one beat of a host to the next, or 0: TUTTI_HEARTBEAT. */
 enum tutti_status options_heartbeat(uint64_t *period_ns);
-/* The same for a call. */
-enum tutti_status options_check_call(const struct tutti_call_options *user);
 
 #endif

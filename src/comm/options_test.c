@@ -267,10 +267,15 @@ static void call_options_are_checked(void **state)
 {
     (void)state;
     struct tutti_call_options user = TUTTI_CALL_OPTIONS_INIT;
-    assert_int_equal(options_check_call(NULL), TUTTI_OK);
-    assert_int_equal(options_check_call(&user), TUTTI_OK);
+    struct tutti_call_options own;
+    user.timeout_ns = 5;
+    assert_int_equal(options_for_call(&user, &own), TUTTI_OK);
+    assert_int_equal(own.timeout_ns, 5);
+    user.priority = -101;
+    assert_int_equal(options_for_call(&user, &own), TUTTI_INVALID_OPTIONS);
+    assert_non_null(strstr(tutti_error_message(), "-101"));
     user.size_bytes = 0;
-    assert_int_equal(options_check_call(&user), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(options_for_call(&user, &own), TUTTI_INVALID_OPTIONS);
     assert_non_null(strstr(tutti_error_message(), "size_bytes"));
 }
 

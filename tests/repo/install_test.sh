@@ -39,7 +39,7 @@ needs_library() { objdump -p "$1" | grep -q 'NEEDED.*libtutti\.so\.0'; }
 pc=$(dirname "$(find "$work/prefix" -name tutti.pc)")
 libdir=$(dirname "$pc")
 export PKG_CONFIG_PATH=$pc
-version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* //p' "$TUTTI_ROOT/include/tutti/tutti.h" | paste -sd.)
+version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$TUTTI_ROOT/include/tutti/tutti.h" | paste -sd.)
 [[ $(pkg-config --modversion tutti) == "$version" ]] || { echo "tutti.pc is not of version $version"; exit 1; }
 read -ra cflags < <(pkg-config --cflags tutti)
 read -ra libs < <(pkg-config --libs tutti)

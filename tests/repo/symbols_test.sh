@@ -16,7 +16,7 @@ fi
 # The version node itself is an absolute symbol (A).
 shared_symbols=$(nm -D --defined-only --with-symbol-versions "$shared" | awk '$2 != "A" { print $3 }')
 static_symbols=$(nm -g --defined-only "$static" | awk 'NF == 3 { print $3 }')
-if grep -vE '^tutti_[a-z0-9_]+@@TUTTI_0$' <<<"$shared_symbols"; then
+if grep -vE '^tutti_[a-z0-9_]+@@TUTTI_[0-9]+\.[0-9]+$' <<<"$shared_symbols"; then
     echo "above: what libtutti.so exports too much, or without its version"
     bad=1
 fi
@@ -39,8 +39,8 @@ declared=$(
 )
 missing=$(comm -23 <(printf '%s\n' "$declared") <(printf '%s\n' "$shared_names"))
 if [[ $missing ]]; then
-    echo "declared in include/tutti/ but not exported:"
     echo "$missing"
+    echo "above: declared in include/tutti/ but not exported: src/tutti.map lists them by the version that brought them"
     bad=1
 fi
 exit $bad

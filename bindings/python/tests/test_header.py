@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import tutti
 from tutti import _header
+from tutti._library import library
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADER = ROOT / "include" / "tutti" / "tutti.h"
@@ -90,3 +92,23 @@ def test_every_function_of_the_header_is_here(tmp_path):
     declared.pop("combine", None)  # a function type
     known = {name: len(arguments) for name, (_, arguments) in _header.FUNCTIONS.items()}
     assert declared == known
+
+
+def test_versions_of_package_and_library_are_told():
+    assert tutti.library_version() == tutti.__version__
+    major, minor, patch = map(int, tutti.library_version().split("."))
+    assert library.version() == major * 1000000 + minor * 1000 + patch
+
+
+def test_options_of_a_later_package_fit_an_earlier_library():
+    class Later(ctypes.Structure):
+        _fields_ = _header.OpOptions._fields_ + [("added", ctypes.c_uint64)]
+
+    options = Later(size_bytes=ctypes.sizeof(Later), factor=0.5)
+    op = ctypes.c_void_p()
+    assert library.op_create(ctypes.byref(options), ctypes.byref(op)) == _header.Status.OK
+    assert library.op_free(op) == _header.Status.OK
+    options.added = 1
+    status = library.op_create(ctypes.byref(options), ctypes.byref(op))
+    assert status == _header.Status.INVALID_OPTIONS
+    assert tutti.library_version() in library.error_message().decode()

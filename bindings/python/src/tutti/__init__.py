@@ -67,6 +67,12 @@ def library_path() -> str:
     return _library.path
 
 
+def library_version() -> str:
+    """The version of that library, such as "0.1.0"; `__version__` is this package's."""
+    text: bytes = _library.version_text()
+    return text.decode()
+
+
 __all__ = [
     "ANY_RANK",
     "ANY_TAG",
@@ -122,6 +128,7 @@ __all__ = [
     "int64",
     "int8",
     "library_path",
+    "library_version",
     "op",
     "scaled_sum",
     "uint16",

@@ -237,6 +237,8 @@ FORM_ARGUMENTS = {
 
 # What every other function gives and takes.
 FUNCTIONS = {
+    "version": (Int, ()),
+    "version_text": (ctypes.c_char_p, ()),
     "status_name": (ctypes.c_char_p, (Int,)),
     "status_text": (ctypes.c_char_p, (Int,)),
     "error_message": (ctypes.c_char_p, ()),

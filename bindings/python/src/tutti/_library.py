@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from . import _header
 
-# Before 1.0 there is one soname.
+# One soname for each major version: docs/compatibility.md.
 SONAME = "libtutti.so.0"
 
 

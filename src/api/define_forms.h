@@ -1,6 +1,6 @@
-/* forms.h - the four public functions of one operation. */
-#ifndef TUTTI_API_FORMS_H
-#define TUTTI_API_FORMS_H
+/* define_forms.h - the four public functions of one operation. */
+#ifndef TUTTI_API_DEFINE_FORMS_H
+#define TUTTI_API_DEFINE_FORMS_H
 
 /* Defines tutti_NAME, _with, _start and _prepare. They fill a `type` with what follows the parameters and hand it
  * to FAMILY_call, FAMILY_start and FAMILY_prepare. */

@@ -1,0 +1,76 @@
+/* sized.h - structs of the public headers that say their own size, so that a program may be compiled with another version's header than
+ * this library has.
+ *
+ *     size_bytes, fields of 0.1 │ fields that came later │
+ *     ──────────────────────────┤                        │                an older program: what it lacks is 0
+ *     ───────────────────────────────────────────────────┤                one of this version
+ *     ───────────────────────────────────────────────────────── 0 0 0 ┤   a newer one: what this library lacks must be 0
+ *
+ * 1. Such a struct begins with size_t size_bytes, and fields are only ever added at its end.
+ * 2. A new field means the old behaviour when it is 0.
+ * 3. There is no padding at the end: a field that is added later would lie there, and older programs have anything in it.
+ * 4. A caller's struct is read once, by sized_read; the library works with the copy.
+ * 5. A result is written as far as the caller's struct goes, and fields that this library does not have are 0.
+ *
+ * Structs that do not say their size (an id, a tensor, an axis) never change: tests/compatibility/ holds them to that.
+ */
+#ifndef TUTTI_BASE_SIZED_H
+#define TUTTI_BASE_SIZED_H
+
+#include <string.h>
+
+#include "tutti/tutti.h"
+
+/* X(struct, its size in 0.1, its last field): when a struct grows, only the last field changes here. */
+#define SIZED_LIST(X)                        \
+    X(tutti_op_options, 48, factor)          \
+    X(tutti_store, 32, context)              \
+    X(tutti_comm_options, 72, encryption)    \
+    X(tutti_footprint, 48, descriptor_count) \
+    X(tutti_failure, 288, message)           \
+    X(tutti_call_options, 32, priority)      \
+    X(tutti_message, 24, count)              \
+    X(tutti_buckets_options, 48, reserved)
+
+#define SIZED_ONE(type, bytes, last) type##_bytes_first = (bytes),
+enum { SIZED_LIST(SIZED_ONE) };
+#undef SIZED_ONE
+
+/* What a struct is called, and how large it was at first and is now. */
+struct sized_type {
+    const char *name;
+    size_t bytes_first, bytes;
+};
+#define SIZED_TYPE(type) \
+    (&(const struct sized_type){#type, type##_bytes_first, sizeof(struct type)})
+
+/* Copies the caller's struct; `own` is complete afterwards, and of no use on failure: INVALID_OPTIONS, whose message begins with `what`,
+ * such as "tutti_op_create: options". */
+#define SIZED_READ(what, type, given, own) \
+    sized_read(what, SIZED_TYPE(type), 1 ? (given) : (const struct type *)NULL, own)
+/* Whether a result can be written where the caller wants it; NULL is none. */
+#define SIZED_CHECK_RESULT(what, type, result) \
+    sized_check_result(what, SIZED_TYPE(type), 1 ? (result) : (const struct type *)NULL)
+/* Writes a result, all but its size_bytes, into as many bytes as that said when it was checked. */
+#define SIZED_WRITE(type, result, result_bytes, own)                                \
+    sized_write(SIZED_TYPE(type), 1 ? (result) : (struct type *)NULL, result_bytes, \
+                1 ? (own) : (const struct type *)NULL)
+
+/* The functions behind these. */
+enum tutti_status sized_read_other(const char *what, const struct sized_type *type,
+                                   const void *given, void *own);
+enum tutti_status sized_check_result(const char *what, const struct sized_type *type,
+                                     const void *result);
+void sized_write(const struct sized_type *type, void *result, size_t result_bytes, const void *own);
+
+static inline enum tutti_status sized_read(const char *what, const struct sized_type *type,
+                                           const void *given, void *own)
+{
+    size_t given_bytes;
+    memcpy(&given_bytes, given, sizeof given_bytes);
+    if (given_bytes != type->bytes) return sized_read_other(what, type, given, own);
+    memcpy(own, given, type->bytes);
+    return TUTTI_OK;
+}
+
+#endif
