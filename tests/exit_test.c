@@ -117,12 +117,66 @@ static void who_frees_its_communicator_has_left(void **state)
     expect_to_hear(BY_FREE, true);
 }
 
+/* ------------------------------------------------------------------------- what exit() takes away */
+
+static struct tutti_comm *left_behind;
+static enum { NOTHING, LINGER, FREE } last_act;
+
+/* Runs after all handlers that were registered with atexit(), OpenSSL's too. */
+__attribute__((destructor)) static void act(void)
+{
+    if (last_act == LINGER) ranks_nap_ms(100);
+    if (last_act == FREE) (void)tutti_comm_free(left_behind);
+}
+
+/* exit() takes OpenSSL down while the progress thread has much to send. */
+static int exits_in_the_middle(struct tutti_comm *none, int rank, int size, uint64_t seed,
+                               void *context)
+{
+    (void)none, (void)size, (void)seed;
+    static int32_t data[COUNT];
+    const bool frees = *(const bool *)context;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_request *request;
+    options.timeout_ns = options.init_timeout_ns = 4 * LIMIT_NS;
+    options.encryption = TUTTI_ENCRYPTION_ON;
+    RANKS_EXPECT(tutti_comm_create(&options, &left_behind) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(left_behind) == TUTTI_OK);
+    for (int i = 0; i < 16; i++)
+        RANKS_EXPECT(tutti_allreduce_start(data, data, COUNT, TUTTI_INT32, TUTTI_SUM, NULL,
+                                           left_behind, &request) == TUTTI_OK);
+    ranks_nap_ms(5 + rank);
+    last_act = frees ? FREE : LINGER;
+    exit(0);
+}
+
+static void who_exits_in_the_middle_ends_in_peace(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 6 };
+    if (ranks_are_threads()) skip();
+    struct ranks_outcome outcomes[2];
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .without_comm = true, .outcomes = outcomes};
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        bool frees = round % 2 == 1;
+        ranks_run(2, &options, exits_in_the_middle, &frees);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(outcomes[r].fate, RANKS_EXITED);
+            assert_int_equal(outcomes[r].value, 0);
+        }
+    }
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_exits_is_named),
         cmocka_unit_test(who_exits_on_another_host_is_named),
         cmocka_unit_test(who_frees_its_communicator_has_left),
+        cmocka_unit_test(who_exits_in_the_middle_ends_in_peace),
     };
     setenv("TUTTI_SECRET", "a secret of these tests alone", 1);
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */

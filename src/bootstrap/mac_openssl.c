@@ -1,4 +1,5 @@
 #include <limits.h>
+#include <pthread.h>
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -6,15 +7,27 @@
 
 #include "base/status.h"
 #include "bootstrap/mac.h"
+#include "os/at_exit.h"
+
+static void prepare(void)
+{
+    (void)OPENSSL_init_crypto(0, NULL); /* what fails is found where it is used */
+    at_exit_watch();
+}
 
 enum tutti_status mac_compute(const void *key, size_t key_bytes, const void *data, size_t bytes,
                               unsigned char mac[MAC_BYTES])
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned written = 0;
-    if (key_bytes > INT_MAX ||
-        HMAC(EVP_sha256(), key, (int)key_bytes, data, bytes, mac, &written) == NULL ||
-        written != MAC_BYTES)
-        return error_set(TUTTI_UNSUPPORTED, "OpenSSL does not compute HMAC-SHA256 here");
+    pthread_once(&once, prepare);
+    if (!at_exit_enter()) return error_set(TUTTI_UNSUPPORTED, "this process is ending");
+    const bool is_good =
+        key_bytes <= INT_MAX &&
+        HMAC(EVP_sha256(), key, (int)key_bytes, data, bytes, mac, &written) != NULL &&
+        written == MAC_BYTES;
+    at_exit_leave();
+    if (!is_good) return error_set(TUTTI_UNSUPPORTED, "OpenSSL does not compute HMAC-SHA256 here");
     return TUTTI_OK;
 }
 

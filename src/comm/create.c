@@ -22,6 +22,7 @@
 #include "comm/racks.h"
 #include "comm/recover.h"
 #include "memory/heap.h"
+#include "os/at_exit.h"
 #include "os/clock.h"
 #include "process/network.h"
 #include "process/roll_call.h"
@@ -573,6 +574,8 @@ static void finish_network(struct tutti_comm *comm)
 static void end(struct tutti_comm *comm)
 {
     if (!comm_is_foreign(comm)) {
+        if (comm->is_encrypted && at_exit_has_begun()) /* nothing comes or goes any more */
+            comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d is in exit()", comm->rank);
         finish_started(comm);
         recover_leave(comm);
         if (comm->network != NULL) finish_network(comm);

@@ -18,6 +18,7 @@
 #include "comm/beat.h"
 #include "comm/network.h"
 #include "comm/recover.h"
+#include "os/at_exit.h"
 #include "os/clock.h"
 #include "transport/tcp/tcp.h"
 
@@ -244,6 +245,7 @@ static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
 void comm_network_finish(struct tutti_comm *comm)
 {
     const uint64_t now = clock_now_ns();
+    if (comm->is_encrypted && at_exit_has_begun()) return;
     (void)comm_network_progress(comm);
     (void)tcp_finish(comm->network->tcp);
     /* The word of it is all that is left to say, and that nobody who goes on without others need wait for this rank. */

@@ -38,7 +38,7 @@ static void check_use(int fd)
     assert_int_equal(about.st_size, BYTES);
     assert_int_equal(shm_check_foreign(fd, BYTES), TUTTI_OK);
     assert_int_equal(shm_reserve(fd, 0, BYTES), TUTTI_OK);
-    assert_int_equal(shm_map(fd, BYTES, &memory), TUTTI_OK);
+    assert_int_equal(shm_map(fd, 0, BYTES, &memory), TUTTI_OK);
     memset(memory, 7, BYTES);
     shm_unmap(memory, BYTES);
     assert_int_equal(ftruncate(fd, BYTES / 2), -1);

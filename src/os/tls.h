@@ -16,6 +16,8 @@
  * 5. Errors of OpenSSL are taken out of its queue again, and no state of it that others see is changed: neither signals nor
  *    configuration. (A handshake empties the thread's queue before.)
  *
+ * 6. While the process is in exit() nothing moves any more (os/at_exit.h): connections seem to wait for their sockets.
+ *
  * tls_absent.c takes its place in builds without OpenSSL: there all is UNSUPPORTED. One thread at a time for one struct tls; those
  * of one context may be used at once.
  */

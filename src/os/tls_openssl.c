@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <openssl/ssl.h>
 
 #include "base/status.h"
+#include "os/at_exit.h"
 #include "os/cpu.h"
 #include "os/tls.h"
 
@@ -167,11 +169,27 @@ static bool restrict_context(SSL_CTX *ssl)
                                   : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256") == 1;
 }
 
+static void prepare(void)
+{
+    (void)OPENSSL_init_ssl(0, NULL); /* what fails is found where it is used */
+    at_exit_watch();
+}
+
+static enum tutti_status is_ending(struct tls_context **context)
+{
+    free(*context);
+    *context = NULL;
+    return error_set(TUTTI_UNSUPPORTED, "encryption: this process is ending");
+}
+
 enum tutti_status tls_context_create(struct tls_context **context)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     *context = calloc(1, sizeof **context);
     if (*context == NULL) return error_set(TUTTI_NO_MEMORY, "encryption: out of memory");
     struct tls_context *const new = *context;
+    pthread_once(&once, prepare);
+    if (!at_exit_enter()) return is_ending(context);
     ERR_set_mark();
     new->ssl = SSL_CTX_new(TLS_method());
     new->socket = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tutti socket");
@@ -180,6 +198,7 @@ enum tutti_status tls_context_create(struct tls_context **context)
         BIO_meth_set_write(new->socket, socket_write) == 1 &&
         BIO_meth_set_ctrl(new->socket, socket_control) == 1 && restrict_context(new->ssl);
     ERR_pop_to_mark();
+    at_exit_leave();
     if (is_good) return TUTTI_OK;
     tls_context_free(new);
     *context = NULL;
@@ -190,12 +209,40 @@ enum tutti_status tls_context_create(struct tls_context **context)
 void tls_context_free(struct tls_context *context)
 {
     if (context == NULL) return;
-    SSL_CTX_free(context->ssl);
-    BIO_meth_free(context->socket);
+    if (at_exit_enter()) {
+        SSL_CTX_free(context->ssl);
+        BIO_meth_free(context->socket);
+        at_exit_leave();
+    }
     free(context);
 }
 
 /* ------------------------------------------------------------------------------------------ beginning */
+
+/* Makes its SSL. False: no memory. */
+static bool connect_to(struct tls *tls, const struct tls_context *context, bool is_client)
+{
+    ERR_set_mark();
+    tls->ssl = SSL_new(context->ssl);
+    BIO *const bio = BIO_new(context->socket);
+    const bool is_good = tls->ssl != NULL && bio != NULL && SSL_set_app_data(tls->ssl, tls) == 1;
+    ERR_pop_to_mark();
+    if (!is_good) {
+        BIO_free(bio);
+        return false;
+    }
+    BIO_set_data(bio, tls);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(tls->ssl, bio, bio);
+    if (is_client) {
+        SSL_set_verify(tls->ssl, SSL_VERIFY_PEER,
+                       NULL); /* and there is nobody to be trusted by a certificate */
+        SSL_set_connect_state(tls->ssl);
+    } else {
+        SSL_set_accept_state(tls->ssl);
+    }
+    return true;
+}
 
 enum tutti_status tls_start(struct tls_context *context, const struct tls_options *options,
                             struct tls **tls)
@@ -206,34 +253,23 @@ enum tutti_status tls_start(struct tls_context *context, const struct tls_option
     new->fd = options->fd;
     new->records_a_key = options->records_a_key;
     memcpy(new->key, options->key, sizeof new->key);
-    ERR_set_mark();
-    new->ssl = SSL_new(context->ssl);
-    BIO *const bio = BIO_new(context->socket);
-    const bool is_good = new->ssl != NULL &&bio != NULL &&SSL_set_app_data(new->ssl, new) == 1;
-    ERR_pop_to_mark();
-    if (!is_good) {
-        BIO_free(bio);
-        tls_free(new);
-        *tls = NULL;
-        return error_set(TUTTI_NO_MEMORY, "encryption: out of memory");
-    }
-    BIO_set_data(bio, new);
-    BIO_set_init(bio, 1);
-    SSL_set_bio(new->ssl, bio, bio);
-    if (options->is_client) {
-        SSL_set_verify(new->ssl, SSL_VERIFY_PEER,
-                       NULL); /* and there is nobody to be trusted by a certificate */
-        SSL_set_connect_state(new->ssl);
-    } else {
-        SSL_set_accept_state(new->ssl);
-    }
-    return TUTTI_OK;
+    const bool is_ending = !at_exit_enter();
+    const bool is_good = !is_ending && connect_to(new, context, options->is_client);
+    if (!is_ending) at_exit_leave();
+    if (is_good) return TUTTI_OK;
+    tls_free(new);
+    *tls = NULL;
+    return is_ending ? error_set(TUTTI_UNSUPPORTED, "encryption: this process is ending")
+                     : error_set(TUTTI_NO_MEMORY, "encryption: out of memory");
 }
 
 void tls_free(struct tls *tls)
 {
     if (tls == NULL) return;
-    SSL_free(tls->ssl);
+    if (at_exit_enter()) { /* else OpenSSL has nothing any more */
+        SSL_free(tls->ssl);
+        at_exit_leave();
+    }
     OPENSSL_cleanse(tls, sizeof *tls);
     free(tls);
 }
@@ -247,7 +283,7 @@ static enum tutti_status explain_handshake(const struct tls *tls)
                      why != NULL ? why : "what the other side says does not fit");
 }
 
-enum tutti_status tls_handshake(struct tls *tls)
+static enum tutti_status shake_hands(struct tls *tls)
 {
     tls->looks = true;
     tls->waits = false;
@@ -266,6 +302,14 @@ enum tutti_status tls_handshake(struct tls *tls)
     OPENSSL_cleanse(tls->key, sizeof tls->key);
     SSL_set_read_ahead(tls->ssl, 1); /* from now on: who takes the socket over looks at it first */
     return TUTTI_OK;
+}
+
+enum tutti_status tls_handshake(struct tls *tls)
+{
+    if (!at_exit_enter()) return TUTTI_IN_PROGRESS;
+    const enum tutti_status status = shake_hands(tls);
+    at_exit_leave();
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------- reading */
@@ -292,7 +336,7 @@ static ssize_t explain_read(struct tls *tls)
     return -1;
 }
 
-ssize_t tls_readv(struct tls *tls, const struct iovec *parts, int count, bool looks)
+static ssize_t read_parts(struct tls *tls, const struct iovec *parts, int count, bool looks)
 {
     size_t total = 0, filled = 0;
     bool goes_on = true;
@@ -325,9 +369,23 @@ ssize_t tls_readv(struct tls *tls, const struct iovec *parts, int count, bool lo
     return result;
 }
 
+ssize_t tls_readv(struct tls *tls, const struct iovec *parts, int count, bool looks)
+{
+    if (!at_exit_enter()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    const ssize_t got = read_parts(tls, parts, count, looks);
+    at_exit_leave();
+    return got;
+}
+
 bool tls_has_input(const struct tls *tls)
 {
-    return SSL_has_pending(tls->ssl) == 1;
+    if (!at_exit_enter()) return false;
+    const bool has_input = SSL_has_pending(tls->ssl) == 1;
+    at_exit_leave();
+    return has_input;
 }
 
 /* ------------------------------------------------------------------------------------------- writing */
@@ -388,7 +446,7 @@ static bool write_record(struct tls *tls, const unsigned char *data, size_t byte
     return SSL_write_ex(tls->ssl, data, bytes, &written) == 1 && written == bytes;
 }
 
-ssize_t tls_writev(struct tls *tls, const struct iovec *parts, int count)
+static ssize_t write_parts(struct tls *tls, const struct iovec *parts, int count)
 {
     struct place place = {parts, parts + count, 0};
     const unsigned char *data;
@@ -408,6 +466,17 @@ ssize_t tls_writev(struct tls *tls, const struct iovec *parts, int count)
     }
     if (!push(tls) && errno != EAGAIN && errno != EWOULDBLOCK) return -1;
     return (ssize_t)total;
+}
+
+ssize_t tls_writev(struct tls *tls, const struct iovec *parts, int count)
+{
+    if (!at_exit_enter()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    const ssize_t sent = write_parts(tls, parts, count);
+    at_exit_leave();
+    return sent;
 }
 
 bool tls_has_output(const struct tls *tls)
