@@ -379,6 +379,7 @@ def forms_header(interface):
 # ---------------------------------------------------------------------------------------------- manual pages
 
 def roff(text):
+    text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text)   # of a link the words
     text = text.replace("\\", "\\\\").replace("-", "\\-").replace("`", "")
     text = re.sub(r"(?<![\w*])\*(\w+)\*(?!\w)", r"\\fI\1\\fR", text)
     text = re.sub(r"\b((?:tutti|TUTTI)_\w+)", r"\\fB\1\\fR", text)

@@ -358,7 +358,8 @@ static int call_wrongly(struct tutti_comm *comm, int rank, int size, uint64_t se
     RANKS_EXPECT(tutti_comm_split(NULL, 0, 0, NULL, &made) == TUTTI_INVALID_COMM && made == NULL);
     RANKS_EXPECT(tutti_comm_split(comm, 0, 0, NULL, NULL) == TUTTI_INVALID_COMM);
     RANKS_EXPECT(tutti_comm_split(comm, -2, 0, NULL, &made) == TUTTI_INVALID_OPTIONS);
-    RANKS_EXPECT(strstr(tutti_error_message(), "color -2") != NULL);
+    RANKS_EXPECT(
+        strstr(tutti_error_message(), "color must be 0 or more, or TUTTI_NO_COLOR, is -2") != NULL);
     RANKS_EXPECT(tutti_comm_split(comm, INT_MIN, 0, NULL, &made) == TUTTI_INVALID_OPTIONS);
     struct tutti_comm_options options = {0};
     RANKS_EXPECT(tutti_comm_split(comm, 0, 0, &options, &made) == TUTTI_INVALID_OPTIONS);
@@ -733,13 +734,13 @@ static int mesh_wrongly(struct tutti_comm *comm, int rank, int size, uint64_t se
         {{{"a", INT_MAX, NULL}, {"b", INT_MAX, NULL}}, 2, "product"},
         {{{"a", 1, NULL}, {"b", 3, NULL}}, 2, "product"},
         {{{"a", 2, NULL}, {"a", 2, NULL}}, 2, "both \"a\""},
-        {{{"a", 4, NULL}, {"", 1, NULL}}, 2, "axis 1 has no name"},
-        {{{NULL, 4, NULL}, {"b", 1, NULL}}, 2, "axis 0 has no name"},
-        {{{"a", 4, NULL}, {"b", 0, NULL}}, 2, "size of 0"},
-        {{{"a", -2, NULL}, {"b", -2, NULL}}, 2, "size of -2"},
+        {{{"a", 4, NULL}, {"", 1, NULL}}, 2, "axis 1 must have a name"},
+        {{{NULL, 4, NULL}, {"b", 1, NULL}}, 2, "axis 0 must have a name"},
+        {{{"a", 4, NULL}, {"b", 0, NULL}}, 2, "\"b\" must be 1 or more, is 0"},
+        {{{"a", -2, NULL}, {"b", -2, NULL}}, 2, "\"a\" must be 1 or more, is -2"},
         {{{"a", 4, NULL}, {"b", 1, &old}}, 2, "size_bytes"},
-        {{{"a", 4, NULL}, {"b", 1, NULL}}, 0, "no axes"},
-        {{{"a", 4, NULL}, {"b", 1, NULL}}, -1, "no axes"},
+        {{{"a", 4, NULL}, {"b", 1, NULL}}, 0, "1 axis or more, are 0"},
+        {{{"a", 4, NULL}, {"b", 1, NULL}}, -1, "1 axis or more, are -1"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct tutti_mesh *mesh = (struct tutti_mesh *)comm;

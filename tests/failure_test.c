@@ -832,7 +832,8 @@ static int one_collective(struct tutti_comm *comm, enum collective collective, i
     wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_ALGORITHM, "magic");
     options.algorithm = NULL;
     options.priority = 101;
-    wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OPTIONS, "priority 101");
+    wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OPTIONS,
+                            "priority must be -100 to 100, is 101");
     options.size_bytes = 3;
     wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_OPTIONS, "size_bytes");
     if (collective == COLLECTIVE_BARRIER) return wrong;
@@ -857,7 +858,8 @@ static int one_collective(struct tutti_comm *comm, enum collective collective, i
         bad.root = size;
         wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_ROOT, "root");
         bad.root = -1;
-        wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_ROOT, "root -1");
+        wrong |= expect_invalid(&bad, comm, rank, TUTTI_INVALID_ROOT,
+                                "root must be a rank, 0 to 2, is -1");
     }
     if (sends) {
         bad = good;

@@ -26,6 +26,15 @@ if command -v python3 >/dev/null; then
     done < <(sed -n 's|^\.so ||p' "$work"/man3/*.3 | sed 's|^|alias |')
 fi
 
+# Links are for documents that can be clicked: a manual page has the words alone.
+find_links() { grep -nE '\[[^]]+\]\([^)]+\)' "$@"; }
+if find_links "${pages[@]}"; then
+    echo "above: links of Markdown in a manual page"
+    bad=1
+fi
+printf 'in an [Indexed Job](launchers.md#an\\-indexed\\-job) of\n' >"$work/links.1"
+find_links "$work/links.1" >/dev/null || { echo "this test does not work: it finds no link"; bad=1; }
+
 # One run of groff for all: pages that begin with .TH can stand behind each other.
 if command -v groff >/dev/null; then
     printf '.TH A 1\n.SH A\n.TS H\n\\m[\n.unknown_request\n' >"$work/broken.1"

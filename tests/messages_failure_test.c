@@ -245,14 +245,14 @@ static int all_invalid(struct tutti_comm *comm, int rank, int size, uint64_t see
         wrong |= expect_invalid(&bad, is_send, comm, rank, TUTTI_INVALID_DTYPE, "77");
         bad = good;
         bad.peer = size;
-        wrong |= expect_invalid(&bad, is_send, comm, rank, TUTTI_INVALID_RANK, "rank 3 of 3");
+        wrong |= expect_invalid(&bad, is_send, comm, rank, TUTTI_INVALID_RANK, "is 3");
         bad.peer = is_send ? TUTTI_ANY_RANK : -2;
         wrong |= expect_invalid(&bad, is_send, comm, rank, TUTTI_INVALID_RANK,
-                                is_send ? "rank -1" : "rank -2");
+                                is_send ? "is -1" : "is -2");
         bad = good;
         bad.tag = is_send ? TUTTI_ANY_TAG : -2;
         wrong |= expect_invalid(&bad, is_send, comm, rank, TUTTI_INVALID_TAG,
-                                is_send ? "tag -1" : "tag -2");
+                                is_send ? "is -1" : "is -2");
         bad = good;
         bad.options = &options;
         options.algorithm = "ring";

@@ -45,9 +45,10 @@ static const char usage[] =
     "      --displs D          where blocks of v forms lie: null, packed, gaps, reversed (null)\n"
     "      --tensors N         lists of N tensors of mixed sizes, or mixed (contiguous buffers)\n"
     "how it is measured\n"
-    "  -n, --iters N           timed iterations (what fits into --time, 5 to 2000)\n"
-    "  -w, --warmup_iters N    iterations before that (each buffer once, at least 4)\n"
-    "  -c, --check N           iterations with every element checked, 0: none (1)\n"
+    "  -n, --iters N           timed iterations, 1 to 10000000 (what fits into --time, 5 to 2000)\n"
+    "  -w, --warmup_iters N    iterations before that, 0 to 10000000 (each buffer once, at least "
+    "4)\n"
+    "  -c, --check N           iterations with every element checked, 0 to 10000000; 0: none (1)\n"
     "      --time SEC          per size and way of timing (0.2)\n"
     "      --rotate WHEN       other buffers each iteration: never, auto, always\n"
     "                          (never; auto with --format peers)\n"
@@ -321,24 +322,55 @@ struct given {
     int form, skew, displs; /* the same */
     int misalign;
     bool from;
+    char rule[96]; /* of the value that was refused: "must be ..."; "": none that fits into a line */
 };
 
-static bool parse_root(const char *text, int *root)
+/* These say the rule where they refuse. */
+static bool take_int(struct given *given, const char *text, int min, int max, int *number)
 {
-    if (!strcmp(text, "all")) {
-        *root = ROOT_ALL;
-        return true;
-    }
-    return parse_int(text, ROOT_ALL, PERF_RANKS_MAX - 1, root);
+    if (parse_int(text, min, max, number)) return true;
+    snprintf(given->rule, sizeof given->rule, "a whole number from %d to %d", min, max);
+    return false;
 }
 
-static bool parse_tensors(const char *text, int *tensors)
+static bool take_real(struct given *given, const char *text, double min, double max, double *number)
 {
-    if (!strcmp(text, "mixed")) {
-        *tensors = TENSORS_MIXED;
-        return true;
-    }
-    return parse_int(text, 1, PERF_TENSORS_MAX, tensors);
+    if (parse_real(text, min, max, number)) return true;
+    snprintf(given->rule, sizeof given->rule, "a number from %g to %g", min, max);
+    return false;
+}
+
+static bool take_bytes(struct given *given, const char *text, size_t min, size_t *bytes)
+{
+    if (parse_bytes(text, bytes) && *bytes >= min) return true;
+    snprintf(given->rule, sizeof given->rule, "a number of bytes such as 4096, 64k or 1m");
+    return false;
+}
+
+static bool take_word(struct given *given, const char *text, const char *const *words, int *index)
+{
+    if (parse_word(text, words, index)) return true;
+    size_t used = (size_t)snprintf(given->rule, sizeof given->rule, "one of %s", words[0]);
+    for (int i = 1; words[i] && used < sizeof given->rule; i++)
+        used += (size_t)snprintf(given->rule + used, sizeof given->rule - used, ", %s", words[i]);
+    return false;
+}
+
+static bool take_root(struct given *given, const char *text, int *root)
+{
+    *root = ROOT_ALL;
+    if (!strcmp(text, "all") || parse_int(text, ROOT_ALL, PERF_RANKS_MAX - 1, root)) return true;
+    snprintf(given->rule, sizeof given->rule, "a rank from 0 to %d, or all", PERF_RANKS_MAX - 1);
+    return false;
+}
+
+static bool take_tensors(struct given *given, const char *text, int *tensors)
+{
+    *tensors = TENSORS_MIXED;
+    if (!strcmp(text, "mixed") || parse_int(text, 1, PERF_TENSORS_MAX, tensors)) return true;
+    snprintf(given->rule, sizeof given->rule, "a whole number from 1 to %d, or mixed",
+             PERF_TENSORS_MAX);
+    return false;
 }
 
 static bool take_option(struct perf_options *options, struct given *given, int letter,
@@ -350,40 +382,42 @@ static bool take_option(struct perf_options *options, struct given *given, int l
     enum { ITERATIONS_MAX = 10 * 1000 * 1000 };
     int index;
     switch (letter) {
-    case 'b': return parse_bytes(text, &given->sweep.min);
-    case 'e': given->max = true; return parse_bytes(text, &given->sweep.max);
-    case 'f': given->factor = true; return parse_real(text, 1.0001, 1e9, &given->sweep.factor);
-    case 'i': return parse_bytes(text, &given->sweep.step) && given->sweep.step > 0;
+    case 'b': return take_bytes(given, text, 0, &given->sweep.min);
+    case 'e': given->max = true; return take_bytes(given, text, 0, &given->sweep.max);
+    case 'f':
+        given->factor = true;
+        return take_real(given, text, 1.0001, 1e9, &given->sweep.factor);
+    case 'i': return take_bytes(given, text, 1, &given->sweep.step);
     case LONG_SIZES: return each_item(text, add_size, options);
     case LONG_COUNTS: return each_item(text, add_count, options);
     case 'd': return each_item(text, add_dtype, options);
     case 'o': return each_item(text, add_reduction, options);
-    case 'r': return parse_root(text, &options->root);
+    case 'r': return take_root(given, text, &options->root);
     case LONG_ALGO: return each_item(text, add_algorithm, options);
-    case LONG_PLACE: return parse_word(text, places, &given->place);
+    case LONG_PLACE: return take_word(given, text, places, &given->place);
     case LONG_MAPPED: options->mapped = true; return true;
-    case LONG_FORM: return parse_word(text, form_names, &given->form);
+    case LONG_FORM: return take_word(given, text, form_names, &given->form);
     case LONG_STARTED: given->form = FORM_STARTED; return true;
-    case LONG_PRIORITY: return parse_int(text, -100, 100, &options->priority);
-    case LONG_MISALIGN: return parse_int(text, 0, PERF_MISALIGN_MAX, &given->misalign);
-    case LONG_SKEW: return parse_word(text, skew_names, &given->skew);
-    case LONG_DISPLS: return parse_word(text, displs_names, &given->displs);
-    case LONG_TENSORS: return parse_tensors(text, &options->tensors);
+    case LONG_PRIORITY: return take_int(given, text, -100, 100, &options->priority);
+    case LONG_MISALIGN: return take_int(given, text, 0, PERF_MISALIGN_MAX, &given->misalign);
+    case LONG_SKEW: return take_word(given, text, skew_names, &given->skew);
+    case LONG_DISPLS: return take_word(given, text, displs_names, &given->displs);
+    case LONG_TENSORS: return take_tensors(given, text, &options->tensors);
     case LONG_PLOT: options->plot = text; return *text;
     case LONG_FROM: given->from = true; return true;
     case LONG_DETERMINISTIC: options->deterministic = true; return true;
-    case 'n': return parse_int(text, 1, ITERATIONS_MAX, &options->iterations);
-    case 'w': return parse_int(text, 0, ITERATIONS_MAX, &options->warmup);
-    case 'c': return parse_int(text, 0, ITERATIONS_MAX, &options->check_iterations);
-    case LONG_TIME: return parse_real(text, 0, 3600, &options->time_seconds);
-    case LONG_ROTATE: return parse_word(text, rotations, &given->rotate);
-    case LONG_TIMEOUT: return parse_real(text, 0.001, 1e6, &options->timeout_seconds);
-    case LONG_RANKS: return parse_int(text, 1, PERF_RANKS_MAX, &options->ranks);
-    case 't': return parse_int(text, 1, PERF_RANKS_MAX, &given->threads);
+    case 'n': return take_int(given, text, 1, ITERATIONS_MAX, &options->iterations);
+    case 'w': return take_int(given, text, 0, ITERATIONS_MAX, &options->warmup);
+    case 'c': return take_int(given, text, 0, ITERATIONS_MAX, &options->check_iterations);
+    case LONG_TIME: return take_real(given, text, 0, 3600, &options->time_seconds);
+    case LONG_ROTATE: return take_word(given, text, rotations, &given->rotate);
+    case LONG_TIMEOUT: return take_real(given, text, 0.001, 1e6, &options->timeout_seconds);
+    case LONG_RANKS: return take_int(given, text, 1, PERF_RANKS_MAX, &options->ranks);
+    case 't': return take_int(given, text, 1, PERF_RANKS_MAX, &given->threads);
     case LONG_PIN: options->pin = true; return true;
     case LONG_LABEL: options->label = text; return *text && !strpbrk(text, " \t\n");
     case LONG_FORMAT:
-        if (!parse_word(text, formats, &index)) return false;
+        if (!take_word(given, text, formats, &index)) return false;
         options->format = (enum perf_format)index;
         return true;
     }
@@ -538,7 +572,9 @@ int perf_options_parse(struct perf_options *options, int argc, char **argv)
         if (letter == '?') return complain("unknown option %s", argv[optind - 1]);
         if (letter == ':') return complain("option %s needs a value", argv[optind - 1]);
         if (!take_option(options, &given, letter, optarg))
-            return complain("--%s cannot be '%s'", name_of(letter), optarg);
+            return *given.rule
+                       ? complain("--%s must be %s, is '%s'", name_of(letter), given.rule, optarg)
+                       : complain("--%s cannot be '%s'", name_of(letter), optarg);
     }
     return take_names(options, &given, argv + optind);
 }

@@ -67,8 +67,9 @@ static enum tutti_status check_gradients(const struct tutti_gradient *gradients,
     for (size_t i = 0; i < count; i++) {
         if (!is_float(gradients[i].dtype))
             return error_set(TUTTI_INVALID_DTYPE,
-                             "tutti_buckets_create: gradient %zu is not of floats (dtype %d)", i,
-                             (int)gradients[i].dtype);
+                             "tutti_buckets_create: gradient %zu must be of floats, is of %s "
+                             "(dtype %d)",
+                             i, tutti_dtype_name(gradients[i].dtype), (int)gradients[i].dtype);
         if (gradients[i].count > SIZE_MAX / 16)
             return error_set(TUTTI_INVALID_COUNT,
                              "tutti_buckets_create: gradient %zu has too many elements", i);
@@ -85,10 +86,13 @@ static enum tutti_status take_options(const struct tutti_buckets_options *given,
     if (given != NULL)
         TRY(SIZED_READ("tutti_buckets_create: options", tutti_buckets_options, given, options));
     if ((unsigned)options->start > TUTTI_BUCKETS_START_AT_FINISH)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_buckets_create: start is %d",
-                         (int)options->start);
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_buckets_create: options.start must be a value of enum "
+                         "tutti_buckets_start, 0 to %d, is %d",
+                         TUTTI_BUCKETS_START_AT_FINISH, (int)options->start);
     if (!(options->norm_max >= 0))
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_buckets_create: norm_max is %g; 0 or more",
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_buckets_create: options.norm_max must be 0 or more, is %g",
                          options->norm_max);
     if (options->bucket_bytes == 0) options->bucket_bytes = BUCKET_BYTES;
     if (options->first_bucket_bytes == 0)

@@ -121,7 +121,8 @@ enum tutti_status tutti_barrier_prepare(const struct tutti_call_options *options
 enum tutti_status tutti_mem_alloc(size_t size_bytes, void **memory)
 {
     if (memory == NULL)
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_mem_alloc: no place for the address");
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "tutti_mem_alloc: memory must be the address of a pointer, is NULL");
     return heap_allocate(size_bytes, memory);
 }
 

@@ -1,6 +1,7 @@
 #include "api/blocks.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,9 @@ static enum tutti_status count_all(const char *call, struct side *side, size_t e
     const size_t limit = SIZE_MAX / 2 / element_bytes;
     if (side->counts == NULL) {
         if (side->count > limit)
-            return error_set(TUTTI_INVALID_COUNT, "tutti_%sv: %zu elements", call, side->count);
+            return error_set(TUTTI_INVALID_COUNT,
+                             "tutti_%sv: %s must have at most %zu elements, has %zu", call,
+                             side->name, limit, side->count);
         return TUTTI_OK;
     }
     side->count = 0;
@@ -32,18 +35,27 @@ static enum tutti_status count_all(const char *call, struct side *side, size_t e
         const size_t begin = side->displs != NULL ? side->displs[r] : side->count;
         if (side->counts[r] > limit || begin > limit - side->counts[r] ||
             side->count > limit - side->counts[r])
-            return error_set(TUTTI_INVALID_COUNT, "tutti_%sv: %zu elements at %zu, block %zu of %s",
-                             call, side->counts[r], begin, r, side->name);
+            return error_set(TUTTI_INVALID_COUNT,
+                             "tutti_%sv: %s must end within %zu elements, but block %zu has %zu at "
+                             "%zu",
+                             call, side->name, limit, r, side->counts[r], begin);
         side->count += side->counts[r];
     }
     return TUTTI_OK;
+}
+
+static enum tutti_status no_counts(const struct arguments *a, const struct tutti_comm *comm,
+                                   const char *name)
+{
+    return error_set(TUTTI_INVALID_COUNT,
+                     "tutti_%sv: %s must be %d counts, one for each rank, is NULL",
+                     collective_name(a->collective), name, comm->size);
 }
 
 /* The blocks of a v form: which buffer has counts depends on the collective and the rank. */
 static enum tutti_status look_at_sides(const struct arguments *a, const struct tutti_comm *comm,
                                        struct side *send, struct side *recv)
 {
-    const char *call = collective_name(a->collective);
     const size_t rank = (size_t)comm->rank;
     *send = (struct side){"send", a->send, NULL, NULL, blocks_sent(a, comm), a->count};
     *recv = (struct side){"recv", a->recv, NULL, NULL, blocks_received(a, comm), a->count};
@@ -51,30 +63,31 @@ static enum tutti_status look_at_sides(const struct arguments *a, const struct t
         send->block_count > 0) {
         send->counts = a->send_counts;
         send->displs = a->send_displs;
+        /* The parameter of reduce_scatterv has the name of what each rank gets. */
         if (send->counts == NULL)
-            return error_set(TUTTI_INVALID_COUNT, "tutti_%sv: the counts are NULL", call);
+            return no_counts(
+                a, comm, a->collective == COLLECTIVE_REDUCE_SCATTER ? "recv_counts" : "send_counts");
     }
     if (a->collective != COLLECTIVE_SCATTER && a->collective != COLLECTIVE_REDUCE_SCATTER &&
         recv->block_count > 0) {
         recv->counts = a->recv_counts;
         recv->displs = a->recv_displs;
-        if (recv->counts == NULL)
-            return error_set(TUTTI_INVALID_COUNT, "tutti_%sv: the counts are NULL", call);
+        if (recv->counts == NULL) return no_counts(a, comm, "recv_counts");
     }
     if (a->collective == COLLECTIVE_ALLGATHER) send->count = recv->counts[rank];
     if (a->collective == COLLECTIVE_REDUCE_SCATTER) recv->count = send->counts[rank];
     if (a->collective == COLLECTIVE_GATHER && recv->counts != NULL &&
         recv->counts[rank] != send->count)
         return error_set(
-            TUTTI_INVALID_COUNT,
-            "tutti_gatherv: send_count %zu, but %zu in recv_counts for the root itself",
-            send->count, recv->counts[rank]);
+            TUTTI_INVALID_COUNT, "tutti_gatherv: send_count of the root must be what recv_counts has for it, %zu, is %zu",
+            recv->counts[rank], send->count);
     if (a->collective == COLLECTIVE_SCATTER && send->counts != NULL &&
         send->counts[rank] != recv->count)
         return error_set(
             TUTTI_INVALID_COUNT,
-            "tutti_scatterv: recv_count %zu, but %zu in send_counts for the root itself",
-            recv->count, send->counts[rank]);
+            "tutti_scatterv: recv_count of the root must be what send_counts has for it, %zu, is "
+            "%zu",
+            send->counts[rank], recv->count);
     if (send->block_count == 0) send->count = 0;
     if (recv->block_count == 0) recv->count = 0;
     return TUTTI_OK;
@@ -179,7 +192,8 @@ static enum tutti_status check_written_blocks(const char *call, const struct buf
         good = s[i - 1].address + (s[i - 1].end - s[i - 1].begin) <= s[i].address;
     free(sorted);
     if (good) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_BUFFER, "tutti_%sv: blocks of recv overlap", call);
+    return error_set(TUTTI_INVALID_BUFFER,
+                     "tutti_%sv: blocks of recv must be apart, but some overlap", call);
 }
 
 /* ------------------------------------------------------------------------------------------- extra */
@@ -215,11 +229,13 @@ static void fill_side(const struct side *side, size_t element_bytes, size_t *cou
                side->counts[r] * element_bytes);
 }
 
-static enum tutti_status check_present(const char *call, const char *name, const void *buffer,
-                                       size_t count)
+static enum tutti_status check_present(const char *call, const struct side *side,
+                                       size_t element_bytes)
 {
-    if (count == 0 || buffer != NULL) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: %s is NULL", call, name);
+    if (side->count == 0 || side->base != NULL) return TUTTI_OK;
+    char name[32];
+    snprintf(name, sizeof name, "%sv", call);
+    return api_check_buffer(name, side->name, side->base, side->count * element_bytes);
 }
 
 /* Where the single block of one buffer lies in the other, if the call is in place. */
@@ -256,8 +272,8 @@ enum tutti_status blocks_check_varying(const struct arguments *a, const struct t
     TRY(look_at_sides(a, comm, &send, &recv));
     TRY(count_all(name, &send, element_bytes));
     TRY(count_all(name, &recv, element_bytes));
-    TRY(check_present(name, "send", send.base, send.count));
-    TRY(check_present(name, "recv", recv.base, recv.count));
+    TRY(check_present(name, &send, element_bytes));
+    TRY(check_present(name, &recv, element_bytes));
 
     const size_t segment_counts[2] = {send.displs != NULL ? send.block_count : 0,
                                       recv.displs != NULL ? recv.block_count : 0};
@@ -283,7 +299,7 @@ enum tutti_status blocks_check_varying(const struct arguments *a, const struct t
     if (status == TUTTI_OK && !call->in_place &&
         buffers_overlap(&input, send.count * element_bytes, &output, recv.count * element_bytes))
         status = error_set(TUTTI_INVALID_BUFFER,
-                           "tutti_%sv: send and recv overlap and are not in place", name);
+                           "tutti_%sv: send and recv must be apart or in place, but overlap", name);
     if (status != TUTTI_OK) free(call->extra);
     return status;
 }
@@ -294,17 +310,23 @@ static enum tutti_status count_list(const char *call, const char *name,
                                     const struct tutti_list *list, size_t element_bytes,
                                     size_t *count)
 {
+    const size_t limit = SIZE_MAX / 2 / element_bytes;
     *count = 0;
     if (list == NULL || (list->tensors == NULL && list->tensor_count > 0))
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_%s_list: %s is NULL", call, name);
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "tutti_%s_list: %s must be a list of tensors, is NULL", call, name);
     for (size_t t = 0; t < list->tensor_count; t++) {
         const struct tutti_tensor *tensor = &list->tensors[t];
         if (tensor->count > 0 && tensor->data == NULL)
-            return error_set(TUTTI_INVALID_BUFFER, "tutti_%s_list: tensor %zu of %s is NULL", call,
-                             t, name);
-        if (tensor->count > SIZE_MAX / 2 / element_bytes - *count)
-            return error_set(TUTTI_INVALID_COUNT, "tutti_%s_list: %s has too many elements", call,
-                             name);
+            return error_set(TUTTI_INVALID_BUFFER,
+                             "tutti_%s_list: tensor %zu of %s must be the address of %zu elements, "
+                             "is NULL",
+                             call, t, name, tensor->count);
+        if (tensor->count > limit - *count)
+            return error_set(TUTTI_INVALID_COUNT,
+                             "tutti_%s_list: %s must have at most %zu elements, has more: %zu in "
+                             "tensor %zu",
+                             call, name, limit, tensor->count, t);
         *count += tensor->count;
     }
     return TUTTI_OK;
@@ -319,9 +341,9 @@ static enum tutti_status block_count(const char *call, const size_t counts[2],
     for (int i = 0; i < 2; i++)
         if (blocks[i] > 0 && counts[i] != *count * blocks[i])
             return error_set(TUTTI_INVALID_COUNT,
-                             "tutti_%s_list: %zu elements to send and %zu to receive do not fit "
-                             "%zu and %zu equal blocks",
-                             call, counts[0], counts[1], blocks[0], blocks[1]);
+                             "tutti_%s_list: send and recv must be %zu and %zu equal blocks, have "
+                             "%zu and %zu elements",
+                             call, blocks[0], blocks[1], counts[0], counts[1]);
     return TUTTI_OK;
 }
 

@@ -14,11 +14,20 @@ static const char *name_of(const struct arguments *a)
     return collective_name(a->collective);
 }
 
-static enum tutti_status check_buffer(const char *call, const char *name, const void *buffer,
-                                      size_t bytes)
+enum tutti_status api_check_dtype(const char *call, enum tutti_dtype dtype)
+{
+    if (dtype_is_valid(dtype)) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_DTYPE,
+                     "tutti_%s: dtype must be a value of enum tutti_dtype, 0 to %d, is %d", call,
+                     DTYPE_COUNT - 1, (int)dtype);
+}
+
+enum tutti_status api_check_buffer(const char *call, const char *name, const void *buffer,
+                                   size_t bytes)
 {
     if (bytes == 0 || buffer != NULL) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: %s is NULL", call, name);
+    return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: %s must be the address of %zu bytes, is NULL",
+                     call, name, bytes);
 }
 
 /* Where send lies in recv (or the other way round) when the call is in place. */
@@ -40,14 +49,17 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
 {
     const char *name = name_of(a);
     const size_t element_bytes = dtype_size(a->dtype);
-    if (a->count > SIZE_MAX / 2 / element_bytes / (size_t)comm->size)
-        return error_set(TUTTI_INVALID_COUNT, "tutti_%s: %zu elements of %zu bytes for %d ranks",
-                         name, a->count, element_bytes, comm->size);
+    const size_t count_max = SIZE_MAX / 2 / element_bytes / (size_t)comm->size;
+    if (a->count > count_max)
+        return error_set(TUTTI_INVALID_COUNT,
+                         "tutti_%s: count must be at most %zu elements of %zu bytes with %d ranks, "
+                         "is %zu",
+                         name, count_max, element_bytes, comm->size, a->count);
     const size_t block_bytes = a->count * element_bytes;
     const size_t send_bytes = blocks_sent(a, comm) * block_bytes,
                  recv_bytes = blocks_received(a, comm) * block_bytes;
-    TRY(check_buffer(name, "send", a->send, send_bytes));
-    TRY(check_buffer(name, "recv", a->recv, recv_bytes));
+    TRY(api_check_buffer(name, "send", a->send, send_bytes));
+    TRY(api_check_buffer(name, "recv", a->recv, recv_bytes));
     const uintptr_t send = (uintptr_t)a->send, recv = (uintptr_t)a->recv;
     call->send = a->send;
     call->recv = a->recv;
@@ -55,8 +67,11 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
     if (send_bytes == 0 || recv_bytes == 0) return TUTTI_OK;
     call->in_place = is_in_place(a, comm, block_bytes);
     if (!call->in_place && send < recv + recv_bytes && recv < send + send_bytes)
-        return error_set(TUTTI_INVALID_BUFFER,
-                         "tutti_%s: send and recv overlap and are not in place", name);
+        return error_set(
+            TUTTI_INVALID_BUFFER,
+            "tutti_%s: send and recv must be apart or in place, but overlap: %zu bytes "
+            "at %p and %zu bytes at %p",
+            name, send_bytes, a->send, recv_bytes, a->recv);
     return TUTTI_OK;
 }
 
@@ -73,7 +88,9 @@ static enum tutti_status check_options(const struct arguments *a,
     if (options->deterministic != 0) call->deterministic = true;
     if (options->algorithm == NULL) return TUTTI_OK;
     if (!algo_parse(a->collective, options->algorithm, &call->algorithm, &call->radix))
-        return error_set(TUTTI_INVALID_ALGORITHM, "tutti_%s: there is no algorithm \"%.40s\"",
+        return error_set(TUTTI_INVALID_ALGORITHM,
+                         "tutti_%s: options.algorithm must be one of `tutti-plan list`, is "
+                         "\"%.40s\"",
                          name_of(a), options->algorithm);
     /* Also a communicator of one says what the others would. */
     return comm_program_check(comm, call);
@@ -84,16 +101,20 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
 {
     const char *name = name_of(a);
     TRY(comm_check_handle(comm, name));
-    if (!dtype_is_valid(a->dtype))
-        return error_set(TUTTI_INVALID_DTYPE, "tutti_%s: %d is not a dtype", name, (int)a->dtype);
+    TRY(api_check_dtype(name, a->dtype));
     const struct tutti_operation *op = op_resolve(a->op);
-    if (op == NULL) return error_set(TUTTI_INVALID_OP, "tutti_%s: not an operation", name);
+    if (op == NULL)
+        return error_set(TUTTI_INVALID_OP,
+                         "tutti_%s: op must be a constant such as TUTTI_SUM or come from "
+                         "tutti_op_create, is %p: not an operation",
+                         name, (const void *)a->op);
     if (collective_reduces(a->collective) && !op_supports(op, a->dtype))
-        return error_set(TUTTI_INVALID_OP, "tutti_%s: %s is not for %s", name, op->name,
-                         tutti_dtype_name(a->dtype));
+        return error_set(TUTTI_INVALID_OP, "tutti_%s: %s is not for %s: %s are needed", name,
+                         op->name, tutti_dtype_name(a->dtype),
+                         dtype_kind(a->dtype) == DTYPE_FLOAT ? "integers" : "floats");
     if (a->root < 0 || a->root >= comm->size)
-        return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root %d of %d ranks", name, a->root,
-                         comm->size);
+        return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root must be a rank, 0 to %d, is %d", name,
+                         comm->size - 1, a->root);
     *call = (struct call){
         .what = {.collective = a->collective, .dtype = a->dtype, .op = op->kind, .root = a->root},
         .op = op,
@@ -126,7 +147,8 @@ enum tutti_status api_start(const struct arguments *arguments,
 {
     struct call checked;
     if (request == NULL)
-        return error_set(TUTTI_INVALID_REQUEST, "tutti_%s_start: no place for the request",
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "tutti_%s_start: request must be the address of a pointer, is NULL",
                          name_of(arguments));
     *request = NULL;
     TRY(check(arguments, options, comm, &checked));
@@ -139,7 +161,8 @@ enum tutti_status api_prepare(const struct arguments *arguments,
 {
     struct call checked;
     if (prepared == NULL)
-        return error_set(TUTTI_INVALID_REQUEST, "tutti_%s_prepare: no place for it",
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "tutti_%s_prepare: prepared must be the address of a pointer, is NULL",
                          name_of(arguments));
     *prepared = NULL;
     TRY(check(arguments, options, comm, &checked));

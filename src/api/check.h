@@ -37,6 +37,11 @@ enum tutti_status api_prepare(const struct arguments *arguments,
                               const struct tutti_call_options *options, struct tutti_comm *comm,
                               struct tutti_prepared **prepared);
 
+/* What messages have in common with collectives. */
+enum tutti_status api_check_dtype(const char *call, enum tutti_dtype dtype);
+enum tutti_status api_check_buffer(const char *call, const char *name, const void *buffer,
+                                   size_t bytes);
+
 /* The four forms of one collective; what follows the parameters initialises its struct arguments. */
 #define API_DEFINE(name, parameters, ...) \
     FORMS_DEFINE(api, struct arguments, name, API_PARAMETERS(parameters), __VA_ARGS__)

@@ -1,4 +1,5 @@
 /* message.c - send and recv: argument checks and nothing else. */
+#include "api/check.h"
 #include "api/define_forms.h"
 #include "base/dtype.h"
 #include "base/sized.h"
@@ -12,19 +13,20 @@ static enum tutti_status check(const struct message_call *given,
 {
     const char *name = given->is_send ? "send" : "recv";
     TRY(comm_check_handle(comm, name));
-    if (!dtype_is_valid(given->dtype))
-        return error_set(TUTTI_INVALID_DTYPE, "tutti_%s: %d is not a dtype", name,
-                         (int)given->dtype);
-    if (given->count > SIZE_MAX / 2 / dtype_size(given->dtype))
-        return error_set(TUTTI_INVALID_COUNT, "tutti_%s: %zu elements", name, given->count);
-    if (given->count > 0 && given->buffer == NULL)
-        return error_set(TUTTI_INVALID_BUFFER, "tutti_%s: the buffer is NULL", name);
+    TRY(api_check_dtype(name, given->dtype));
+    const size_t element_bytes = dtype_size(given->dtype), count_max = SIZE_MAX / 2 / element_bytes;
+    if (given->count > count_max)
+        return error_set(TUTTI_INVALID_COUNT,
+                         "tutti_%s: count must be at most %zu elements of %zu bytes, is %zu", name,
+                         count_max, element_bytes, given->count);
+    TRY(api_check_buffer(name, name, given->buffer, given->count * element_bytes));
     if ((given->peer < 0 || given->peer >= comm->size) &&
         (given->is_send || given->peer != TUTTI_ANY_RANK))
-        return error_set(TUTTI_INVALID_RANK, "tutti_%s: rank %d of %d ranks", name, given->peer,
-                         comm->size);
+        return error_set(TUTTI_INVALID_RANK, "tutti_%s: peer must be a rank, 0 to %d,%s is %d", name,
+                         comm->size - 1, given->is_send ? "" : " or TUTTI_ANY_RANK,", given->peer);
     if (given->tag < 0 && (given->is_send || given->tag != TUTTI_ANY_TAG))
-        return error_set(TUTTI_INVALID_TAG, "tutti_%s: tag %d", name, given->tag);
+        return error_set(TUTTI_INVALID_TAG, "tutti_%s: tag must be 0 or more,%s is %d", name,
+                         given->is_send ? "" : " or TUTTI_ANY_TAG,", given->tag);
     if (given->result != NULL)
         TRY(SIZED_CHECK_RESULT("tutti_recv: message", tutti_message, given->result));
     *call = *given;
@@ -34,7 +36,10 @@ static enum tutti_status check(const struct message_call *given,
     struct tutti_call_options own;
     TRY(options_for_call(options, &own));
     if (own.algorithm != NULL)
-        return error_set(TUTTI_INVALID_ALGORITHM, "tutti_%s has no algorithms", name);
+        return error_set(TUTTI_INVALID_ALGORITHM,
+                         "tutti_%s: options.algorithm must be NULL, because messages have no "
+                         "algorithms, is \"%.40s\"",
+                         name, own.algorithm);
     if (own.timeout_ns != 0) call->timeout_ns = own.timeout_ns;
     return TUTTI_OK;
 }
@@ -57,7 +62,8 @@ static enum tutti_status message_start(const struct message_call *given,
 {
     struct message_call checked;
     if (request == NULL)
-        return error_set(TUTTI_INVALID_REQUEST, "tutti_%s_start: no place for the request",
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "tutti_%s_start: request must be the address of a pointer, is NULL",
                          given->is_send ? "send" : "recv");
     *request = NULL;
     TRY(check(given, options, comm, &checked));
@@ -70,7 +76,8 @@ static enum tutti_status message_prepare(const struct message_call *given,
 {
     struct message_call checked;
     if (prepared == NULL)
-        return error_set(TUTTI_INVALID_REQUEST, "tutti_%s_prepare: no place for it",
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "tutti_%s_prepare: prepared must be the address of a pointer, is NULL",
                          given->is_send ? "send" : "recv");
     *prepared = NULL;
     TRY(check(given, options, comm, &checked));

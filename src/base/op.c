@@ -77,21 +77,26 @@ enum tutti_status tutti_op_create(const struct tutti_op_options *given, tutti_op
 {
     static _Atomic uint64_t created; /* relaxed: only that numbers differ matters */
     if (op == NULL)
-        return error_set(TUTTI_INVALID_OP, "tutti_op_create: no place for the operation");
+        return error_set(TUTTI_INVALID_OP,
+                         "tutti_op_create: op must be the address of an operation, is NULL");
     *op = NULL;
     if (given == NULL)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_op_create: options is NULL: start from TUTTI_OP_OPTIONS_INIT");
+                         "tutti_op_create: options must be a struct tutti_op_options, is NULL");
     struct tutti_op_options own;
     const struct tutti_op_options *const options = &own;
     TRY(SIZED_READ("tutti_op_create: options", tutti_op_options, given, &own));
     if (options->combine == NULL && (!isfinite(options->factor) || options->factor == 0))
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_op_create: factor is 0 or not finite");
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_op_create: options.factor must be finite and not 0, is %g",
+                         options->factor);
     const char *name = options->name;
     if (name == NULL) name = options->combine != NULL ? "user" : "scaled_sum";
-    if (strlen(name) >= sizeof((struct tutti_operation *)NULL)->name)
+    const size_t length_max = sizeof((struct tutti_operation *)NULL)->name - 1;
+    if (strlen(name) > length_max)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_op_create: a name of more than 31 characters");
+                         "tutti_op_create: options.name must have at most %zu characters, has %zu",
+                         length_max, strlen(name));
     struct tutti_operation *operation = calloc(1, sizeof *operation);
     if (operation == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_op_create: out of memory");
     strcpy(operation->name, name);

@@ -25,11 +25,9 @@ static enum tutti_status check_size(const char *what, const struct sized_type *t
     if (given_bytes >= type->bytes_first && given_bytes <= BYTES_MAX &&
         given_bytes % _Alignof(size_t) == 0)
         return TUTTI_OK;
-    return error_set(
-        TUTTI_INVALID_OPTIONS,
-        "%s.size_bytes is %zu: it must be sizeof(struct %s), which has been %zu or more "
-        "since Tutti 0.1",
-        what, given_bytes, type->name, type->bytes_first);
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "%s.size_bytes must be sizeof(struct %s), %zu or more since Tutti 0.1, is %zu",
+                     what, type->name, type->bytes_first, given_bytes);
 }
 
 static size_t size_of(const void *given)
@@ -62,8 +60,8 @@ enum tutti_status sized_check_result(const char *what, const struct sized_type *
                                      const void *result)
 {
     if (result == NULL)
-        return error_set(TUTTI_INVALID_OPTIONS, "%s is NULL: a struct %s is needed", what,
-                         type->name);
+        return error_set(TUTTI_INVALID_OPTIONS, "%s must be the address of a struct %s, is NULL",
+                         what, type->name);
     return check_size(what, type, size_of(result));
 }
 

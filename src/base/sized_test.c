@@ -80,10 +80,11 @@ static void sizes_of_no_version_are_refused(void **state)
         const struct second given = {wrong[i], 1, 2, 3};
         struct second own;
         char size[40];
-        snprintf(size, sizeof size, "options.size_bytes is %zu:", wrong[i]);
+        snprintf(size, sizeof size, ", is %zu", wrong[i]);
         assert_int_equal(sized_read("options", &type, &given, &own), TUTTI_INVALID_OPTIONS);
         assert_non_null(strstr(tutti_error_message(), size));
-        assert_non_null(strstr(tutti_error_message(), "16 or more"));
+        assert_non_null(strstr(tutti_error_message(),
+                               "options.size_bytes must be sizeof(struct thing), 16 or more"));
         assert_int_equal(sized_check_result("options", &type, &given), TUTTI_INVALID_OPTIONS);
         assert_non_null(strstr(tutti_error_message(), size));
     }

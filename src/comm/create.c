@@ -685,7 +685,8 @@ enum tutti_status tutti_comm_create(const struct tutti_comm_options *options,
                                     struct tutti_comm **comm)
 {
     if (comm == NULL)
-        return error_set(TUTTI_INVALID_COMM, "tutti_comm_create: no place for the communicator");
+        return error_set(TUTTI_INVALID_COMM,
+                         "tutti_comm_create: comm must be the address of a pointer, is NULL");
     *comm = NULL;
     char before[ERROR_TEXT_MAX];
     error_copy(before, sizeof before);

@@ -296,7 +296,8 @@ static enum tutti_status check_call(struct tutti_comm *comm, const char *functio
     if (created != NULL) *created = NULL;
     TRY(comm_check_handle(comm, function));
     if (created == NULL)
-        return error_set(TUTTI_INVALID_COMM, "tutti_%s: no place for the communicator", function);
+        return error_set(TUTTI_INVALID_COMM,
+                         "tutti_%s: created must be the address of a pointer, is NULL", function);
     return options_check_comm(options);
 }
 
@@ -307,7 +308,7 @@ enum tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key,
     TRY(check_call(comm, "comm_split", options, created));
     if (color < 0 && color != TUTTI_NO_COLOR)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_comm_split: color %d; 0 or more, or TUTTI_NO_COLOR, is needed",
+                         "tutti_comm_split: color must be 0 or more, or TUTTI_NO_COLOR, is %d",
                          color);
     return derive_split(comm, "comm_split",
                         &(struct derive_wish){DERIVE_SPLIT, 0, color, key, options}, created);
@@ -326,16 +327,18 @@ enum tutti_status tutti_comm_dup(struct tutti_comm *comm, const struct tutti_com
 static enum tutti_status check_ranks(const struct tutti_comm *comm, const int *ranks,
                                      int rank_count, int *own)
 {
-    if (ranks == NULL || rank_count < 1 || rank_count > comm->size)
+    if (rank_count < 1 || rank_count > comm->size)
+        return error_set(TUTTI_INVALID_RANK, "tutti_comm_group: rank_count must be 1 to %d, is %d",
+                         comm->size, rank_count);
+    if (ranks == NULL)
         return error_set(TUTTI_INVALID_RANK,
-                         "tutti_comm_group: %s of %d ranks, of a communicator of %d",
-                         ranks == NULL ? "no list" : "a list", rank_count, comm->size);
+                         "tutti_comm_group: ranks must be a list of %d ranks, is NULL", rank_count);
     *own = -1;
     for (int i = 0; i < rank_count; i++) {
         if (ranks[i] < 0 || ranks[i] >= comm->size)
             return error_set(TUTTI_INVALID_RANK,
-                             "tutti_comm_group: ranks[%d] is %d, of a communicator of %d", i,
-                             ranks[i], comm->size);
+                             "tutti_comm_group: ranks[%d] must be a rank, 0 to %d, is %d", i,
+                             comm->size - 1, ranks[i]);
         for (int j = 0; j < i; j++)
             if (ranks[j] == ranks[i])
                 return error_set(TUTTI_INVALID_RANK,

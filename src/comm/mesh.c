@@ -28,14 +28,16 @@ static enum tutti_status check_axis(const struct tutti_axis *axes, int index)
 {
     const struct tutti_axis *axis = &axes[index];
     if (axis->name == NULL || *axis->name == '\0')
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_mesh_create: axis %d has no name", index);
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_mesh_create: axis %d must have a name, has none", index);
     for (int other = 0; other < index; other++)
         if (strcmp(axes[other].name, axis->name) == 0)
             return error_set(TUTTI_INVALID_OPTIONS,
                              "tutti_mesh_create: axes %d and %d are both \"%.40s\"", other, index,
                              axis->name);
     if (axis->size < 1)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_mesh_create: axis \"%.40s\" has a size of %d",
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_mesh_create: the size of axis \"%.40s\" must be 1 or more, is %d",
                          axis->name, axis->size);
     return options_check_comm(axis->options);
 }
@@ -43,8 +45,12 @@ static enum tutti_status check_axis(const struct tutti_axis *axes, int index)
 static enum tutti_status check_axes(const struct tutti_comm *comm, const struct tutti_axis *axes,
                                     int axis_count)
 {
-    if (axes == NULL || axis_count < 1)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_mesh_create: no axes");
+    if (axis_count < 1)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_mesh_create: there must be 1 axis or more, are %d", axis_count);
+    if (axes == NULL)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_mesh_create: axes must be a list of %d axes, is NULL", axis_count);
     int64_t product = 1;
     for (int i = 0; i < axis_count; i++) {
         TRY(check_axis(axes, i));
@@ -95,7 +101,8 @@ enum tutti_status tutti_mesh_create(struct tutti_comm *comm, const struct tutti_
     if (mesh != NULL) *mesh = NULL;
     TRY(comm_check_handle(comm, "mesh_create"));
     if (mesh == NULL)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_mesh_create: no place for the mesh");
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_mesh_create: mesh must be the address of a pointer, is NULL");
     TRY(check_axes(comm, axes, axis_count));
     struct tutti_mesh *const made =
         calloc(1, sizeof *made + (size_t)axis_count * sizeof *made->axes);

@@ -101,7 +101,7 @@ static enum tutti_status check_store(const struct tutti_store *given)
     struct tutti_store store;
     TRY(SIZED_READ("store", tutti_store, given, &store));
     if (store.set == NULL || store.get == NULL)
-        return error_set(TUTTI_INVALID_OPTIONS, "store.%s is NULL: both set and get are needed",
+        return error_set(TUTTI_INVALID_OPTIONS, "store.%s must be a function, is NULL",
                          store.set == NULL ? "set" : "get");
     return TUTTI_OK;
 }
@@ -114,13 +114,15 @@ static enum tutti_status read_comm(const struct tutti_comm_options *user,
     if (user == NULL) return TUTTI_OK;
     TRY(SIZED_READ("options", tutti_comm_options, user, own));
     if ((unsigned)own->integrity > TUTTI_INTEGRITY_ON)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "options.integrity is %d, not a value of enum tutti_integrity",
-                         (int)own->integrity);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "options.integrity must be a value of enum tutti_integrity, 0 to %d, is %d",
+            TUTTI_INTEGRITY_ON, (int)own->integrity);
     if ((unsigned)own->encryption > TUTTI_ENCRYPTION_ON)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "options.encryption is %d, not a value of enum tutti_encryption",
-                         (int)own->encryption);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "options.encryption must be a value of enum tutti_encryption, 0 to %d, is %d",
+            TUTTI_ENCRYPTION_ON, (int)own->encryption);
     return TUTTI_OK;
 }
 
@@ -177,7 +179,8 @@ enum tutti_status options_for_comm(const struct tutti_comm_options *user,
     TRY(read_comm(user, options));
     TRY(check_store(options->store));
     if (options->id != NULL && options->store != NULL)
-        return error_set(TUTTI_INVALID_OPTIONS, "both an id and a store are given");
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "one of options.id and options.store must be NULL, both are set");
     TRY(read_duration("TUTTI_TIMEOUT", &options->timeout_ns));
     TRY(read_duration("TUTTI_INIT_TIMEOUT", &options->init_timeout_ns));
     if (options->timeout_ns == 0) options->timeout_ns = TIMEOUT_NS;
@@ -200,7 +203,7 @@ enum tutti_status options_for_call(const struct tutti_call_options *user,
 {
     TRY(SIZED_READ("options", tutti_call_options, user, options));
     if (options->priority < -PRIORITY_MAX || options->priority > PRIORITY_MAX)
-        return error_set(TUTTI_INVALID_OPTIONS, "priority %d is not in -%d to %d",
-                         options->priority, PRIORITY_MAX, PRIORITY_MAX);
+        return error_set(TUTTI_INVALID_OPTIONS, "options.priority must be -%d to %d, is %d",
+                         PRIORITY_MAX, PRIORITY_MAX, options->priority);
     return TUTTI_OK;
 }

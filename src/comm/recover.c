@@ -449,7 +449,8 @@ enum tutti_status tutti_comm_shrink(struct tutti_comm *comm,
     if (created != NULL) *created = NULL;
     TRY(comm_check_handle(comm, "comm_shrink"));
     if (created == NULL)
-        return error_set(TUTTI_INVALID_COMM, "tutti_comm_shrink: no place for the communicator");
+        return error_set(TUTTI_INVALID_COMM,
+                         "tutti_comm_shrink: created must be the address of a pointer, is NULL");
     TRY(options_check_comm(options));
     if (comm->size == 1) return derive_survivors(comm, &(int){0}, 1, 0, options, created);
     enum tutti_status status = TUTTI_OK;

@@ -400,7 +400,9 @@ enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
 
 enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_request **request)
 {
-    if (request == NULL) return error_set(TUTTI_INVALID_REQUEST, "tutti_start: no place for it");
+    if (request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "tutti_start: request must be the address of a pointer, is NULL");
     *request = NULL;
     if (prepared == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_start: the prepared operation is NULL");
