@@ -350,7 +350,7 @@ struct tutti_failure {
     enum tutti_status status; /* TUTTI_OK: the communicator is healthy */
     int culprit;       /* the rank at fault, -1 if none can be named; the same on every survivor */
     int reporter;      /* the rank that found out first */
-    int pid;           /* process of the culprit, 0 if not known */
+    int pid;           /* process of the culprit, 0 if not known, or in another PID namespace */
     uint64_t sequence; /* number of the operation on this communicator, from 1; 0: outside of one */
     char message[256]; /* all of it in words */
 };

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
+#include "os/process.h"
 
 enum {
     MAGIC = 0x74757469,
@@ -49,12 +50,11 @@ struct members_message {
 
 /* Somebody who has connected here. */
 struct guest {
-    int fd;                  /* -1: place is free */
-    int rank;                /* -1: no hello yet */
-    bool reports;            /* is a child; else only says that it is there */
-    uint32_t left;           /* members that are to follow */
-    uint64_t hello_until_ns; /* for all that it has to say at once */
-    bool pids_are_visible;
+    int fd;                     /* -1: place is free */
+    int rank;                   /* -1: no hello yet */
+    bool reports;               /* is a child; else only says that it is there */
+    uint32_t left;              /* members that are to follow */
+    uint64_t hello_until_ns;    /* for all that it has to say at once */
     const struct pollfd *entry; /* NULL: it is not watched */
 };
 
@@ -192,7 +192,6 @@ static bool is_welcome(struct meeting *m, struct guest *guest, const struct pack
             if (m->guests[i].fd >= 0 && m->guests[i].reports && m->guests[i].rank == packet->rank)
                 snprintf(message, sizeof message, "rank %d came twice, the second time as pid %d",
                          packet->rank, (int)pid);
-        guest->pids_are_visible = pid == packet->pid;
     }
     if (message[0] == '\0') return true;
     log_write(LOG_WARN, "start-up: %s", message);
@@ -217,14 +216,13 @@ static bool take_members(struct meeting *m, struct guest *guest)
     const uint32_t count = guest->left < MEMBERS_A_MESSAGE ? guest->left : MEMBERS_A_MESSAGE;
     const int end = subtree_end(guest->rank, m->size);
     for (uint32_t i = 0; i < count; i++) {
-        struct rendezvous_member *member = &message.members[i];
+        const struct rendezvous_member *member = &message.members[i];
         if (member->rank < guest->rank || member->rank >= end) return false;
         if (!guest->reports) {
             m->is_present[member->rank] = true;
             continue;
         }
         if (m->is_known[member->rank]) return false;
-        member->pid_is_visible = member->pid_is_visible != 0 && guest->pids_are_visible;
         m->result->members[member->rank] = *member;
         m->is_known[member->rank] = true;
         m->known_count++;
@@ -566,7 +564,7 @@ static enum tutti_status meet(struct meeting *m)
     *self = m->options->self;
     self->rank = m->rank;
     self->pid = getpid();
-    self->pid_is_visible = true;
+    self->pid_namespace = process_pid_namespace();
     m->is_known[m->rank] = true;
     m->known_count = 1;
     if (m->end > m->rank + 1) {

@@ -26,12 +26,12 @@
 /* What a rank says of itself. */
 struct rendezvous_member {
     int32_t rank;
-    int32_t pid;             /* as its parent sees it */
-    uint32_t pid_is_visible; /* it means the same process to rank 0, the ranks between, and itself */
-    uint16_t port;           /* where it listens, or 0 */
-    uint8_t integrity;       /* of enum tutti_integrity */
-    uint8_t is_encrypted;    /* what goes over TCP */
-    uint64_t process_key;    /* equal for ranks of one process */
+    int32_t pid;
+    uint32_t pid_namespace; /* of os/process.h: who is in the same one calls it by that pid, too; 0: nobody knows */
+    uint16_t port;        /* where it listens, or 0 */
+    uint8_t integrity;    /* of enum tutti_integrity */
+    uint8_t is_encrypted; /* what goes over TCP */
+    uint64_t process_key; /* equal for ranks of one process */
     /* of its process's memory, see memory/heap.h */
     uint64_t heap_inode, heap_bytes;
     int32_t heap_fd; /* its number there */

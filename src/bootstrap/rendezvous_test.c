@@ -18,6 +18,7 @@
 #include "bootstrap/rendezvous.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
+#include "os/process.h"
 
 enum { RANKS_MAX = 150 };
 
@@ -112,7 +113,7 @@ static void expect_result(const struct guest *guests, int rank, int size)
         assert_int_equal(member->rank, r);
         assert_int_equal(member->first, r / 2 * 2);
         assert_int_equal(member->pid, getpid());
-        assert_true(member->pid_is_visible);
+        assert_int_equal(member->pid_namespace, process_pid_namespace());
         assert_int_equal(member->process_key, 1000 - r / 2);
         assert_int_equal(member->heap_inode, 5 + r);
         assert_int_equal(member->heap_bytes, 4096 * (1 + r));

@@ -146,13 +146,19 @@ struct cached_program {
     struct program *program;
 };
 
-/* Another process with ranks of the communicator, see deaths.c. */
+/* Another process with ranks of the communicator, see deaths.c. Of one that is not visible from here each rank counts. */
 struct watched_process {
     uint64_t key;
-    pid_t pid;
+    pid_t pid;              /* 0: not visible */
     int rank;               /* the first of its ranks */
     int fd;                 /* of a neighbour; else -1 */
     _Atomic bool has_ended; /* as far as it was noticed */
+};
+
+/* A rank of this host. */
+struct local_rank {
+    int first;   /* the lowest local number of its process */
+    int process; /* of those watched; -1: this one */
 };
 
 /* What was said last of a rank that holds up a call, see report.c. */
@@ -190,7 +196,8 @@ struct tutti_comm {
     char host[64];
     struct watched_process *processes; /* the others, in the order of their first ranks */
     int process_count;
-    _Atomic int next_process;     /* to look at */
+    struct local_rank *local_ranks; /* by local number; NULL for a communicator of one */
+    _Atomic int next_process;       /* to look at */
     struct heap_window **windows; /* of each local number: the first one's of a process; else NULL */
 
     _Alignas(64) _Atomic uint32_t domain;
@@ -505,12 +512,16 @@ void comm_unwatch(struct tutti_comm *comm);
 bool comm_look_at_processes(struct tutti_comm *comm);
 /* Whether a rank's process is gone, with all its threads. Any thread. */
 bool comm_is_gone(struct tutti_comm *comm, int rank);
+/* Whether two ranks are of one process of this host. */
+bool comm_share_process(const struct tutti_comm *comm, int rank, int other);
+/* Whether a rank is of this host, and its process is in another PID namespace: its pid means nothing here. */
+bool comm_is_hidden(const struct tutti_comm *comm, int rank);
 /* Whether a rank of this host is known to be stopped, by a signal or a debugger. */
 bool comm_is_stopped(const struct tutti_comm *comm, int rank);
 /* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
 bool comm_has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request,
                         int rank);
-/* "rank 3 (host a, pid 71)" */
+/* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)" */
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
 /* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
  * means; once more, please. */

@@ -223,22 +223,36 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     return status;
 }
 
-/* Who shares this process, and which processes there are to watch. */
+/* What another rank of this host is called here, or 0. */
+static pid_t visible_pid(const struct rendezvous_member *own, const struct rendezvous_member *member)
+{
+    return own->pid_namespace != 0 && member->pid_namespace == own->pid_namespace ? member->pid : 0;
+}
+
+/* Who shares this process, and which processes there are to watch: with its first rank, or one of which that is not known,
+ * because its words are its own (os/last_word.h). */
 static enum tutti_status know_processes(struct tutti_comm *comm,
                                         const struct rendezvous_member *members)
 {
-    comm->processes = calloc((size_t)comm->size, sizeof *comm->processes);
-    if (comm->processes == NULL)
+    const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank),
+              own = members[number].first;
+    comm->processes = calloc((size_t)size, sizeof *comm->processes);
+    comm->local_ranks = calloc((size_t)size, sizeof *comm->local_ranks);
+    if (comm->processes == NULL || comm->local_ranks == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    const int number = comm_local_number(comm, comm->rank), own = members[number].first;
-    for (int i = 0; i < comm_local_size(comm); i++) {
-        comm->has_threads |= i != number && members[i].first == own;
-        if (members[i].first != i || i == own || !members[i].pid_is_visible) continue;
-        comm->processes[comm->process_count++] =
-            (struct watched_process){.key = members[i].process_key,
-                                     .pid = members[i].pid,
-                                     .rank = comm_local_rank(comm, i),
-                                     .fd = -1};
+    for (int i = 0; i < size; i++) {
+        const int first = members[i].first;
+        const pid_t pid = visible_pid(&members[number], &members[i]);
+        comm->has_threads |= i != number && first == own;
+        comm->local_ranks[i] = (struct local_rank){first, -1};
+        if (first == own) continue;
+        if (first != i && pid != 0) {
+            comm->local_ranks[i].process = comm->local_ranks[first].process;
+            continue;
+        }
+        comm->local_ranks[i].process = comm->process_count;
+        comm->processes[comm->process_count++] = (struct watched_process){
+            .key = members[i].process_key, .pid = pid, .rank = comm_local_rank(comm, i), .fd = -1};
     }
     return comm_watch_neighbours(comm);
 }
@@ -252,14 +266,14 @@ static enum tutti_status look_for_deaths(struct tutti_comm *comm)
     return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", comm->processes[i].rank);
 }
 
-static enum tutti_status acquire_window(const struct rendezvous_member *member,
+static enum tutti_status acquire_window(const struct rendezvous_member *member, pid_t pid,
                                         struct heap_window **window)
 {
     const struct heap_location location = {.process_key = member->process_key,
                                            .inode = member->heap_inode,
                                            .bytes = member->heap_bytes,
                                            .fd = member->heap_fd,
-                                           .pid = member->pid_is_visible ? member->pid : 0};
+                                           .pid = pid};
     return heap_window_acquire(&location, window);
 }
 
@@ -291,9 +305,10 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     for (int i = 0; i < size && status == TUTTI_OK; i++) {
         const int first = members[i].first;
         const bool same_process = first == members[number].first;
-        if (first == i && !same_process) status = acquire_window(&members[i], &comm->windows[i]);
-        peers[i] = (struct local_peer){same_process, members[i].pid_is_visible ? members[i].pid : 0,
-                                       comm->windows[first]};
+        const pid_t pid = visible_pid(&members[number], &members[i]);
+        if (first == i && !same_process)
+            status = acquire_window(&members[i], pid, &comm->windows[i]);
+        peers[i] = (struct local_peer){same_process, pid, comm->windows[first]};
     }
     if (status == TUTTI_OK) {
         const struct local_options options = {.rank = number,
@@ -745,6 +760,8 @@ enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti
     struct tutti_failure own;
     board_failure(comm->board, &own);
     printable_make(own.message);
+    if (own.culprit >= 0 && own.culprit < comm->size && comm_is_hidden(comm, own.culprit))
+        own.pid = 0;
     SIZED_WRITE(tutti_failure, failure, failure->size_bytes, &own);
     return TUTTI_OK;
 }

@@ -6,6 +6,9 @@
  * So a rank has few descriptors however many ranks there are, and whoever has ended is noticed by everybody who waits within a few
  * looks. Only a descriptor that is kept is sure of its process: pids are used again. But of processes that end, one
  * has a neighbour before it that has not, and that one is sure.
+ *
+ * A process in another PID namespace has no pid here. Where there is one all ranks leave a word with the kernel (os/last_word.h), which
+ * takes no descriptor to look at: so every look is at all of them.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -16,13 +19,20 @@
 
 enum { NEIGHBOURS = 2, A_LOOK = 64 };
 
+static bool is_hidden(const struct watched_process *process)
+{
+    return process->pid == 0;
+}
+
 enum tutti_status comm_watch_neighbours(struct tutti_comm *comm)
 {
     int next = 0; /* the first process behind this rank's own */
     while (next < comm->process_count && comm->processes[next].rank < comm->rank) next++;
-    for (int i = 0; i < NEIGHBOURS && i < comm->process_count; i++) {
+    for (int i = 0, watched = 0; watched < NEIGHBOURS && i < comm->process_count; i++) {
         struct watched_process *process = &comm->processes[(next + i) % comm->process_count];
+        if (is_hidden(process)) continue;
         TRY(watch_open(process->key, process->pid, &process->fd));
+        watched++;
     }
     return TUTTI_OK;
 }
@@ -32,15 +42,30 @@ void comm_unwatch(struct tutti_comm *comm)
     for (int i = 0; i < comm->process_count; i++)
         if (comm->processes[i].fd >= 0) watch_close(comm->processes[i].fd);
     free(comm->processes);
+    free(comm->local_ranks);
     comm->processes = NULL;
+    comm->local_ranks = NULL;
     comm->process_count = 0;
 }
 
-static bool has_ended(struct watched_process *process)
+/* While the ranks are on their way to their segment, that looks for those who are not (transport/local). */
+static bool has_spoken(const struct tutti_comm *comm, const struct watched_process *process)
+{
+    return comm->local != NULL &&
+           local_has_ended(comm->local, comm_local_number(comm, process->rank));
+}
+
+static bool looks_ended(const struct tutti_comm *comm, const struct watched_process *process)
+{
+    struct pollfd entry = {process->fd, POLLIN, 0};
+    if (is_hidden(process)) return has_spoken(comm, process);
+    return process->fd >= 0 ? poll(&entry, 1, 0) > 0 : watch_has_ended(process->pid);
+}
+
+static bool has_ended(const struct tutti_comm *comm, struct watched_process *process)
 {
     if (process->has_ended) return true;
-    struct pollfd entry = {process->fd, POLLIN, 0};
-    const bool ended = process->fd >= 0 ? poll(&entry, 1, 0) > 0 : watch_has_ended(process->pid);
+    const bool ended = looks_ended(comm, process);
     if (ended) process->has_ended = true;
     return ended;
 }
@@ -49,29 +74,49 @@ bool comm_look_at_processes(struct tutti_comm *comm)
 {
     const int all = comm->process_count, some = all < A_LOOK ? all : A_LOOK;
     const int first = comm->next_process;
-    for (int i = 0; i < some; i++) has_ended(&comm->processes[(first + i) % all]);
+    for (int i = 0; i < some; i++) has_ended(comm, &comm->processes[(first + i) % all]);
     if (all > some) comm->next_process = (first + some) % all;
     bool any = false;
     for (int i = 0; i < all; i++) {
         struct watched_process *process = &comm->processes[i];
-        any |= process->fd >= 0 ? has_ended(process) : process->has_ended;
+        const bool is_cheap = process->fd >= 0 || is_hidden(process);
+        any |= is_cheap ? has_ended(comm, process) : process->has_ended;
     }
     return any;
 }
 
+bool comm_share_process(const struct tutti_comm *comm, int rank, int other)
+{
+    if (rank == other) return true;
+    if (comm->local_ranks == NULL || !comm_is_near(comm, rank) || !comm_is_near(comm, other))
+        return false;
+    return comm->local_ranks[comm_local_number(comm, rank)].first ==
+           comm->local_ranks[comm_local_number(comm, other)].first;
+}
+
+/* Of a rank of this host; NULL: this process. */
+static struct watched_process *process_of(const struct tutti_comm *comm, int rank)
+{
+    if (comm->local_ranks == NULL) return NULL;
+    const int process = comm->local_ranks[comm_local_number(comm, rank)].process;
+    return process >= 0 ? &comm->processes[process] : NULL;
+}
+
+bool comm_is_hidden(const struct tutti_comm *comm, int rank)
+{
+    const struct watched_process *process = comm_is_near(comm, rank) ? process_of(comm, rank) : NULL;
+    return process != NULL && is_hidden(process);
+}
+
 bool comm_is_stopped(const struct tutti_comm *comm, int rank)
 {
-    const int pid = board_pid(comm->board, rank);
-    for (int i = 0; i < comm->process_count; i++)
-        if (comm->processes[i].pid == pid) return process_is_stopped(pid);
-    return false;
+    const struct watched_process *process = process_of(comm, rank);
+    return process != NULL && !is_hidden(process) && process_is_stopped(process->pid);
 }
 
 bool comm_is_gone(struct tutti_comm *comm, int rank)
 {
     if (!comm_is_near(comm, rank)) return comm_network_is_dead(comm, rank);
-    const int pid = board_pid(comm->board, rank);
-    for (int i = 0; i < comm->process_count; i++)
-        if (comm->processes[i].pid == pid) return has_ended(&comm->processes[i]);
-    return false;
+    struct watched_process *process = process_of(comm, rank);
+    return process != NULL && has_ended(comm, process);
 }

@@ -61,9 +61,9 @@ static enum tutti_status look_for_the_dead(const struct roster *roster)
     if (!comm_look_at_processes(parent)) return TUTTI_OK;
     for (int i = 0; i < parent->process_count; i++) {
         if (!parent->processes[i].has_ended) continue;
-        const int first = parent->processes[i].rank, pid = board_pid(parent->board, first);
+        const int first = parent->processes[i].rank;
         for (int r = first; r < parent->size; r++)
-            if (comm_is_near(parent, r) && board_pid(parent->board, r) == pid && is_member(roster, r))
+            if (comm_share_process(parent, r, first) && is_member(roster, r))
                 return gone(roster, r, "died");
     }
     return TUTTI_OK;

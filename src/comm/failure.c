@@ -22,7 +22,8 @@ enum {
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
 {
     const char *host = comm->hosts != NULL ? comm->hosts->entries[rank].host_name : comm->host;
-    snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, host, board_pid(comm->board, rank));
+    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank, host, board_pid(comm->board, rank),
+             comm_is_hidden(comm, rank) ? " of another PID namespace" : "");
 }
 
 void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
@@ -68,7 +69,7 @@ static int rank_that_stayed(const struct tutti_comm *comm, int first)
 {
     for (int r = first; r < comm->size; r++)
         if (comm_is_near(comm, r) && comm_state_of(comm, r) != RANK_LEFT &&
-            (r == first || board_pid(comm->board, r) == board_pid(comm->board, first)))
+            comm_share_process(comm, r, first))
             return r;
     return -1;
 }
@@ -381,7 +382,7 @@ void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
         comm->has_threads || operation->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
     for (int r = 0; r < comm->size; r++)
         while (r != comm->rank && comm_is_near(comm, r) &&
-               !(died && board_pid(comm->board, r) == failure.pid) &&
+               !(died && comm_share_process(comm, r, failure.culprit)) &&
                is_engaged(comm, r, request->slot) && !comm_is_gone(comm, r) &&
                clock_now_ns() - begin_ns < limit_ns)
             nanosleep(&(struct timespec){0, 100000}, NULL);

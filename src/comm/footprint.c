@@ -54,9 +54,9 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     TRY(comm_check_handle(comm, "comm_footprint"));
     TRY(SIZED_CHECK_RESULT("tutti_comm_footprint: footprint", tutti_footprint, footprint));
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
-    sum.private_bytes = held(comm) + held(comm->processes) + held(comm->windows) +
-                        held(comm->rules) + held(comm->algorithms) + held(comm->p2p) +
-                        held(comm->far_board) + held(comm->recorder.memory) +
+    sum.private_bytes = held(comm) + held(comm->processes) + held(comm->local_ranks) +
+                        held(comm->windows) + held(comm->rules) + held(comm->algorithms) +
+                        held(comm->p2p) + held(comm->far_board) + held(comm->recorder.memory) +
                         held(comm->message_recorder.memory) + bytes_of_hosts(comm) +
                         operation_bytes(&comm->blocking.operation);
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {

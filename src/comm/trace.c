@@ -212,7 +212,8 @@ static void log_dump(struct tutti_comm *comm, enum tutti_status status)
 static void tell_neighbours(struct tutti_comm *comm)
 {
     if (!atomic_exchange_explicit(&comm->trace.is_first, false, memory_order_relaxed)) return;
-    for (int i = 0; i < comm->process_count; i++) monitor_look_at(comm->processes[i].pid);
+    for (int i = 0; i < comm->process_count; i++)
+        if (comm->processes[i].pid > 0) monitor_look_at(comm->processes[i].pid);
 }
 
 void trace_dump_failure(struct tutti_comm *comm)

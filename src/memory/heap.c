@@ -452,7 +452,8 @@ static int open_location(const struct heap_location *location, uint64_t bytes)
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)location->pid, (int)location->fd);
     errno = ESRCH;
-    const int fd = location->pid > 0 ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    if (location->pid <= 0 || !process_has_own_proc()) return -1;
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return -1;
     if (inode_of(fd) == location->inode && shm_check_foreign(fd, bytes) == TUTTI_OK) return fd;
     close(fd);

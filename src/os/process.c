@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -28,10 +30,24 @@ void process_watch_forks(void)
     pthread_once(&once, watch);
 }
 
+uint32_t process_pid_namespace(void)
+{
+    struct stat space;
+    if (stat("/proc/self/ns/pid", &space) != 0) return 0;
+    return (uint32_t)((uint64_t)space.st_ino ^ (uint64_t)space.st_ino >> 32);
+}
+
+bool process_has_own_proc(void)
+{
+    char self[16] = "";
+    return readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid();
+}
+
 /* Of /proc; '\0': it is not told. "PID (name) S ...": the name may have anything in it, also parentheses. */
 static char state_of(pid_t pid)
 {
     char path[32], text[128];
+    if (!process_has_own_proc()) return '\0';
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return '\0';

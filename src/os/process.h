@@ -19,6 +19,10 @@ static inline uint32_t process_generation(void)
     return process_generation_now;
 }
 
+/* Which PID namespace this process is in: processes that are told the same number mean the same by a pid. 0: it cannot be told. */
+uint32_t process_pid_namespace(void);
+/* Whether /proc/PID is the process that this one calls PID: not where /proc was mounted for another namespace. */
+bool process_has_own_proc(void);
 /* Whether a process is there and stopped, by a signal or a debugger. */
 bool process_is_stopped(pid_t pid);
 /* Whether there is no such process, or it has ended and nobody has waited for it yet; without a descriptor of it (pidfd_open). Needs

@@ -21,6 +21,10 @@
 #include "os/local_socket.h"
 #include "os/thread.h"
 
+enum {
+    NAMES_MAX = 4096,
+    NAMES_LOOKED_AT = 4
+}; /* the others look by themselves, if a little later */
 static const uint64_t INTERVAL_NS = 10000000000u, REQUEST_NS = 100000000, ANSWER_NS = 1000000000;
 /* Without accepting, or polling, when the system has no descriptors or memory for it. */
 static const uint64_t WRITE_NS = 2000000000u; /* for a file system to take a file */
@@ -289,7 +293,7 @@ static void answer(int fd)
 void monitor_look_at(pid_t pid)
 {
     static const struct monitor_request request = {"look"};
-    for (int n = 0; n < MONITOR_NAMES_A_PROCESS; n++) {
+    for (int n = 0; n < NAMES_LOOKED_AT; n++) {
         char name[MONITOR_NAME_SIZE];
         int fd;
         monitor_name(pid, n, name);
@@ -401,7 +405,7 @@ static void watch_forks(void)
 static enum tutti_status listen_somewhere(void)
 {
     enum tutti_status status = TUTTI_IN_PROGRESS;
-    for (int n = 0; status == TUTTI_IN_PROGRESS && n < MONITOR_NAMES_A_PROCESS; n++) {
+    for (int n = 0; status == TUTTI_IN_PROGRESS && n < NAMES_MAX; n++) {
         char name[MONITOR_NAME_SIZE];
         monitor_name(getpid(), n, name);
         status = local_socket_listen(name, &listening_fd);

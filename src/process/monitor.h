@@ -26,7 +26,7 @@
 #include "tutti/tutti.h"
 
 /* What an answer consists of: messages of at most so many bytes, one a client. */
-enum { MONITOR_MESSAGE_BYTES_MAX = 65536, MONITOR_NAME_SIZE = 48, MONITOR_NAMES_A_PROCESS = 4 };
+enum { MONITOR_MESSAGE_BYTES_MAX = 65536, MONITOR_NAME_SIZE = 48 };
 #define MONITOR_NAME_PREFIX "tutti-monitor/"
 
 struct monitor_client {
@@ -51,7 +51,8 @@ void monitor_unregister(struct monitor_client *client);
 void monitor_look(void);
 /* The same in another process of this host, if it has a monitor. Never waits long. Any thread. */
 void monitor_look_at(pid_t pid);
-/* The n-th name that the monitor of a process may listen at. */
+/* The n-th name that the monitor of a process may listen at: the first that is free, of those with the same pid in other PID
+ * namespaces. */
 void monitor_name(pid_t pid, int n, char name[static MONITOR_NAME_SIZE]);
 
 /* What is asked for, a message of this size: */

@@ -424,6 +424,27 @@ static void a_child_of_fork_has_none_and_may_have_its_own(void **state)
     assert_int_equal(visit(), -1);
 }
 
+/* Processes of other PID namespaces may have the same pid, and have come before. */
+static void many_processes_may_have_the_same_pid(void **state)
+{
+    (void)state;
+    enum { OTHERS = 20 };
+    int others[OTHERS], fd;
+    char name[MONITOR_NAME_SIZE];
+    for (int i = 0; i < OTHERS; i++) {
+        monitor_name(getpid(), i, name);
+        assert_int_equal(local_socket_listen(name, &others[i]), TUTTI_OK);
+    }
+    struct monitor_client client = client_here();
+    monitor_register(&client);
+    monitor_name(getpid(), OTHERS, name);
+    const enum tutti_status status = local_socket_connect(name, clock_now_ns() + 5 * SECOND, &fd);
+    monitor_unregister(&client);
+    for (int i = 0; i < OTHERS; i++) close(others[i]);
+    assert_int_equal(status, TUTTI_OK);
+    close(fd);
+}
+
 int main(void)
 {
     threads = threads_without_others();
@@ -439,6 +460,7 @@ int main(void)
         cmocka_unit_test_setup(nonsense_is_refused_by_name, clear_environment),
         cmocka_unit_test_setup(numbers_are_written_again_and_again_and_never_shrink,
                                clear_environment),
+        cmocka_unit_test_setup(many_processes_may_have_the_same_pid, clear_environment),
         cmocka_unit_test_setup(a_child_of_fork_has_none_and_may_have_its_own, clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

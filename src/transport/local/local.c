@@ -29,6 +29,7 @@
 #include "os/cpu.h"
 #include "os/doorbell.h"
 #include "os/futex.h"
+#include "os/last_word.h"
 #include "transport/local/checked.h"
 #include "transport/local/nearness.h"
 #include "transport/local/segment.h"
@@ -96,9 +97,10 @@ struct local {
     struct transport base;
     struct segment *segment;
     struct segment_header *header;
-    struct bell *bell;   /* of this rank */
-    uint32_t ring_seen;  /* since sleep_begin: another value means that it rang */
-    _Atomic int door_fd; /* what this rank sleeps on instead of the futex; -1: none */
+    struct bell *bell;                 /* of this rank */
+    struct last_word_giver *last_word; /* NULL: all processes see each other */
+    uint32_t ring_seen;                /* since sleep_begin: another value means that it rang */
+    _Atomic int door_fd;               /* what this rank sleeps on instead of the futex; -1: none */
     bool asked_for_door;
     uint32_t sleep_count; /* at the door */
     struct local_peer *peers;
@@ -939,6 +941,39 @@ static bool have_all_come(const struct local *local, uint32_t all)
     return atomic_load_explicit(&local->header->ready_count, memory_order_acquire) >= all;
 }
 
+static bool is_visible(const struct local *local, int rank)
+{
+    return local->peers[rank].same_process || local->peers[rank].pid != 0;
+}
+
+/* The first rank that cannot be seen from here; -1. */
+static int first_hidden(const struct local *local)
+{
+    for (int r = 0; r < local->base.size; r++)
+        if (!is_visible(local, r)) return r;
+    return -1;
+}
+
+bool local_has_ended(const struct transport *transport, int rank)
+{
+    const struct local *local = (const struct local *)transport;
+    return last_word_is_spoken(&segment_bell(local->segment, rank)->last_word);
+}
+
+static enum tutti_status look_at_hidden(const struct local *local)
+{
+    for (int r = 0; r < local->base.size; r++)
+        if (!is_visible(local, r) && local_has_ended(&local->base, r))
+            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", name_of(local, r));
+    return TUTTI_OK;
+}
+
+static enum tutti_status look(const struct local *local, const struct local_options *options)
+{
+    TRY(look_at_hidden(local));
+    return options->look != NULL ? options->look(options->look_context) : TUTTI_OK;
+}
+
 /* Waits until everybody has come to the same point `times` times. */
 static enum tutti_status wait_for_all(struct local *local, uint32_t times,
                                       const struct local_options *options)
@@ -953,8 +988,8 @@ static enum tutti_status wait_for_all(struct local *local, uint32_t times,
         if (clock_now_ns() > options->deadline_ns)
             return error_set(TUTTI_INIT_TIMEOUT,
                              "a rank answered at start-up but did not join the segment");
-        if (options->look == NULL || i % LOOKS_APART != 0) continue;
-        const enum tutti_status status = options->look(options->look_context);
+        if (i % LOOKS_APART != 0) continue;
+        const enum tutti_status status = look(local, options);
         /* Whoever came last may have gone since: then nobody is missing. */
         if (status != TUTTI_OK && !have_all_come(local, all)) return status;
     }
@@ -980,11 +1015,12 @@ static bool maps(const struct local *local, int rank)
            (peer->window != NULL && heap_is_reachable(heap_window_location(peer->window)));
 }
 
-/* What the kernel allows is a matter of users, namespaces and security modules, of which there are few kinds among the
- * ranks: each tries it with the ranks 1, 2, 4, ... further on, and all must succeed. */
+/* What the kernel allows is a matter of users and security modules, of which there are few kinds among the ranks: each tries it
+ * with the ranks 1, 2, 4, ... further on, and all must succeed. Nobody reaches a process that it cannot see. */
 static bool can_with_neighbours(const struct local *local,
                                 bool (*can)(const struct local *local, int rank))
 {
+    if (first_hidden(local) >= 0) return false;
     for (int distance = 1; distance < local->base.size; distance *= 2)
         if (!can(local, (local->base.rank + distance) % local->base.size)) return false;
     return true;
@@ -1011,6 +1047,7 @@ static enum tutti_status arrive(struct local *local, const struct local_options 
     local->probe = (uint64_t)(uintptr_t)&local->probe;
     atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
     atomic_store_explicit(&local->bell->heap_bases, heap_bases(), memory_order_relaxed);
+    if (first_hidden(local) >= 0) TRY(last_word_give(&local->bell->last_word, &local->last_word));
     TRY(wait_for_all(local, 1, options));
     if (!wants_remote_copies() || !can_with_neighbours(local, reads))
         atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
@@ -1102,6 +1139,7 @@ void local_close(struct transport *transport)
     free(local->order);
     free(local->names);
     if (has_door(local)) close(local->door_fd);
+    last_word_take_back(local->last_word);
     segment_detach(local->segment);
     free(local);
 }

@@ -15,8 +15,8 @@
 #include "transport/transport.h"
 
 struct local_peer {
-    bool same_process;          /* any of its memory can be read */
-    pid_t pid;                  /* 0: not visible from here */
+    bool same_process; /* any of its memory can be read */
+    pid_t pid;         /* 0: not visible from here; then all ranks have some that are not */
     struct heap_window *window; /* its heap; NULL for ranks of this process. Taken from the caller */
 };
 
@@ -55,6 +55,8 @@ void local_close(struct transport *transport);
 void *local_board(struct transport *transport);
 /* Between operations; allocates and waits for nothing. */
 void local_footprint(const struct transport *transport, struct local_footprint *footprint);
+/* Whether a rank whose process is not visible from here has ended. Any thread. */
+bool local_has_ended(const struct transport *transport, int rank);
 /* Cores that the ranks of this segment may run on, all together. */
 int local_core_count(struct transport *transport);
 /* Whether ranks of other processes read and write this one's heap where it lies. */

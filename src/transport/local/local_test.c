@@ -179,7 +179,9 @@ static struct heap_net open_heap_net_of(int fd)
     location.process_key = 99;
     if (fd >= 0) location.fd = fd;
     assert_int_equal(heap_window_acquire(&location, &heap.window), TUTTI_OK);
-    heap.net = open_net_of(2, (struct local_peer){false, 0, heap.window});
+    assert_int_equal(setenv("TUTTI_CMA", "0", 1), 0); /* nothing else of it is reached */
+    heap.net = open_net_of(2, (struct local_peer){false, getpid(), heap.window});
+    assert_int_equal(unsetenv("TUTTI_CMA"), 0);
     return heap;
 }
 

@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "os/last_word.h"
 #include "tutti/tutti.h"
 
 enum {
@@ -101,7 +102,9 @@ struct bell {
     _Atomic uint64_t probe_address; /* of a word in the rank's private memory that holds its own address */
     _Atomic uint64_t place; /* of the rank on this host, see nearness.h; constant once all have come */
     _Atomic uint64_t heap_bases; /* in the rank's private memory, see memory/heap.h; the same */
+    struct last_word last_word;  /* where some of the ranks cannot see each other's processes */
 };
+static_assert(sizeof(struct bell) == CACHE_LINE, "nobody writes the line of another's bell");
 
 struct segment_header {
     uint64_t size_bytes;
