@@ -57,6 +57,8 @@ void *local_board(struct transport *transport);
 void local_footprint(const struct transport *transport, struct local_footprint *footprint);
 /* Cores that the ranks of this segment may run on, all together. */
 int local_core_count(struct transport *transport);
+/* Whether fence_everybody does not reach all ranks of the segment: whoever publishes something for it has to fence, too. */
+bool local_publishers_fence(const struct transport *transport);
 /* Whether ranks of other processes read and write this one's heap where it lies. */
 bool local_maps_heaps(const struct transport *transport);
 /* With checks: a peer that is corrupt, as links name it; -1: none is. Any thread. */
