@@ -133,8 +133,7 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *requ
     request->started_ns = request->faulted_ns = 0;
     struct board_call *calls = board_calls(comm->board, comm->size, comm->rank, request->slot);
     board_begin(calls, &request->call.what, request->begun);
-    /* Who fails looks at this after its fence (comm_quiesce), so one of the two sees the other. */
-    atomic_signal_fence(memory_order_seq_cst);
+    comm_publish(comm);
     if (!board_has_failed(comm->board)) return TUTTI_OK;
     comm_quiesce(comm, request); /* others may have seen already where it expects messages */
     return comm_check(comm);

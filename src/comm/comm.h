@@ -176,6 +176,7 @@ struct tutti_comm {
     bool oversubscribed;   /* more ranks than cores here: yield at the first miss */
     bool shares_cores;     /* the same of some host: all ranks agree */
     bool has_threads;      /* another rank lives in this process */
+    bool publishers_fence; /* see comm_publish */
     const int *rank_order; /* near ranks side by side; the transport's. NULL: as they are numbered */
     struct host_levels *host_levels; /* of ranks on several hosts; NULL: all are on one */
     uint64_t timeout_ns;
@@ -529,6 +530,13 @@ bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer
 /* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
  * reasonably take. */
 void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request);
+/* Between saying on the board that a call begins and the look whether the communicator has failed. Whoever fails has its fence
+ * (comm_quiesce) between saying so and its look at who is in a call: so one of the two sees the other. */
+static inline void comm_publish(const struct tutti_comm *comm)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    if (__builtin_expect(comm->publishers_fence, 0)) atomic_thread_fence(memory_order_seq_cst);
+}
 
 /* report.c */
 /* The sequence number of the latest call that a rank of this host began; of those in line the first. 0: none. */

@@ -477,6 +477,7 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     comm->board = local_board(comm->local);
     comm->letters = (struct letter_ring *)(void *)((char *)comm->board + letters_offset(comm));
     comm->maps_heaps = local_maps_heaps(comm->local);
+    comm->publishers_fence = local_publishers_fence(comm->local);
     comm->oversubscribed = comm_local_size(comm) > local_core_count(comm->local);
     comm->shares_cores = comm->oversubscribed;
     comm->rank_order = local_order(comm->local);

@@ -175,8 +175,7 @@ static bool move_messages(struct tutti_comm *comm)
     struct board_call *calls = comm_calls_of(comm, comm->rank, TRANSPORT_SLOT_MESSAGES);
     static const struct call_description nothing;
     board_begin(calls, &nothing, ++comm->message_pass);
-    /* Who fails looks at this after its fence (comm_quiesce), so one of the two sees the other. */
-    atomic_signal_fence(memory_order_seq_cst);
+    comm_publish(comm);
     const bool moved = !board_has_failed(comm->board) && p2p_progress(comm->p2p);
     board_end(calls, comm->message_pass);
     return moved;

@@ -38,6 +38,7 @@ enum {
 static const uint64_t FOR_GOOD = UINT64_MAX / 2;
 
 static_assert(TCP_STREAMS_MAX <= 8, "a bit for each stream of a peer");
+static_assert((int)TCP_STREAMS_MAX <= (int)NETWORK_STREAMS_MAX, "each is let in");
 
 /* May not call the transport. */
 static void want(void *context, int peer, unsigned stream)

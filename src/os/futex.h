@@ -11,7 +11,8 @@ void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
 /* Wakes everybody who sleeps on the word. */
 void futex_wake(_Atomic uint32_t *word);
 
-/* Prepares this process to be a target of fence_everybody. False where the kernel cannot. */
+/* Prepares this process to be a target of fence_everybody. False where the kernel cannot, or a sandbox forbids it: then nobody's fence
+ * reaches this process, and its own reach nobody. Everybody has to know, and fence for himself. */
 bool fence_register(void);
 /* A full memory fence on every running thread of every registered process: what a sleeper calls between
  * "I am asleep" and its last look, so that whoever publishes needs no fence of its own. */

@@ -380,6 +380,16 @@ static void write_payload(const struct network_client *client, int peer, unsigne
     call->payload[PAYLOAD_BYTES - 1] = (uint8_t)stream;
 }
 
+/* With the lock held. Whoever knocks again and again must not make this rank go there more than once at a time. */
+static bool is_under_way(const struct network_client *client, const struct network_visit *visit)
+{
+    for (const struct network_visit *v = client->visits; v != NULL; v = v->next)
+        if (v->peer == visit->peer && v->stream == visit->stream &&
+            v->is_knock == visit->is_knock && !v->is_optional && !visit->is_optional)
+            return true;
+    return false;
+}
+
 /* Where to, from where and until when: *call. */
 static enum tutti_status begin_visit(struct network_client *client, int peer, unsigned stream,
                                      bool is_optional, struct door_call *call)
@@ -396,13 +406,14 @@ static enum tutti_status begin_visit(struct network_client *client, int peer, un
     visit->is_knock = is_knock;
     visit->is_optional = is_optional;
     pthread_mutex_lock(&lock);
-    const enum tutti_status status = door_connect(door, call, &visit->visit);
-    if (status == TUTTI_OK) {
+    const bool is_needed = !is_under_way(client, visit);
+    const enum tutti_status status = is_needed ? door_connect(door, call, &visit->visit) : TUTTI_OK;
+    if (is_needed && status == TUTTI_OK) {
         visit->next = client->visits;
         client->visits = visit;
     }
     pthread_mutex_unlock(&lock);
-    if (status != TUTTI_OK) free(visit);
+    if (!is_needed || status != TUTTI_OK) free(visit);
     return status;
 }
 
@@ -461,9 +472,27 @@ void network_give_up(struct network_client *client, int peer)
     pthread_mutex_unlock(&lock);
 }
 
+/* Whether one of these lies in the queue already, and stands for both: of each peer and connection there is one at most, however
+ * often the peer comes while nobody takes. Of two connections the later one counts, as it would where they are attached. */
+static bool is_waiting(struct network_client *client, int peer, unsigned stream,
+                       struct channel channel)
+{
+    for (struct network_socket *socket = client->arrived; socket != NULL; socket = socket->next) {
+        const bool is_channel = socket->channel.fd >= 0 && channel.fd >= 0;
+        if (socket->peer != peer || socket->stream != stream ||
+            (socket->channel.fd != channel.fd && !is_channel))
+            continue;
+        if (is_channel) channel_close(&socket->channel);
+        if (is_channel) socket->channel = channel;
+        return true;
+    }
+    return false;
+}
+
 /* With the lock held; what came instead of a channel: this thread's error message says why. */
 static void deliver(struct network_client *client, int peer, unsigned stream, struct channel channel)
 {
+    if (is_waiting(client, peer, stream, channel)) return;
     struct network_socket *socket = malloc(sizeof *socket);
     if (socket == NULL) { /* its visitor comes again */
         channel_close(&channel);
@@ -472,7 +501,7 @@ static void deliver(struct network_client *client, int peer, unsigned stream, st
     *socket = (struct network_socket){NULL, channel, peer, stream, ""};
     if (channel.fd < NETWORK_KNOCK) error_copy(socket->why, sizeof socket->why);
     struct network_socket **last = &client->arrived;
-    while (*last != NULL) last = &(*last)->next; /* a few, in the order in which they came */
+    while (*last != NULL) last = &(*last)->next; /* in the order in which they came */
     *last = socket;
     atomic_fetch_add_explicit(&client->arrived_count, 1, memory_order_relaxed);
 }
@@ -501,14 +530,14 @@ static void receive_guest(const struct door_arrival *arrival)
         receive_unfit(arrival, client, peer);
         return;
     }
-    const bool fits = client != NULL && client->is_encrypted == (channel.tls != NULL);
+    const unsigned stream = client != NULL ? arrival->payload[PAYLOAD_BYTES - 1] : 0;
+    const bool fits = client != NULL && client->is_encrypted == (channel.tls != NULL) &&
+                      stream < NETWORK_STREAMS_MAX;
     if (fits && !knocks) {
-        deliver(client, peer, arrival->payload[PAYLOAD_BYTES - 1], channel);
+        deliver(client, peer, stream, channel);
         return;
     }
-    if (fits)
-        deliver(client, peer, arrival->payload[PAYLOAD_BYTES - 1],
-                (struct channel){.fd = NETWORK_KNOCK});
+    if (fits) deliver(client, peer, stream, (struct channel){.fd = NETWORK_KNOCK});
     channel_close(&channel); /* of a communicator that is gone, or of nobody */
 }
 

@@ -25,7 +25,8 @@
 enum {
     NETWORK_MASTER_PORTS = 4,
     NETWORK_RAILS_MAX = 4,
-    NETWORK_KNOCK = -1, /* instead of a socket, see network_take */
+    NETWORK_STREAMS_MAX = 8, /* connections of two ranks: others are not let in */
+    NETWORK_KNOCK = -1,      /* instead of a socket, see network_take */
     NETWORK_NOT_REACHED = -2,
     NETWORK_UNFIT = -3
 };

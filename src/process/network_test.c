@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -164,6 +165,87 @@ static void what_nobody_took_is_closed(void **state)
     assert_int_equal(after, before);
 }
 
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder) != NULL) count++;
+    closedir(folder);
+    return count;
+}
+
+/* It has the key, and so is let in each time. */
+static void who_comes_without_end_waits_once(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    open_meeting(&meeting, 0, 1);
+    struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    int peer, fd, last = -1;
+    unsigned stream;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(network_visit(high, 0, 3, &meeting.door, clock_now_ns() + SOON_NS),
+                         TUTTI_OK);
+        assert_true(take_within(high, SOON_NS, &peer, &stream, &fd));
+        if (last >= 0) close(last);
+        last = fd;
+    }
+    assert_int_equal(send(last, "x", 1, MSG_NOSIGNAL), 1);
+    for (int i = 0; i < 2000 && atomic_load(&low->arrived_count) == 0; i++)
+        network_progress(clock_now_ns());
+    for (int i = 0; i < 200; i++) network_progress(clock_now_ns());
+    assert_int_equal(atomic_load(&low->arrived_count), 1);
+    char byte = 0; /* and it is the last one */
+    assert_true(take_within(low, SOON_NS, &peer, &stream, &fd));
+    for (int i = 0; i < 20000 && recv(fd, &byte, 1, MSG_DONTWAIT) != 1; i++)
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    assert_int_equal(byte, 'x');
+    close(fd);
+    close(last);
+    close_meeting(&meeting);
+}
+
+static void connections_that_nobody_has_a_number_for_are_not_let_in(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    open_meeting(&meeting, 0, 1);
+    struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    int peer, fd;
+    unsigned stream;
+    for (unsigned s = NETWORK_STREAMS_MAX; s < 256; s += 31) {
+        assert_int_equal(network_visit(high, 0, s, &meeting.door, clock_now_ns() + SOON_NS),
+                         TUTTI_OK);
+        assert_true(take_within(high, SOON_NS, &peer, &stream, &fd));
+        close(fd);
+    }
+    assert_false(take_within(low, 200000000, &peer, &stream, &fd));
+    close_meeting(&meeting);
+}
+
+/* As for somebody who knocks and does not let in whom it called. */
+static void one_visit_at_a_time_goes_to_a_peer(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    struct net_address silent;
+    int listener;
+    open_meeting(&meeting, 0, 1);
+    struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    assert_true(net_address_parse("127.0.0.1", &silent));
+    assert_int_equal(tcp_listen(&silent, 0, &listener, &silent), TUTTI_OK);
+    const int before = open_descriptors();
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(network_visit(high, 0, 1, &silent, clock_now_ns() + SOON_NS), TUTTI_OK);
+        assert_int_equal(network_knock(low, 1, 1, &silent), TUTTI_OK);
+        network_progress(clock_now_ns());
+    }
+    assert_true(open_descriptors() <= before + 2);
+    close_meeting(&meeting);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +254,9 @@ int main(void)
         cmocka_unit_test(a_visit_goes_out_from_the_address_that_is_said),
         cmocka_unit_test(who_is_not_reached_by_one_way_is_told_and_the_client_goes_on),
         cmocka_unit_test(what_nobody_took_is_closed),
+        cmocka_unit_test(who_comes_without_end_waits_once),
+        cmocka_unit_test(connections_that_nobody_has_a_number_for_are_not_let_in),
+        cmocka_unit_test(one_visit_at_a_time_goes_to_a_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

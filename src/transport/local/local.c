@@ -9,7 +9,9 @@
  *      descriptor or of address space.
  *   5. A lent slot is written only by its owner while nobody reads it, and by its only reader.
  *   6. Whoever publishes (a message, a tail) looks for sleepers after it; whoever sleeps makes everybody's
- *      stores visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
+ *      stores visible (fence_everybody) between saying so and its last look. So publishing needs no fence. Where the kernel
+ *      refuses that to a rank, it counts as asleep for good: everybody then goes on to look at the bell of whom it sends
+ *      to, with a fence of its own before that look.
  *   7. With `checks` every message goes in its header or through a slot, and is compared before it is shown (checked.h).
  *   8. Memory of a reader is written by its sender only where it expects just that message, and of another process
  *      only within its heap. Who announces what was not expected is at fault.
@@ -104,12 +106,12 @@ struct local {
     bool asked_for_door;
     uint32_t sleep_count; /* at the door */
     struct local_peer *peers;
-    int *names; /* that links show, of the ranks by number; NULL: their numbers */
-    bool has_fence;
-    bool copies_remote; /* all ranks can read each other's private memory */
-    bool maps_heaps;    /* all ranks can map each other's heaps */
-    uint64_t probe;     /* its own address, for peers to try */
-    int *order;         /* of the ranks by nearness; NULL: as numbered */
+    int *names;            /* that links show, of the ranks by number; NULL: their numbers */
+    bool publishers_fence; /* invariant 6, where the kernel refuses a rank its fence */
+    bool copies_remote;    /* all ranks can read each other's private memory */
+    bool maps_heaps;       /* all ranks can map each other's heaps */
+    uint64_t probe;        /* its own address, for peers to try */
+    int *order;            /* of the ranks by nearness; NULL: as numbered */
     bool checks;
     _Atomic int corrupt_peer; /* the first one that sent what had changed for good; -1 */
     _Atomic uint64_t mended, change_reported_ns;
@@ -160,6 +162,8 @@ __attribute__((noinline, cold)) static void ring_sleeper(struct local *local, st
 static void ring(struct local *local, int rank)
 {
     struct bell *bell = segment_bell(local->segment, rank);
+    /* Between what was published and the look, as the sleeper has one between its word and its last look. */
+    if (local->publishers_fence) atomic_thread_fence(memory_order_seq_cst);
     const uint32_t asleep = atomic_load_explicit(&bell->asleep, memory_order_relaxed);
     if (__builtin_expect(asleep != AWAKE, 0)) ring_sleeper(local, bell, asleep);
 }
@@ -196,13 +200,10 @@ static void local_sleep_cancel(struct transport *transport)
 static void local_sleep(struct transport *transport, uint64_t timeout_ns)
 {
     struct local *local = (struct local *)transport;
-    /* Without the kernel's fence the last look may have come too early, so the sleep is short then. */
-    const uint64_t longest_ns = local->has_fence ? timeout_ns : 200000;
     if (has_door(local))
         doorbell_wait(local->door_fd, timeout_ns);
     else
-        futex_wait(&local->bell->ring, local->ring_seen,
-                   timeout_ns < longest_ns ? timeout_ns : longest_ns);
+        futex_wait(&local->bell->ring, local->ring_seen, timeout_ns);
     local_sleep_cancel(transport);
 }
 
@@ -214,7 +215,6 @@ static int local_descriptor(struct transport *transport)
     local->asked_for_door = true;
     uint64_t number;
     int fd;
-    if (!local->has_fence) return -1;
     if (doorbell_open(&number, &fd) != TUTTI_OK) {
         log_write(LOG_WARN, "local rank %d: %s; waiting takes processor time without it",
                   transport->rank, tutti_error_message());
@@ -1044,11 +1044,17 @@ static enum tutti_status arrive(struct local *local, const struct local_options 
     struct cpu_place place;
     cpu_place_of_thread(&place);
     atomic_store_explicit(&local->bell->place, nearness_word(&place), memory_order_relaxed);
+    if (!fence_register()) {
+        atomic_fetch_add_explicit(&local->header->unfenced_count, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&local->header->sleeper_count, 1, memory_order_relaxed);
+    }
     local->probe = (uint64_t)(uintptr_t)&local->probe;
     atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
     atomic_store_explicit(&local->bell->heap_bases, heap_bases(), memory_order_relaxed);
     if (first_hidden(local) >= 0) TRY(last_word_give(&local->bell->last_word, &local->last_word));
     TRY(wait_for_all(local, 1, options));
+    local->publishers_fence =
+        atomic_load_explicit(&local->header->unfenced_count, memory_order_relaxed) != 0;
     if (!wants_remote_copies() || !can_with_neighbours(local, reads))
         atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
     if (!can_with_neighbours(local, maps))
@@ -1101,7 +1107,6 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
     local->segment = segment;
     local->header = segment_header(segment);
     local->bell = segment_bell(segment, options->rank);
-    local->has_fence = fence_register();
     local->peers = calloc(size, sizeof *local->peers);
     local->tx = calloc(channels * size, sizeof(struct local_tx *));
     local->rx = calloc(channels * size * 2, sizeof(struct local_rx *));
@@ -1192,6 +1197,11 @@ int local_core_count(struct transport *transport)
         count += __builtin_popcountll(atomic_load_explicit(
             &((struct local *)transport)->header->cpus[i], memory_order_relaxed));
     return count > 0 ? count : 1;
+}
+
+bool local_publishers_fence(const struct transport *transport)
+{
+    return ((const struct local *)transport)->publishers_fence;
 }
 
 bool local_maps_heaps(const struct transport *transport)

@@ -59,6 +59,8 @@ void local_footprint(const struct transport *transport, struct local_footprint *
 bool local_has_ended(const struct transport *transport, int rank);
 /* Cores that the ranks of this segment may run on, all together. */
 int local_core_count(struct transport *transport);
+/* Whether fence_everybody does not reach all ranks of the segment: whoever publishes something for it has to fence, too. */
+bool local_publishers_fence(const struct transport *transport);
 /* Whether ranks of other processes read and write this one's heap where it lies. */
 bool local_maps_heaps(const struct transport *transport);
 /* What this rank lacks, NO_DESCRIPTORS or NO_MEMORY, and has for a second, to read what *peer sent (as links name it) where that

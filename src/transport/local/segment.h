@@ -113,7 +113,10 @@ struct segment_header {
     _Atomic uint64_t cpus[16];         /* union of the ranks' CPU masks */
     _Atomic uint32_t unreadable_count; /* ranks that cannot read another one's private memory */
     _Atomic uint32_t unmappable_count; /* ranks that cannot map another one's heap */
-    _Alignas(CACHE_LINE) _Atomic uint32_t sleeper_count; /* read at every message, written by sleepers */
+    _Atomic uint32_t
+        unfenced_count; /* ranks whose kernel gives them no fence over everybody (os/futex.h) */
+    /* Read at every message, written by sleepers. Each rank that is unfenced counts as one for good. */
+    _Alignas(CACHE_LINE) _Atomic uint32_t sleeper_count;
 };
 
 /* A mapped segment; ranks of one process share it. */
