@@ -12,12 +12,14 @@
 #include "base/rank_list.h"
 #include "base/status.h"
 #include "os/clock.h"
+#include "os/local_name.h"
 #include "os/local_socket.h"
 #include "os/process.h"
 
 enum {
     MAGIC = 0x74757469,
-    STRANGERS_MAX = 64, /* connections beyond those that belong here */
+    STRANGERS_MAX = 64, /* connections of this user beyond those that belong here */
+    ACCEPTS_A_LOOK = 256,
     MEMBERS_A_MESSAGE = 256,
     MESSAGE_BYTES = 400
 };
@@ -29,6 +31,9 @@ static const uint64_t ANSWER_NS =
     2000000000; /* rank 0 gets to say who is missing, and others to pass it on */
 static const uint64_t RETRY_NS_MIN = 200000, RETRY_NS_MAX = 20000000; /* for who is not there yet */
 static const uint64_t SEND_NS = 10000000000;
+/* For sockets that have another name than they should, because another user has that: at once when it is seen, else after a while,
+ * and then after twice as long. Looking through all sockets of a host takes time that others may need. */
+static const uint64_t SEARCH_NS = 50000000, BLIND_SEARCH_NS = 2000000000;
 
 enum packet_kind {
     PACKET_HELLO,   /* to the parent, first of all */
@@ -73,6 +78,10 @@ struct meeting {
     bool has_reported;
     uint64_t late_ns; /* from then on rank 0 is told who is here */
     uint64_t retry_at_ns, retry_ns;
+    uint64_t search_at_ns,
+        search_ns;   /* for names that others have taken: when next, and the pause after that */
+    bool is_taken;   /* there are such */
+    bool was_let_go; /* by the parent, once: if nobody listens there now, it is gone */
     unsigned dropped;
     bool heard; /* what failed came from above */
 };
@@ -276,14 +285,58 @@ static enum tutti_status listen_to(struct meeting *m, struct guest *guest)
     return TUTTI_OK;
 }
 
+static bool is_silent(const struct guest *guest)
+{
+    return guest->fd >= 0 && guest->rank < 0;
+}
+
+/* A free place, or that of whoever has been silent for longest; NULL: all have said who they are. What somebody said in the last moment
+ * is heard first: only then it is silent. */
+static enum tutti_status make_place(struct meeting *m, struct guest **place)
+{
+    for (;;) {
+        struct guest *oldest = NULL;
+        *place = NULL;
+        for (int i = 0; i < m->place_count; i++) {
+            struct guest *guest = &m->guests[i];
+            if (guest->fd < 0) {
+                *place = guest;
+                return TUTTI_OK;
+            }
+            if (is_silent(guest) &&
+                (oldest == NULL || guest->hello_until_ns < oldest->hello_until_ns))
+                oldest = guest;
+        }
+        if (oldest == NULL) return TUTTI_OK;
+        TRY(listen_to(m, oldest));
+        if (is_silent(oldest)) refuse(m, oldest, TUTTI_OK, NULL);
+    }
+}
+
+/* Processes of other users have no place here, not even for a moment. */
+static bool is_of_this_user(int fd)
+{
+    pid_t pid;
+    uid_t uid;
+    return local_socket_peer(fd, &pid, &uid) && uid == geteuid();
+}
+
 static enum tutti_status let_in(struct meeting *m, uint64_t now)
 {
-    for (int i = 0; i < m->place_count; i++) {
-        if (m->guests[i].fd >= 0) continue;
+    for (int i = 0; i < ACCEPTS_A_LOOK; i++) {
         const int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
         if (fd < 0) return is_short ? error_system("start-up: a rank cannot be let in") : TUTTI_OK;
-        m->guests[i] = (struct guest){.fd = fd, .rank = -1, .hello_until_ns = now + HELLO_NS};
+        struct guest *place = NULL;
+        const enum tutti_status status = is_of_this_user(fd) ? make_place(m, &place) : TUTTI_OK;
+        if (place == NULL) {
+            m->dropped++;
+            close(fd);
+        }
+        TRY(status);
+        if (place == NULL) continue;
+        *place = (struct guest){.fd = fd, .rank = -1, .hello_until_ns = now + HELLO_NS};
+        TRY(listen_to(m, place)); /* ranks greet as they come */
     }
     return TUTTI_OK;
 }
@@ -297,22 +350,45 @@ static void tell_guests(struct meeting *m, enum tutti_status status, const char 
 
 /* --------------------------------------------------------------------------------------- going up */
 
-/* Connects to a rank, if it is there, and says something. The other side must be the same user. */
+/* Somebody else's socket has a name of this meeting. */
+static void tell_of_taken(struct meeting *m, int rank)
+{
+    if (m->is_taken) return;
+    log_write(LOG_WARN,
+              "start-up: another user has the name of the socket of rank %d: looking for it under "
+              "other names",
+              rank);
+    m->is_taken = true;
+    m->search_at_ns = 0;
+    m->search_ns = SEARCH_NS;
+}
+
+/* Connects to a rank, if it is there; *fd is -1 if not. */
+static enum tutti_status find(struct meeting *m, int rank, int *fd, struct local_name_look *look)
+{
+    char name[64];
+    const uint64_t begin_ns = clock_now_ns();
+    const bool searches = begin_ns >= m->search_at_ns || m->was_let_go;
+    socket_name(&m->options->key, rank, name);
+    const enum tutti_status status = local_name_reach(name, searches, fd, look);
+    if (look->is_taken) tell_of_taken(m, rank);
+    if (searches) {
+        const uint64_t now = clock_now_ns(), took_ns = now - begin_ns;
+        m->search_at_ns = now + (m->search_ns > 4 * took_ns ? m->search_ns : 4 * took_ns);
+        if (!m->is_taken) m->search_ns *= 2;
+    }
+    return status == TUTTI_INIT_TIMEOUT ? TUTTI_OK : status;
+}
+
+/* Connects to a rank, if it is there, and says something. */
 static enum tutti_status call_on(struct meeting *m, int rank, enum packet_kind kind,
                                  uint32_t member_count, int *fd)
 {
-    char name[64];
-    socket_name(&m->options->key, rank, name);
-    const enum tutti_status status = local_socket_connect(name, 0, fd);
-    if (status != TUTTI_OK) return status == TUTTI_INIT_TIMEOUT ? TUTTI_OK : status;
-    pid_t pid;
-    uid_t uid;
-    if (!local_socket_peer(*fd, &pid, &uid) || uid != geteuid()) {
-        close(*fd);
-        *fd = -1;
-        return error_set(TUTTI_AUTH_FAILED, "start-up: user %d (pid %d) listens in place of rank %d",
-                         (int)uid, (int)pid, rank);
-    }
+    struct local_name_look look;
+    TRY(find(m, rank, fd, &look));
+    if (*fd < 0 && fd == &m->parent && m->was_let_go && !look.is_busy)
+        return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", rank);
+    if (*fd < 0) return TUTTI_OK;
     struct packet packet = {.kind = kind, .member_count = member_count, .key = m->options->key};
     const bool sent = send_packet(m, *fd, &packet, "", NULL) == TUTTI_OK &&
                       (member_count == 0 || send_members(m, *fd) == TUTTI_OK);
@@ -336,8 +412,13 @@ static enum tutti_status hear(struct meeting *m, int *fd, bool is_parent, bool *
         return TUTTI_OK;
     }
     if (status == TUTTI_NO_DESCRIPTORS) return status; /* for the segment's */
-    if (status != TUTTI_OK)
-        return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", parent_of(m->rank));
+    if (status != TUTTI_OK) { /* it is gone, or had to make room before it heard who this is */
+        close(*fd);
+        *fd = -1;
+        m->was_let_go = true;
+        m->has_reported = false;
+        return TUTTI_OK;
+    }
     m->heard = true;
     packet.message[sizeof packet.message - 1] = '\0';
     const bool fine = packet.magic == MAGIC && packet.kind == PACKET_ANSWER;
@@ -369,6 +450,7 @@ static enum tutti_status report(struct meeting *m)
     bool answered = false;
     if (send_report(m) == TUTTI_OK) return TUTTI_OK;
     TRY(hear(m, &m->parent, true, &answered));
+    if (m->parent < 0) return TUTTI_OK; /* once more */
     return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", parent_of(m->rank));
 }
 
@@ -447,17 +529,15 @@ static bool has_news(const struct pollfd *entry)
 static enum tutti_status serve(struct meeting *m, bool *answered)
 {
     uint64_t now = clock_now_ns();
-    int free_places = 0;
     nfds_t count = 0;
     for (int i = 0; i < m->place_count; i++) {
         struct guest *guest = &m->guests[i];
         const bool is_slow = guest->fd >= 0 && (guest->rank < 0 || guest->left > 0) &&
                              now > guest->hello_until_ns && !guest->reports;
         if (is_slow) refuse(m, guest, TUTTI_OK, NULL);
-        free_places += guest->fd < 0;
         guest->entry = watch(m, guest->fd, &count);
     }
-    const struct pollfd *listener = watch(m, free_places > 0 ? m->listener : -1, &count),
+    const struct pollfd *listener = watch(m, m->listener, &count),
                         *parent = watch(m, m->parent, &count), *rank_0 = watch(m, m->rank_0, &count);
     if (poll(m->entries, count, nap_ms(m, now)) <= 0) return TUTTI_OK;
     now = clock_now_ns();
@@ -570,11 +650,16 @@ static enum tutti_status meet(struct meeting *m)
     if (m->end > m->rank + 1) {
         char name[64];
         socket_name(&m->options->key, m->rank, name);
-        const enum tutti_status status = local_socket_listen(name, &m->listener);
+        struct local_name_look look;
+        const enum tutti_status status = local_name_listen(name, &m->listener, &look);
         if (status == TUTTI_IN_PROGRESS)
-            return error_set(TUTTI_INVALID_RANK, "two ranks %d: somebody meets as %s already",
+            return error_set(TUTTI_INVALID_RANK,
+                             "two ranks %d: somebody meets as %s already (another job of the same "
+                             "name, or a rank of an earlier run that still starts? TUTTI_JOB_ID "
+                             "tells jobs apart)",
                              m->rank, name);
         TRY(status);
+        if (look.is_taken) tell_of_taken(m, m->rank);
     }
     TRY(gather(m));
     if (m->rank == 0) {
@@ -645,6 +730,9 @@ enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
                         .parent = -1,
                         .rank_0 = -1,
                         .late_ns = now + whole_ns - early_ns,
+                        .search_at_ns =
+                            now + (whole_ns / 8 < BLIND_SEARCH_NS ? whole_ns / 8 : BLIND_SEARCH_NS),
+                        .search_ns = BLIND_SEARCH_NS,
                         .retry_ns = RETRY_NS_MIN};
     enum tutti_status status = TUTTI_OK;
     if (!allocate(&m))

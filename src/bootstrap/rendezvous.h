@@ -9,8 +9,9 @@
  *         └── 4 ◄─┬── 5                down: answer(status), segment, all members
  *                 └── 6 ◄── 7
  *
- * The kernel vouches for the other side's user; who does not know the key, or is somebody else, is dropped and the
- * meeting goes on. Who does not find its parent in time tells rank 0 that it is there, so that at the deadline
+ * The kernel vouches for the other side's user. Connections of other users are closed as they come, names that other users have taken
+ * are passed by (os/local_name.h), and of the same user's connections those make room that have been silent for longest: a rank that had
+ * to go comes again. Who does not know the key is dropped and the meeting goes on. Who does not find its parent in time tells rank 0 that it is there, so that at the deadline
  * everybody hears exactly who is missing.
  */
 #ifndef TUTTI_BOOTSTRAP_RENDEZVOUS_H

@@ -1,14 +1,20 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -323,6 +329,157 @@ static void a_look_ends_a_meeting_early(void **state)
     assert_int_equal(descriptors(), before);
 }
 
+/* ------------------------------------------------------------------------------ others on this host */
+
+/* A crowd for which 64 places, each for 2 s, are too few: what it waits for at rank 0 would last longer than the meeting. */
+enum { CROWD_RANKS = 8, CROWD = 1600, NOBODY = 65534, DECOYS = 300 };
+enum mischief {
+    LISTENS,     /* has the names of all ranks */
+    HAS_NAMES,   /* the same, without listening: nobody can tell whose they are */
+    ADDS_DECOYS, /* has them, and listens under many that look like those which are looked for then */
+    IS_OTHER_TYPE, /* has them, for sockets of another type */
+    CROWDS         /* comes in numbers, says nothing, and comes again */
+};
+
+/* As the ranks derive it. */
+static socklen_t address_of(const struct rendezvous_key *key, int rank, const char *end,
+                            struct sockaddr_un *address)
+{
+    char digits[33];
+    for (int i = 0; i < 16; i++) snprintf(digits + 2 * i, 3, "%02x", key->bytes[i]);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const int bytes = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "tutti-%s-%d%s",
+                               digits, rank, end);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes);
+}
+
+static void take_name(const struct rendezvous_key *key, int rank, const char *end, int type,
+                      bool listens)
+{
+    struct sockaddr_un address;
+    const socklen_t bytes = address_of(key, rank, end, &address);
+    const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, bytes) != 0) _exit(3);
+    if (listens && listen(fd, 1) != 0) _exit(4);
+}
+
+static void take_names(enum mischief mischief, const struct rendezvous_key *key)
+{
+    for (int r = 0; r < CROWD_RANKS; r++) {
+        const int type = mischief == IS_OTHER_TYPE ? SOCK_STREAM : SOCK_SEQPACKET;
+        take_name(key, r, "", type, mischief != HAS_NAMES);
+        for (int i = 0; mischief == ADDS_DECOYS && i < DECOYS / CROWD_RANKS; i++) {
+            char end[32];
+            snprintf(end, sizeof end, "-%016x", (unsigned)i);
+            take_name(key, r, end, SOCK_SEQPACKET, i % 2 == 0);
+        }
+    }
+}
+
+/* Each connection stays until it is closed over there, and is made again at once. */
+static void crowd(const struct rendezvous_key *key)
+{
+    int fds[CROWD];
+    for (int i = 0; i < CROWD; i++) fds[i] = -1;
+    for (;;) {
+        for (int i = 0; i < CROWD; i++) {
+            struct sockaddr_un address;
+            char byte;
+            const socklen_t bytes = address_of(key, i % 2 * 4, "", &address); /* ranks 0 and 4 */
+            if (fds[i] >= 0 && recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0) {
+                close(fds[i]);
+                fds[i] = -1;
+            }
+            if (fds[i] < 0) fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+            if (fds[i] >= 0) (void)!connect(fds[i], (const struct sockaddr *)&address, bytes);
+        }
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
+}
+
+/* A process of that user which does it, and goes on until it is killed. */
+static pid_t start_mischief(enum mischief mischief, uid_t uid, const struct rendezvous_key *key)
+{
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct rlimit room;
+        if (getrlimit(RLIMIT_NOFILE, &room) != 0) _exit(6);
+        room.rlim_cur = room.rlim_max < 2 * CROWD ? room.rlim_max : 2 * CROWD;
+        if (setrlimit(RLIMIT_NOFILE, &room) != 0) _exit(7);
+        if (setresuid(uid, uid, uid) != 0) _exit(2);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* another user would undo it */
+        if (mischief != CROWDS) take_names(mischief, key);
+        if (write(ends[1], "", 1) != 1) _exit(5);
+        if (mischief == CROWDS) crowd(key);
+        for (;;) pause();
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    return pid;
+}
+
+static void end_mischief(pid_t pid)
+{
+    int status;
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void meet_in_spite_of(enum mischief mischief, uid_t uid)
+{
+    const int before = descriptors();
+    struct guest guests[CROWD_RANKS];
+    prepare(guests, CROWD_RANKS, CROWD_RANKS, 20000000000u);
+    guests[CROWD_RANKS - 1].delay_ms = 700; /* there is time for trouble */
+    guests[2].delay_ms = guests[5].delay_ms = 300;
+    const pid_t pid = start_mischief(mischief, uid, &guests[0].options.key);
+    const uint64_t begin_ns = clock_now_ns();
+    run(guests, CROWD_RANKS);
+    print_message("mischief %d of user %d: %.1f s\n", (int)mischief, (int)uid,
+                  (double)(clock_now_ns() - begin_ns) * 1e-9);
+    end_mischief(pid);
+    for (int r = 0; r < CROWD_RANKS; r++) {
+        if (guests[r].status != TUTTI_OK) fail_msg("rank %d: %s", r, guests[r].message);
+        if (mischief != CROWDS) expect_result(guests, r, CROWD_RANKS);
+    }
+    release(guests, CROWD_RANKS);
+    assert_int_equal(descriptors(), before);
+}
+
+static void need_root(void)
+{
+    if (geteuid() == 0) return;
+    print_message("skipped: only root can start processes of another user\n");
+    skip();
+}
+
+static void names_that_another_user_has_taken_are_passed_by(void **state)
+{
+    (void)state;
+    need_root();
+    for (int mischief = LISTENS; mischief < CROWDS; mischief++)
+        meet_in_spite_of((enum mischief)mischief, NOBODY);
+}
+
+static void a_silent_crowd_of_another_user_does_not_get_in(void **state)
+{
+    (void)state;
+    need_root();
+    meet_in_spite_of(CROWDS, NOBODY);
+}
+
+static void a_silent_crowd_of_the_same_user_makes_room(void **state)
+{
+    (void)state;
+    meet_in_spite_of(CROWDS, geteuid());
+}
+
 static void a_refused_message_leaves_no_descriptor(void **state)
 {
     (void)state;
@@ -353,6 +510,9 @@ int main(void)
         cmocka_unit_test(two_ranks_0_cannot_meet_in_one_place),
         cmocka_unit_test(each_meeting_has_an_identity_of_its_own),
         cmocka_unit_test(a_look_ends_a_meeting_early),
+        cmocka_unit_test(names_that_another_user_has_taken_are_passed_by),
+        cmocka_unit_test(a_silent_crowd_of_another_user_does_not_get_in),
+        cmocka_unit_test(a_silent_crowd_of_the_same_user_makes_room),
         cmocka_unit_test(a_refused_message_leaves_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

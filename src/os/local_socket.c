@@ -56,13 +56,16 @@ enum tutti_status local_socket_connect(const char *name, uint64_t deadline_ns, i
     if (*fd < 0) return error_system("socket for %s", name);
     long pause_ns = 100000;
     while (connect(*fd, (struct sockaddr *)&address, bytes) != 0) {
-        const bool nobody_yet = errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR;
+        const int error = errno;
+        const bool nobody_yet = error == ECONNREFUSED || error == EAGAIN || error == EINTR ||
+                                error == EPROTOTYPE; /* whoever has that name is none of us */
         if (!nobody_yet || clock_now_ns() >= deadline_ns) {
             const enum tutti_status status =
                 nobody_yet ? error_set(TUTTI_INIT_TIMEOUT, "nobody answered as %s", name)
                            : error_system("connecting to %s", name);
             close(*fd);
             *fd = -1;
+            errno = error;
             return status;
         }
         nanosleep(&(struct timespec){0, pause_ns}, NULL);

@@ -17,7 +17,8 @@ enum { LOCAL_SOCKET_DESCRIPTORS_MAX = 128 };
 
 /* TUTTI_IN_PROGRESS: somebody has that name already. */
 enum tutti_status local_socket_listen(const char *name, int *fd);
-/* Tries until somebody listens. TUTTI_INIT_TIMEOUT when the deadline passes first. */
+/* Tries until somebody listens. TUTTI_INIT_TIMEOUT when the deadline passes first; errno is EAGAIN then where somebody listens, and
+ * has more connections waiting than there is room for. */
 enum tutti_status local_socket_connect(const char *name, uint64_t deadline_ns, int *fd);
 /* One message of `bytes` and `descriptor_count` descriptors. */
 enum tutti_status local_socket_send(int fd, const void *data, size_t bytes, const int *descriptors,
