@@ -284,10 +284,9 @@ static int kill_when_doomed(pid_t pid)
     return waitpid(pid, &status, 0) == pid ? 0 : 1;
 }
 
-static int run_rank(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+/* In a process of its own, whose later children are in the rank's namespace: nothing else should start any there. */
+static int keep_rank(const struct arrangement *arrangement, int rank)
 {
-    (void)none, (void)size, (void)seed;
-    const struct arrangement *const arrangement = context;
     int life[2], status = 0;
     RANKS_EXPECT(pipe2(life, O_CLOEXEC) == 0);
     RANKS_EXPECT(go_home(arrangement->homes[rank], rank) == 0);
@@ -298,6 +297,23 @@ static int run_rank(struct tutti_comm *none, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(write(life[1], "", 1) == 1);
     atomic_store(&scene->holders[rank], (int)pid);
     if (rank == arrangement->victim) return kill_when_doomed(pid);
+    RANKS_EXPECT(waitpid(pid, &status, 0) == pid);
+    RANKS_EXPECT(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int run_rank(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    (void)none, (void)size, (void)seed;
+    int status;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        const int result = keep_rank(context, rank);
+        fflush(NULL);
+        _exit(result);
+    }
     RANKS_EXPECT(waitpid(pid, &status, 0) == pid);
     RANKS_EXPECT(WIFEXITED(status));
     return WEXITSTATUS(status);
