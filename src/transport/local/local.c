@@ -78,9 +78,9 @@ struct local_rx {
     struct lent *lent;   /* of a MESSAGE_LENT in view; else NULL */
     uint64_t lent_where; /* as it was read from the header, and checked */
     /* MESSAGE_REMOTE */
-    const char *remote; /* where the view without data lies, or what follows the fetched one */
-    size_t rest_bytes;  /* behind a fetched view */
-    char *fetched;      /* FETCH_BYTES_MAX, allocated when first needed */
+    uint64_t remote; /* where the view without data lies, or what follows the fetched one: as its sender says */
+    size_t rest_bytes;              /* behind a fetched view */
+    char *fetched;                  /* FETCH_BYTES_MAX, allocated when first needed */
     struct checked_message checked; /* what view is of, where messages are compared */
 };
 
@@ -516,8 +516,8 @@ static enum link_state why_unreadable(const struct local_rx *rx, enum message_ki
 /* Turns a header into a view. */
 static enum link_state view_of(struct local_rx *rx, const struct message_header *header)
 {
-    const uint64_t kind_and_bytes = header->kind_and_bytes;
-    const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = header->u.where;
+    const uint64_t kind_and_bytes = read_once(&header->kind_and_bytes);
+    const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = read_once(&header->u.where);
     const struct local *local = rx->local;
     const enum message_kind kind = (enum message_kind)(kind_and_bytes >> KIND_SHIFT);
     const void *data = NULL;
@@ -540,7 +540,7 @@ static enum link_state view_of(struct local_rx *rx, const struct message_header 
         data = readable_at(rx, kind, where, bytes);
         if (data != NULL) break;
         rx->view = (struct link_view){.bytes = bytes};
-        rx->remote = (const char *)(uintptr_t)where;
+        rx->remote = where;
         return local->copies_remote ? LINK_READY : LINK_FAULT;
     case MESSAGE_PLACED:
         if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes) data = rx->expected_at;
@@ -617,7 +617,7 @@ static void local_hand_on(struct link_rx *link, struct link_tx *const *targets, 
 }
 
 /* Reads the private memory of another process; false when it cannot, now or for ever. */
-static bool read_remote(pid_t pid, const void *remote, void *destination, size_t bytes)
+static bool read_remote(pid_t pid, uint64_t remote, void *destination, size_t bytes)
 {
     const struct iovec from = {(void *)(uintptr_t)remote, bytes}, to = {destination, bytes};
     return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
@@ -656,8 +656,7 @@ static enum link_state local_copy(struct link_rx *link, const struct link_refere
     if (kind != MESSAGE_REMOTE) return why_unreadable(rx, kind, where, bytes);
     if (!rx->local->copies_remote) return LINK_FAULT;
     const pid_t pid = rx->local->peers[rx->local_peer].pid;
-    return read_remote(pid, (const void *)(uintptr_t)where, destination, bytes) ? LINK_READY
-                                                                                : LINK_EMPTY;
+    return read_remote(pid, where, destination, bytes) ? LINK_READY : LINK_EMPTY;
 }
 
 static void local_expect(struct link_rx *link, void *destination, size_t bytes)
@@ -923,9 +922,7 @@ static bool reads(const struct local *local, int rank)
     const uint64_t address = atomic_load_explicit(
         &segment_bell(local->segment, rank)->probe_address, memory_order_relaxed);
     uint64_t word = 0;
-    return peer->pid != 0 &&
-           read_remote(peer->pid, (const void *)(uintptr_t)address, &word, sizeof word) &&
-           word == address;
+    return peer->pid != 0 && read_remote(peer->pid, address, &word, sizeof word) && word == address;
 }
 
 static bool maps(const struct local *local, int rank)
