@@ -55,7 +55,7 @@ uint64_t checked_seal(struct message_header *header, uint64_t number, size_t byt
 static bool fits(const struct message_header *header, uint64_t number, const char *slots,
                  size_t slot_bytes, struct checked_message *message)
 {
-    const uint64_t word = header->kind_and_bytes;
+    const uint64_t word = read_once(&header->kind_and_bytes);
     const size_t bytes = word >> BYTES_SHIFT & ((UINT64_C(1) << BYTES_BITS) - 1);
     const enum message_kind kind = (enum message_kind)(word >> KIND_SHIFT);
     uint64_t slot;

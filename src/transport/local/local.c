@@ -82,9 +82,9 @@ struct local_rx {
     struct lent *lent;   /* of a MESSAGE_LENT in view; else NULL */
     uint64_t lent_where; /* as it was read from the header, and checked */
     /* MESSAGE_REMOTE */
-    const char *remote; /* where the view without data lies, or what follows the fetched one */
-    size_t rest_bytes;  /* behind a fetched view */
-    char *fetched;      /* FETCH_BYTES_MAX, allocated when first needed */
+    uint64_t remote; /* where the view without data lies, or what follows the fetched one: as its sender says */
+    size_t rest_bytes;              /* behind a fetched view */
+    char *fetched;                  /* FETCH_BYTES_MAX, allocated when first needed */
     struct checked_message checked; /* what view is of, where messages are compared */
 };
 
@@ -512,7 +512,7 @@ static const void *readable_at(const struct local_rx *rx, enum message_kind kind
 }
 
 /* Reads the private memory of another process; false when it cannot, now or for ever. */
-static bool read_remote(pid_t pid, const void *remote, void *destination, size_t bytes)
+static bool read_remote(pid_t pid, uint64_t remote, void *destination, size_t bytes)
 {
     const struct iovec from = {(void *)(uintptr_t)remote, bytes}, to = {destination, bytes};
     return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
@@ -529,34 +529,33 @@ static void note_shortage(struct local *local, int local_peer, enum tutti_status
     atomic_store_explicit(&local->shortage_seen_ns, now_ns, memory_order_relaxed);
 }
 
-/* Where memory of a peer's heap lies in its process; NULL: it cannot be told from here. */
-static const char *heap_address(const struct local_rx *rx, uint64_t where, size_t bytes)
+/* Where memory of a peer's heap lies in its process; 0: it cannot be told from here. */
+static uint64_t heap_address(const struct local_rx *rx, uint64_t where, size_t bytes)
 {
     const struct local *local = rx->local;
     const pid_t pid = local->peers[rx->local_peer].pid;
     uint64_t place, distance, base = 0;
-    if (!local->copies_remote || !heap_base_of(where, bytes, &place, &distance)) return NULL;
+    if (!local->copies_remote || !heap_base_of(where, bytes, &place, &distance)) return 0;
     place += atomic_load_explicit(&segment_bell(local->segment, rx->local_peer)->heap_bases,
                                   memory_order_relaxed);
-    const bool is_known =
-        read_remote(pid, (const void *)(uintptr_t)place, &base, sizeof base) && base != 0;
-    return is_known ? (const char *)(uintptr_t)(base + distance) : NULL;
+    const bool is_known = read_remote(pid, place, &base, sizeof base) && base != 0;
+    return is_known ? base + distance : 0;
 }
 
 /* Of memory that is not readable where it lies. READY: it can be copied from *remote. A heap that holds the range and cannot be
  * opened is one whose process is gone, or this process lacks what that takes. */
 static enum link_state reach_unreadable(const struct local_rx *rx, enum message_kind kind,
-                                        uint64_t where, size_t bytes, const char **remote)
+                                        uint64_t where, size_t bytes, uint64_t *remote)
 {
     const struct local_peer *peer = &rx->local->peers[rx->local_peer];
-    *remote = NULL;
+    *remote = 0;
     if (kind != MESSAGE_HEAP || peer->window == NULL ||
         !heap_window_holds(peer->window, where, bytes))
         return LINK_FAULT;
     const enum tutti_status shortage = heap_window_shortage(peer->window);
     if (shortage == TUTTI_OK) return LINK_EMPTY;
     *remote = heap_address(rx, where, bytes);
-    if (*remote != NULL) return LINK_READY;
+    if (*remote != 0) return LINK_READY;
     note_shortage(rx->local, rx->local_peer, shortage);
     return LINK_EMPTY;
 }
@@ -564,8 +563,8 @@ static enum link_state reach_unreadable(const struct local_rx *rx, enum message_
 /* Turns a header into a view. */
 static enum link_state view_of(struct local_rx *rx, const struct message_header *header)
 {
-    const uint64_t kind_and_bytes = header->kind_and_bytes;
-    const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = header->u.where;
+    const uint64_t kind_and_bytes = read_once(&header->kind_and_bytes);
+    const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = read_once(&header->u.where);
     const struct local *local = rx->local;
     const enum message_kind kind = (enum message_kind)(kind_and_bytes >> KIND_SHIFT);
     const void *data = NULL;
@@ -589,7 +588,7 @@ static enum link_state view_of(struct local_rx *rx, const struct message_header 
         data = readable_at(rx, kind, where, bytes);
         if (data != NULL) break;
         rx->view = (struct link_view){.bytes = bytes};
-        rx->remote = (const char *)(uintptr_t)where;
+        rx->remote = where;
         return local->copies_remote ? LINK_READY : LINK_FAULT;
     case MESSAGE_PLACED:
         if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes) data = rx->expected_at;
@@ -697,7 +696,7 @@ static enum link_state local_copy(struct link_rx *link, const struct link_refere
         memcpy(destination, data, bytes);
         return LINK_READY;
     }
-    const char *remote = (const char *)(uintptr_t)where;
+    uint64_t remote = where;
     if (kind != MESSAGE_REMOTE) {
         const enum link_state state = reach_unreadable(rx, kind, where, bytes, &remote);
         if (state != LINK_READY) return state;
@@ -1003,9 +1002,7 @@ static bool reads(const struct local *local, int rank)
     const uint64_t address = atomic_load_explicit(
         &segment_bell(local->segment, rank)->probe_address, memory_order_relaxed);
     uint64_t word = 0;
-    return peer->pid != 0 &&
-           read_remote(peer->pid, (const void *)(uintptr_t)address, &word, sizeof word) &&
-           word == address;
+    return peer->pid != 0 && read_remote(peer->pid, address, &word, sizeof word) && word == address;
 }
 
 static bool maps(const struct local *local, int rank)

@@ -68,6 +68,12 @@ struct message_header {
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
 
+/* What a peer may change at any time, read once: what is checked is what is used, whatever the compiler would rather do. */
+static inline uint64_t read_once(const uint64_t *word)
+{
+    return *(const volatile uint64_t *)word;
+}
+
 /* The reader expects one message at a time: it fills in bytes and where, and then releases `expected` (message
  * number + 1), which the writer acquires. It writes there again when it has consumed that message, so a writer that
  * finds the number of its next message finds what belongs to it, and an older offer says nothing. */
