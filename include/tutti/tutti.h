@@ -18,7 +18,8 @@
  *                               you like, on the same buffers with whatever is in them by then.
  * The blocking forms are in this file, the others in forms.h, which it includes.
  * Between tutti_group_begin() and tutti_group_end() blocking calls are only started; the end waits for all.
- * Started, prepared and grouped calls meet each other on the ranks; blocking ones meet blocking ones.
+ * Started, prepared and grouped calls meet each other on the ranks; blocking ones meet blocking ones.  Ranks that wait
+ * for each other in different forms get MISMATCH.
  *
  * Buffers.  Every collective also takes its buffers as lists of tensors (tutti_X_list): "the tensors, one after
  * the other" are the buffer, and nothing is copied together.  The v forms (tutti_Xv) have blocks of different
@@ -98,7 +99,7 @@ enum tutti_status {
     TUTTI_TIMEOUT,           /* the deadline passed; the culprit is named */
     TUTTI_INIT_TIMEOUT,      /* ranks missing at start-up; they are listed */
     TUTTI_PROC_FAILED,       /* a rank died */
-    TUTTI_MISMATCH,          /* ranks called the same operation with different arguments */
+    TUTTI_MISMATCH,          /* ranks called one operation with different arguments, or forms */
     TUTTI_DESYNC,            /* ranks called different operations, or in a different order */
     TUTTI_ABORTED,           /* tutti_comm_abort was called */
     TUTTI_AUTH_FAILED,       /* somebody else answered at start-up */

@@ -51,20 +51,25 @@ int board_pid(const struct board *board, int rank)
     return atomic_load_explicit(&board->ranks[rank].pid, memory_order_relaxed);
 }
 
-bool board_read_call(struct board_call *calls, uint64_t number, struct call_description *description)
+struct call_description board_read_word(uint32_t what)
 {
-    struct board_call *call = &calls[number % BOARD_CALLS];
-    if (atomic_load_explicit(&call->begun, memory_order_acquire) != number) return false;
-    const uint32_t what = atomic_load_explicit(&call->what, memory_order_acquire);
-    *description = (struct call_description){
+    return (struct call_description){
         .collective = (enum collective)((what & 255) % COLLECTIVE_COUNT),
         .dtype = (enum tutti_dtype)(what >> 8 & 255),
         .op = (enum op)(what >> 16 & 255),
         .started = (what >> 24 & 1) != 0,
         .varies = (what >> 25 & 1) != 0,
-        .root = atomic_load_explicit(&call->root, memory_order_acquire),
-        .count = atomic_load_explicit(&call->count, memory_order_acquire),
-        .signature = atomic_load_explicit(&call->signature, memory_order_acquire)};
+    };
+}
+
+bool board_read_call(struct board_call *calls, uint64_t number, struct call_description *description)
+{
+    struct board_call *call = &calls[number % BOARD_CALLS];
+    if (atomic_load_explicit(&call->begun, memory_order_acquire) != number) return false;
+    *description = board_read_word(atomic_load_explicit(&call->what, memory_order_acquire));
+    description->root = atomic_load_explicit(&call->root, memory_order_acquire);
+    description->count = atomic_load_explicit(&call->count, memory_order_acquire);
+    description->signature = atomic_load_explicit(&call->signature, memory_order_acquire);
     return atomic_load_explicit(&call->begun, memory_order_relaxed) == number;
 }
 
@@ -96,6 +101,62 @@ bool board_is_in_call(struct board *board, int size, int rank)
     for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
         if (board_is_engaged(board_calls(board, size, rank, slot))) return true;
     return false;
+}
+
+void board_set_awaited(struct board *board, int rank, uint64_t number, uint64_t sequence,
+                       const struct call_description *what)
+{
+    struct board_rank *own = &board->ranks[rank];
+    atomic_store_explicit(&own->awaited, 0, memory_order_relaxed);
+    if (number == 0) return;
+    /* Releases, as in board_begin. */
+    atomic_store_explicit(&own->awaited_sequence, sequence, memory_order_release);
+    atomic_store_explicit(&own->awaited_count, what->count, memory_order_release);
+    atomic_store_explicit(&own->awaited_what, board_word_of(what), memory_order_release);
+    atomic_store_explicit(&own->awaited_root, what->root, memory_order_release);
+    atomic_store_explicit(&own->awaited, number, memory_order_release); /* pairs with read_awaited */
+}
+
+/* False: it waits for none, or for another one just now. */
+static bool read_awaited(const struct board_rank *of, struct board_progress *progress)
+{
+    const uint64_t awaited = atomic_load_explicit(&of->awaited, memory_order_acquire);
+    if (awaited == 0) return false;
+    progress->sequence = atomic_load_explicit(&of->awaited_sequence, memory_order_acquire);
+    progress->started_what =
+        board_read_word(atomic_load_explicit(&of->awaited_what, memory_order_acquire));
+    progress->started_what.count = atomic_load_explicit(&of->awaited_count, memory_order_acquire);
+    progress->started_what.root = atomic_load_explicit(&of->awaited_root, memory_order_acquire);
+    if (atomic_load_explicit(&of->awaited, memory_order_relaxed) != awaited) return false;
+    progress->awaited = awaited;
+    return true;
+}
+
+/* The started call of that number, counted from 1, if it stands in its slot and is not forgotten. */
+static bool read_started(struct board *board, int size, int rank, uint64_t number,
+                         struct call_description *what)
+{
+    enum { SLOTS = TRANSPORT_SLOT_MESSAGES - 1 };
+    return number > 0 &&
+           board_read_call(board_calls(board, size, rank, 1 + (int)((number - 1) % SLOTS)),
+                           (number - 1) / SLOTS + 1, what);
+}
+
+bool board_read_progress(struct board *board, int size, int rank, struct board_progress *progress)
+{
+    struct board_rank *of = &board->ranks[rank];
+    struct board_call *blocking = board_calls(board, size, rank, 0);
+    *progress =
+        (struct board_progress){.started = atomic_load_explicit(&of->started, memory_order_acquire)};
+    progress->knows_started =
+        read_awaited(of, progress) ||
+        read_started(board, size, rank, progress->started, &progress->started_what);
+    progress->blocking = board_begun(blocking);
+    progress->is_blocked = !board_has_ended(blocking, progress->blocking);
+    progress->knows_blocking =
+        progress->blocking > 0 &&
+        board_read_call(blocking, progress->blocking, &progress->blocking_what);
+    return atomic_load_explicit(&of->started, memory_order_acquire) == progress->started;
 }
 
 /* A finding in one word, so that it is read whole: the lower half of the call's number (32 bits), slot (6), stopped (1), rank (25). */

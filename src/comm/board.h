@@ -59,8 +59,13 @@ struct board_rank {
     /* When a rank of this host said last that this one holds others up, and that it does so again and again. */
     _Atomic uint64_t reported_ns, named_ns;
     _Atomic uint64_t waits; /* for ranks that came later, see straggler.h */
+    /* Of its started calls, a line that nobody else writes: how many it has made, and the one that it waits for (board_progress). */
+    _Alignas(64) _Atomic uint64_t started;
+    _Atomic uint64_t awaited, awaited_sequence, awaited_count;
+    _Atomic uint32_t awaited_what; /* as in a board_call */
+    _Atomic int32_t awaited_root;
 };
-static_assert(sizeof(struct board_rank) == 64, "nobody writes the line of another's state");
+static_assert(sizeof(struct board_rank) == 128, "nobody writes the line of another's state");
 
 struct board {
     _Alignas(64) _Atomic uint32_t failure_state;
@@ -89,6 +94,17 @@ static inline struct board_call *board_calls(struct board *board, int size, int 
     return calls + ((size_t)rank * TRANSPORT_SLOT_COUNT + (size_t)slot) * BOARD_CALLS;
 }
 
+/* Of a description, what fits into one word. */
+static inline uint32_t board_word_of(const struct call_description *description)
+{
+    return (uint32_t)description->collective | (uint32_t)description->dtype << 8 |
+           (uint32_t)description->op << 16 | (uint32_t)description->started << 24 |
+           (uint32_t)description->varies << 25;
+}
+
+/* And back; the word may be foreign. Count, root and signature are 0. */
+struct call_description board_read_word(uint32_t what);
+
 /* This rank's own lines. A reader that sees one number before and after the rest has read one call. */
 static inline void board_begin(struct board_call *calls, const struct call_description *description,
                                uint64_t begun)
@@ -99,11 +115,7 @@ static inline void board_begin(struct board_call *calls, const struct call_descr
     /* Releases, so that whoever sees one of these (acquire, in board_read_call) sees the zero too. */
     atomic_store_explicit(&call->signature, description->signature, memory_order_release);
     atomic_store_explicit(&call->count, description->count, memory_order_release);
-    atomic_store_explicit(&call->what,
-                          (uint32_t)description->collective | (uint32_t)description->dtype << 8 |
-                              (uint32_t)description->op << 16 | (uint32_t)description->started << 24 |
-                              (uint32_t)description->varies << 25,
-                          memory_order_release);
+    atomic_store_explicit(&call->what, board_word_of(description), memory_order_release);
     atomic_store_explicit(&call->root, description->root, memory_order_release);
     atomic_store_explicit(&call->begun, begun, memory_order_release); /* pairs with board_read_call */
 }
@@ -132,6 +144,36 @@ bool board_is_engaged(struct board_call *calls);
 bool board_is_in_call(struct board *board, int size, int rank);
 /* How many calls a rank began in all slots but that of messages: the sequence number of its latest one, where none waits in line. */
 uint64_t board_sequence(struct board *board, int size, int rank);
+
+/* How far a rank is with its calls of both forms. Blocking calls have slot 0, and started, prepared and grouped ones the others in
+ * turn. All ranks make all calls in the same order, so two ranks of which each has made more calls of one form than the other
+ * has, whenever that was read of each, have not called the same: see crossing.h. */
+struct board_progress {
+    uint64_t blocking; /* calls so far */
+    uint64_t started;  /* the same, also those in line */
+    uint64_t awaited; /* the number of the started one that a thread has waited for a while; 0: none */
+    uint64_t sequence; /* of that one, among all calls */
+    bool is_blocked;   /* in its last blocking call */
+    bool knows_blocking,
+        knows_started; /* what the last one is; the awaited one, else the last one */
+    struct call_description blocking_what, started_what;
+};
+/* A rank's own words, from any one thread each: it has made so many started calls; it waits for that one, or (0) for none. */
+static inline void board_set_started(struct board *board, int rank, uint64_t number)
+{
+    /* Pairs with board_read_progress: whoever sees it sees the blocking calls before it. */
+    atomic_store_explicit(&board->ranks[rank].started, number, memory_order_release);
+}
+void board_set_awaited(struct board *board, int rank, uint64_t number, uint64_t sequence,
+                       const struct call_description *what);
+/* False: it is moving on just now. */
+bool board_read_progress(struct board *board, int size, int rank, struct board_progress *progress);
+/* Whether one has made more blocking calls than the other, and fewer started ones. */
+static inline bool board_progress_crosses(const struct board_progress *blocking,
+                                          const struct board_progress *started)
+{
+    return blocking->blocking > started->blocking && blocking->started < started->started;
+}
 
 /* That a rank holds up a call, and whether it is stopped; or has not come yet. */
 struct board_finding {

@@ -77,6 +77,67 @@ static void findings_hold_while_their_call_lasts(void **state)
     }
 }
 
+static void progress_of_both_forms_is_told(void **state)
+{
+    struct board *board = *state;
+    struct board_progress read;
+    assert_true(board_read_progress(board, SIZE, 1, &read)); /* nothing was called */
+    assert_true(read.blocking == 0 && read.started == 0 && read.awaited == 0);
+    assert_false(read.is_blocked || read.knows_blocking || read.knows_started);
+
+    struct call_description blocking = some_call;
+    blocking.started = false;
+    board_begin(board_calls(board, SIZE, 1, 0), &blocking, 1);
+    for (int i = 1; i <= 20; i++) board_set_started(board, 1, (uint64_t)i);
+    assert_true(board_read_progress(board, SIZE, 1, &read));
+    assert_true(read.is_blocked && read.knows_blocking);
+    assert_int_equal(read.blocking, 1);
+    assert_int_equal(read.started, 20);
+    assert_int_equal(read.blocking_what.count, some_call.count);
+    assert_false(read.knows_started); /* it stands in line */
+    board_begin(board_calls(board, SIZE, 1, 4), &some_call, 2);
+    assert_true(board_read_progress(board, SIZE, 1, &read));
+    assert_true(read.knows_started && read.started_what.root == some_call.root);
+
+    struct call_description other = some_call;
+    other.count = 78;
+    board_set_awaited(board, 1, 18, 19, &other);
+    board_end(board_calls(board, SIZE, 1, 0), 1);
+    assert_true(board_read_progress(board, SIZE, 1, &read));
+    assert_false(read.is_blocked);
+    assert_int_equal(read.awaited, 18);
+    assert_int_equal(read.sequence, 19);
+    assert_true(read.knows_started && read.started_what.count == 78 && read.started_what.started);
+    board_set_awaited(board, 1, 0, 0, &other);
+    assert_true(board_read_progress(board, SIZE, 1, &read));
+    assert_int_equal(read.awaited, 0);
+    atomic_store(&board->ranks[1].awaited_what,
+                 UINT32_MAX); /* what is no collective is not believed */
+    atomic_store(&board->ranks[1].awaited, 1);
+    assert_true(board_read_progress(board, SIZE, 1, &read));
+    assert_in_range(read.started_what.collective, 0, COLLECTIVE_COUNT - 1);
+}
+
+/* Whoever keeps to one order is ahead in neither form, or level, or ahead in both, at whatever times that was read. */
+static void points_on_one_path_do_not_cross(void **state)
+{
+    (void)state;
+    enum { STEPS = 40 };
+    struct board_progress path[STEPS + 1] = {{0}};
+    uint32_t random = 4711;
+    for (int i = 0; i < STEPS; i++) {
+        path[i + 1] = path[i];
+        random = random * 1664525 + 1013904223;
+        *(random >> 31 ? &path[i + 1].blocking : &path[i + 1].started) += 1;
+    }
+    for (int a = 0; a <= STEPS; a++)
+        for (int b = 0; b <= STEPS; b++) assert_false(board_progress_crosses(&path[a], &path[b]));
+    const struct board_progress blocks = {.blocking = 3, .started = 7},
+                                starts = {.blocking = 2, .started = 8};
+    assert_true(board_progress_crosses(&blocks, &starts));
+    assert_false(board_progress_crosses(&starts, &blocks));
+}
+
 static void a_rank_is_reported_once_in_ten_seconds(void **state)
 {
     struct board *board = *state;
@@ -326,6 +387,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(ranks_come_and_leave),
         TEST(findings_hold_while_their_call_lasts),
+        TEST(progress_of_both_forms_is_told),
+        TEST(points_on_one_path_do_not_cross),
         TEST(a_rank_is_reported_once_in_ten_seconds),
         TEST(the_sequence_counts_calls_of_all_slots),
         TEST(ranks_agree_on_what_all_had),

@@ -130,7 +130,7 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *requ
     TRY(operation_prepare(&request->operation, program, comm->transport, request->slot,
                           signature_of_messages(request), &input, &output));
     request->call.what.signature = program->signature;
-    request->started_ns = request->faulted_ns = 0;
+    request->started_ns = request->faulted_ns = request->crossed_ns = 0;
     struct board_call *calls = board_calls(comm->board, comm->size, comm->rank, request->slot);
     board_begin(calls, &request->call.what, request->begun);
     comm_publish(comm);

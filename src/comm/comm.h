@@ -14,6 +14,7 @@
  *     recover.c  going on after it          report.c   who holds up what
  *     recorder.h the last calls            trace.h    what is told of them
  *     straggler.h who holds up call after call
+ *     crossing.h the same call in different forms
  *
  * Threads. `domain` is the one-word lock of everything that moves: links, operations, programs, messages. Whoever
  * holds it moves all operations of the communicator; who needs it and has to wait says so in `wanted`, and who only
@@ -98,11 +99,13 @@ struct tutti_request {
     int slot;
     uint64_t begun;      /* number of the call in its slot, from 1 */
     uint64_t sequence;   /* number of the call on the communicator, from 1 */
+    uint64_t number;     /* the same among those that are started; 0: none of them */
     uint64_t record;     /* of a message, in its recorder; 0: none */
     unsigned passes;     /* of the wait loop until a blocking call was done */
     uint64_t started_ns; /* when it was first found waiting; 0: not yet */
     uint64_t looked_ns;  /* when peers were last looked at */
     uint64_t faulted_ns; /* since when it is asked what a rank of another host meant; 0: it is not */
+    uint64_t crossed_ns; /* since when ranks of other forms are known to wait for each other; 0: they are not */
     enum tutti_status status;
     /* a message: */
     bool is_message;
@@ -209,6 +212,7 @@ struct tutti_comm {
     bool has_napped;              /* the progress thread has, since its last pass */
     _Atomic uint64_t sequence;    /* calls so far */
     uint64_t unnumbered_calls;    /* before those: of its own, while it was made */
+    uint64_t started_calls;       /* so far, also those in line */
     uint64_t slot_begun[TRANSPORT_SLOT_COUNT];
     bool maps_heaps; /* ranks, all on this host, read and write each other's heaps where they lie */
     uint64_t mapped_calls; /* blocking ones whose algorithm heeds whether memory is mapped */
@@ -440,6 +444,10 @@ bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_
 /* What it said last of itself: its latest call, and whether it was in one; and of whom it took to hold that up. */
 struct board_finding comm_network_finding(const struct tutti_comm *comm, int rank);
 bool comm_network_is_in_call(const struct tutti_comm *comm, int rank);
+/* How far it was with its calls when it answered last, and when that was (0: never); false: not known. */
+bool comm_network_read_progress(const struct tutti_comm *comm, int rank,
+                                struct board_progress *progress);
+uint64_t comm_network_progress_heard_ns(const struct tutti_comm *comm, int rank);
 bool comm_network_hearsay(const struct tutti_comm *comm, int rank, struct board_finding *finding);
 /* Whether a rank that is asked since that time has not answered for a while, but its kernel has. */
 bool comm_network_is_stopped(const struct tutti_comm *comm, int rank, uint64_t since_ns,

@@ -195,7 +195,8 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                                          .self = {.process_key = heap.process_key,
                                                   .heap_inode = heap.inode,
                                                   .heap_bytes = heap.bytes,
-                                                  .heap_fd = heap.fd},
+                                                  .heap_fd = heap.fd,
+                                                  .core_count = core_count()},
                                          .segment_fd = -1,
                                          .look = creation->look,
                                          .look_context = creation->look_context};
@@ -204,6 +205,8 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
     }
     TRY(options_transport(&comm->over_tcp));
+    /* Whoever makes a communicator from another one is where it was. */
+    if (creation->place != NULL) options.self.host_id = roll_host_id();
     options.self.integrity = (uint8_t)comm->integrity;
     options.self.is_encrypted = comm->is_encrypted;
     if (comm->over_tcp && comm->hosts == NULL) {
@@ -220,6 +223,64 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
         result->segment_fd = options.segment_fd;
     else
         close(options.segment_fd);
+    return status;
+}
+
+/* Whether ranks that have met take themselves to be on several hosts: TUTTI_HOSTID. */
+static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_member *members)
+{
+    for (int r = 1; comm->hosts == NULL && r < comm->size; r++)
+        if (members[r].host_id != members[0].host_id) return true;
+    return false;
+}
+
+/* Where their doors are they say at a second meeting. What is handed around there nobody uses. */
+static enum tutti_status meet_for_doors(struct tutti_comm *comm, const struct creation *creation,
+                                        const struct rendezvous_result *met,
+                                        struct rendezvous_result *doors)
+{
+    static const char what[] = "doors";
+    struct net_address door;
+    struct rendezvous_options options = {.rank = creation->rank,
+                                         .size = creation->size,
+                                         .deadline_ns = creation->deadline_ns,
+                                         .segment_fd = creation->rank == 0 ? met->segment_fd : -1,
+                                         .look = creation->look,
+                                         .look_context = creation->look_context};
+    if (comm->has_door) network_close_door();
+    comm->has_door = false;
+    TRY(network_open_door(NULL, &door));
+    TRY(use_door(comm));
+    options.self.port = door.port;
+    rendezvous_key_derive(&met->identity, what, sizeof what, &options.key);
+    return rendezvous_meet(&options, doors);
+}
+
+/* From now on they are on several hosts, which loopback joins. */
+static enum tutti_status set_apart(struct tutti_comm *comm, const struct creation *creation,
+                                   const struct rendezvous_result *met)
+{
+    struct rendezvous_result doors;
+    struct roll_entry *entries = calloc((size_t)comm->size, sizeof *entries);
+    if (entries == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    enum tutti_status status = meet_for_doors(comm, creation, met, &doors);
+    for (int r = 0; status == TUTTI_OK && r < comm->size; r++) {
+        entries[r] = (struct roll_entry){.host = met->members[r].host_id,
+                                         .pid = met->members[r].pid,
+                                         .core_count = met->members[r].core_count};
+        net_address_parse("127.0.0.1", &entries[r].address);
+        entries[r].address.port = doors.members[r].port;
+        snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s", comm->host);
+    }
+    if (status == TUTTI_OK) {
+        rendezvous_result_release(&doors);
+        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->hosts);
+    }
+    free(entries);
+    if (status == TUTTI_OK)
+        log_write(LOG_INFO, "rank %d of %d: TUTTI_HOSTID makes %d hosts, %d ranks on this one",
+                  comm->rank, comm->size, comm->hosts->host_count, comm->hosts->local_size);
     return status;
 }
 
@@ -465,6 +526,13 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     struct rendezvous_key key;
     TRY(find_hosts(comm, creation, &key));
     TRY(meet(comm, creation, &key, &result));
+    if (are_apart(comm, result.members)) {
+        key = result.identity; /* of this run alone */
+        const enum tutti_status apart = set_apart(comm, creation, &result);
+        rendezvous_result_release(&result);
+        TRY(apart);
+        TRY(meet(comm, creation, &key, &result));
+    }
     comm->identity = result.identity;
     enum tutti_status status = know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/watched.h"
 #include "comm/comm.h"
+#include "comm/crossing.h"
 #include "comm/recover.h"
 #include "os/clock.h"
 #include "process/network.h"
@@ -269,22 +270,27 @@ static void sleep_until_something(struct tutti_comm *comm)
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct patience patience = {0};
+    struct crossing_wait wait = {0};
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
         /* Whoever has it moves this, too: perhaps on this CPU. */
         if (is_wanted(comm) || !comm_try_lock(comm)) {
-            if (!yield_awake(comm, &patience)) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+            if (yield_awake(comm, &patience)) continue;
+            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+            crossing_wait(comm, request, &wait);
             continue;
         }
         if (!drive_awake(comm, request, &patience)) {
             straggler_sleep(comm, request, patience.since_ns);
             sleep_until_something(comm);
             look_at_started(comm, clock_now_ns());
+            crossing_wait(comm, request, &wait);
         }
         if (atomic_load_explicit(&request->done, memory_order_relaxed))
             comm_unlock(comm);
         else
             comm_unlock_for_now(comm);
     }
+    crossing_end_wait(comm, &wait);
 }
 
 /* ------------------------------------------------------------------------------- the progress thread */

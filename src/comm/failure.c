@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/crossing.h"
 #include "os/clock.h"
 #include "os/futex.h"
 
@@ -43,7 +44,9 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
             board_describe(&request->call.what, what, sizeof what);
         sequence = request->sequence;
         if (sequence > 0) snprintf(number, sizeof number, " #%llu", (unsigned long long)sequence);
-        snprintf(message, sizeof message, "%.80s%s: %.150s", what, number, text);
+        const int used = snprintf(message, sizeof message, "%.80s%s: ", what, number);
+        snprintf(message + used, sizeof message - (size_t)used, "%.*s",
+                 (int)sizeof message - used - 1, text);
     } else {
         snprintf(message, sizeof message, "%.250s", text);
     }
@@ -349,8 +352,10 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
     /* Over TCP what a peer sent may still be on its way when its call is over. */
     const uint64_t late_ns = comm->network != NULL ? request->call.timeout_ns : COMPARE_NS;
     if (waited_ns >= late_ns && look_for_shortfalls(comm, request)) return;
+    if (crossing_look(comm, request, now_ns)) return;
     if (waited_ns >= request->call.timeout_ns) {
-        if (!may_learn_more(comm, request, waited_ns)) fail_late(comm, request);
+        if (!may_learn_more(comm, request, waited_ns) && !crossing_fail_late(comm, request))
+            fail_late(comm, request);
     } else if (waited_ns >= REPORT_NS) {
         comm_report(comm, request, now_ns);
     }

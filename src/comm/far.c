@@ -83,6 +83,15 @@ struct straggler_note {
     uint32_t ignored;
 };
 
+/* A struct board_progress, which fits behind what an older version tells. */
+struct progress_note {
+    uint64_t blocking, started, awaited, sequence, blocking_count, started_count;
+    uint32_t blocking_what, started_what; /* board_word_of */
+    int32_t blocking_root, started_root;
+    uint8_t is_there, is_blocked, knows_blocking, knows_started;
+    uint32_t ignored;
+};
+
 /* A call that was asked for, as far as its rank is with it. */
 struct call_note {
     uint64_t latest; /* the number of the last call that began there in the slot */
@@ -95,6 +104,7 @@ struct call_note {
     int32_t finding;
     uint64_t sequence, finding_sequence; /* of latest calls in all slots: its own, and that rank's */
     struct straggler_note straggler;
+    struct progress_note progress;
 };
 
 struct joined_note {
@@ -255,6 +265,19 @@ bool comm_network_is_in_call(const struct tutti_comm *comm, int rank)
     return comm->network->far[rank].is_in_call;
 }
 
+bool comm_network_read_progress(const struct tutti_comm *comm, int rank,
+                                struct board_progress *progress)
+{
+    const struct far_rank *far = &comm->network->far[rank];
+    *progress = far->progress;
+    return far->has_progress;
+}
+
+uint64_t comm_network_progress_heard_ns(const struct tutti_comm *comm, int rank)
+{
+    return comm->network->far[rank].progress_ns;
+}
+
 bool comm_network_hearsay(const struct tutti_comm *comm, int rank, struct board_finding *finding)
 {
     if (!comm->network->far[rank].has_finding) return false;
@@ -389,6 +412,47 @@ static void hear_straggler(struct tutti_comm *comm, int peer, const struct note 
     straggler_hear(comm, peer, note->slot, note->begun, &answer);
 }
 
+static void write_progress(const struct tutti_comm *comm, struct progress_note *note)
+{
+    struct board_progress own;
+    *note = (struct progress_note){
+        .is_there = board_read_progress(comm->board, comm->size, comm->rank, &own)};
+    if (!note->is_there) return;
+    note->blocking = own.blocking;
+    note->started = own.started;
+    note->awaited = own.awaited;
+    note->sequence = own.sequence;
+    note->is_blocked = own.is_blocked;
+    note->knows_blocking = own.knows_blocking;
+    note->knows_started = own.knows_started;
+    note->blocking_what = board_word_of(&own.blocking_what);
+    note->blocking_count = own.blocking_what.count;
+    note->blocking_root = own.blocking_what.root;
+    note->started_what = board_word_of(&own.started_what);
+    note->started_count = own.started_what.count;
+    note->started_root = own.started_what.root;
+}
+
+static void hear_progress(struct far_rank *far, const struct progress_note *heard)
+{
+    if (heard->is_there == 0) return;
+    far->has_progress = true;
+    far->progress_ns = far->told_ns;
+    far->progress = (struct board_progress){.blocking = heard->blocking,
+                                            .started = heard->started,
+                                            .awaited = heard->awaited,
+                                            .sequence = heard->sequence,
+                                            .is_blocked = heard->is_blocked != 0,
+                                            .knows_blocking = heard->knows_blocking != 0,
+                                            .knows_started = heard->knows_started != 0,
+                                            .blocking_what = board_read_word(heard->blocking_what),
+                                            .started_what = board_read_word(heard->started_what)};
+    far->progress.blocking_what.count = heard->blocking_count;
+    far->progress.blocking_what.root = heard->blocking_root;
+    far->progress.started_what.count = heard->started_count;
+    far->progress.started_what.root = heard->started_root;
+}
+
 static void answer(struct comm_network *network, int peer, const struct note *asked)
 {
     const struct tutti_comm *comm = network->comm;
@@ -419,6 +483,7 @@ static void answer(struct comm_network *network, int peer, const struct note *as
         note.u.call.finding_sequence = finding.sequence;
     }
     write_straggler(comm, &note);
+    write_progress(comm, &note.u.call.progress);
     (void)tell(network, peer, &note);
 }
 
@@ -449,6 +514,7 @@ static void hear_call(struct comm_network *network, int peer, const struct note 
         .signature = heard->signature};
     if (heard->is_described && note->begun > 0) board_begin(calls, &what, note->begun);
     if (heard->is_described && heard->has_ended) board_end(calls, note->begun);
+    hear_progress(far, &heard->progress);
     hear_straggler(comm, peer, note);
 }
 

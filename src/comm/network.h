@@ -25,6 +25,9 @@ struct far_rank {
     uint64_t known_begun;
     uint64_t sequence; /* and which was its latest call of all */
     bool is_in_call;
+    bool has_progress; /* it said how far it was with all calls, and when that was heard */
+    uint64_t progress_ns;
+    struct board_progress progress;
     bool has_finding; /* and whom it takes to hold that up */
     struct board_finding finding;
 };

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
+#include "comm/crossing.h"
 #include "os/clock.h"
 
 enum { LOOK_APART_NS = 100000000, PAUSE_NS = 500000000, LISTEN_NS = 300000000 };
@@ -39,13 +40,15 @@ static bool is_in_call(const struct tutti_comm *comm, int rank)
                                     : comm_network_is_in_call(comm, rank);
 }
 
-static bool find_absentee(const struct tutti_comm *comm, const struct tutti_request *request,
+static bool find_absentee(struct tutti_comm *comm, const struct tutti_request *request,
                           struct board_finding *finding)
 {
+    struct board_progress theirs;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank || !comm_has_not_begun(comm, request, r)) continue;
         *finding = comm_is_near(comm, r) ? near_finding(comm, r) : comm_network_finding(comm, r);
-        if (finding->is_stopped || !is_in_call(comm, r)) return true;
+        if (finding->is_stopped || !is_in_call(comm, r) || crossing_is(comm, request, r, &theirs))
+            return true;
     }
     return false;
 }
@@ -98,17 +101,33 @@ static bool find(struct tutti_comm *comm, const struct tutti_request *request, u
     return find_hearsay(comm, request, peer, finding);
 }
 
-static void say(const struct tutti_comm *comm, const struct tutti_request *request,
+/* A rank that called something else instead, in the other form. */
+static void say_crossing(const struct tutti_comm *comm, const struct tutti_request *request,
+                         const struct board_progress *theirs, const char *who, const char *what,
+                         uint64_t sequence)
+{
+    char instead[128], at[48] = "";
+    crossing_describe(request, theirs, instead, sizeof instead);
+    if (sequence > 0) snprintf(at, sizeof at, " and is at #%llu", (unsigned long long)sequence);
+    log_write(LOG_WARN, "rank %d: LATE: %s has not called %s #%llu%s, %s%s", comm->rank, who, what,
+              (unsigned long long)request->sequence,
+              request->call.what.started ? "" : " as a blocking call", instead, at);
+}
+
+static void say(struct tutti_comm *comm, const struct tutti_request *request,
                 const struct board_finding *finding)
 {
     char who[128], what[96], at[48] = "";
+    struct board_progress theirs;
     comm_name_rank(comm, finding->rank, who, sizeof who);
     board_describe(&request->call.what, what, sizeof what);
     if (finding->sequence >= request->sequence)
         snprintf(at, sizeof at, ", and is in it");
     else if (finding->sequence > 0)
         snprintf(at, sizeof at, ", it is at #%llu", (unsigned long long)finding->sequence);
-    if (finding->is_stopped)
+    if (!finding->is_stopped && crossing_is(comm, request, finding->rank, &theirs))
+        say_crossing(comm, request, &theirs, who, what, finding->sequence);
+    else if (finding->is_stopped)
         log_write(LOG_WARN, "rank %d: STALLED: %s does not run, and %s #%llu waits for it%s",
                   comm->rank, who, what, (unsigned long long)request->sequence, at);
     else

@@ -36,8 +36,8 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->comm = comm;
     request->status = TUTTI_OK;
-    request->sequence = request->record = 0;
-    request->started_ns = request->faulted_ns = 0;
+    request->sequence = request->number = request->record = 0;
+    request->started_ns = request->faulted_ns = request->crossed_ns = 0;
     atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     request->is_owned = true;
     request->next = NULL;
@@ -256,13 +256,21 @@ enum tutti_status comm_ensure_progress(struct tutti_comm *comm)
     return TUTTI_OK;
 }
 
+/* Of a call that is made now: by one thread at a time. */
+static void count(struct tutti_comm *comm, struct tutti_request *request)
+{
+    request->sequence = comm_next_sequence(comm);
+    request->number = ++comm->started_calls;
+    board_set_started(comm->board, comm->rank, request->number);
+}
+
 /* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail
  * all ranks. */
 static enum tutti_status start_locked(struct tutti_comm *comm, struct tutti_request *request)
 {
     const enum tutti_status status = find_program(comm, request);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status;
-    request->sequence = comm_next_sequence(comm);
+    count(comm, request);
     if (atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
         comm->running[next_slot(comm)] != NULL) {
         comm_line_up(comm, &comm->queue, request);
@@ -290,7 +298,7 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_reque
         TRY(status);
     } else {
         if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
-        request->sequence = comm_next_sequence(comm);
+        count(comm, request);
         comm_line_up(comm, &comm->queue, request);
         comm->transport->ops->wake(comm->transport); /* whoever has the domain begins it */
     }

@@ -103,12 +103,23 @@ enum tutti_status roll_machine(uint64_t *machine)
     return TUTTI_OK;
 }
 
-enum tutti_status roll_host(uint64_t *host)
+static const char *host_id(void)
 {
     const char *said = getenv("TUTTI_HOSTID");
+    return said != NULL ? said : "";
+}
+
+enum tutti_status roll_host(uint64_t *host)
+{
     TRY(roll_machine(host));
-    *host = hash_text(*host, said != NULL ? said : "");
+    *host = hash_text(*host, host_id());
     return TUTTI_OK;
+}
+
+uint64_t roll_host_id(void)
+{
+    const char *said = host_id();
+    return *said == '\0' ? 0 : hash_text(0xcbf29ce484222325u, said);
 }
 
 /* -------------------------------------------------------------------------------------------- messages */

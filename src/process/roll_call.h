@@ -33,6 +33,9 @@
 enum tutti_status roll_machine(uint64_t *machine);
 /* The host of this process: the same, and what TUTTI_HOSTID says, which so can set ranks apart but not put them together. */
 enum tutti_status roll_host(uint64_t *host);
+/* What TUTTI_HOSTID says, for ranks that have met on one host: those with different ones take themselves to be on different hosts. 0: it is
+ * not set, which is one of its own. */
+uint64_t roll_host_id(void);
 
 struct roll_options {
     const struct launcher_place *place; /* rank, size, key, and what there is to meet by */

@@ -1,0 +1,173 @@
+#include "comm/crossing.h"
+
+#include <stdio.h>
+
+#include "os/clock.h"
+
+enum {
+    WAIT_NS = 200000000,   /* for a started call, until others are told */
+    LOOK_NS = 500000000,   /* in a blocking call, until it is looked for */
+    STABLE_NS = 500000000, /* two ranks wait for each other so long before it is their end */
+    FRESH_NS =
+        250000000, /* what other hosts say counts from then on, and is the same for all who ask */
+    ANSWER_NS = 800000000, /* so long they may take to say it */
+};
+
+/* False: not known. */
+static bool progress_of(struct tutti_comm *comm, int rank, struct board_progress *progress)
+{
+    return comm_is_near(comm, rank) ? board_read_progress(comm->board, comm->size, rank, progress)
+                                    : comm_network_read_progress(comm, rank, progress);
+}
+
+static bool is_blocking(const struct tutti_request *request)
+{
+    return request->slot == 0;
+}
+
+bool crossing_is(struct tutti_comm *comm, const struct tutti_request *request, int rank,
+                 struct board_progress *theirs)
+{
+    struct board_progress own;
+    if (rank == comm->rank || request->is_message || !progress_of(comm, comm->rank, &own) ||
+        !progress_of(comm, rank, theirs))
+        return false;
+    return is_blocking(request)
+               ? board_progress_crosses(&own, theirs)
+               : theirs->started < request->number && board_progress_crosses(theirs, &own);
+}
+
+int crossing_find(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    struct board_progress theirs;
+    for (int r = 0; r < comm->size; r++)
+        if (crossing_is(comm, request, r, &theirs)) return r;
+    return -1;
+}
+
+/* -------------------------------------------------------------------------------------------- saying it */
+
+/* It says "started" itself. */
+static void describe_plainly(const struct call_description *what, char *text, size_t text_bytes)
+{
+    struct call_description plain = *what;
+    plain.started = false;
+    board_describe(&plain, text, text_bytes);
+}
+
+void crossing_describe(const struct tutti_request *request, const struct board_progress *theirs,
+                       char *text, size_t text_bytes)
+{
+    const bool blocks = is_blocking(request);
+    char what[96] = "others";
+    if (blocks ? theirs->knows_started : theirs->knows_blocking)
+        describe_plainly(blocks ? &theirs->started_what : &theirs->blocking_what, what, sizeof what);
+    snprintf(text, text_bytes, blocks ? "it started %s" : "it made %s as a blocking call", what);
+}
+
+/* ----------------------------------------------------------------------------------------- the end of it */
+
+/* Two ranks of which neither can go on. */
+struct pair {
+    int blocking, started;
+    struct board_progress waits; /* of the second */
+};
+
+/* Whether a rank is in that blocking call, which the other one has not made, and the other one waits for a started one that the first
+ * has not made. */
+static bool wait_for_each_other(uint64_t number, const struct board_progress *blocking,
+                                const struct board_progress *started)
+{
+    return blocking->is_blocked && blocking->blocking == number && started->blocking < number &&
+           started->awaited > blocking->started;
+}
+
+/* The lowest pair that is known, of ranks in this call and others. */
+static bool find_pair(struct tutti_comm *comm, const struct tutti_request *request,
+                      struct pair *pair)
+{
+    struct board_progress blocking;
+    for (pair->started = 0; pair->started < comm->size; pair->started++) {
+        if (!progress_of(comm, pair->started, &pair->waits) || pair->waits.awaited == 0) continue;
+        for (pair->blocking = 0; pair->blocking < comm->size; pair->blocking++)
+            if (pair->blocking != pair->started && progress_of(comm, pair->blocking, &blocking) &&
+                wait_for_each_other(request->begun, &blocking, &pair->waits))
+                return true;
+    }
+    return false;
+}
+
+static void fail(struct tutti_comm *comm, const struct tutti_request *request,
+                 const struct pair *pair)
+{
+    char caller[128], starter[128], what[96];
+    comm_name_rank(comm, pair->blocking, caller, sizeof caller);
+    comm_name_rank(comm, pair->started, starter, sizeof starter);
+    describe_plainly(&pair->waits.started_what, what, sizeof what);
+    comm_fail(comm, request, TUTTI_MISMATCH, pair->started,
+              "%s blocks in it, %s started %s #%llu: blocking calls meet only blocking ones",
+              caller, starter, what, (unsigned long long)pair->waits.sequence);
+}
+
+/* Whether other hosts have yet to say how far their ranks are. */
+static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *request,
+                           uint64_t now_ns)
+{
+    bool knows_all = true;
+    for (int r = 0; comm->hosts != NULL && r < comm->size; r++) {
+        if (comm_is_near(comm, r) ||
+            comm_network_progress_heard_ns(comm, r) >= request->crossed_ns + FRESH_NS)
+            continue;
+        knows_all = false;
+        comm_network_ask(comm, r, request->slot, request->begun);
+    }
+    return !knows_all && now_ns - request->crossed_ns < ANSWER_NS;
+}
+
+bool crossing_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+{
+    struct pair pair;
+    if (!is_blocking(request) || now_ns - request->started_ns < LOOK_NS) return false;
+    if (!find_pair(comm, request, &pair)) {
+        request->crossed_ns = 0;
+        return false;
+    }
+    if (request->crossed_ns == 0) request->crossed_ns = now_ns;
+    if (may_learn_more(comm, request, now_ns) || now_ns - request->crossed_ns < STABLE_NS)
+        return false;
+    fail(comm, request, &pair);
+    return true;
+}
+
+bool crossing_fail_late(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    struct board_progress theirs;
+    char who[128], what[128];
+    const int rank = crossing_find(comm, request);
+    if (rank < 0 || !crossing_is(comm, request, rank, &theirs)) return false;
+    comm_name_rank(comm, rank, who, sizeof who);
+    crossing_describe(request, &theirs, what, sizeof what);
+    comm_fail(comm, request, TUTTI_MISMATCH, rank, "%s has not %s, %s", who,
+              is_blocking(request) ? "called it as a blocking call" : "started it", what);
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- waiting */
+
+void crossing_wait(struct tutti_comm *comm, const struct tutti_request *request,
+                   struct crossing_wait *wait)
+{
+    if (request->is_message || request->number == 0 || wait->is_told) return;
+    const uint64_t now_ns = clock_now_ns();
+    if (wait->since_ns == 0) wait->since_ns = now_ns;
+    if (now_ns - wait->since_ns < WAIT_NS) return;
+    board_set_awaited(comm->board, comm->rank, request->number, request->sequence,
+                      &request->call.what);
+    wait->is_told = true;
+}
+
+void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait)
+{
+    static const struct call_description nothing;
+    if (wait->is_told) board_set_awaited(comm->board, comm->rank, 0, 0, &nothing);
+}

@@ -1,0 +1,50 @@
+/* crossing.h - ranks that made the same call in different forms: started, prepared and grouped calls meet each other, and blocking ones
+ * meet blocking ones.
+ *
+ *     rank 0    started #1, called #2, waits in it for rank 1          calls of rank 0: 1 started, 1 blocking
+ *     rank 1    started #1, started #2, waits for it (for rank 0)      calls of rank 1: 2 started, 0 blocking
+ *
+ * All ranks make the calls of a communicator in the same order, so the two counts of any rank are, at any time, a point on one path
+ * that all ranks go along. Two ranks *cross* when each has made more calls of one form than the other one: points that cannot lie
+ * on one path, however long ago either was read. Started calls that are outstanding, stand in line, or are over do not
+ * matter. So this is never true of ranks that are only late.
+ *
+ * It fails a communicator once it is known of a rank in a blocking call and of one that waits for a started one, for a while: neither
+ * can go on, as each waits for what the other has not called. What crosses otherwise may still come right by itself, and is only
+ * said (report.c), until a deadline has passed.
+ *
+ * The pair that is named is the lowest one: of the ranks that wait for started calls, and of those in blocking ones that cross that
+ * one. Ranks of other hosts are asked before (comm_network_ask), so that all hosts come to the same.
+ */
+#ifndef TUTTI_COMM_CROSSING_H
+#define TUTTI_COMM_CROSSING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "comm/comm.h"
+
+/* Whether a rank crosses this one, which waits in the request; *theirs: how far that rank is, as far as is known. */
+bool crossing_is(struct tutti_comm *comm, const struct tutti_request *request, int rank,
+                 struct board_progress *theirs);
+/* The first rank that does; -1. */
+int crossing_find(struct tutti_comm *comm, const struct tutti_request *request);
+/* Looks, in a blocking call that has waited for a while, and fails it. True: it did. */
+bool crossing_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
+/* At the deadline of a call: fails it of a rank that crosses this one. False: there is none. */
+bool crossing_fail_late(struct tutti_comm *comm, const struct tutti_request *request);
+/* "it started broadcast(..)", "it made broadcast(..) as a blocking call": a rank that crosses this one, instead of calling what this one
+ * waits in. */
+void crossing_describe(const struct tutti_request *request, const struct board_progress *theirs,
+                       char *text, size_t text_bytes);
+
+/* A thread waits for a started request: from its second look on until it is over. Others are told of it after a while. */
+struct crossing_wait {
+    uint64_t since_ns; /* 0 at first */
+    bool is_told;
+};
+void crossing_wait(struct tutti_comm *comm, const struct tutti_request *request,
+                   struct crossing_wait *wait);
+void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait);
+
+#endif
