@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-enum { THREADS_MAX = 3, BUFFER_MAX = 6, STATES_MAX = 1 << 21, REGISTERS = 2 };
+enum { THREADS_MAX = 3, BUFFER_MAX = 6, STATES_MAX = 1 << 16, REGISTERS = 2 };
 
 /* Words of shared memory. */
 enum word {
