@@ -1,3 +1,7 @@
+/* Words of processes that end, each in its own way.
+ *
+ * ctest: label=notsan
+ */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
