@@ -410,14 +410,19 @@ class Group:
 
     def __exit__(self, kind: Optional[type], error: Optional[BaseException], traceback: object) -> None:
         states: Dict[int, State] = {id(comm._state): comm._state for comm, _ in _open_group.calls}
-        if error is not None:
-            # Peers will not see the rest of the group, and it cannot be left without waiting for its beginning.
-            for state in states.values():
-                if state.handle is not None:
-                    state.abort(printable(f"{type(error).__name__} in a group: {error}"))
         for state in states.values():
             state.inside.append(None)
         try:
+            # Whatever is raised here, this thread's group is over: else its later calls would only be started.
+            try:
+                if error is not None:
+                    # Peers will not see the rest of the group, and it cannot be left without waiting for its beginning.
+                    for state in states.values():
+                        if state.handle is not None:
+                            state.abort(printable(f"{type(error).__name__} in a group: {error}"))
+            except BaseException:
+                library.group_end()
+                raise
             status = library.group_end()
             failed = None if status == Status.OK else _error_of_group(status, list(states.values()))
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Optional, Protocol
+from typing import Any, Callable, List, Optional, Protocol
 
 from . import _header
 
@@ -19,33 +19,52 @@ class Store(Protocol):
 
 
 class StoreAdapter:
-    """The store as the library wants it, with what it raised."""
+    """The store as the library wants it, with what it raised.
+
+    The library's functions know the store and the errors, but not this object: a cycle would keep the store, with what
+    that has open, until the garbage collector comes.
+    """
 
     def __init__(self, store: Store) -> None:
-        self.error: Optional[BaseException] = None
-        self._store = store
+        self._errors: List[BaseException] = []
         self._struct = _header.Store(
-            ctypes.sizeof(_header.Store), _header.StoreSet(self._set), _header.StoreGet(self._get), None
+            ctypes.sizeof(_header.Store),
+            _header.StoreSet(_set_into(store, self._errors)),
+            _header.StoreGet(_get_from(store, self._errors)),
+            None,
         )
         self.address = ctypes.addressof(self._struct)
 
-    def _set(self, context: Optional[int], key: bytes, value: int, size: int) -> int:
+    @property
+    def error(self) -> Optional[BaseException]:
+        """What the store raised last."""
+        return self._errors[-1] if self._errors else None
+
+
+def _set_into(store: Store, errors: List[BaseException]) -> Callable[..., int]:
+    def set_value(context: Optional[int], key: bytes, value: int, size: int) -> int:
         try:
-            self._store.set(key.decode(), ctypes.string_at(value, size))
+            store.set(key.decode(), ctypes.string_at(value, size))
             return 0
         except BaseException as error:
-            self.error = error
+            errors[:] = [error]
             return 1
 
-    def _get(
-        self, context: Optional[int], key: bytes, place: int, size: int, timeout_ns: int
+    return set_value
+
+
+def _get_from(store: Store, errors: List[BaseException]) -> Callable[..., int]:
+    def get_value(
+        context: Optional[int], key: bytes, place: int, size: int, timeout_ns: int
     ) -> int:
         try:
-            value = bytes(self._store.get(key.decode(), timeout_ns / 1e9))
+            value = bytes(store.get(key.decode(), timeout_ns / 1e9))
             if len(value) != size:
                 raise ValueError(f"the store has {len(value)} bytes for {key.decode()!r}, not {size}")
             ctypes.memmove(place, value, size)
             return 0
         except BaseException as error:
-            self.error = error
+            errors[:] = [error]
             return 1
+
+    return get_value

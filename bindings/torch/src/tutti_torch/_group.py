@@ -163,7 +163,7 @@ class TuttiGroup(ProcessGroup):
         self._default_options: Optional[int] = None
         self._sequence = 0
         self._split_count = 0
-        self._coalesced: Optional[Batch] = None  # of the calls between start and end of coalescing
+        self._coalesced: Optional[Batch] = None  # what was started since coalescing began
 
     # ---------------------------------------------------------------------------------------- how calls are made
 
@@ -189,22 +189,25 @@ class TuttiGroup(ProcessGroup):
         copies: Copies,
     ) -> Work:
         """One call of the library. `keep` is what must live until it is done."""
-        if getattr(options, "asyncOp", True) or self._coalesced is not None:
+        if getattr(options, "asyncOp", True):
             return self._start([(function, arguments)], options, outputs, keep, copies)
         self._sequence += 1
         how = self._call_options(options.timeout)
         state = self._state
         comm = state.pointer
         error = None
-        state.inside.append(None)  # nobody frees the communicator meanwhile
+        ended = 0
         try:
-            _begin_group()
-            status = function.within_group(*arguments, how, comm)
-            if status != 0:
-                error = error_of(status, comm)
-            status = _end_group()
-            if status != 0 and error is None:
-                error = error_of(status, comm)
+            state.inside.append(None)  # nobody frees the communicator meanwhile
+            try:
+                _begin_group()
+                status = function.within_group(*arguments, how, comm)
+                if status != 0:
+                    error = error_of(status, comm)
+            finally:  # also after an exception: in an open group later calls of this thread would only be started
+                ended = _end_group()
+            if ended != 0 and error is None:
+                error = error_of(ended, comm)
         finally:
             state.inside.pop()
         if error is not None:
@@ -220,15 +223,18 @@ class TuttiGroup(ProcessGroup):
         self._sequence += 1
         how = self._call_options(options.timeout)
         state = self._state
-        batch = self._coalesced if self._coalesced is not None else Batch()
+        batch = Batch()
         batch.add(outputs, keep, copies)
         for function, arguments in calls:
             batch.start(function.start, state, (*arguments, how, state.pointer))
-        if batch is not self._coalesced:
-            batch.seal()
+        batch.seal()
+        if self._coalesced is not None:
+            self._coalesced.include(batch)
         return Work(batch)
 
     def _start_coalescing(self, device: Any = None) -> None:
+        """The end of coalescing will wait for what is started from now on. Nothing else depends on that: an exception may keep
+        PyTorch from ever coming to the end."""
         self._coalesced = Batch()
 
     def _end_coalescing(self, device: Any = None) -> Work:
@@ -615,7 +621,7 @@ def _for_callers_in_cpp(name: str) -> Any:
         work = method(self, *arguments, **named)
         if sys._getframe(1).f_globals.get("__name__") == dist.distributed_c10d.__name__:
             return work
-        return _create_work_from_future(work.get_future())
+        return _create_work_from_future(work.get_future_for_cpp())
 
     return call
 

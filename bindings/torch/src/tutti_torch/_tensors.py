@@ -58,6 +58,7 @@ _OPERATIONS_OF_BOOL = {
     hash(_RED.PRODUCT): OPERATIONS["land"],
 }
 _scaled_sums: Dict[float, tutti.Op] = {}
+_OVERLAPS = 1  # of what PyTorch knows of a tensor's elements: surely they do
 
 # (tensor with gaps, its dense twin): copied back at the end.
 Copies = List[Tuple[torch.Tensor, torch.Tensor]]
@@ -107,6 +108,11 @@ def dense_to_write(tensor: torch.Tensor, copies: Copies) -> torch.Tensor:
     """What is written, and maybe sent, too: the tensor, or a copy that comes back at the end."""
     twin = dense(tensor)
     if twin is not tensor:
+        if torch._debug_has_internal_overlap(tensor) == _OVERLAPS:
+            raise ValueError(
+                f"elements of the tensor to write lie in one place (shape {tuple(tensor.shape)}, strides {tensor.stride()}):"
+                " clone() it first"
+            )
         copies.append((tensor, twin))
     return twin
 

@@ -6,20 +6,21 @@
 Invariants
   1. A batch holds the tensors until its last operation is done; operations are held by their communicator's state. So
      a Work may be dropped, and its operations end in peace.
-  2. Who finds the last operation done completes the batch: a thread in wait(), or the watcher.
-  3. The watcher is one daemon thread of the process. It sleeps on one eventfd, to which the library adds when a request
-     that the watcher is to know of is done (tutti_notify). Only work that somebody wants a future of, or that nobody holds
-     any more, is watched.
+  2. Who finds the last operation done completes the batch: a thread in wait(), or a thread of the watcher. It copies
+     back what has to be, while it has the operation's lock; what goes wrong there is the batch's error and no other's.
+  3. Futures are completed by threads of the watcher only, as that calls callbacks: see _watcher.py.
+  4. Only work that somebody wants a future of, or that nobody holds any more, is watched. The library tells of a request
+     when it is done (tutti_notify) once, and is asked to by the thread that has the operation's lock.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
+import functools
 import sys
 import threading
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 import tutti
@@ -31,50 +32,10 @@ from tutti._library import library
 
 from ._errors import as_runtime_error
 from ._tensors import Copies, copy_back
+from ._watcher import watcher
 
-_EFD_CLOEXEC = 0o2000000
-
-
-class _Watcher:
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._event_fd = -1
-        self._watched: Dict["Operation", None] = {}
-
-    def watch(self, operation: "Operation") -> None:
-        with self._lock:
-            if self._event_fd < 0:
-                self._begin()
-            self._watched[operation] = None
-        operation.notify(self._event_fd)
-
-    def forget(self, operation: "Operation") -> None:
-        self._watched.pop(operation, None)
-
-    def _begin(self) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._event_fd = libc.eventfd(0, _EFD_CLOEXEC)
-        if self._event_fd < 0:
-            raise OSError(ctypes.get_errno(), "eventfd")
-        threading.Thread(target=self._run, name="tutti-watcher", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            os.read(self._event_fd, 8)
-            for operation in list(self._watched):
-                if operation.finish_as_watcher():
-                    self.forget(operation)
-
-    def look_again(self) -> None:
-        os.write(self._event_fd, (1).to_bytes(8, sys.byteorder))
-
-    def after_fork(self) -> None:
-        """In a child: the thread is its parent's, and so are the operations. The descriptor stays open, for nobody."""
-        self.__init__()  # type: ignore[misc]
-
-
-_watcher = _Watcher()
-os.register_at_fork(after_in_child=_watcher.after_fork)
+# Is told of a batch's end, and of its error.
+Listener = Callable[[Optional[BaseException]], None]
 
 
 class Operation(TuttiOperation):
@@ -83,23 +44,36 @@ class Operation(TuttiOperation):
     def __init__(self, state: State, handle: ctypes.c_void_p, batch: "Batch") -> None:
         self.batch = batch
         self.is_watched = False
+        self.is_announced = False  # the library knows whom to tell
         self.was_missed = False  # by the watcher, as another thread had the lock
         super().__init__(state, handle, batch)  # type: ignore[arg-type]  # all it wants of a call is its op
         self.owner = _somebody  # the communicator does not look after it by itself
 
     def notify(self, event_fd: int) -> None:
-        with self.lock:
-            if not self.is_done:
+        """Never waits: a thread that has the lock does it after that, if it has not ended the operation."""
+        while not self.lock.acquire(blocking=False):
+            self.was_missed = True
+            if self.lock.locked():
+                return
+        try:
+            if not self.is_done and not self.is_announced:
                 check(library.notify(self.handle, event_fd))
+                self.is_announced = True
+        finally:
+            self.lock.release()
         if self.is_done:
-            _watcher.forget(self)
+            watcher.forget(self)
         else:
             self._make_good()
 
     def finish(self, block: bool) -> bool:
+        """Who waits here for what another thread ends waits until that has completed the batch, too."""
         is_done = super().finish(block)
         if not is_done:
             self._make_good()
+        elif block and not self.batch.is_done:
+            with self.lock:
+                pass
         return is_done
 
     def finish_as_watcher(self) -> bool:
@@ -113,15 +87,23 @@ class Operation(TuttiOperation):
         return True
 
     def _make_good(self) -> None:
-        """After having had the lock: the watcher is told of a request once only."""
+        """After having had the lock, when the watcher wanted it meanwhile."""
         if self.was_missed:
             self.was_missed = False
-            _watcher.look_again()
+            if self.is_announced:
+                watcher.look_again()
+            else:
+                self.notify(watcher.event_fd)
 
     def _end(self, status: int) -> None:
-        super()._end(status)
+        try:
+            super()._end(status)
+        except BaseException as error:  # it has ended all the same
+            self.error = error  # type: ignore[assignment]
+            self.is_done = True
+            self.state.running.discard(self)
         if self.is_watched:
-            _watcher.forget(self)
+            watcher.forget(self)
         self.batch.one_is_done(self.error)
 
 
@@ -138,16 +120,14 @@ class Batch:
         self.outputs: List[torch.Tensor] = []
         self.keep: List[Any] = []
         self.copies: Copies = []
-        self.error: Optional[tutti.Error] = None
+        self.error: Optional[BaseException] = None
+        self.is_done = False
         self.operations: List[Operation] = []
-        self.unfinished = 1  # more are added until seal()
+        self._unfinished = 1  # more are added until seal()
         self._lock = threading.Lock()
-        self._promise: Any = None
+        self._listeners: List[Listener] = []
         self._future: Any = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.unfinished == 0
+        self._future_of_list: Any = None
 
     def add(self, outputs: Sequence[torch.Tensor], keep: Any, copies: Copies) -> None:
         """What the next operation fills, what must live until it is done, and what is then copied back."""
@@ -157,35 +137,61 @@ class Batch:
 
     def start(self, function: Callable[..., int], state: State, arguments: Sequence[Any]) -> None:
         """Starts one of its operations."""
+        watcher.begin()
         handle = ctypes.c_void_p()
         with self._lock:
-            self.unfinished += 1
+            self._unfinished += 1
         try:
             check(state.call(function, *arguments, ctypes.byref(handle)), state.handle)
-        except tutti.Error as error:
-            self.one_is_done(error)
+        except BaseException as error:
+            if handle.value is None:
+                self.one_is_done(error)
+            else:  # KeyboardInterrupt, for one, came after it was started: it still needs the buffers
+                self.operations.append(Operation(state, handle, self))
             self.seal()
-            raise as_runtime_error(error) from None
+            if isinstance(error, tutti.Error):
+                raise as_runtime_error(error) from None
+            raise
         self.operations.append(Operation(state, handle, self))
+
+    def include(self, other: "Batch") -> None:
+        """This one is done when the other one is, too."""
+        with self._lock:
+            self._unfinished += 1
+        self.operations = [operation for operation in self.operations if not operation.is_done]
+        self.operations.extend(other.operations)
+        other.when_done(self.one_is_done)
 
     def seal(self) -> None:
         """All of them are started."""
         self.one_is_done(None)
 
-    def one_is_done(self, error: Optional[tutti.Error]) -> None:
+    def one_is_done(self, error: Optional[BaseException]) -> None:
         with self._lock:
-            self.unfinished -= 1
+            self._unfinished -= 1
             if error is not None and self.error is None:
-                self.error = as_runtime_error(error)
-            if self.unfinished > 0:
+                self.error = as_runtime_error(error) if isinstance(error, tutti.Error) else error
+            if self._unfinished > 0:
                 return
             if self.error is None:
-                copy_back(self.copies)
+                try:
+                    copy_back(self.copies)
+                except BaseException as failure:
+                    self.error = failure
             self.keep = []
             self.copies = []
-            promise = self._promise
-        if promise is not None:
-            promise.set_result(None)
+            self.is_done = True
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener(self.error)
+
+    def when_done(self, listener: Listener) -> None:
+        """Calls it when the batch is done, at once if it is, in any thread. It must not wait for anything."""
+        with self._lock:
+            if not self.is_done:
+                self._listeners.append(listener)
+                return
+        listener(self.error)
 
     def get_future(self) -> Any:
         """A future of the outputs. It is a child of a promise, as only callbacks can fail a future so that C++ sees it."""
@@ -194,11 +200,20 @@ class Batch:
                 promise: Any = torch.futures.Future()
                 self._future = promise.then(self._result)
                 if self.is_done:
-                    promise.set_result(None)
+                    promise.set_result(None)  # nobody has added a callback yet
                 else:
-                    self._promise = promise
-        self.watch()
+                    self._listeners.append(lambda _: watcher.complete(lambda: promise.set_result(None)))
+        if not self.is_done:
+            self.watch()
+            watcher.may_block()
         return self._future
+
+    def get_future_of_list(self) -> Any:
+        """The same for PyTorch's C++ where it insists on a list of tensors of C++: futures of Python have objects of Python.
+        Threads of PyTorch complete it; there are few, but callbacks of C++ wait for nothing."""
+        if self._future_of_list is None:
+            self._future_of_list = _lists_of_cpp().list_after(self.get_future(), self.outputs)
+        return self._future_of_list
 
     def _result(self, promise: Any) -> List[torch.Tensor]:
         if self.error is not None:
@@ -209,7 +224,7 @@ class Batch:
         for operation in self.operations:
             if not operation.is_done and not operation.is_watched:
                 operation.is_watched = True
-                _watcher.watch(operation)
+                watcher.watch(operation)
 
     def finish(self, block: bool) -> bool:
         for operation in list(self.operations):
@@ -219,8 +234,21 @@ class Batch:
     def finish_within(self, seconds: float) -> bool:
         """Waits, but not longer; the operations go on until their own deadlines."""
         done = threading.Event()
-        self.get_future().add_done_callback(lambda _: done.set())
+        self.when_done(lambda _: done.set())
+        self.watch()
         return done.wait(seconds)
+
+
+@functools.lru_cache(maxsize=None)
+def _lists_of_cpp() -> Any:
+    return torch.jit.CompilationUnit("""
+def outputs_after(done: Future[int], outputs: List[Tensor]) -> List[Tensor]:
+    torch.jit.wait(done)
+    return outputs
+
+def list_after(done: Future[int], outputs: List[Tensor]) -> Future[List[Tensor]]:
+    return torch.jit.fork(outputs_after, done, outputs)
+""")
 
 
 class Work(TorchWork):
@@ -262,6 +290,13 @@ class Work(TorchWork):
         return list(self._batch.outputs)
 
     def get_future(self) -> Any:
+        return self.get_future_for_cpp() if _is_caller_in_cpp() else self._batch.get_future()
+
+    def get_future_for_cpp(self) -> Any:
+        """PyTorch's hook FP16_COMPRESS, which is C++, takes nothing but a list of tensors of C++; all else takes any."""
+        outputs = self._batch.outputs
+        if len(outputs) == 1 and getattr(outputs[0], "dtype", None) is torch.float16:
+            return self._batch.get_future_of_list()
         return self._batch.get_future()
 
     def source_rank(self) -> int:
@@ -275,7 +310,16 @@ class Work(TorchWork):
 
     def __del__(self) -> None:
         if not self._batch.is_done:
-            self._batch.watch()
+            watcher.drop(self._batch.watch)
+
+
+def _is_caller_in_cpp() -> bool:
+    """Of get_future(): a function of Python that calls it names it; else that function has called C++, which calls it."""
+    try:
+        caller = sys._getframe(2)
+    except ValueError:  # a thread of C++
+        return True
+    return "get_future" not in caller.f_code.co_names
 
 
 def finished(outputs: Sequence[torch.Tensor]) -> Work:
