@@ -208,7 +208,6 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     board_end(board_calls(comm->board, comm->size, comm->rank, 0), request->begun);
     recorder_end(&comm->recorder, request->sequence, status,
                  may_end_soon && request->passes <= SHORT_PASSES_MAX);
-    if (__builtin_expect(comm->network != NULL, 0)) comm_network_leave_rest(comm);
     return status;
 }
 

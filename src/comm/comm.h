@@ -407,7 +407,9 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
 bool comm_network_progress(struct tutti_comm *comm);
 /* Whether connections are wanted that are not there. */
 bool comm_network_is_joining(const struct tutti_comm *comm);
-/* At the end of a call: what is not sent yet is the progress thread's. */
+/* Before the domain is given back: what was not sent yet, of operations that are over too, is the progress thread's. Only noted,
+ * by that thread itself; and said to it. */
+void comm_network_note_rest(struct tutti_comm *comm);
 void comm_network_leave_rest(struct tutti_comm *comm);
 /* After a failure: memory that was posted or is expected is not touched any more. */
 void comm_network_stop(struct tutti_comm *comm);
@@ -452,9 +454,16 @@ static inline bool comm_try_lock(struct tutti_comm *comm)
     return atomic_load_explicit(&comm->domain, memory_order_relaxed) == 0 &&
            atomic_exchange_explicit(&comm->domain, 1, memory_order_acquire) == 0;
 }
-static inline void comm_unlock(struct tutti_comm *comm)
+/* For a thread that comes back soon, and moves then whatever is left. */
+static inline void comm_unlock_for_now(struct tutti_comm *comm)
 {
     atomic_store_explicit(&comm->domain, 0, memory_order_release); /* pairs with comm_try_lock */
+}
+/* For all others: a thread that leaves may not be back before the peers need what it leaves. */
+static inline void comm_unlock(struct tutti_comm *comm)
+{
+    if (__builtin_expect(comm->network != NULL, 0)) comm_network_leave_rest(comm);
+    comm_unlock_for_now(comm);
 }
 /* Until it is this thread's, at most until the deadline of a call. */
 enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns);

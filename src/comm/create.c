@@ -468,7 +468,7 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     if (status == TUTTI_OK && comm->hosts != NULL)
         status =
             comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns);
-    if (status == TUTTI_OK && comm->hosts != NULL) status = comm_ensure_progress(comm);
+    if (status == TUTTI_OK && comm->network != NULL) status = comm_ensure_progress(comm);
     return status;
 }
 

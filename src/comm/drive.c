@@ -280,22 +280,36 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
             sleep_until_something(comm);
             look_at_started(comm, clock_now_ns());
         }
-        comm_unlock(comm);
+        if (atomic_load_explicit(&request->done, memory_order_relaxed))
+            comm_unlock(comm);
+        else
+            comm_unlock_for_now(comm);
     }
 }
 
-/* While there is nothing to move: who comes to the door, what other hosts tell and ask, and who asks for an agreement. */
+/* ------------------------------------------------------------------------------- the progress thread */
+
+/* It sees itself to what it leaves, and must not wake itself. */
+static void let_go(struct tutti_comm *comm)
+{
+    if (comm->network != NULL) comm_network_note_rest(comm);
+    comm_unlock_for_now(comm);
+}
+
+/* While there is nothing to move: who comes to the door, what is lost with a connection, what other hosts tell and ask, and who asks
+ * for an agreement. */
 static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
-    if (comm->hosts == NULL && comm->recovery == NULL) return PROGRESS_NOTHING_TO_DO;
+    if (comm->network == NULL && comm->recovery == NULL) return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
-    if (comm->hosts != NULL) network_progress(clock_now_ns());
+    if (comm->network != NULL) network_progress(clock_now_ns());
     comm->looks_rarely = true;
     const bool moved = comm->network != NULL && comm_network_progress(comm);
     comm->looks_rarely = false;
     recover_listen(comm);
-    comm_unlock(comm);
-    return moved ? PROGRESS_MOVED : PROGRESS_LISTENING;
+    let_go(comm);
+    if (moved) return PROGRESS_MOVED;
+    return comm_is_busy(comm) ? PROGRESS_BLOCKED : PROGRESS_LISTENING;
 }
 
 enum progress_result comm_client_progress(struct progress_client *client)
@@ -311,7 +325,7 @@ enum progress_result comm_client_progress(struct progress_client *client)
     comm->has_napped = !moved;
     recover_listen(comm);
     if (!moved) look_at_started(comm, clock_now_ns());
-    comm_unlock(comm);
+    let_go(comm);
     if (!moved) return PROGRESS_BLOCKED;
     return comm->network != NULL && comm->local == NULL ? PROGRESS_STREAMED : PROGRESS_MOVED;
 }

@@ -268,11 +268,13 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
 }
 
 /* A peer that is through with this call will send no more of it: then it had less to send than this rank waits
- * for, which only the counts of a v form can make happen. */
+ * for, which only the counts of a v form can make happen. Over TCP what it sent may still lie on its side, where it does not run. */
 static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
-    if (peer < 0 || !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun))
+    if (!request->call.what.varies || peer < 0 ||
+        !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun) ||
+        (comm->network != NULL && comm_is_near(comm, peer) && comm_is_stopped(comm, peer)))
         return false;
     if (operation_run(&request->operation) != RUN_BLOCKED ||
         operation_waits_for(&request->operation) != peer)

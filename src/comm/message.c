@@ -341,7 +341,6 @@ static enum tutti_status start(struct tutti_comm *comm, const struct message_cal
             line_up(comm, started);
         if (status != TUTTI_OK) comm_give_back(started);
     }
-    if (has_domain && comm->network != NULL) comm_network_leave_rest(comm);
     if (has_domain) comm_unlock(comm);
     if (status == TUTTI_OK) *request = started;
     return status;

@@ -3,8 +3,10 @@
  *     link opened ──wants──► visit, if the peer is the lower rank ──► socket ──attach──► transport/tcp
  *                            else the peer visits this rank       ──┘
  *
- * That is the data between hosts; or all of it, where that is asked for. Calls may be over while some of what they sent still waits
- * for room in a socket; then the progress thread sends it.
+ * That is the data between hosts; or all of it, where that is asked for. Operations are over when their bytes lie in links: some of
+ * that may still wait for room in a socket, or for a connection, and what was sent may be lost with one. So the progress thread
+ * knows every such communicator from its creation on: it sends what threads leave (comm_unlock), and listens at the door and on the
+ * connections while nobody calls.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -189,13 +191,17 @@ bool comm_network_is_joining(const struct tutti_comm *comm)
     return comm->network->missing > 0;
 }
 
+void comm_network_note_rest(struct tutti_comm *comm)
+{
+    const struct comm_network *network = comm->network;
+    const bool is_left = !network->is_stopped && tcp_is_awaited(network->tcp);
+    atomic_store_explicit(&comm->has_output, is_left, memory_order_relaxed);
+}
+
 void comm_network_leave_rest(struct tutti_comm *comm)
 {
-    if (comm->network->is_stopped || !tcp_is_awaited(comm->network->tcp) ||
-        comm_ensure_progress(comm) != TUTTI_OK)
-        return;
-    atomic_store_explicit(&comm->has_output, true, memory_order_relaxed);
-    progress_notify();
+    comm_network_note_rest(comm);
+    if (atomic_load_explicit(&comm->has_output, memory_order_relaxed)) progress_notify();
 }
 
 /* Whether somebody who is there lacks something of this rank. */

@@ -279,7 +279,10 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_reque
 {
     if (comm_try_lock(comm)) {
         const enum tutti_status status = start_locked(comm, request);
-        comm_unlock(comm);
+        if (request->is_grouped)
+            comm_unlock_for_now(comm);
+        else
+            comm_unlock(comm);
         TRY(status);
     } else {
         if (request->program == NULL) TRY(comm_program_check(comm, &request->call));

@@ -1,6 +1,6 @@
 /* progress.h - the one thread of the process that moves started operations while the application computes.
  *
- * It exists from the first started operation on (of communicators of several hosts: from their creation), as long as a client is
+ * It exists from the first started operation on (of communicators with data over TCP: from their creation), as long as a client is
  * registered; sleeps while no client has anything to move; blocks all signals. A child of fork() has neither the thread nor its clients.
  */
 #ifndef TUTTI_PROCESS_PROGRESS_H
