@@ -5,6 +5,7 @@
 #     make fuzz              every fuzzer for a while
 #     make faults            how long failures take to be found, RUNS=50 times each
 #     make soak MINUTES=30   faults at random, with 8 ranks
+#     make programs MINUTES=30 [SEED=1]  random programs, and what is left of those that fail
 #     make coverage          lines that the tests reach, per file
 #     make format            clang-format over all sources
 #     make reference         docs/reference.md, man/tutti.7 and include/tutti/forms.h, from the public headers
@@ -17,9 +18,10 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 RUNS ?= 50
 MINUTES ?= 30
+SEED ?=
 SOURCES = $(shell find include src tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
 
-.PHONY: all configure test asan tsan fuzz coverage faults soak format reference pictures install clean
+.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures install clean
 .NOTPARALLEL:
 
 all: configure
@@ -42,6 +44,9 @@ faults: all
 
 soak: all
 	@build/tests/tests_fault_test --ranks 8 --faults 500 --minutes "$(MINUTES)"
+
+programs: all
+	@build/tests/tests_program_test --minutes "$(MINUTES)" --minimise $(if $(SEED),--seed $(SEED))
 
 format:
 	@clang-format -i $(SOURCES)

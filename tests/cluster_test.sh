@@ -3,7 +3,7 @@
 # host), started by `tutti-run --hosts`: every collective is right, over IPv4 and IPv6, and a job goes on without
 # a loss when all its connections are reset. Started by nobody, ranks meet by an id in a file.
 #
-#     TUTTI_BIN=build/bin TUTTI_ROOT=. tests/cluster_test.sh [HOSTSxRANKS...]     such as 3x2 reset ids
+#     TUTTI_BIN=build/bin TUTTI_ROOT=. tests/cluster_test.sh [HOSTSxRANKS...]     such as 3x2 reset ids programs
 #
 # Everything it makes, namespaces and processes, is gone at the end, also when it fails or is stopped. Needs root; exit
 # code 77 means skipped.
@@ -20,7 +20,8 @@ hosts_max=16
 source "${BASH_SOURCE[0]%/*}/namespaces.sh"
 
 need_namespaces
-for program in "$bin/tutti-run" "$tests/tests_collectives_test" "$tests/tests_tcp_reset_test" "$tests/tests_id_hosts_test"; do
+for program in "$bin/tutti-run" "$tests/tests_collectives_test" "$tests/tests_tcp_reset_test" "$tests/tests_id_hosts_test" \
+    "$tests/tests_program_test"; do
     [ -x "$program" ] || skip "$program is not built"
 done
 
@@ -67,6 +68,16 @@ collectives() { # hosts, ranks on each
         [ "$lines" = $(($1 * $2)) ] || fail "$1 hosts, $2 ranks each, $family: $lines ranks were right"
     done
     [ $failed = 0 ] && echo "ok      $1 hosts, $2 ranks each"
+}
+
+# Random programs of everything that ranks can do together (docs/random-programs.md): known seeds, or fresh ones for longer.
+programs() { # hosts, ranks on each
+    local seed=1 runs=10
+    if [ "${TUTTI_LONG:-}" ]; then seed=$RANDOM$RANDOM runs=100; fi
+    make_hostfile ipv4 "$1" "$2" >hosts
+    run 200 --hosts hosts "$tests/tests_program_test" --rank --seed $seed --runs $runs || fail "programs, seeds from $seed: $(tail -30 out)"
+    [ "$(grep -c ', all right$' out)" = $(($1 * $2)) ] || fail "programs, seeds from $seed: not all ranks were right: $(tail -30 out)"
+    [ $failed = 0 ] && echo "ok      $1 hosts, $2 ranks each: $runs random programs, seeds from $seed"
 }
 
 rounds() {
@@ -152,11 +163,12 @@ families=ipv4
 [ -e /proc/net/if_inet6 ] && families+=' ipv6' || echo "        this machine has no IPv6"
 
 what=("$@")
-[ $# -gt 0 ] || what=(2x1 2x2 3x1 3x2 5x1 5x2 8x1 8x2 16x1 16x2 reset ids)
+[ $# -gt 0 ] || what=(2x1 2x2 3x1 3x2 5x1 5x2 8x1 8x2 16x1 16x2 reset ids programs)
 for one in "${what[@]}"; do
     case $one in
     reset) reset_connections 3 1 ;;
     ids) ids 3 2 ;;
+    programs) programs 2 2 && programs 4 1 && programs 3 2 ;;
     *) collectives "${one%x*}" "${one#*x}" ;;
     esac
 done

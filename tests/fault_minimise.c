@@ -1,30 +1,52 @@
 #include "fault_minimise.h"
 
-struct search {
-    struct fault_schedule *best;
+#include "minimise.h"
+
+struct judge {
     fault_fails *fails;
     void *context;
 };
 
-/* Takes the candidate if it is one that fails. */
-static bool takes(const struct search *search, const struct fault_schedule *candidate)
+static bool is_valid(const void *candidate)
 {
-    if (!fault_schedule_is_valid(candidate) || !search->fails(candidate, search->context))
-        return false;
-    *search->best = *candidate;
-    return true;
+    return fault_schedule_is_valid(candidate);
 }
 
-static void drop_fault(struct fault_schedule *schedule, int index)
+static bool fails(const void *candidate, void *context)
 {
+    const struct judge *judge = context;
+    return judge->fails(candidate, judge->context);
+}
+
+/* ------------------------------------------------------------------------------------------- what goes */
+
+static int fault_count(const void *candidate)
+{
+    return ((const struct fault_schedule *)candidate)->fault_count;
+}
+
+static int operation_count(const void *candidate)
+{
+    return ((const struct fault_schedule *)candidate)->operation_count;
+}
+
+static int rank_count(const void *candidate)
+{
+    return ((const struct fault_schedule *)candidate)->rank_count;
+}
+
+static void drop_fault(void *candidate, int index)
+{
+    struct fault_schedule *const schedule = candidate;
     schedule->fault_count--;
     for (int i = index; i < schedule->fault_count; i++)
         schedule->faults[i] = schedule->faults[i + 1];
 }
 
 /* With the faults that strike there. */
-static void drop_operation(struct fault_schedule *schedule, int index)
+static void drop_operation(void *candidate, int index)
 {
+    struct fault_schedule *const schedule = candidate;
     schedule->operation_count--;
     for (int i = index; i < schedule->operation_count; i++)
         schedule->operations[i] = schedule->operations[i + 1];
@@ -37,8 +59,9 @@ static void drop_operation(struct fault_schedule *schedule, int index)
 }
 
 /* With what it does. */
-static void drop_rank(struct fault_schedule *schedule, int rank)
+static void drop_rank(void *candidate, int rank)
 {
+    struct fault_schedule *const schedule = candidate;
     schedule->rank_count--;
     if (schedule->host_count > schedule->rank_count) schedule->host_count = schedule->rank_count;
     for (int i = schedule->fault_count - 1; i >= 0; i--) {
@@ -49,55 +72,64 @@ static void drop_rank(struct fault_schedule *schedule, int rank)
     }
 }
 
-/* One thing less, from the last to the first of `count`. */
-static void drop_all_that_can_go(const struct search *search, int count,
-                                 void (*drop)(struct fault_schedule *, int))
+/* -------------------------------------------------------------------------------------- what gets simpler */
+
+static void one_host(void *candidate, int index)
 {
-    for (int i = count - 1; i >= 0; i--) {
-        struct fault_schedule candidate = *search->best;
-        drop(&candidate, i);
-        takes(search, &candidate);
-    }
+    (void)index;
+    ((struct fault_schedule *)candidate)->host_count = 1;
 }
 
-static void simplify_operation(const struct search *search, int index)
+static void no_tcp(void *candidate, int index)
 {
-    struct fault_schedule candidate = *search->best;
-    struct fault_operation *o = &candidate.operations[index];
+    (void)index;
+    ((struct fault_schedule *)candidate)->tcp = false;
+}
+
+static void no_integrity(void *candidate, int index)
+{
+    (void)index;
+    ((struct fault_schedule *)candidate)->integrity = false;
+}
+
+static void plain_call(void *candidate, int index)
+{
+    struct fault_operation *const o = &((struct fault_schedule *)candidate)->operations[index];
     o->started = o->in_place = o->mapped = false;
-    takes(search, &candidate);
-    candidate = *search->best;
+}
+
+static void plain_arguments(void *candidate, int index)
+{
+    struct fault_operation *const o = &((struct fault_schedule *)candidate)->operations[index];
     o->dtype = TUTTI_FLOAT32;
     o->op = OP_SUM;
     o->root = 0;
-    takes(search, &candidate);
-    for (;;) {
-        candidate = *search->best;
-        if (o->count <= 1) return;
-        o->count = o->count > 16 ? o->count / 16 : 1;
-        if (!takes(search, &candidate)) return;
-    }
 }
 
-static void simplify_job(const struct search *search)
+static void fewer_elements(void *candidate, int index)
 {
-    struct fault_schedule candidate = *search->best;
-    candidate.host_count = 1;
-    takes(search, &candidate);
-    candidate = *search->best;
-    candidate.tcp = false;
-    takes(search, &candidate);
-    candidate = *search->best;
-    candidate.integrity = false;
-    takes(search, &candidate);
+    struct fault_operation *const o = &((struct fault_schedule *)candidate)->operations[index];
+    o->count = o->count > 16 ? o->count / 16 : 1;
 }
 
-void fault_minimise(struct fault_schedule *schedule, fault_fails *fails, void *context)
+static void simplify_operation(const struct minimise *search, int index)
 {
-    const struct search search = {schedule, fails, context};
-    drop_all_that_can_go(&search, schedule->fault_count, drop_fault);
-    drop_all_that_can_go(&search, schedule->operation_count, drop_operation);
-    drop_all_that_can_go(&search, schedule->rank_count, drop_rank);
-    simplify_job(&search);
+    const struct fault_schedule *const best = search->best;
+    minimise_try(search, plain_call, index);
+    minimise_try(search, plain_arguments, index);
+    while (best->operations[index].count > 1 && minimise_try(search, fewer_elements, index))
+        continue;
+}
+
+void fault_minimise(struct fault_schedule *schedule, fault_fails *schedule_fails, void *context)
+{
+    struct judge judge = {schedule_fails, context};
+    const struct minimise search = {schedule, sizeof *schedule, is_valid, fails, &judge};
+    minimise_drop(&search, fault_count, drop_fault);
+    minimise_drop(&search, operation_count, drop_operation);
+    minimise_drop(&search, rank_count, drop_rank);
+    minimise_try(&search, one_host, 0);
+    minimise_try(&search, no_tcp, 0);
+    minimise_try(&search, no_integrity, 0);
     for (int i = 0; i < schedule->operation_count; i++) simplify_operation(&search, i);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "chance.h"
 #include "elements.h"
 
 enum { BUFFER_BYTES_MAX = 4 << 20, COUNT_MAX = 1 << 20 };
@@ -128,63 +129,41 @@ bool fault_schedule_is_valid(const struct fault_schedule *s)
 
 /* ------------------------------------------------------------------------------------------ chance */
 
-struct chance {
-    uint64_t seed, turn;
-};
-
-static uint64_t draw(struct chance *chance)
-{
-    return elements_mixed(chance->seed, chance->turn++);
-}
-
-static int below(struct chance *chance, int bound)
-{
-    return (int)(draw(chance) % (uint64_t)bound);
-}
-
-/* Between 1 and max, of any order of magnitude. */
-static size_t of_any_size(struct chance *chance, size_t max)
-{
-    int bits = 0;
-    while (max >> bits > 1) bits++;
-    const size_t low = (size_t)1 << below(chance, bits + 1);
-    const size_t number = low + draw(chance) % low;
-    return number < max ? number : max;
-}
-
 static void draw_operation(struct chance *chance, struct fault_operation *o, int rank_count)
 {
-    *o = (struct fault_operation){.call = below(chance, FAULT_CALL_COUNT),
-                                  .started = below(chance, 3) == 0,
-                                  .in_place = below(chance, 3) == 0,
-                                  .mapped = below(chance, 2) == 0,
-                                  .root = below(chance, rank_count)};
-    if (o->call >= FAULT_CALL_DUP && below(chance, 2) == 0) o->call = COLLECTIVE_ALLREDUCE;
+    *o = (struct fault_operation){.call = chance_below(chance, FAULT_CALL_COUNT),
+                                  .started = chance_below(chance, 3) == 0,
+                                  .in_place = chance_below(chance, 3) == 0,
+                                  .mapped = chance_below(chance, 2) == 0,
+                                  .root = chance_below(chance, rank_count)};
+    if (o->call >= FAULT_CALL_DUP && chance_below(chance, 2) == 0) o->call = COLLECTIVE_ALLREDUCE;
     do {
-        o->dtype = (enum tutti_dtype)below(chance, TUTTI_UINT64 + 1);
-        o->op = (enum op)below(chance, OP_BUILTIN_COUNT);
+        o->dtype = (enum tutti_dtype)chance_below(chance, TUTTI_UINT64 + 1);
+        o->op = (enum op)chance_below(chance, OP_BUILTIN_COUNT);
     } while (!elements_supported(o->op, o->dtype));
-    const size_t bytes_max = below(chance, 4) == 0 ? BUFFER_BYTES_MAX : BUFFER_BYTES_MAX / 64;
+    const size_t bytes_max = chance_below(chance, 4) == 0 ? BUFFER_BYTES_MAX : BUFFER_BYTES_MAX / 64;
     const size_t max =
         bytes_max / tutti_dtype_size(o->dtype) / (size_t)fault_operation_blocks(o, rank_count);
-    o->count = below(chance, 20) == 0 ? 0 : of_any_size(chance, max < COUNT_MAX ? max : COUNT_MAX);
+    o->count = chance_below(chance, 20) == 0
+                   ? 0
+                   : chance_of_any_size(chance, max < COUNT_MAX ? max : COUNT_MAX);
 }
 
 static void draw_place(struct chance *chance, struct fault *fault, const struct fault_schedule *s)
 {
-    fault->rank = below(chance, s->rank_count);
-    fault->operation = below(chance, s->operation_count);
-    fault->phase = (enum fault_phase)below(chance, FAULT_AFTER + 1);
-    fault->delay_us = fault->phase == FAULT_MIDDLE ? (int)of_any_size(chance, 20000) : 0;
+    fault->rank = chance_below(chance, s->rank_count);
+    fault->operation = chance_below(chance, s->operation_count);
+    fault->phase = (enum fault_phase)chance_below(chance, FAULT_AFTER + 1);
+    fault->delay_us = fault->phase == FAULT_MIDDLE ? (int)chance_of_any_size(chance, 20000) : 0;
 }
 
 static void draw_kind(struct chance *chance, struct fault *fault)
 {
-    *fault = (struct fault){.kind = (enum fault_kind)below(chance, FAULT_KIND_COUNT)};
-    if (below(chance, 5) == 0) fault->kind = FAULT_KILL;
-    if (fault->kind == FAULT_STOP) fault->detail = 200000 + below(chance, 1300000);
-    if (fault->kind == FAULT_LATE) fault->detail = 50000 + below(chance, 700000);
-    if (fault->kind == FAULT_MISMATCH) fault->detail = below(chance, FAULT_OTHER_ROOT + 1);
+    *fault = (struct fault){.kind = (enum fault_kind)chance_below(chance, FAULT_KIND_COUNT)};
+    if (chance_below(chance, 5) == 0) fault->kind = FAULT_KILL;
+    if (fault->kind == FAULT_STOP) fault->detail = 200000 + chance_below(chance, 1300000);
+    if (fault->kind == FAULT_LATE) fault->detail = 50000 + chance_below(chance, 700000);
+    if (fault->kind == FAULT_MISMATCH) fault->detail = chance_below(chance, FAULT_OTHER_ROOT + 1);
 }
 
 /* A second rank dies with the one before it, or while the others recover from that. */
@@ -192,9 +171,9 @@ static void draw_companion(struct chance *chance, struct fault *fault, const str
 {
     fault->kind = FAULT_KILL;
     fault->operation = first->operation;
-    fault->phase = below(chance, 2) == 0 ? first->phase : FAULT_RECOVERY;
+    fault->phase = chance_below(chance, 2) == 0 ? first->phase : FAULT_RECOVERY;
     fault->delay_us = first->delay_us;
-    if (fault->phase == FAULT_RECOVERY) fault->delay_us = (int)of_any_size(chance, 8000);
+    if (fault->phase == FAULT_RECOVERY) fault->delay_us = (int)chance_of_any_size(chance, 8000);
 }
 
 /* One fault more. A kind for which there is no place gives way to another one. */
@@ -203,7 +182,7 @@ static void draw_fault(struct chance *chance, struct fault_schedule *s)
     enum { PLACES = 50 };
     struct fault *fault = &s->faults[s->fault_count++];
     const bool has_company =
-        s->fault_count > 1 && fault_kind_ends(fault[-1].kind) && below(chance, 3) == 0;
+        s->fault_count > 1 && fault_kind_ends(fault[-1].kind) && chance_below(chance, 3) == 0;
     for (;;) {
         draw_kind(chance, fault);
         for (int i = 0; i < PLACES; i++) {
@@ -218,18 +197,19 @@ void fault_schedule_init(struct fault_schedule *s, uint64_t seed, int rank_count
 {
     struct chance chance = {seed, 0};
     *s = (struct fault_schedule){.seed = seed, .host_count = 1};
-    s->rank_count = rank_count > 0 ? rank_count : 2 + below(&chance, FAULT_RANKS_MAX - 1);
-    if (below(&chance, 5) < 2) s->host_count = 1 + below(&chance, s->rank_count);
+    s->rank_count = rank_count > 0 ? rank_count : 2 + chance_below(&chance, FAULT_RANKS_MAX - 1);
+    if (chance_below(&chance, 5) < 2) s->host_count = 1 + chance_below(&chance, s->rank_count);
     if (s->host_count > 4) s->host_count = 4;
-    s->tcp = below(&chance, 4) == 0;
-    s->integrity = below(&chance, 3) == 0;
-    s->operation_count = 5 + below(&chance, FAULT_OPERATIONS_MAX - 6);
+    s->tcp = chance_below(&chance, 4) == 0;
+    s->integrity = chance_below(&chance, 3) == 0;
+    s->operation_count = 5 + chance_below(&chance, FAULT_OPERATIONS_MAX - 6);
     for (int i = 0; i < s->operation_count; i++)
         draw_operation(&chance, &s->operations[i], s->rank_count);
     /* So that everybody hears of what happened in the last one. */
     s->operations[s->operation_count++] =
         (struct fault_operation){.call = COLLECTIVE_BARRIER, .dtype = TUTTI_FLOAT32, .op = OP_SUM};
-    for (int wanted = 1 + below(&chance, 4); s->fault_count < wanted;) draw_fault(&chance, s);
+    for (int wanted = 1 + chance_below(&chance, 4); s->fault_count < wanted;)
+        draw_fault(&chance, s);
 }
 
 /* -------------------------------------------------------------------------------------------- text */

@@ -1,47 +1,29 @@
-/* form.h - one call in each of its forms, for tests that bring their own scenario and call. */
+/* form.h - any collective in any of its forms through one function: plain, on lists of tensors, or with blocks of different counts. */
 #ifndef TUTTI_TESTS_FORM_H
 #define TUTTI_TESTS_FORM_H
 
 #include <stddef.h>
 
+#include "call.h"
 #include "tutti/tutti.h"
 
 enum form { BLOCKING, STARTED, PREPARED, GROUPED, FORM_COUNT };
+enum call_shape { CALL_PLAIN, CALL_LIST, CALL_VARYING };
 
-static inline const char *form_name(enum form form)
-{
-    static const char *const names[FORM_COUNT] = {"blocking", "started", "prepared", "grouped"};
-    return names[form];
-}
+const char *form_name(enum form form);
 
-/* The form that is wanted of tutti_NAME; GROUPED is a plain call in a group. Uses `c`, `request` and `prepared` of a
- * form_issue. */
-#define FORM_ISSUE(form, name, ...)                                                            \
-    ((form) == STARTED    ? tutti_##name##_start(__VA_ARGS__, c->options, c->comm, request)    \
-     : (form) == PREPARED ? tutti_##name##_prepare(__VA_ARGS__, c->options, c->comm, prepared) \
-                          : tutti_##name##_with(__VA_ARGS__, c->options, c->comm))
+struct form_call {
+    struct test_call call; /* of lists, without its buffers; of a v form, the count is the rank's own */
+    enum call_shape shape;
+    const struct tutti_list *send_list, *recv_list;
+    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+};
 
-struct scenario; /* the test's own */
-struct call;
-typedef enum tutti_status form_issue(const struct scenario *s, const struct call *c,
-                                     struct tutti_request **request,
-                                     struct tutti_prepared **prepared);
-
+/* tutti_NAME of the shape, or its _with, _start or _prepare form; GROUPED is a blocking call, in a group of the caller's. */
+enum tutti_status form_issue(enum form form, const struct form_call *c, struct tutti_comm *comm,
+                             struct tutti_request **request, struct tutti_prepared **prepared);
 /* Runs it once, to its end. *prepared is made when it is NULL, and belongs to the caller. */
-static inline enum tutti_status form_run(enum form form, form_issue *issue, const struct scenario *s,
-                                         const struct call *c, struct tutti_prepared **prepared)
-{
-    struct tutti_request *request = NULL;
-    enum tutti_status status = TUTTI_OK;
-    if (form == GROUPED) status = tutti_group_begin();
-    if (status == TUTTI_OK && (form != PREPARED || *prepared == NULL))
-        status = issue(s, c, &request, prepared);
-    if (form == GROUPED) {
-        const enum tutti_status ended = tutti_group_end();
-        return status != TUTTI_OK ? status : ended;
-    }
-    if (status == TUTTI_OK && form == PREPARED) status = tutti_start(*prepared, &request);
-    return status == TUTTI_OK && request != NULL ? tutti_wait(&request) : status;
-}
+enum tutti_status form_run(enum form form, const struct form_call *c, struct tutti_comm *comm,
+                           struct tutti_prepared **prepared);
 
 #endif

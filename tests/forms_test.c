@@ -5,8 +5,10 @@
  *
  * ctest: timeout=120
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "comm/comm.h"
 #include "elements.h"
 #include "ranks.h"
 
@@ -306,6 +309,48 @@ static void prepared_calls_keep_their_plans(void **state)
     on_ranks(3, prepared_beside_many_shapes, NULL);
 }
 
+struct holder {
+    struct tutti_comm *comm;
+    atomic_bool holds;
+};
+
+/* As the progress thread does for a moment, again and again. */
+static void *hold(void *context)
+{
+    struct holder *const holder = context;
+    while (!comm_try_lock(holder->comm)) ranks_nap_ms(1);
+    atomic_store(&holder->holds, true);
+    ranks_nap_ms(100);
+    comm_unlock(holder->comm);
+    return NULL;
+}
+
+static int prepared_until_a_failure(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                    void *context)
+{
+    (void)size, (void)seed, (void)context;
+    int64_t data = rank;
+    struct tutti_prepared *prepared;
+    struct holder holder = {.comm = comm};
+    pthread_t thread;
+    RANKS_EXPECT(tutti_allreduce_prepare(&data, &data, 1, TUTTI_INT64, TUTTI_SUM, NULL, comm,
+                                         &prepared) == TUTTI_OK);
+    (void)!tutti_barrier(comm); /* the other one may have aborted it since it prepared */
+    RANKS_EXPECT(tutti_comm_abort(comm, "the test says so") == TUTTI_OK);
+    RANKS_EXPECT(pthread_create(&thread, NULL, hold, &holder) == 0);
+    while (!atomic_load(&holder.holds)) ranks_nap_ms(1);
+    const enum tutti_status status = tutti_prepared_free(prepared);
+    pthread_join(thread, NULL);
+    RANKS_EXPECT(status == TUTTI_OK);
+    return 0;
+}
+
+static void what_was_prepared_is_forgotten_also_after_a_failure(void **state)
+{
+    (void)state;
+    on_ranks(2, prepared_until_a_failure, NULL);
+}
+
 static int prepared_and_started(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                 void *context)
 {
@@ -347,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_mistake_in_a_group_is_only_its_own),
         cmocka_unit_test(prepared_calls_run_again_and_again),
         cmocka_unit_test(prepared_calls_keep_their_plans),
+        cmocka_unit_test(what_was_prepared_is_forgotten_also_after_a_failure),
         cmocka_unit_test(started_prepared_and_grouped_calls_meet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,32 +165,6 @@ static void expect(const struct scenario *s, struct buffers *b, int rank, size_t
 
 /* ---------------------------------------------------------------------------------------------- calls */
 
-struct call {
-    const struct tutti_list *send, *recv;
-    tutti_op op;
-    const struct tutti_call_options *options;
-    struct tutti_comm *comm;
-};
-
-#define ISSUE(name, ...) FORM_ISSUE(s->form, name, __VA_ARGS__)
-
-static enum tutti_status issue(const struct scenario *s, const struct call *c,
-                               struct tutti_request **request, struct tutti_prepared **prepared)
-{
-    switch (s->collective) {
-    case COLLECTIVE_ALLREDUCE: return ISSUE(allreduce_list, c->send, c->recv, s->dtype, c->op);
-    case COLLECTIVE_REDUCE: return ISSUE(reduce_list, c->send, c->recv, s->dtype, c->op, s->root);
-    case COLLECTIVE_BROADCAST: return ISSUE(broadcast_list, c->send, c->recv, s->dtype, s->root);
-    case COLLECTIVE_GATHER: return ISSUE(gather_list, c->send, c->recv, s->dtype, s->root);
-    case COLLECTIVE_SCATTER: return ISSUE(scatter_list, c->send, c->recv, s->dtype, s->root);
-    case COLLECTIVE_ALLGATHER: return ISSUE(allgather_list, c->send, c->recv, s->dtype);
-    case COLLECTIVE_REDUCE_SCATTER:
-        return ISSUE(reduce_scatter_list, c->send, c->recv, s->dtype, c->op);
-    case COLLECTIVE_ALLTOALL: return ISSUE(alltoall_list, c->send, c->recv, s->dtype);
-    default: return TUTTI_INTERNAL;
-    }
-}
-
 static int complain(const struct scenario *s, int rank, const char *what)
 {
     fprintf(stderr, "rank %d of %d: %s_list by %s, count %zu, %s %s, root %d, %s%s: %s (%s)\n", rank,
@@ -219,16 +193,19 @@ static int run_scenario(const struct scenario *s, struct tutti_comm *comm, int r
     struct tutti_prepared *prepared = NULL;
     struct buffers b;
     RANKS_EXPECT(init_buffers(s, &b, rank, &local));
-    const struct call c = {.send = b.blocks[0] > 0 ? &b.lists[0] : NULL,
-                           .recv = b.blocks[1] > 0 ? &b.lists[1] : NULL,
-                           .op = elements_op(s->kind),
-                           .options = &options,
-                           .comm = comm};
+    const struct form_call c = {.call = {.collective = s->collective,
+                                         .dtype = s->dtype,
+                                         .op = elements_op(s->kind),
+                                         .root = s->root,
+                                         .options = &options},
+                                .shape = CALL_LIST,
+                                .send_list = b.blocks[0] > 0 ? &b.lists[0] : NULL,
+                                .recv_list = b.blocks[1] > 0 ? &b.lists[1] : NULL};
     int result = 0;
     for (size_t turn = 0; turn < (s->form == PREPARED ? 3 : 1) && result == 0; turn++) {
         fill(s, &b, rank, turn * 19);
         expect(s, &b, rank, turn * 19);
-        const enum tutti_status status = form_run(s->form, issue, s, &c, &prepared);
+        const enum tutti_status status = form_run(s->form, &c, comm, &prepared);
         result =
             status == TUTTI_OK ? check(s, &b, rank) : complain(s, rank, tutti_status_name(status));
         /* the lists were copied when the call was made: what becomes of ours does not matter */
@@ -238,7 +215,7 @@ static int run_scenario(const struct scenario *s, struct tutti_comm *comm, int r
                        b.lists[side].tensor_count * sizeof(struct tutti_tensor));
     }
     tutti_prepared_free(prepared);
-    tutti_op_free(c.op);
+    tutti_op_free(c.call.op);
     release_buffers(&b);
     return result;
 }

@@ -3,19 +3,20 @@
 # the library: the library knows nothing of them.
 #
 #     begin_planting MAIN SOURCE...            a program that is MAIN(argc, argv); finds nothing in what is not edited
-#     seeds=10000                              in so many schedules each has to be found
+#     seeds=10000 clean_seeds=500              in so many schedules each has to be found; in so many nothing without it
+#     libraries=()                              that the program needs besides
 #     bug NAME SOURCE OLD NEW                  the lines OLD, which are in the source once, become NEW
 #     end_planting                             false when one was not found
 #
 # Needs the folder of the sources as the current one.
 
-seeds=10000
+seeds=10000 clean_seeds=500 libraries=()
 found=0 missed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 compile() { "${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -O1 -w -Isrc -Iinclude -Itests "$@"; }
-link() { compile "$@" "${TUTTI_BUILD:?}"/lib/libtutti_testing.a "$TUTTI_BUILD"/lib/libtutti_internal.a -lm -lpthread; }
+link() { compile "$@" "${TUTTI_BUILD:?}"/lib/libtutti_testing.a "$TUTTI_BUILD"/lib/libtutti_internal.a "${libraries[@]}" -lm -lpthread; }
 
 begin_planting() {
     local name=$1 source
@@ -28,7 +29,7 @@ begin_planting() {
             echo "what the compiler makes does not run here"
             exit 77
         fi
-        "$work/good" --seeds 500
+        "$work/good" --seeds "$clean_seeds"
     done
 }
 

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { GUARD_BYTES = 64, GUARD = 0xa7, POISON = 0x5b };
 
@@ -40,22 +42,61 @@ static bool place_pieces(struct spread *spread, enum spread_order order, uint64_
     return true;
 }
 
+/* The elements of a fenced one end at a page, or begin there. */
+static bool allocate_fenced(struct spread *spread, size_t span_bytes, size_t shift)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t inner = (span_bytes + shift + GUARD_BYTES + page - 1) / page * page;
+    spread->region_bytes = inner + 2 * page;
+    spread->region = mmap(NULL, spread->region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (spread->region == MAP_FAILED) {
+        spread->region = NULL;
+        return false;
+    }
+    spread->memory = spread->region + page;
+    spread->bytes = inner;
+    spread->base = spread->kind == SPREAD_FENCED_BEGIN ? spread->memory + shift
+                                                       : spread->memory + inner - shift - span_bytes;
+    return mprotect(spread->memory, inner, PROT_READ | PROT_WRITE) == 0;
+}
+
+static bool allocate(struct spread *spread, size_t span_bytes, size_t shift)
+{
+    if (spread->kind >= SPREAD_FENCED_END) return allocate_fenced(spread, span_bytes, shift);
+    spread->bytes = (span_bytes + shift + 2 * GUARD_BYTES + 63) / 64 * 64;
+    void *memory = NULL;
+    if (spread->kind == SPREAD_HEAP)
+        memory = aligned_alloc(64, spread->bytes);
+    else if (tutti_mem_alloc(spread->bytes, &memory) != TUTTI_OK)
+        return false;
+    spread->memory = memory;
+    spread->base = spread->memory + GUARD_BYTES + shift;
+    return memory != NULL;
+}
+
 bool spread_init(struct spread *spread, const size_t *counts, size_t piece_count,
                  size_t element_bytes, enum spread_order order, size_t shift, uint64_t *random)
 {
-    *spread = (struct spread){.element_bytes = element_bytes, .piece_count = piece_count};
+    return spread_init_in(spread, SPREAD_HEAP, counts, piece_count, element_bytes, order, shift,
+                          random);
+}
+
+bool spread_init_in(struct spread *spread, enum spread_memory kind, const size_t *counts,
+                    size_t piece_count, size_t element_bytes, enum spread_order order, size_t shift,
+                    uint64_t *random)
+{
+    *spread =
+        (struct spread){.element_bytes = element_bytes, .piece_count = piece_count, .kind = kind};
     spread->counts = malloc((piece_count + 1) * sizeof *spread->counts);
     spread->offsets = malloc((piece_count + 1) * sizeof *spread->offsets);
     if (spread->counts == NULL || spread->offsets == NULL) return false;
     for (size_t i = 0; i < piece_count; i++) spread->counts[i] = counts[i];
     size_t span;
     if (!place_pieces(spread, order, random, &span)) return false;
-    spread->bytes = (span * element_bytes + shift + 2 * GUARD_BYTES + 63) / 64 * 64;
-    spread->memory = aligned_alloc(64, spread->bytes);
+    if (!allocate(spread, span * element_bytes, shift)) return false;
     spread->expected = malloc(spread->bytes);
-    if (spread->memory == NULL || spread->expected == NULL) return false;
+    if (spread->expected == NULL) return false;
     memset(spread->memory, GUARD, spread->bytes);
-    spread->base = spread->memory + GUARD_BYTES + shift;
     return true;
 }
 
@@ -63,7 +104,12 @@ void spread_release(struct spread *spread)
 {
     free(spread->counts);
     free(spread->offsets);
-    free(spread->memory);
+    if (spread->region != NULL)
+        munmap(spread->region, spread->region_bytes);
+    else if (spread->kind == SPREAD_MAPPED)
+        (void)tutti_mem_free(spread->memory);
+    else
+        free(spread->memory);
     free(spread->expected);
     *spread = (struct spread){0};
 }

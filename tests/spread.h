@@ -18,6 +18,10 @@
 
 enum spread_order { SPREAD_PACKED, SPREAD_GAPS, SPREAD_SHUFFLED };
 
+/* Where it lies: on the heap, in memory of tutti_mem_alloc, or so that its last or first byte is beside a page that nobody may touch (and
+ * there is no guard on that side). */
+enum spread_memory { SPREAD_HEAP, SPREAD_MAPPED, SPREAD_FENCED_END, SPREAD_FENCED_BEGIN };
+
 struct spread {
     size_t element_bytes;
     size_t piece_count;
@@ -27,14 +31,21 @@ struct spread {
     unsigned char *base;
     unsigned char *memory, *expected;
     size_t bytes;
+    enum spread_memory kind;
+    unsigned char *region; /* of fenced memory: with its fences */
+    size_t region_bytes;
 };
 
 /* The next number of a sequence. */
 uint64_t spread_random(uint64_t *state);
 
-/* Base lies shift bytes off a cache line. False: out of memory; spread_release is allowed all the same. */
+/* On the heap; base lies shift bytes off a cache line. False: out of memory; spread_release is allowed all the same. */
 bool spread_init(struct spread *spread, const size_t *counts, size_t piece_count,
                  size_t element_bytes, enum spread_order order, size_t shift, uint64_t *random);
+/* The same in memory of that kind; at a fence, shift is between the fence and the elements. */
+bool spread_init_in(struct spread *spread, enum spread_memory kind, const size_t *counts,
+                    size_t piece_count, size_t element_bytes, enum spread_order order, size_t shift,
+                    uint64_t *random);
 void spread_release(struct spread *spread);
 
 /* `count` elements of the table, from first_index on, to the places from first on: into the memory, or into what is

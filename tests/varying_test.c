@@ -193,57 +193,28 @@ static void expect(const struct scenario *s, struct buffers *b, int rank, unsign
 
 /* ---------------------------------------------------------------------------------------------- calls */
 
-struct call {
-    const void *send;
-    void *recv;
-    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
-    size_t own_count;
-    tutti_op op;
-    const struct tutti_call_options *options;
-    struct tutti_comm *comm;
-};
-
-#define ISSUE(name, ...) FORM_ISSUE(s->form, name, __VA_ARGS__)
-
-static enum tutti_status issue(const struct scenario *s, const struct call *c,
-                               struct tutti_request **request, struct tutti_prepared **prepared)
-{
-    switch (s->collective) {
-    case COLLECTIVE_GATHER:
-        return ISSUE(gatherv, c->send, c->own_count, c->recv, c->recv_counts, c->recv_displs,
-                     s->dtype, s->root);
-    case COLLECTIVE_SCATTER:
-        return ISSUE(scatterv, c->send, c->send_counts, c->send_displs, c->recv, c->own_count,
-                     s->dtype, s->root);
-    case COLLECTIVE_ALLGATHER:
-        return ISSUE(allgatherv, c->send, c->recv, c->recv_counts, c->recv_displs, s->dtype);
-    case COLLECTIVE_REDUCE_SCATTER:
-        return ISSUE(reduce_scatterv, c->send, c->recv, c->send_counts, s->dtype, c->op);
-    case COLLECTIVE_ALLTOALL:
-        return ISSUE(alltoallv, c->send, c->send_counts, c->send_displs, c->recv, c->recv_counts,
-                     c->recv_displs, s->dtype);
-    default: return TUTTI_INTERNAL;
-    }
-}
-
-static struct call call_of(const struct scenario *s, const struct buffers *b, int rank)
+static struct form_call call_of(const struct scenario *s, const struct buffers *b, int rank)
 {
     const struct spread *const large_send = b->send.memory != NULL ? &b->send : &b->recv;
     const struct spread *const large_recv = b->recv.memory != NULL ? &b->recv : &b->send;
-    struct call c = {.own_count = count_of(s, rank, rank)};
+    struct form_call c = {.call = {.collective = s->collective,
+                                   .count = count_of(s, rank, rank),
+                                   .dtype = s->dtype,
+                                   .root = s->root},
+                          .shape = CALL_VARYING};
     if (b->send_blocks > 0) {
         c.send_counts = large_send->counts;
         c.send_displs = s->without_displs ? NULL : large_send->offsets;
-        c.send = large_send->base;
+        c.call.send = large_send->base;
         if (large_send->piece_count > b->send_blocks)
-            c.send = large_send->base + large_send->offsets[rank] * large_send->element_bytes;
+            c.call.send = large_send->base + large_send->offsets[rank] * large_send->element_bytes;
     }
     if (b->recv_blocks > 0) {
         c.recv_counts = large_recv->counts;
         c.recv_displs = s->without_displs ? NULL : large_recv->offsets;
-        c.recv = large_recv->base;
+        c.call.recv = large_recv->base;
         if (large_recv->piece_count > b->recv_blocks)
-            c.recv = large_recv->base + large_recv->offsets[rank] * large_recv->element_bytes;
+            c.call.recv = large_recv->base + large_recv->offsets[rank] * large_recv->element_bytes;
     }
     return c;
 }
@@ -277,20 +248,19 @@ static int run_scenario(const struct scenario *s, struct tutti_comm *comm, int r
     struct tutti_prepared *prepared = NULL;
     struct buffers b;
     RANKS_EXPECT(init_buffers(s, &b, rank, &local));
-    struct call c = call_of(s, &b, rank);
-    c.op = elements_op(s->kind);
-    c.options = &options;
-    c.comm = comm;
+    struct form_call c = call_of(s, &b, rank);
+    c.call.op = elements_op(s->kind);
+    c.call.options = &options;
     int result = 0;
     for (unsigned turn = 0; turn < (s->form == PREPARED ? 3 : 1) && result == 0; turn++) {
         fill(s, &b, rank, turn);
         expect(s, &b, rank, turn);
-        const enum tutti_status status = form_run(s->form, issue, s, &c, &prepared);
+        const enum tutti_status status = form_run(s->form, &c, comm, &prepared);
         result =
             status == TUTTI_OK ? check(s, &b, rank) : complain(s, rank, tutti_status_name(status));
     }
     tutti_prepared_free(prepared);
-    tutti_op_free(c.op);
+    tutti_op_free(c.call.op);
     release_buffers(&b);
     return result;
 }

@@ -45,9 +45,11 @@ static void want(void *context, int peer, unsigned stream)
 {
     struct comm_network *network = context;
     if (rails_want(network->rails, peer, stream)) return;
-    network->wanted[peer] |= (uint8_t)(1 << stream);
+    const uint8_t bit = (uint8_t)(1 << stream);
+    network->wanted[peer] |= bit;
     network->any_wanted = true;
-    network->missing++;
+    network->missing += (network->awaited[peer] & bit) == 0;
+    network->awaited[peer] |= bit;
     if (peer > network->comm->rank) network->next_ns[peer] = clock_now_ns() + KNOCK_NS;
 }
 
@@ -61,10 +63,11 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
     network->comm = comm;
     network->addresses = calloc(size, sizeof *network->addresses);
     network->wanted = calloc(size, sizeof *network->wanted);
+    network->awaited = calloc(size, sizeof *network->awaited);
     network->next_ns = calloc(size, sizeof *network->next_ns);
     if (comm->hosts != NULL) network->far = calloc(size, sizeof *network->far);
-    if (network->addresses == NULL || network->wanted == NULL || network->next_ns == NULL ||
-        (comm->hosts != NULL && network->far == NULL))
+    if (network->addresses == NULL || network->wanted == NULL || network->awaited == NULL ||
+        network->next_ns == NULL || (comm->hosts != NULL && network->far == NULL))
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     memcpy(network->addresses, addresses, size * sizeof *addresses);
     for (int r = 0; network->far != NULL && r < comm->size; r++)
@@ -139,8 +142,10 @@ static enum tutti_status attach_arrived(struct comm_network *network, bool *move
             network->any_wanted = true;
             continue;
         }
-        network->wanted[peer] &= (uint8_t) ~(1 << stream); /* it came by itself */
-        if (network->missing > 0) network->missing--;
+        const uint8_t bit = (uint8_t)(1 << stream);
+        network->wanted[peer] &= (uint8_t)~bit; /* it came by itself */
+        network->missing -= (network->awaited[peer] & bit) != 0;
+        network->awaited[peer] &= (uint8_t)~bit;
         TRY(tcp_attach(network->tcp, peer, stream, channel));
         if (stream == 0) rails_meet(network->rails, peer);
     }
@@ -345,6 +350,7 @@ void comm_network_free(struct tutti_comm *comm)
     rails_free(network->rails);
     free(network->addresses);
     free(network->wanted);
+    free(network->awaited);
     free(network->next_ns);
     free(network);
 }
@@ -361,7 +367,7 @@ void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprin
     sum->private_bytes +=
         sizeof *comm->network +
         (size_t)comm->size * (sizeof *comm->network->addresses + sizeof *comm->network->wanted +
-                              sizeof *comm->network->next_ns +
+                              sizeof *comm->network->awaited + sizeof *comm->network->next_ns +
                               (comm->network->far != NULL ? sizeof *comm->network->far : 0)) +
         rails_bytes(comm->network->rails) + links.private_bytes;
     sum->link_count += links.link_count;

@@ -40,9 +40,10 @@ struct comm_network {
     struct rails *rails;           /* NULL: all goes over one card */
     struct net_address *addresses; /* of the ranks' doors */
     uint8_t *wanted;   /* of each rank, a bit for each connection that is still to be gone for */
+    uint8_t *awaited;  /* the same for those that have not come; some come twice */
     uint64_t *next_ns; /* of each rank, when to go for it again at the earliest */
     bool any_wanted, is_stopped, all_have_joined;
-    unsigned missing, passes;    /* connections that were wanted and have not come */
+    unsigned missing, passes;    /* missing: all that are awaited */
     struct far_rank *far;        /* one a rank; NULL where there is one host */
     struct heartbeat *heartbeat; /* of the first rank of a host, see beat.h; or NULL */
     uint64_t beaten_ns;          /* when it was looked at last */

@@ -444,7 +444,7 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_prepared_free: it runs; wait for it first");
     if (handle_is_known(comm)) {
         if (prepared->request.program != NULL && !comm_is_foreign(comm)) {
-            TRY(comm_lock(comm, comm->timeout_ns));
+            TRY(comm_lock_failed(comm, comm->timeout_ns));
             comm_program_release(prepared->request.program);
             comm_unlock(comm);
         }

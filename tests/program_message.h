@@ -1,0 +1,12 @@
+/* program_message.h - the messages of a step, for program_work.c. */
+#ifndef TUTTI_TESTS_PROGRAM_MESSAGE_H
+#define TUTTI_TESTS_PROGRAM_MESSAGE_H
+
+#include "program_work.h"
+
+bool program_message_init(struct program_work *work);
+enum tutti_status program_message_begin(struct program_work *work, bool grouped);
+/* Why a message is not what it has to be; NULL: all are. Puts what they bring into what is expected. */
+const char *program_message_complaint(struct program_work *work);
+
+#endif

@@ -1,0 +1,36 @@
+/* program_run.h - programs on real ranks, one or many, judged; what fails is told, with how to replay it. */
+#ifndef TUTTI_TESTS_PROGRAM_RUN_H
+#define TUTTI_TESTS_PROGRAM_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "program.h"
+
+/* Runs it in a process of its own, whose ranks are processes or threads, and waits for its end: timeout_s is the deadline of each call,
+ * and a few times as much that of all. Returns whether all was as it has to be; otherwise `story` gets what ranks said, and where
+ * those are that did not come to an end. */
+bool program_run(const struct program *program, int timeout_s, FILE *story);
+
+struct program_campaign {
+    uint64_t seed;  /* of the first program; the next one has the next number */
+    int job;        /* PROGRAM_ALL: each kind in turn */
+    int rank_count; /* 0: the seed decides */
+    int runs;
+    double minutes; /* and so long at least */
+    int timeout_s;
+    bool ends_at_failure;
+    bool minimise;       /* what fails */
+    const char *program; /* for the command that replays */
+};
+
+/* Returns the number of programs that failed; each is told on stderr, and the summary goes to `out`. */
+int program_campaign_run(const struct program_campaign *campaign, FILE *out);
+/* Makes a program that fails smaller, and prints it on stderr. Blocks for many runs, but not for longer than so many minutes. */
+void program_explain(const struct program *program, int timeout_s, double minutes);
+
+/* The program of the command line: see its usage. */
+int program_main(int argument_count, char **arguments);
+
+#endif

@@ -1,0 +1,90 @@
+/* visitors_test.c - a visitor that comes more often than it was waited for does not stand for one that is still to come.
+ *
+ * Rank 0 waits for connections of two others. The first one makes all of its several times, as it does when a knock crosses its
+ * visit, or when it did not hear that it was let in; the second one is stopped meanwhile. A rank that takes all to have come looks
+ * at its door so rarely that, where both sides do, no encrypted hello comes to its end.
+ *
+ * ctest: label=notsan */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "comm/comm.h"
+#include "comm/network.h"
+#include "os/clock.h"
+#include "process/network.h"
+#include "ranks.h"
+
+enum { HOST, EAGER_VISITOR, LATE_VISITOR, RANKS };
+enum { VISITS = 6, STOPPING_MS = 50, VISITING_MS = 500 };
+
+static const uint64_t SECOND = 1000000000u;
+
+static int visit_often(struct tutti_comm *comm, int rank)
+{
+    struct comm_network *const network = comm->network;
+    for (unsigned i = 0; i < VISITS; i++)
+        RANKS_EXPECT(network_visit(&network->client, HOST, i % network->stream_count,
+                                   &network->addresses[HOST],
+                                   clock_now_ns() + 10 * SECOND) == TUTTI_OK);
+    return 0;
+}
+
+static int wait_for_both(struct tutti_comm *comm, int rank, atomic_int *stopped)
+{
+    int32_t got = -1;
+    RANKS_EXPECT(tutti_recv(&got, 1, TUTTI_INT32, EAGER_VISITOR, 1, NULL, comm) == TUTTI_OK);
+    RANKS_EXPECT(got == EAGER_VISITOR);
+    ranks_nap_ms(VISITING_MS); /* the progress thread lets in all who come */
+    const bool still_waits = comm_network_is_joining(comm);
+    kill(atomic_load(stopped), SIGCONT);
+    RANKS_EXPECT(still_waits);
+    return 0;
+}
+
+static int come_and_wait(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed;
+    atomic_int *const stopped = context;
+    int32_t sent = rank, sum = 0;
+    if (rank == LATE_VISITOR) {
+        atomic_store(stopped, (int)getpid());
+        raise(SIGSTOP);
+    }
+    while (atomic_load(stopped) == 0) ranks_nap_ms(1);
+    ranks_nap_ms(STOPPING_MS);
+    if (rank == HOST) RANKS_EXPECT(wait_for_both(comm, rank, stopped) == 0);
+    if (rank == EAGER_VISITOR) {
+        RANKS_EXPECT(visit_often(comm, rank) == 0);
+        RANKS_EXPECT(tutti_send(&sent, 1, TUTTI_INT32, HOST, 1, comm) == TUTTI_OK);
+    }
+    RANKS_EXPECT(tutti_allreduce(&sent, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_OK);
+    RANKS_EXPECT(sum == HOST + EAGER_VISITOR + LATE_VISITOR);
+    return 0;
+}
+
+static void who_comes_twice_does_not_stand_for_another(void **state)
+{
+    (void)state;
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.timeout_ns = 30 * SECOND;
+    comm_options.encryption = TUTTI_ENCRYPTION_ON;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &comm_options};
+    setenv("TUTTI_TRANSPORT", "tcp", 1);
+    setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);
+    assert_int_equal(ranks_run(RANKS, &options, come_and_wait, ranks_share(sizeof(atomic_int))), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_comes_twice_does_not_stand_for_another),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
