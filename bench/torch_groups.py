@@ -83,11 +83,12 @@ def measure_collectives(arguments, groups, rank, size):
 
 def measure_dispatch(arguments, groups, rank):
     """The least of many repeats: what takes longer waited for a core."""
+    import tutti_torch
     from tutti._library import library
 
     group = groups["tutti"]
     tensor = torch.ones(2)
-    comm, address = group._state.pointer, tensor.data_ptr()
+    comm, address = tutti_torch.communicator(group)._state.pointer, tensor.data_ptr()
 
     def directly():
         library.allreduce(address, address, 2, 0, 1, comm)

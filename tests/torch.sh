@@ -27,9 +27,34 @@ torch_has() {
     done
 }
 
+# Sets `ways`, those in which PyTorch can reach Tutti here, as TUTTI_TORCH_BACKEND names them, and `why_not_cpp`.
+# What is compiled stays in the build folder, and is compiled again when its sources change.
+torch_find_ways() {
+    ways=(python)
+    why_not_cpp=$("$python" -W ignore - <<'END_OF_PROGRAM'
+import os, shutil, sysconfig
+import torch
+from tutti_torch import _native
+
+if not _native.is_new_enough():
+    print(f"the backend in C++ is for PyTorch 2.13 and later, and this is {torch.__version__}")
+elif not shutil.which("c++"):
+    print("no C++ compiler is here (Debian: g++)")
+elif not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+    print("Python.h is not here (Debian: python3-dev)")
+END_OF_PROGRAM
+    )
+    if [[ -z $why_not_cpp ]]; then
+        "$python" -W ignore -m tutti_torch
+        ways=(cpp python)
+    fi
+}
+
 torch_find_python
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 export PYTHONPATH=${TUTTI_ROOT:?}/bindings/torch/src:$TUTTI_ROOT/bindings/python/src${PYTHONPATH:+:$PYTHONPATH}
 export TUTTI_LIBRARY=${TUTTI_BUILD:?}/lib/libtutti.so
+export XDG_CACHE_HOME=$TUTTI_BUILD/cache
+unset TUTTI_TORCH_BACKEND

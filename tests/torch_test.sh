@@ -1,10 +1,21 @@
 #!/bin/bash
 # The PyTorch backend does what its tests say, and the examples have the losses that they have with gloo.
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=900
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"
 
-"${TUTTI_BIN:?}/tutti-run" -n 3 "$python" "$TUTTI_ROOT/bindings/torch/tests/group_test.py"
+torch_find_ways
+"$python" -W ignore "$TUTTI_ROOT/bindings/torch/tests/build_test.py"
+group_test=("$python" "$TUTTI_ROOT/bindings/torch/tests/group_test.py")
+for way in "${ways[@]}"; do
+    TUTTI_TORCH_BACKEND=$way "${TUTTI_BIN:?}/tutti-run" -n 3 "${group_test[@]}"
+done
+if [[ ${#ways[@]} == 2 ]]; then
+    # Ranks of both ways in one job.
+    # shellcheck disable=SC2016 # the ranks' shells are to know their numbers
+    "$TUTTI_BIN/tutti-run" -n 3 bash -c 'if [[ $RANK == 1 ]]; then way=python; else way=cpp; fi
+        TUTTI_TORCH_BACKEND=$way exec "$@"' bash "${group_test[@]}"
+fi
 
 scripts=(ddp zero uneven_all_to_all)
 # PyTorch 1.13 with Python 3.11, as in Debian 12, does not understand numbers for where output goes that are its own defaults.
@@ -23,11 +34,14 @@ losses() {
     grep -o '[a-z_]*\.py: step.*' "$work/log"
 }
 losses gloo "${scripts[@]}" >"$work/gloo"
-# At last gradients of 16 bits, whose losses are others, but near.
-losses tutti "${scripts[@]}" "${scripts[0]}:--hook fp16" "${scripts[0]}:--hook bf16" >"$work/tutti"
 grep '^ddp' "$work/gloo" >"$work/ddp"
 cat "$work/gloo" "$work/ddp" "$work/ddp" >"$work/expected"
-paste -d ' ' "$work/expected" "$work/tutti" | awk -v exact=$((8 * ${#scripts[@]})) '
-    { relative = NR <= exact ? 1e-4 : 3e-2 }
-    $1 != $6 || $3 != $8 || ($5 - $10) ^ 2 > (relative * $5) ^ 2 { print "differs:", $0; failed = 1 }
-    END { exit failed || NR != exact + 16 }'
+for way in "${ways[@]}"; do
+    export TUTTI_TORCH_BACKEND=$way
+    # At last gradients of 16 bits, whose losses are others, but near.
+    losses tutti "${scripts[@]}" "${scripts[0]}:--hook fp16" "${scripts[0]}:--hook bf16" >"$work/tutti"
+    paste -d ' ' "$work/expected" "$work/tutti" | awk -v exact=$((8 * ${#scripts[@]})) '
+        { relative = NR <= exact ? 1e-4 : 3e-2 }
+        $1 != $6 || $3 != $8 || ($5 - $10) ^ 2 > (relative * $5) ^ 2 { print "differs:", $0; failed = 1 }
+        END { exit failed || NR != exact + 16 }'
+done

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The wheel in an empty environment beside PyTorch: a program says init_process_group("tutti") and nothing else.
-# ctest: label=long label=nosan label=once timeout=600
+# ctest: label=long label=nosan label=once timeout=900
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"
 unset PYTHONPATH TUTTI_LIBRARY
@@ -18,6 +18,15 @@ fi
     >"$(echo beside/lib/python3*/site-packages)/place_of_torch.pth"
 beside/bin/pip --disable-pip-version-check install -q --no-deps wheels/tutti-*.whl >log 2>&1 || { cat log; exit 1; }
 
+# What is compiled for PyTorch on first use comes along, and is enough for that.
+native=$(cd beside/lib/python3*/site-packages/tutti_torch/native && ls -1 ./* ./tutti/*)
+for file in backend.cpp direct.h held.h range.h work.h tutti/tutti.h; do
+    grep -qx "./$file" <<<"$native" || { echo "the wheel lacks native/$file"; exit 1; }
+done
+way=$(beside/bin/python -W ignore -c 'from tutti_torch import _native; print("cpp" if _native.is_new_enough() else "python")')
+if ! command -v c++ >/dev/null; then way=python; fi
+if [[ $way == cpp ]]; then beside/bin/python -W ignore -m tutti_torch; fi
+
 cat >program.py <<'END_OF_PROGRAM'
 import torch
 import torch.distributed as dist
@@ -31,7 +40,7 @@ END_OF_PROGRAM
 for _ in 1 2; do echo 'tutti [2.0, 2.0, 2.0]'; done >expected
 # Through its entry point, where PyTorch has that, and without.
 for autoload in 1 0; do
-    TORCH_DEVICE_BACKEND_AUTOLOAD=$autoload beside/bin/tutti-run -n 2 --no-prefix beside/bin/python -W ignore program.py \
+    TUTTI_TORCH_BACKEND=$way TORCH_DEVICE_BACKEND_AUTOLOAD=$autoload beside/bin/tutti-run -n 2 --no-prefix beside/bin/python -W ignore program.py \
         >said 2>log || { cat said log; exit 1; }
     diff expected said
 done

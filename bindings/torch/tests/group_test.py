@@ -5,6 +5,7 @@ Needs 3 ranks. The last tests end their groups by failures.
 
 import datetime
 import gc
+import os
 import sys
 import warnings
 
@@ -21,6 +22,9 @@ torch.set_num_threads(1)
 dist.init_process_group("tutti", timeout=datetime.timedelta(seconds=100))
 rank, size = dist.get_rank(), dist.get_world_size()
 group = dist.group.WORLD
+in_python = isinstance(group, tutti_torch._group.TuttiGroup)
+assert in_python is (os.environ.get("TUTTI_TORCH_BACKEND") == "python") or "TUTTI_TORCH_BACKEND" not in os.environ
+assert isinstance(tutti_torch.communicator(), tutti.Communicator)
 RANKS = range(size)
 ALL = size * (size - 1) // 2
 

@@ -29,6 +29,26 @@ def register() -> None:
 
 
 def _create(store, rank, size, timeout):
+    from . import _native
     from ._group import create
 
-    return create(store, rank, size, timeout)
+    # Before the ranks meet, who wait until the group's deadline for one that compiles.
+    native = _native.module(rank, timeout.total_seconds() / 2)
+    group = create(store, rank, size, timeout)
+    if native is None:
+        return group
+    from tutti._library import library
+
+    return native.Backend(group, rank, size, library.path)
+
+
+def communicator(group=None):
+    """The tutti.Communicator beneath a process group; None: that of all ranks."""
+    import torch
+    import torch.distributed as dist
+
+    found = group if group is not None else dist.group.WORLD
+    if not hasattr(found, "communicator"):
+        found = found._get_backend(torch.device("cpu"))
+        found = getattr(found, "wrapped_pg", found).group  # wrapped by TORCH_DISTRIBUTED_DEBUG=DETAIL
+    return found.communicator

@@ -216,6 +216,10 @@ class TuttiGroup(ProcessGroup):
             copy_back(copies)
         return _DONE
 
+    def raise_error_of(self, status: int) -> None:
+        """Of a call that native/direct.h made in this thread, the last one of the library."""
+        raise as_runtime_error(error_of(status, self._state.handle))
+
     def _start(
         self, calls: Sequence[_Call], options: Any, outputs: Any, keep: Any, copies: Copies
     ) -> Work:
@@ -549,6 +553,9 @@ class TuttiGroup(ProcessGroup):
         self._default_options = self._call_options(timeout)
 
     _set_default_timeout = set_timeout
+
+    def get_timeout(self) -> timedelta:
+        return self._timeout
 
     def getBackendName(self) -> str:
         return BACKEND

@@ -1,0 +1,285 @@
+"""The backend in C++ (native/backend.cpp): compiled for the PyTorch and the Python that run, on first use, and loaded.
+
+    Cpp found in the cache ───────────────────────────────► loaded
+        not there ─► lock ─► compiled beside it, renamed ─► loaded
+                       └──── no compiler, an error, too late ─► None: the group of _group.py alone does it
+
+Invariants
+  1. However many processes begin at once, one compiles and the others wait for it, none of them for ever.
+  2. A file of the cache is whole: it gets its name when it is finished. Only this user can write there.
+  3. An attempt that failed is remembered, and not made again for the same sources, PyTorch, Python and compiler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import hashlib
+import importlib.machinery
+import importlib.util
+import logging
+import os
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import warnings
+from typing import Any, Iterator, List, Optional
+
+import torch
+
+MODE = "TUTTI_TORCH_BACKEND"
+MODES = ("auto", "cpp", "python")
+OLDEST_TORCH = (2, 13)
+LIMIT_SECONDS = 300.0
+
+# It passes calls on: what -O2 adds is only time to compile.
+_FLAGS = [
+    *("-std=c++20", "-O1", "-g0", "-fPIC", "-shared", "-fvisibility=hidden"),
+    f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+]
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_SOURCES = os.path.join(_HERE, "native")
+# The library's header: of a wheel, and of a source tree.
+_HEADERS = (_SOURCES, os.path.join(_HERE, "..", "..", "..", "..", "include"))
+
+
+class CannotBuild(RuntimeError):
+    """Why there is no backend in C++."""
+
+
+_module: Any = None
+_has_decided = False
+
+
+def module(rank: int, limit_seconds: float) -> Any:
+    """The module with the class Backend, or None where the group in Python has to do. Decided once in a process.
+
+    It warns, once on a host, unless Python was asked for; and raises where C++ was.
+    """
+    global _module, _has_decided
+    if not _has_decided:
+        _module = _decide(rank, min(LIMIT_SECONDS, limit_seconds))
+        _has_decided = True
+    return _module
+
+
+def _decide(rank: int, limit_seconds: float) -> Any:
+    mode = os.environ.get(MODE) or "auto"
+    if mode not in MODES:
+        raise ValueError(f"{MODE} is {mode!r}, and should be one of {', '.join(MODES)}")
+    if mode == "python" or (mode == "auto" and not is_new_enough()):
+        return None
+    try:
+        return load(limit_seconds)
+    except CannotBuild as error:
+        if mode == "cpp":
+            raise
+        if int(os.environ.get("LOCAL_RANK", rank)) == 0:
+            warnings.warn(
+                f"Tutti's backend in C++ is not there: {error}. The one in Python takes its place: PyTorch's compiler"
+                f" and profiler do not see its calls. {MODE}=python says that this is as it should be.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return None
+
+
+def load(limit_seconds: float, again: bool = False) -> Any:
+    """Compiles what has to be, and loads it. `again`: also after an attempt that failed."""
+    if not is_new_enough():
+        oldest = ".".join(str(part) for part in OLDEST_TORCH)
+        raise CannotBuild(f"it is for PyTorch {oldest} and later, and this is {torch.__version__}")
+    compiler = _compiler()
+    name = _name(compiler)
+    file = _find(name)
+    if file is None:
+        file = _build(compiler, name, time.monotonic() + limit_seconds, again)
+    loader = importlib.machinery.ExtensionFileLoader("tutti_torch._backend", file)
+    spec = importlib.util.spec_from_file_location(loader.name, file, loader=loader)
+    assert spec is not None
+    try:
+        made = importlib.util.module_from_spec(spec)
+        loader.exec_module(made)
+    except ImportError as error:
+        raise CannotBuild(f"{file} cannot be loaded: {error}") from error
+    return made
+
+
+def is_new_enough() -> bool:
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= OLDEST_TORCH
+
+
+# ------------------------------------------------------------------------------------------------------- the cache
+
+
+def _folders() -> List[str]:
+    """Where files are looked for, and built: the first one that this user alone can write to."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return [
+        os.path.join(home, "tutti", "torch"),
+        os.path.join(tempfile.gettempdir(), f"tutti-torch-{os.getuid()}"),
+    ]
+
+
+def _is_ours(path: str) -> bool:
+    """Whether nobody else can have written it: what is loaded runs as this user."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return found.st_uid == os.getuid() and not stat.S_ISLNK(found.st_mode) and not found.st_mode & 0o022
+
+
+def _find(name: str) -> Optional[str]:
+    for folder in _folders():
+        file = os.path.join(folder, name + ".so")
+        if _is_ours(folder) and _is_ours(file):
+            return file
+    return None
+
+
+def _folder_to_build_in() -> str:
+    for folder in _folders():
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError:
+            continue
+        if _is_ours(folder) and os.access(folder, os.W_OK):
+            return folder
+    raise CannotBuild(f"it has to be compiled once, and none of {', '.join(_folders())} can be written to")
+
+
+def _name(compiler: List[str]) -> str:
+    """Another one for everything that a compiled file depends on."""
+    digest = hashlib.sha256()
+    for part in (
+        torch.__version__,
+        str(torch.version.git_version),
+        str(sysconfig.get_config_var("SOABI")),
+        " ".join([*compiler, *_FLAGS]),
+    ):
+        digest.update(part.encode() + b"\0")
+    for file in [*sorted(_files_of(_SOURCES)), os.path.join(_headers(), "tutti", "tutti.h")]:
+        with open(file, "rb") as source:
+            digest.update(source.read() + b"\0")
+    return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
+
+
+def _files_of(folder: str) -> Iterator[str]:
+    for name in os.listdir(folder):
+        if name.endswith((".h", ".cpp")):
+            yield os.path.join(folder, name)
+
+
+def _headers() -> str:
+    for folder in _HEADERS:
+        if os.path.exists(os.path.join(folder, "tutti", "tutti.h")):
+            return os.path.normpath(folder)
+    raise CannotBuild(f"tutti/tutti.h is in neither of {', '.join(_HEADERS)}")
+
+
+# ------------------------------------------------------------------------------------------------------ the build
+
+
+def _compiler() -> List[str]:
+    """$CXX, or the first that is here."""
+    named = shlex.split(os.environ.get("CXX", ""))
+    for candidate in (named,) if named else (["c++"], ["g++"], ["clang++"]):
+        if shutil.which(candidate[0]):
+            return candidate
+    raise CannotBuild("it has to be compiled once, and there is no C++ compiler" + (f" {named[0]}" if named else ""))
+
+
+def _build(compiler: List[str], name: str, until: float, again: bool) -> str:
+    folder = _folder_to_build_in()
+    file, failed = (os.path.join(folder, name + ending) for ending in (".so", ".failed"))
+    with _lock(os.path.join(folder, name + ".lock"), until):
+        if _is_ours(file):
+            return file  # another process was faster
+        if os.path.exists(failed) and not again:
+            with open(failed, errors="replace") as told:
+                raise CannotBuild(f"it could not be compiled before ({_error_of(told.read())}; all of it in {failed})")
+        logging.getLogger("tutti_torch").warning(
+            "Tutti's backend for PyTorch %s is compiled now, once, which takes up to a minute", torch.__version__
+        )
+        for left_over in glob.glob(os.path.join(glob.escape(folder), name + ".build-*")):
+            shutil.rmtree(left_over, ignore_errors=True)  # by a process that was killed
+        with tempfile.TemporaryDirectory(dir=folder, prefix=name + ".build-") as place:
+            made = os.path.join(place, "backend.so")
+            output = _run(_command(compiler, made), until)
+            if output is not None:
+                with open(failed, "w") as log:
+                    log.write(output)
+                raise CannotBuild(f"it could not be compiled ({_error_of(output)}; all of it in {failed})")
+            os.chmod(made, 0o700)
+            os.replace(made, file)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(failed)
+    return file
+
+
+def _command(compiler: List[str], made: str) -> List[str]:
+    root = os.path.dirname(torch.__file__)
+    include = os.path.join(root, "include")
+    folders = [include, os.path.join(include, "torch", "csrc", "api", "include"), sysconfig.get_path("include")]
+    return [
+        *compiler,
+        *_FLAGS,
+        f"-I{_headers()}",
+        *[word for folder in folders for word in ("-isystem", folder)],
+        os.path.join(_SOURCES, "backend.cpp"),
+        *("-o", made, "-L" + os.path.join(root, "lib"), "-ltorch_python", "-ltorch_cpu", "-lc10"),
+    ]
+
+
+def _run(command: List[str], until: float) -> Optional[str]:
+    """None when the command succeeds, otherwise what it said. It and its children end by the deadline."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise CannotBuild(
+            "it has to be compiled once, which is not done in time; `python -m tutti_torch` does it beforehand"
+        ) from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return None if process.returncode == 0 else output or f"{command[0]} ended with {process.returncode}"
+
+
+def _error_of(output: str) -> str:
+    """The first error that a compiler tells."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it said nothing")
+
+
+@contextlib.contextmanager
+def _lock(path: str, until: float) -> Iterator[None]:
+    """One process of the host has it; it is let go of with the process that has it, however that ends."""
+    with open(path, "w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise CannotBuild(f"another process compiles it, which is not done in time (it has {path})") from None
+                time.sleep(0.05)
+        yield
