@@ -64,8 +64,8 @@ struct visit {
     bool was_refused;       /* the last answer by one of us or a stranger was that */
     bool is_late;           /* it ended at its deadline */
     enum tutti_status status;
-    char text[VISIT_TEXT_MAX]; /* why the last attempt failed; "": none did */
-    char refusal[HELLO_TEXT_MAX];                         /* was_refused: in words */
+    char text[VISIT_TEXT_MAX];    /* why the last attempt failed; "": none did */
+    char refusal[HELLO_TEXT_MAX]; /* was_refused: in words */
 };
 
 struct door {
