@@ -255,6 +255,15 @@ class Backend : public c10d::Backend {
         pass_on("shutdown");
     }
 
+    // TORCH_DISTRIBUTED_DEBUG=DETAIL compares how far ranks are. All count from zero.
+    void setSequenceNumberForGroup() override
+    {
+    }
+    uint64_t getSequenceNumberForGroup() override
+    {
+        return direct_.call_count() + group_.call_as<uint64_t>("_get_sequence_number_for_group");
+    }
+
     // The caller has the GIL.
     py::object group() const
     {

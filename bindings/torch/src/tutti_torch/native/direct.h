@@ -13,6 +13,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <dlfcn.h>
 #include <optional>
@@ -81,6 +82,12 @@ class Direct {
     bool barrier(Timeout timeout) const
     {
         return call(library_.barrier, timeout);
+    }
+
+    // How many have been made here.
+    uint64_t call_count() const
+    {
+        return call_count_;
     }
 
   private:
@@ -174,6 +181,7 @@ class Direct {
         // Nobody frees the communicator while its list has an entry (State in tutti/_calls.py).
         py::list inside = state_.get().attr("inside");
         inside.append(py::none());
+        ++call_count_;
         tutti_status status;
         {
             py::gil_scoped_release others_run;
@@ -193,4 +201,5 @@ class Direct {
     Held group_;
     Held state_;
     Library library_;
+    mutable std::atomic<uint64_t> call_count_{0};
 };
