@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "os/clock.h"
 #include "os/tls.h"
 
 enum {
@@ -20,8 +21,9 @@ enum {
     ACCEPTS_A_LOOK = 64,
     PAUSE_NS_MIN = 5000000, /* between two attempts of a visit: doubled each time */
     PAUSE_NS_MAX = 250000000,
-    BREATH_NS = 100000000,        /* without accepting, when the system has no descriptors */
-    STARVED_APART_NS = 1000000000 /* at most, of those who try again and again */
+    BREATH_NS = 100000000,         /* without accepting, when the system has no descriptors */
+    STARVED_APART_NS = 1000000000, /* at most, of those who try again and again */
+    SILENT_NS = 1000000000         /* a connection that takes longer has no answer */
 };
 static const uint64_t LOG_EVERY_NS = 10000000000u;
 
@@ -56,12 +58,14 @@ struct visit {
     struct net_address from;
     struct connection connection;
     uint64_t retry_ns, pause_ns;
+    uint64_t connecting_ns; /* since when it has been */
     unsigned attempt_count;
     unsigned foreign_count; /* attempts in a row that met somebody else, see visit_foreign_answers */
     bool was_refused;       /* the last answer by one of us or a stranger was that */
+    bool is_late;           /* it ended at its deadline */
     enum tutti_status status;
-    char text[HELLO_TEXT_MAX + NET_ADDRESS_TEXT_MAX + 8]; /* why the last attempt, or all of it, failed */
-    char refusal[HELLO_TEXT_MAX];                         /* was_refused: in words */
+    char text[VISIT_TEXT_MAX];    /* why the last attempt failed; "": none did */
+    char refusal[HELLO_TEXT_MAX]; /* was_refused: in words */
 };
 
 struct door {
@@ -422,6 +426,7 @@ static void visit_sets_out(struct visit *visit, uint64_t now_ns)
 {
     const struct net_address *from = visit->from.family == AF_UNSPEC ? NULL : &visit->from;
     visit->attempt_count++;
+    visit->connecting_ns = clock_now_ns(); /* the first attempt is not told the time */
     visit->state = VISIT_CONNECTING;
     enum tutti_status status =
         tcp_connect_start(&visit->call.address, from, &visit->connection.channel.fd);
@@ -508,17 +513,21 @@ static void visit_looks_whether_it_is_there(struct visit *visit, uint64_t now_ns
     visit_greets(visit, now_ns);
 }
 
-static void visit_is_late(struct visit *visit)
+/* A connection that takes long has no error of its own: what an earlier one had may not be so any more. */
+static void note_silence(struct visit *visit, uint64_t now_ns)
 {
-    char address[NET_ADDRESS_TEXT_MAX], last[sizeof visit->text];
+    char address[NET_ADDRESS_TEXT_MAX];
+    if (visit->state != VISIT_CONNECTING || now_ns < visit->connecting_ns + SILENT_NS) return;
     net_address_print(&visit->call.address, address);
-    memcpy(last, visit->text, sizeof last);
+    snprintf(visit->text, sizeof visit->text, "connecting to %s: no answer", address);
+}
+
+static void visit_is_late(struct visit *visit, uint64_t now_ns)
+{
+    note_silence(visit, now_ns);
     hang_up(visit->door, &visit->connection);
+    visit->is_late = true;
     visit_ends(visit, visit->was_refused ? TUTTI_AUTH_FAILED : TUTTI_INIT_TIMEOUT);
-    if (visit->was_refused) snprintf(last, sizeof last, "%s", visit->refusal);
-    snprintf(visit->text, sizeof visit->text,
-             "%s: not let in until the deadline (attempt %u); %.200s", address,
-             visit->attempt_count, last[0] != '\0' ? last : "no answer");
 }
 
 static void visit_moves(struct visit *visit, uint64_t now_ns)
@@ -527,7 +536,8 @@ static void visit_moves(struct visit *visit, uint64_t now_ns)
     if (visit->state == VISIT_PAUSING && now_ns >= visit->retry_ns) visit_sets_out(visit, now_ns);
     if (visit->state == VISIT_CONNECTING) visit_looks_whether_it_is_there(visit, now_ns);
     if (visit->state == VISIT_GREETING) visit_greets(visit, now_ns);
-    if (visit->state < VISIT_OVER && now_ns >= visit->call.deadline_ns) visit_is_late(visit);
+    if (visit->state < VISIT_OVER && now_ns >= visit->call.deadline_ns)
+        visit_is_late(visit, now_ns);
 }
 
 enum tutti_status door_connect(struct door *door, const struct door_call *call, struct visit **visit)
@@ -550,9 +560,26 @@ enum tutti_status door_connect(struct door *door, const struct door_call *call, 
     return TUTTI_OK;
 }
 
+static enum tutti_status say_late(const struct visit *visit)
+{
+    char address[NET_ADDRESS_TEXT_MAX];
+    const char *last = visit->was_refused ? visit->refusal : visit->text;
+    net_address_print(&visit->call.address, address);
+    return error_set(visit->status, "%s: not let in until the deadline (attempt %u); %.200s",
+                     address, visit->attempt_count, last[0] != '\0' ? last : "no answer");
+}
+
+bool visit_trouble(struct visit *visit, uint64_t now_ns, char text[VISIT_TEXT_MAX])
+{
+    note_silence(visit, now_ns);
+    memcpy(text, visit->text, sizeof visit->text);
+    return text[0] != '\0';
+}
+
 enum tutti_status visit_test(struct visit *visit, struct door_arrival *arrival)
 {
     if (visit->state < VISIT_OVER) return TUTTI_IN_PROGRESS;
+    if (visit->is_late) return say_late(visit);
     if (visit->status != TUTTI_OK) return error_set(visit->status, "%s", visit->text);
     if (visit->state == VISIT_TAKEN)
         return error_set(TUTTI_INVALID_REQUEST, "the connection was taken already");

@@ -33,6 +33,8 @@
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
+enum { VISIT_TEXT_MAX = HELLO_TEXT_MAX + NET_ADDRESS_TEXT_MAX + 8 };
+
 struct door;  /* opaque */
 struct visit; /* opaque */
 
@@ -111,6 +113,9 @@ enum tutti_status visit_test(struct visit *visit, struct door_arrival *arrival);
 /* How many attempts in a row met somebody at that door who is not of this job: refused it, or spoke another protocol. A rank
  * that listens there does neither. */
 unsigned visit_foreign_answers(const struct visit *visit);
+/* Why the last attempt that is over came to nothing, with the address and the system's word for it: "connecting to 10.0.0.1:80: Network is
+ * unreachable". A visit that goes on tries at least twice a second, so this is what is so now. False: no attempt failed. */
+bool visit_trouble(struct visit *visit, uint64_t now_ns, char text[VISIT_TEXT_MAX]);
 /* Ends it, if it goes on, and closes what was not taken. NULL is fine. */
 void visit_free(struct visit *visit);
 

@@ -156,18 +156,21 @@ static void fail(struct comm_network *network, const struct heartbeat_verdict *v
     const int rank = first_rank(network, verdict->culprit);
     const double silent_s = (double)verdict->silent_ns * 1e-9;
     const struct tutti_request *request = request_under_way(comm);
-    char who[128], others[48] = "";
+    char who[128], trouble[COMM_TROUBLE_MAX], others[48] = "";
     comm_name_rank(comm, rank, who, sizeof who);
     board_announce_verdict(comm->board);
     if (verdict->suspect_count > 1)
         snprintf(others, sizeof others, ", nor of %d more hosts", verdict->suspect_count - 1);
+    comm_network_trouble(comm, rank, trouble);
     if (verdict->is_minority) {
         comm_fail(comm, request, TUTTI_MINORITY, rank,
-                  "%ld of %d ranks are cut off: nothing was heard of %s for %.1f s%s",
-                  (long)comm->size - rank_count(network, true), comm->size, who, silent_s, others);
+                  "%ld of %d ranks are cut off: nothing was heard of %s for %.1f s%s%s",
+                  (long)comm->size - rank_count(network, true), comm->size, who, silent_s, others,
+                  trouble);
     } else {
         comm_fail(comm, request, TUTTI_PROC_FAILED, rank,
-                  "%s is gone: nothing was heard of its host for %.1f s%s", who, silent_s, others);
+                  "%s is gone: nothing was heard of its host for %.1f s%s%s", who, silent_s, others,
+                  trouble);
     }
 }
 

@@ -451,6 +451,10 @@ void comm_network_invite(struct tutti_comm *comm, int rank);
 /* A rank of another host whose process is gone, as far as its connections and its door tell; -1. */
 int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns);
 /* A rank of which what it sends arrives changed; -1. */
+enum { COMM_TROUBLE_MAX = 164 };
+/* What comes behind a message that a rank is missed: why connecting to it comes to nothing now, as "; connecting to ADDRESS: ..."; or ""
+ * where there is no such trouble. peer -1: to anybody. */
+void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX]);
 int comm_network_find_corrupt(const struct tutti_comm *comm);
 bool comm_network_is_dead(const struct tutti_comm *comm, int rank);
 /* When anything came from it last; 0: never. */

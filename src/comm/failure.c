@@ -43,7 +43,7 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
             board_describe(&request->call.what, what, sizeof what);
         sequence = request->sequence;
         if (sequence > 0) snprintf(number, sizeof number, " #%llu", (unsigned long long)sequence);
-        snprintf(message, sizeof message, "%.80s%s: %.150s", what, number, text);
+        snprintf(message, sizeof message, "%.80s%s: %.170s", what, number, text);
     } else {
         snprintf(message, sizeof message, "%.250s", text);
     }
@@ -76,9 +76,10 @@ static int rank_that_stayed(const struct tutti_comm *comm, int first)
 
 static void fail_dead(struct tutti_comm *comm, const struct tutti_request *request, int rank)
 {
-    char who[128];
+    char who[128], trouble[COMM_TROUBLE_MAX];
     comm_name_rank(comm, rank, who, sizeof who);
-    comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died", who);
+    comm_network_trouble(comm, rank, trouble);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died%s", who, trouble);
 }
 
 bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)
@@ -293,12 +294,13 @@ static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *
 static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
 {
     const double seconds = (double)request->call.timeout_ns * 1e-9;
-    char who[128];
+    char who[128], trouble[COMM_TROUBLE_MAX];
     const int r = absentee(comm, request);
     if (r >= 0) {
         comm_name_rank(comm, r, who, sizeof who);
-        comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s", who,
-                  seconds);
+        comm_network_trouble(comm, r, trouble);
+        comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s%s",
+                  who, seconds, trouble);
         return;
     }
     const int peer = operation_waits_for(&request->operation);
@@ -306,8 +308,9 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
         comm_name_rank(comm, peer, who, sizeof who);
     else
         snprintf(who, sizeof who, "its peers");
-    comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s",
-              comm->rank, who, seconds);
+    comm_network_trouble(comm, peer, trouble);
+    comm_fail(comm, request, TUTTI_TIMEOUT, peer,
+              "rank %d still waits for %s; deadline of %.3g s%s", comm->rank, who, seconds, trouble);
 }
 
 /* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. Over TCP what

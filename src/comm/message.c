@@ -473,10 +473,11 @@ static void fail_left(struct tutti_comm *comm, const struct tutti_request *reque
 static void fail_late(struct tutti_comm *comm, const struct tutti_request *request)
 {
     const int peer = request->message.peer;
-    char who[128] = "any rank";
+    char who[128] = "any rank", trouble[COMM_TROUBLE_MAX];
     if (peer != TUTTI_ANY_RANK) comm_name_rank(comm, peer, who, sizeof who);
-    comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s",
-              comm->rank, who, (double)request->message_call.timeout_ns * 1e-9);
+    comm_network_trouble(comm, peer != TUTTI_ANY_RANK ? peer : -1, trouble);
+    comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s%s",
+              comm->rank, who, (double)request->message_call.timeout_ns * 1e-9, trouble);
 }
 
 bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)

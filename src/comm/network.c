@@ -9,6 +9,7 @@
  * connections while nobody calls.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,6 +28,7 @@ enum {
     PASSES_A_BEAT = 8,  /* looks whether it is time for one */
     NAP_NS = 50000,
     HEARSAY_NS = 200000000, /* a failure may be heard of before the word that all had joined */
+    MISSED_NS = 1000000000, /* after so long rank 0 goes to who has not come */
     ANSWER_NS = 2000000000, /* until everybody has heard from rank 0 who is missing */
     KNOCK_NS = 50000000,    /* after so long, and then again */
     REKNOCK_NS = 1000000000,
@@ -262,6 +264,31 @@ void comm_network_finish(struct tutti_comm *comm)
     (void)comm_network_progress(comm); /* who has left waits for the word that this was heard */
 }
 
+void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX])
+{
+    char why[NETWORK_TROUBLE_MAX];
+    text[0] = '\0';
+    if (comm->network == NULL || !network_trouble(&comm->network->client, peer, why)) return;
+    snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
+}
+
+/* Rank 0 waits for the others to come. Where they do not, it goes to their doors, and so has a reason to tell. */
+static enum tutti_status knock_at_missing(struct comm_network *network, uint64_t now)
+{
+    const struct comm_hosts *hosts = network->comm->hosts;
+    for (int host = 1; host < hosts->host_count; host++) {
+        const int first = hosts->firsts[host];
+        struct tcp_peer_report report;
+        tcp_state(network->tcp, first, &report);
+        if (network->far[first].has_joined || report.state != TCP_PEER_UNUSED ||
+            now < network->next_ns[first])
+            continue;
+        network->next_ns[first] = now + REKNOCK_NS;
+        TRY(network_knock(&network->client, first, 0, &network->addresses[first]));
+    }
+    return TUTTI_OK;
+}
+
 /* Names the ranks of the hosts of which nobody has come, to all that have. */
 static enum tutti_status fail_missing(struct tutti_comm *comm)
 {
@@ -272,9 +299,11 @@ static enum tutti_status fail_missing(struct tutti_comm *comm)
         if (!comm_is_near(comm, r) && !comm->network->far[first_there].has_joined)
             rank_list_add(&missing, r);
     }
+    char trouble[COMM_TROUBLE_MAX];
+    comm_network_trouble(comm, missing.first, trouble);
     comm_fail(comm, NULL, TUTTI_INIT_TIMEOUT, missing.first,
-              "after the start-up deadline %d of %d ranks are missing: %s", missing.count,
-              comm->size, missing.text);
+              "after the start-up deadline %d of %d ranks are missing: %s%s", missing.count,
+              comm->size, missing.text, trouble);
     (void)settle(comm, clock_now_ns() + FAREWELL_NS);
     return comm_check(comm);
 }
@@ -306,6 +335,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
                                     enum tutti_status (*look)(void *context), void *look_context,
                                     uint64_t deadline_ns)
 {
+    const uint64_t begin_ns = clock_now_ns();
     uint64_t failed_ns = 0;
     if (comm->rank != 0 && comm_local_rank(comm, 0) == comm->rank) far_tell_joined(comm->network);
     for (unsigned passes = 1;; passes++) {
@@ -322,11 +352,17 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
         }
         if (look != NULL) TRY(look(look_context));
         TRY(look_around(comm, now));
+        if (comm->rank == 0 && now > begin_ns + MISSED_NS)
+            TRY(knock_at_missing(comm->network, now));
         if (comm->rank == 0 && now > deadline_ns) return fail_missing(comm);
-        if (now > deadline_ns + ANSWER_NS)
-            return error_set(TUTTI_INIT_TIMEOUT,
-                             "rank %d of %d: after the start-up deadline no word came from rank 0",
-                             comm->rank, comm->size);
+        if (now > deadline_ns + ANSWER_NS) {
+            char trouble[COMM_TROUBLE_MAX];
+            comm_network_trouble(comm, 0, trouble);
+            return error_set(
+                TUTTI_INIT_TIMEOUT,
+                "rank %d of %d: after the start-up deadline no word came from rank 0%s", comm->rank,
+                comm->size, trouble);
+        }
     }
     (void)comm_network_progress(comm); /* the word of it */
     return beat_create(comm->network);

@@ -257,7 +257,7 @@ static enum tutti_status fail(const struct recovery *recovery, const char *funct
                               uint64_t timeout_ns)
 {
     const struct tutti_comm *comm = recovery->comm;
-    char who[128];
+    char who[128], trouble[COMM_TROUBLE_MAX];
     if (agreement_state(recovery->current) == AGREEMENT_MINORITY)
         return error_set(TUTTI_MINORITY,
                          "tutti_%s: rank %d reaches too few others to go on without the rest",
@@ -267,8 +267,9 @@ static enum tutti_status fail(const struct recovery *recovery, const char *funct
         return error_set(TUTTI_TIMEOUT, "tutti_%s: no agreement; deadline of %.3g s", function,
                          (double)timeout_ns * 1e-9);
     comm_name_rank(comm, awaited, who, sizeof who);
-    return error_set(TUTTI_TIMEOUT, "tutti_%s: rank %d still waits for %s; deadline of %.3g s",
-                     function, comm->rank, who, (double)timeout_ns * 1e-9);
+    comm_network_trouble(comm, awaited, trouble);
+    return error_set(TUTTI_TIMEOUT, "tutti_%s: rank %d still waits for %s; deadline of %.3g s%s",
+                     function, comm->rank, who, (double)timeout_ns * 1e-9, trouble);
 }
 
 /* Until it is decided or given up. With the domain held before and after, but not all the time: others have calls to make. On failure

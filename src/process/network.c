@@ -16,6 +16,8 @@
 
 enum { PURPOSE_LINKS = 1, PURPOSE_KNOCK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
 static const uint64_t KNOCK_NS = 2000000000, STARVED_NS = 1000000000;
+static const uint64_t FRESH_NS =
+    2000000000; /* until a knock is old; the next one is under way then */
 
 struct network_socket {
     struct network_socket *next;
@@ -456,6 +458,22 @@ unsigned network_foreign_answers(const struct network_client *client, int peer)
     return most;
 }
 
+bool network_trouble(const struct network_client *client, int peer, char text[NETWORK_TROUBLE_MAX])
+{
+    char why[VISIT_TEXT_MAX] = "";
+    const uint64_t now = clock_now_ns();
+    pthread_mutex_lock(&lock);
+    for (struct network_visit *v = client->visits; v != NULL && why[0] == '\0'; v = v->next)
+        if (!v->is_optional && (peer < 0 || v->peer == peer))
+            (void)visit_trouble(v->visit, now, why);
+    const bool was_knocked = client->knocked_ns != 0 && now < client->knocked_ns + FRESH_NS &&
+                             (peer < 0 || client->knocked_peer == peer);
+    snprintf(text, NETWORK_TROUBLE_MAX, "%.150s",
+             why[0] == '\0' && was_knocked ? client->knocked_why : why);
+    pthread_mutex_unlock(&lock);
+    return text[0] != '\0';
+}
+
 void network_give_up(struct network_client *client, int peer)
 {
     pthread_mutex_lock(&lock);
@@ -541,6 +559,19 @@ static void receive_guest(const struct door_arrival *arrival)
     channel_close(&channel); /* of a communicator that is gone, or of nobody */
 }
 
+/* One that was let in takes back what earlier ones met with. */
+static void note_knock(struct network_client *client, const struct network_visit *knock,
+                       enum tutti_status status)
+{
+    char why[VISIT_TEXT_MAX];
+    const uint64_t now = clock_now_ns();
+    if (status == TUTTI_OK && client->knocked_peer == knock->peer) client->knocked_ns = 0;
+    if (status == TUTTI_OK || !visit_trouble(knock->visit, now, why)) return;
+    client->knocked_peer = knock->peer;
+    client->knocked_ns = now;
+    snprintf(client->knocked_why, sizeof client->knocked_why, "%.150s", why);
+}
+
 static void look_at_visits(struct network_client *client)
 {
     struct network_visit **link = &client->visits;
@@ -554,6 +585,7 @@ static void look_at_visits(struct network_client *client)
         }
         if (visit->is_knock) {
             if (status == TUTTI_OK) channel_close(&arrival.channel);
+            note_knock(client, visit, status);
         } else if (status == TUTTI_OK) {
             deliver(client, visit->peer, visit->stream, arrival.channel);
         } else if (visit->is_optional) {

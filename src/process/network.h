@@ -25,6 +25,7 @@
 enum {
     NETWORK_MASTER_PORTS = 4,
     NETWORK_RAILS_MAX = 4,
+    NETWORK_TROUBLE_MAX = 160,
     NETWORK_STREAMS_MAX = 8, /* connections of two ranks: others are not let in */
     NETWORK_KNOCK = -1,      /* instead of a socket, see network_take */
     NETWORK_NOT_REACHED = -2,
@@ -45,6 +46,9 @@ struct network_client {
     struct network_visit *visits;
     _Atomic int status; /* not OK: a connection cannot be made, and why */
     char why[256];
+    int knocked_peer; /* the last knock that came to nothing: whose door it was at, when, and why */
+    uint64_t knocked_ns;
+    char knocked_why[NETWORK_TROUBLE_MAX];
     uint32_t generation; /* of the process that entered */
 };
 
@@ -85,6 +89,9 @@ enum tutti_status network_knock(struct network_client *client, int peer, unsigne
                                 const struct net_address *address);
 /* How many attempts in a row to reach a peer met somebody else at its door, see visit_foreign_answers. */
 unsigned network_foreign_answers(const struct network_client *client, int peer);
+/* Why connecting to a peer, or to any of them (-1), comes to nothing now, if it does: "connecting to 10.0.0.1:80: Network is unreachable".
+ * Of ways that others can stand in for nothing is said. */
+bool network_trouble(const struct network_client *client, int peer, char text[NETWORK_TROUBLE_MAX]);
 /* Ends what is under way to a peer. */
 void network_give_up(struct network_client *client, int peer);
 /* Moves everybody's hellos as far as they go now, if nobody else does. */

@@ -351,14 +351,32 @@ static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status s
 
 /* ---------------------------------------------------------------------------------------------- rank 0 */
 
-static enum tutti_status say_who_is_missing(const bool *is_known, int size, double seconds)
+/* Rank 0 goes to nobody, so nothing failed for it. But where it does not even get to itself, others do not come. */
+static void look_at_own_door(const struct net_address *own, char *text, size_t text_bytes)
+{
+    int fd = -1;
+    char why[ROLL_TEXT_MAX];
+    text[0] = '\0';
+    enum tutti_status status = tcp_connect_start(own, NULL, &fd);
+    if (status == TUTTI_OK) status = tcp_connect_test(fd, own);
+    if (status == TUTTI_PROC_FAILED) {
+        error_copy(why, sizeof why);
+        snprintf(text, text_bytes, "; nor does rank 0 get to its own door: %.150s", why);
+    }
+    if (fd >= 0) close(fd);
+}
+
+static enum tutti_status say_who_is_missing(const struct roll *roll, double seconds)
 {
     struct rank_list missing = RANK_LIST_EMPTY;
+    const int size = roll->place->size;
+    char own[208];
     for (int r = 0; r < size; r++)
-        if (!is_known[r]) rank_list_add(&missing, r);
+        if (!roll->is_known[r]) rank_list_add(&missing, r);
+    look_at_own_door(&roll->options->self.address, own, sizeof own);
     return error_set(TUTTI_INIT_TIMEOUT,
-                     "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s",
-                     missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text);
+                     "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s%s",
+                     missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text, own);
 }
 
 /* Until all have reported. */
@@ -378,8 +396,7 @@ static enum tutti_status collect(struct roll *roll)
             hear_report(roll, r);
         }
         if (roll->known_count < size && clock_now_ns() > roll->options->deadline_ns)
-            return say_who_is_missing(roll->is_known, size,
-                                      (double)(clock_now_ns() - begin_ns) * 1e-9);
+            return say_who_is_missing(roll, (double)(clock_now_ns() - begin_ns) * 1e-9);
         nap();
     }
     return roll->unfit[0] == '\0' ? TUTTI_OK
@@ -478,16 +495,27 @@ static enum tutti_status look_for_rank_0(struct roll *roll, struct line *line)
                      "start-up: rank 0 cannot be reached: %s", roll->calls[reason].why);
 }
 
-static enum tutti_status is_too_late(const struct roll *roll, const char *what)
+/* Why connecting to a rank comes to nothing, behind a "; "; "": it does not. */
+static void find_trouble(const struct roll *roll, int rank, char text[NETWORK_TROUBLE_MAX + 2])
+{
+    char why[NETWORK_TROUBLE_MAX] = "";
+    bool is_known = network_trouble(&roll->client, rank, why);
+    for (unsigned i = 0; rank == 0 && !is_known && i < port_count(roll); i++)
+        is_known = network_trouble(&roll->calls[i], rank, why);
+    snprintf(text, NETWORK_TROUBLE_MAX + 2, "%s%s", is_known ? "; " : "", why);
+}
+
+static enum tutti_status is_too_late(const struct roll *roll, int awaited, const char *what)
 {
     if (clock_now_ns() <= roll->options->deadline_ns + PATIENCE_NS) return TUTTI_OK;
-    char address[NET_ADDRESS_TEXT_MAX + 256];
+    char address[NET_ADDRESS_TEXT_MAX + 256], trouble[NETWORK_TROUBLE_MAX + 2];
+    find_trouble(roll, awaited, trouble);
     if (roll->options->meeting != NULL)
         net_address_print(roll->options->meeting, address);
     else
         snprintf(address, sizeof address, "%s, port %d", roll->place->master_address,
                  roll->place->master_port);
-    return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s", address, what);
+    return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s%s", address, what, trouble);
 }
 
 /* Whether the answer is over: rank 0 first says which run this is. */
@@ -512,7 +540,7 @@ static enum tutti_status report(struct roll *roll, struct line *line, struct rol
         enum tutti_status status = TUTTI_OK;
         if (line->channel.fd < 0) {
             TRY(call_rank_0(roll, &master));
-            TRY(is_too_late(roll, "was not to be found until the deadline"));
+            TRY(is_too_late(roll, 0, "was not to be found until the deadline"));
             status = look_for_rank_0(roll, line);
             if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
         } else if (!line->is_over) {
@@ -525,7 +553,7 @@ static enum tutti_status report(struct roll *roll, struct line *line, struct rol
                 status = read_answer(roll, answered);
                 if (status != TUTTI_IN_PROGRESS) return status;
             }
-            TRY(is_too_late(roll, "has not said who is there"));
+            TRY(is_too_late(roll, 0, "has not said who is there"));
         }
         if (status == TUTTI_OK) continue;
         if (status != TUTTI_IN_PROGRESS) { /* it did not know yet what for: once more */
@@ -568,7 +596,7 @@ static enum tutti_status fetch(struct roll *roll, struct line *line,
                 nanosleep(&(struct timespec){0, REVISIT_NS}, NULL);
             }
         }
-        TRY(is_too_late(roll, "said who is there, but the list did not come"));
+        TRY(is_too_late(roll, parent, "said who is there, but the list did not come"));
         nap();
     }
     return TUTTI_OK;
