@@ -52,10 +52,10 @@ install(FILES
     DESTINATION ${package_dir})
 
 # The Python wheel (pyproject.toml) has its own copy of the library beside the package, as one file, and the
-# launcher among the scripts.
+# programs among the scripts.
 if(SKBUILD)
     install(FILES $<TARGET_FILE:tutti> DESTINATION tutti RENAME libtutti.so COMPONENT python)
-    install(TARGETS tutti-run RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+    install(TARGETS ${tools_built} RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
     install(FILES bindings/torch/tutti_torch.pth DESTINATION . COMPONENT python)
     install(FILES include/tutti/tutti.h DESTINATION tutti_torch/native/tutti COMPONENT python)
 endif()

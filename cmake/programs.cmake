@@ -1,6 +1,7 @@
 # Tools and benchmarks see the internal library, examples only what a user sees.
 
 add_custom_target(programs) # what ./demo builds
+add_custom_target(tools)    # what a wheel has
 
 # tools/NAME.c is the program NAME; tools/NAME_part.c belongs to it.
 file(GLOB tool_sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/tools tools/*.c)
@@ -8,6 +9,7 @@ list(FILTER tool_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 topology_filter(tool_sources)
 set(tools ${tool_sources})
 list(FILTER tools EXCLUDE REGEX "_")
+set(tools_built "")
 foreach(source IN LISTS tools)
     get_filename_component(tool ${source} NAME_WE)
     set(parts ${tool_sources})
@@ -17,6 +19,8 @@ foreach(source IN LISTS tools)
     target_include_directories(${tool} PRIVATE tools)
     target_link_libraries(${tool} PRIVATE tutti_internal)
     add_dependencies(programs ${tool})
+    add_dependencies(tools ${tool})
+    list(APPEND tools_built ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endforeach()
 

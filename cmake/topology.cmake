@@ -18,7 +18,7 @@ set(TUTTI_TOPOLOGY OFF)
 set(TUTTI_NCCL_XML OFF)
 if(HWLOC_INCLUDE_DIR AND HWLOC_LIBRARY AND JANSSON_INCLUDE_DIR AND JANSSON_LIBRARY)
     set(TUTTI_TOPOLOGY ON)
-elseif(CMAKE_CROSSCOMPILING OR SKBUILD) # a compiler for another machine seldom has its libraries; a wheel has no tools
+elseif(CMAKE_CROSSCOMPILING OR SKBUILD) # a compiler for another machine seldom has its libraries; a wheel goes without
     message(STATUS "hwloc or jansson is not here: no tutti-topo, no tutti-trace")
 else()
     message(FATAL_ERROR "Tutti needs hwloc and jansson (Debian: libhwloc-dev libjansson-dev)")

@@ -1,10 +1,11 @@
 /* A rank's process ends without a word, in the way that programs do: by exit(), which is what returning from main comes to, by _exit(), or by
- * abort(), as after an exception that nobody catches. The others hear of it in the call that they are in; a rank that frees its communicator
+ * abort(), as after an exception that nobody catches; or it executes another program, and its pid lives on. The others hear of it in the call that they are in; a rank that frees its communicator
  * first has left.
  *
  * ctest: label=notsan
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -22,11 +23,13 @@
 enum { RANKS = 4, VICTIM = 2, COUNT = 1 << 18 };
 static const uint64_t LIMIT_NS = UINT64_C(10000000000); /* ten times what is promised */
 
-enum way { BY_EXIT, BY_EXIT_AT_ONCE, BY_ABORT, BY_FREE };
+enum way { BY_EXIT, BY_EXIT_AT_ONCE, BY_ABORT, BY_EXEC, BY_FREE };
 
 struct scene {
     struct tutti_id id;
     _Atomic uint64_t ended_ns, slowest_ns;
+    _Atomic pid_t executing; /* the process that is another program */
+    atomic_int heard;
 };
 static struct scene *scene;
 
@@ -44,8 +47,19 @@ static int end_process(struct tutti_comm *comm, int rank, enum way way)
     case BY_EXIT: exit(0);
     case BY_EXIT_AT_ONCE: _exit(0);
     case BY_ABORT: abort();
+    case BY_EXEC:
+        atomic_store(&scene->executing, getpid());
+        execl("/bin/sleep", "sleep", "30", (char *)NULL);
+        return -1;
     default: return tutti_comm_free(comm);
     }
+}
+
+/* The last one that has heard ends the program that a rank became. It would end by itself after 30 s. */
+static void end_program(void)
+{
+    const pid_t pid = atomic_load(&scene->executing);
+    if (atomic_fetch_add(&scene->heard, 1) == RANKS - 2 && pid > 0) kill(pid, SIGKILL);
 }
 
 static int one_ends(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
@@ -69,6 +83,7 @@ static int one_ends(struct tutti_comm *none, int rank, int size, uint64_t seed, 
     while (status == TUTTI_OK)
         status = tutti_allreduce(data, data, COUNT, TUTTI_INT32, TUTTI_SUM, comm);
     fault_time_raise(&scene->slowest_ns, clock_now_ns() - atomic_load(&scene->ended_ns));
+    end_program();
     tutti_comm_failure(comm, &failure);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED && failure.culprit == VICTIM);
     RANKS_EXPECT(way != BY_FREE || strstr(failure.message, "left") != NULL);
@@ -91,9 +106,10 @@ static void expect_to_hear(enum way way, bool on_hosts)
     for (int r = 0; r < RANKS; r++)
         if (r != VICTIM) assert_int_equal(outcomes[r].fate, RANKS_GOOD);
     const uint64_t slowest_ns = atomic_load(&scene->slowest_ns);
-    fault_time_print(way == BY_FREE ? on_hosts ? "left_far" : "left"
-                     : on_hosts     ? "exit_far"
-                                    : "exit",
+    fault_time_print(way == BY_FREE   ? on_hosts ? "left_far" : "left"
+                     : way == BY_EXEC ? on_hosts ? "exec_far" : "exec"
+                     : on_hosts       ? "exit_far"
+                                      : "exit",
                      slowest_ns);
     assert_true(slowest_ns < LIMIT_NS);
 }
@@ -108,6 +124,13 @@ static void who_exits_on_another_host_is_named(void **state)
 {
     (void)state;
     for (enum way way = BY_EXIT; way <= BY_ABORT; way++) expect_to_hear(way, true);
+}
+
+static void who_executes_another_program_is_named(void **state)
+{
+    (void)state;
+    expect_to_hear(BY_EXEC, false);
+    expect_to_hear(BY_EXEC, true);
 }
 
 static void who_frees_its_communicator_has_left(void **state)
@@ -175,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_exits_is_named),
         cmocka_unit_test(who_exits_on_another_host_is_named),
+        cmocka_unit_test(who_executes_another_program_is_named),
         cmocka_unit_test(who_frees_its_communicator_has_left),
         cmocka_unit_test(who_exits_in_the_middle_ends_in_peace),
     };

@@ -1,5 +1,5 @@
 #!/bin/bash
-# `pip wheel` makes a package that brings its own library and launcher, and whose types check.
+# `pip wheel` makes a package that brings its own library and programs, and whose types check.
 # ctest: label=long label=nosan timeout=600
 set -euo pipefail
 
@@ -29,7 +29,21 @@ if ! "${pip[@]}" install -q 'scikit-build-core>=0.10' numpy mypy >log 2>&1; then
 fi
 
 "${pip[@]}" wheel -q --no-deps --no-build-isolation -w wheels "$root" >log 2>&1 || { cat log; exit 1; }
-"${pip[@]}" install -q --no-deps wheels/tutti-*.whl >log 2>&1 || { cat log; exit 1; }
+"${pip[@]}" install -q --no-deps wheels/tutti_comm-*.whl >log 2>&1 || { cat log; exit 1; }
+
+# Programs of the wheel, not of the machine. What is built without hwloc and jansson lacks two of them.
+version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* \([0-9][0-9]*\)$/\1/p' "$root/include/tutti/tutti.h" | paste -sd.)
+programs=(tutti-run tutti-perf tutti-plan)
+if [[ -e $work/venv/bin/tutti-topo ]] || ldconfig -p | grep -q 'libhwloc\.so$'; then programs+=(tutti-topo tutti-trace); fi
+for program in "${programs[@]}"; do
+    said=$("$work/venv/bin/$program" --version 2>&1) || { echo "$program does not start: $said"; exit 1; }
+    [[ $said == "$program $version" ]] || { echo "$program --version says: $said"; exit 1; }
+done
+# What most people use needs no library that a machine may lack.
+for file in "$work"/venv/bin/tutti-run "$work"/venv/bin/tutti-plan "$work"/venv/lib/python3*/site-packages/tutti/libtutti.so; do
+    ldd "$file" >needs
+    if grep -E 'hwloc|jansson|expat' needs; then echo "$file needs that"; exit 1; fi
+done
 
 cat >user.py <<'END_OF_PROGRAM'
 import numpy as np
@@ -48,7 +62,6 @@ def average(comm: tutti.Communicator, send: npt.NDArray[np.float32]) -> None:
 with tutti.init() as comm:
     average(comm, np.full(3, comm.rank, np.float32))
 END_OF_PROGRAM
-version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* //p' "$root/include/tutti/tutti.h" | paste -sd.)
 library=$(python -c 'import os, tutti; print(os.path.join(os.path.dirname(tutti.__file__), "libtutti.so"))')
 [[ $library == "$work"/* ]] || { echo "the package is not the one that was installed: $library"; exit 1; }
 tutti-run -n 2 --no-prefix python user.py >said || { cat said; exit 1; }

@@ -16,7 +16,7 @@ fi
 "$python" -m venv beside
 "$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
     >"$(echo beside/lib/python3*/site-packages)/place_of_torch.pth"
-beside/bin/pip --disable-pip-version-check install -q --no-deps wheels/tutti-*.whl >log 2>&1 || { cat log; exit 1; }
+beside/bin/pip --disable-pip-version-check install -q --no-deps wheels/tutti_comm-*.whl >log 2>&1 || { cat log; exit 1; }
 
 # What is compiled for PyTorch on first use comes along, and is enough for that.
 native=$(cd beside/lib/python3*/site-packages/tutti_torch/native && ls -1 ./* ./tutti/*)

@@ -152,10 +152,12 @@ struct cached_program {
 /* Another process with ranks of the communicator, see deaths.c. Of one that is not visible from here each rank counts. */
 struct watched_process {
     uint64_t key;
-    pid_t pid;              /* 0: not visible */
-    int rank;               /* the first of its ranks */
-    int fd;                 /* of a neighbour; else -1 */
-    _Atomic bool has_ended; /* as far as it was noticed */
+    pid_t pid;                 /* 0: not visible */
+    int rank;                  /* the first of its ranks */
+    int fd;                    /* of a neighbour; else -1 */
+    _Atomic bool has_ended;    /* as far as it was noticed */
+    _Atomic bool has_executed; /* and it goes on as another program */
+    _Atomic uint64_t program;  /* at the first look, see process_program; 0: not known yet */
 };
 
 /* A rank of this host. */
@@ -529,6 +531,8 @@ bool comm_is_gone(struct tutti_comm *comm, int rank);
 bool comm_share_process(const struct tutti_comm *comm, int rank, int other);
 /* Whether a rank is of this host, and its process is in another PID namespace: its pid means nothing here. */
 bool comm_is_hidden(const struct tutti_comm *comm, int rank);
+/* Whether a rank of this host is gone because its process went on as another program. */
+bool comm_has_executed(const struct tutti_comm *comm, int rank);
 /* Whether a rank of this host is known to be stopped, by a signal or a debugger. */
 bool comm_is_stopped(const struct tutti_comm *comm, int rank);
 /* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */

@@ -7,6 +7,10 @@
  * looks. Only a descriptor that is kept is sure of its process: pids are used again. But of processes that end, one
  * has a neighbour before it that has not, and that one is sure.
  *
+ * A process that executes another program (execve) keeps its pid, and its descriptors stay silent. Its memory is another one then, which
+ * /proc tells. Each look asks that of the processes that it looks at, and remembers what the first one found; of up to A_LOOK processes
+ * that is when the communicator is created.
+ *
  * A process in another PID namespace has no pid here. Where there is one all ranks leave a word with the kernel (os/last_word.h), which
  * takes no descriptor to look at: so every look is at all of them.
  */
@@ -24,6 +28,19 @@ static bool is_hidden(const struct watched_process *process)
     return process->pid == 0;
 }
 
+/* Whether it runs another program than when it was looked at first. */
+static bool looks_another(struct watched_process *process)
+{
+    const uint64_t program = process_program(process->pid);
+    if (program == 0) return false;
+    uint64_t first = 0;
+    if (atomic_compare_exchange_strong_explicit(&process->program, &first, program,
+                                                memory_order_relaxed, memory_order_relaxed))
+        return false;
+    if (first != program) process->has_executed = true;
+    return first != program;
+}
+
 enum tutti_status comm_watch_neighbours(struct tutti_comm *comm)
 {
     int next = 0; /* the first process behind this rank's own */
@@ -34,6 +51,8 @@ enum tutti_status comm_watch_neighbours(struct tutti_comm *comm)
         TRY(watch_open(process->key, process->pid, &process->fd));
         watched++;
     }
+    for (int i = 0; i < comm->process_count && i < A_LOOK; i++)
+        if (!is_hidden(&comm->processes[i])) (void)looks_another(&comm->processes[i]);
     return TUTTI_OK;
 }
 
@@ -55,11 +74,12 @@ static bool has_spoken(const struct tutti_comm *comm, const struct watched_proce
            local_has_ended(comm->local, comm_local_number(comm, process->rank));
 }
 
-static bool looks_ended(const struct tutti_comm *comm, const struct watched_process *process)
+static bool looks_ended(const struct tutti_comm *comm, struct watched_process *process)
 {
     struct pollfd entry = {process->fd, POLLIN, 0};
     if (is_hidden(process)) return has_spoken(comm, process);
-    return process->fd >= 0 ? poll(&entry, 1, 0) > 0 : watch_has_ended(process->pid);
+    if (process->fd >= 0 ? poll(&entry, 1, 0) > 0 : watch_has_ended(process->pid)) return true;
+    return looks_another(process);
 }
 
 static bool has_ended(const struct tutti_comm *comm, struct watched_process *process)
@@ -79,8 +99,9 @@ bool comm_look_at_processes(struct tutti_comm *comm)
     bool any = false;
     for (int i = 0; i < all; i++) {
         struct watched_process *process = &comm->processes[i];
+        const bool was_looked_at = (i - first + all) % all < some;
         const bool is_cheap = process->fd >= 0 || is_hidden(process);
-        any |= is_cheap ? has_ended(comm, process) : process->has_ended;
+        any |= is_cheap && !was_looked_at ? has_ended(comm, process) : process->has_ended;
     }
     return any;
 }
@@ -106,6 +127,12 @@ bool comm_is_hidden(const struct tutti_comm *comm, int rank)
 {
     const struct watched_process *process = comm_is_near(comm, rank) ? process_of(comm, rank) : NULL;
     return process != NULL && is_hidden(process);
+}
+
+bool comm_has_executed(const struct tutti_comm *comm, int rank)
+{
+    const struct watched_process *process = comm_is_near(comm, rank) ? process_of(comm, rank) : NULL;
+    return process != NULL && process->has_executed;
 }
 
 bool comm_is_stopped(const struct tutti_comm *comm, int rank)

@@ -82,7 +82,8 @@ static void fail_dead(struct tutti_comm *comm, const struct tutti_request *reque
     char who[128], trouble[COMM_TROUBLE_MAX];
     comm_name_rank(comm, rank, who, sizeof who);
     comm_network_trouble(comm, rank, trouble);
-    comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s died%s", who, trouble);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s %s%s", who,
+              comm_has_executed(comm, rank) ? "executed another program" : "died", trouble);
 }
 
 bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)

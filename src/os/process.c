@@ -43,20 +43,44 @@ bool process_has_own_proc(void)
     return readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid();
 }
 
-/* Of /proc; '\0': it is not told. "PID (name) S ...": the name may have anything in it, also parentheses. */
-static char state_of(pid_t pid)
+/* Of /proc: "PID (name) S ...": the name may have anything in it, also parentheses. What follows it, or NULL: it is not told. */
+static const char *read_stat(pid_t pid, char *text, size_t text_bytes)
 {
-    char path[32], text[128];
-    if (!process_has_own_proc()) return '\0';
+    char path[32];
+    if (!process_has_own_proc()) return NULL;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return '\0';
-    const ssize_t bytes = read(fd, text, sizeof text - 1);
+    if (fd < 0) return NULL;
+    const ssize_t bytes = read(fd, text, text_bytes - 1);
     close(fd);
-    if (bytes <= 0) return '\0';
+    if (bytes <= 0) return NULL;
     text[bytes] = '\0';
     const char *end = strrchr(text, ')');
-    return end != NULL && end[1] == ' ' ? end[2] : '\0';
+    return end != NULL && end[1] == ' ' ? end + 2 : NULL;
+}
+
+/* '\0': it is not told. */
+static char state_of(pid_t pid)
+{
+    char text[128];
+    const char *state = read_stat(pid, text, sizeof text);
+    return state != NULL ? *state : '\0';
+}
+
+uint64_t process_program(pid_t pid)
+{
+    enum { STATE = 3, TEXT_BEGIN = 26, STACK_BEGIN = 28 }; /* numbers of fields, see proc(5) */
+    char text[1024];
+    uint64_t program = 0;
+    const char *field = read_stat(pid, text, sizeof text);
+    for (int number = STATE; field != NULL && number <= STACK_BEGIN; number++) {
+        const uint64_t place = number >= TEXT_BEGIN ? strtoull(field, NULL, 10) : 0;
+        if (number == STACK_BEGIN && place == 0) return 0;
+        program = program * 0x100000001b3u + place;
+        field = strchr(field, ' ');
+        if (field != NULL) field++;
+    }
+    return field != NULL ? program : 0;
 }
 
 bool process_is_stopped(pid_t pid)

@@ -28,6 +28,9 @@ bool process_is_stopped(pid_t pid);
 /* Whether there is no such process, or it has ended and nobody has waited for it yet; without a descriptor of it (pidfd_open). Needs
  * no descriptor at all where this process may read the other one's memory. */
 bool process_has_ended(pid_t pid);
+/* A number that a process keeps until it executes another program (execve), or the same one again: where its text and stack lie. 0: it
+ * is not told, as of processes of other users, or has ended. */
+uint64_t process_program(pid_t pid);
 
 /* From now on forks count. Any thread, any number of times. */
 void process_watch_forks(void);

@@ -68,11 +68,59 @@ static void processes_that_ended_are_told_from_others(void **state)
     assert_false(process_has_ended(getpid()));
 }
 
+/* A child that executes what is here already when it is told to; *go: the end to tell it by. */
+static pid_t start_executor(const char *program, int *go)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char byte;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(ends[1]);
+        if (read(ends[0], &byte, 1) == 1) execl(program, program, "60", (char *)NULL);
+        _exit(1);
+    }
+    close(ends[0]);
+    *go = ends[1];
+    return pid;
+}
+
+static void a_process_that_executes_a_program_is_told_from_what_it_was(void **state)
+{
+    (void)state;
+    int go, status;
+    const pid_t pid = start_executor("/bin/sleep", &go);
+    const uint64_t before = process_program(pid);
+    if (before == 0) {
+        close(go);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        print_message("/proc does not tell where memory lies here\n");
+        skip();
+    }
+    assert_true(process_program(pid) == before);
+    assert_true(process_program(getpid()) != 0);
+    assert_int_equal(write(go, "x", 1), 1);
+    close(go);
+    uint64_t after = before;
+    for (int i = 0; i < 20000 && (after == before || after == 0); i++) {
+        usleep(1000);
+        after = process_program(pid);
+    }
+    assert_true(after != before && after != 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_true(process_program(pid) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_processes_are_told_from_others),
         cmocka_unit_test(processes_that_ended_are_told_from_others),
+        cmocka_unit_test(a_process_that_executes_a_program_is_told_from_what_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

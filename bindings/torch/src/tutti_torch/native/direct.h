@@ -161,6 +161,12 @@ class Direct {
         return static_cast<size_t>(tensor.numel());
     }
 
+    static void leave(const py::list &inside)
+    {
+        PyList_SetSlice(inside.ptr(), PyList_GET_SIZE(inside.ptr()) - 1,
+                        PyList_GET_SIZE(inside.ptr()), nullptr);
+    }
+
     // Calls within a group of the library, as TuttiGroup does; throws Python's error when it fails.
     template <typename Function, typename... Arguments>
     bool call(Function function, Timeout timeout, Arguments... arguments) const
@@ -181,6 +187,10 @@ class Direct {
         // Nobody frees the communicator while its list has an entry (State in tutti/_calls.py).
         py::list inside = state_.get().attr("inside");
         inside.append(py::none());
+        if (state_.get().attr("is_shut").cast<bool>()) {
+            leave(inside);
+            return false;
+        }
         ++call_count_;
         tutti_status status;
         {
@@ -192,8 +202,7 @@ class Direct {
                 if (status == TUTTI_OK) status = ended;
             }
         }
-        PyList_SetSlice(inside.ptr(), PyList_GET_SIZE(inside.ptr()) - 1,
-                        PyList_GET_SIZE(inside.ptr()), nullptr);
+        leave(inside);
         if (status != TUTTI_OK) group_.call("raise_error_of", static_cast<int>(status));
         return true;
     }
