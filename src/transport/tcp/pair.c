@@ -101,6 +101,7 @@ static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
     tcp_stream_close(&own->stream);
     own->is_up = own->has_greeted = own->watches_output = own->is_cut = false;
     own->resume_next = 0;
+    own->resumed = (struct tcp_set){0};
     own->note_next = 0;
     tcp_notes_lost(&pair->notes, stream->number);
     pair->notes.owes_heard |= pair->notes.heard > 0; /* that may have been lost, too */
@@ -592,7 +593,19 @@ static const char *take_grant(struct reader *reader, const struct tcp_frame *fra
     if (pair->is_stopped) return NULL;
     tcp_set_add(&pair->granted, index);
     if (pair->tx[index] != NULL) pair->tx[index]->is_granted = true;
+    if ((frame->flags & TCP_FRAME_RESUME) != 0) tcp_set_add(&reader->own->resumed, index);
     return take_credit(pair, reader->own, frame, index);
+}
+
+/* Their receiving ends were opened after the peer had lost the connection before this one: nothing of them came over that. */
+static void resume_others(struct tcp_pair *pair, const struct tcp_pair_stream *own)
+{
+    for (unsigned i = 0; i < TCP_LINK_COUNT; i++) {
+        struct tcp_tx *tx = pair->tx[i];
+        if (tx == NULL || tcp_set_has(&own->resumed, i)) continue;
+        (void)tcp_tx_resume(tx, own->stream.number, tx->consumed, 0);
+        look_at_tx(pair, tx);
+    }
 }
 
 static const char *take_ready(struct reader *reader, const struct tcp_frame *frame)
@@ -605,6 +618,7 @@ static const char *take_ready(struct reader *reader, const struct tcp_frame *fra
     if (frame->offset != shape->piece_bytes || frame->place != shape->place_count)
         return "its pieces have other limits";
     if (!tcp_notes_acked(&pair->notes, frame->consumed)) return "it heard what was not told";
+    if (!pair->is_stopped) resume_others(pair, reader->own);
     reader->own->is_up = true;
     set_state(pair, TCP_PEER_UP);
     mark_busy(pair);

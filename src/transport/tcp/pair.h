@@ -4,7 +4,9 @@
  *
  * A new connection starts with a CREDIT for each link that this side receives on, and READY. Pieces go only over
  * connections that are up. Whoever loses a connection forgets what it had in the middle of it; what the peer then
- * finds missing among the pieces that it sent there is sent again, over any connection.
+ * finds missing among the pieces that it sent there is sent again, over any connection. A link that this side opens only
+ * after that start is not part of it; the peer may hear of it over another connection, and send on what it does not know to
+ * be lost yet. So of a link without a CREDIT before READY nothing has come over the connection before.
  *
  * Notes and credits go first, then small pieces, then the others, links in turn; what is urgent waits only for the frame that
  * is being written and for what the kernel has already. Credits also go with the pieces of the link back.
@@ -65,6 +67,7 @@ struct tcp_pair_stream {
     uint64_t looks;      /* of the transport, when the window was last adjusted */
     struct tcp_window window;
     unsigned resume_next;          /* link of which the peer is to be told next */
+    struct tcp_set resumed;        /* links to the peer of which it said what has come */
     uint64_t note_next;            /* numbers of notes rise on a connection */
     char note[TCP_NOTE_BYTES_MAX]; /* that is coming */
 };

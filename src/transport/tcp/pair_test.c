@@ -186,6 +186,96 @@ static void what_was_under_way_comes_over_the_next_connection(void **state)
     tcp_close(b);
 }
 
+/* Two ends of a connection on whose way there is the test: what one side wrote is there when the test carries it on, or never. */
+struct way {
+    int ends[2]; /* towards each rank */
+};
+
+static struct way connect_by_way(struct transport *a, struct transport *b, unsigned stream)
+{
+    struct transport *const ranks[2] = {a, b};
+    struct way way;
+    for (int r = 0; r < 2; r++) {
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        assert_int_equal(tcp_attach(ranks[r], ranks[1 - r]->rank, stream, channel_plain(ends[0])),
+                         TUTTI_OK);
+        way.ends[r] = ends[1];
+    }
+    return way;
+}
+
+/* What lies there; returns how much that was. */
+static size_t take_from(int end, char *data, size_t bytes_max)
+{
+    const ssize_t got = recv(end, data, bytes_max, MSG_DONTWAIT);
+    return got > 0 ? (size_t)got : 0;
+}
+
+static void carry_on(const struct way *way)
+{
+    char data[PIECE_BYTES];
+    for (int r = 0; r < 2; r++) {
+        const size_t bytes = take_from(way->ends[r], data, sizeof data);
+        if (bytes > 0) assert_int_equal(send(way->ends[1 - r], data, bytes, 0), bytes);
+    }
+}
+
+static unsigned streams_up(const struct transport *transport, int peer)
+{
+    struct tcp_peer_report report;
+    tcp_state(transport, peer, &report);
+    return report.streams_up;
+}
+
+/* A new connection takes the place of the second one, which the sender still believes in: it hears of the link over the first. What
+ * the receiver says at the beginning of the new one was written before it opened that link. */
+static void a_link_opened_while_a_connection_is_replaced_loses_nothing(void **state)
+{
+    (void)state;
+    struct transport *a = create_rank(0, 2, NULL), *b = create_rank(1, 2, NULL);
+    struct link_tx *tx;
+    struct link_rx *rx;
+    struct link_view view;
+    char lost[2 * PIECE_BYTES];
+    assert_int_equal(a->ops->open_tx(a, 0, 0, 1, PIECE_BYTES, &tx), TUTTI_OK);
+    connect_ranks(a, b, 0);
+    const struct way old = connect_by_way(a, b, 1);
+    for (int i = 0; i < 3; i++) {
+        progress(a, b);
+        carry_on(&old);
+    }
+    progress(a, b);
+    assert_true(streams_up(a, 1) == 2 && streams_up(b, 0) == 2);
+
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(tcp_attach(b, 0, 1, channel_plain(ends[1])), TUTTI_OK);
+    progress(b, NULL);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &rx), TUTTI_OK);
+    progress(a, b);
+    for (unsigned char i = 1; i <= 2; i++) assert_true(send_filled(tx, i, PIECE_BYTES / 2));
+    progress(a, b);
+    assert_true(take_from(old.ends[0], lost, sizeof lost) > PIECE_BYTES); /* both */
+    expect_empty(rx);
+
+    assert_int_equal(tcp_attach(a, 1, 1, channel_plain(ends[0])), TUTTI_OK);
+    progress(a, b);
+    assert_true(streams_up(a, 1) == 2 && streams_up(b, 0) == 2);
+    for (unsigned char i = 1; i <= 3; i++) {
+        if (i == 3) assert_true(send_filled(tx, i, PIECE_BYTES / 2));
+        progress(a, b);
+        assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+        assert_int_equal(view.bytes, PIECE_BYTES / 2);
+        assert_int_equal(*(const unsigned char *)view.data, i);
+        rx->ops->consume(rx, view.bytes);
+    }
+    expect_empty(rx);
+    for (int r = 0; r < 2; r++) close(old.ends[r]);
+    tcp_close(a);
+    tcp_close(b);
+}
+
 /* Ranks that have received all they want, each closing as soon as it may. */
 static void who_finishes_cuts_nothing_off(void **state)
 {
@@ -787,6 +877,7 @@ int main(void)
         cmocka_unit_test(connections_are_wanted_once_and_again_after_a_loss),
         cmocka_unit_test(a_rank_with_more_connections_uses_those_that_both_have),
         cmocka_unit_test(what_was_under_way_comes_over_the_next_connection),
+        cmocka_unit_test(a_link_opened_while_a_connection_is_replaced_loses_nothing),
         cmocka_unit_test(who_finishes_cuts_nothing_off),
         cmocka_unit_test(frames_that_make_no_sense_break_their_peer),
         cmocka_unit_test(notes_that_make_no_sense_break_their_peer),
