@@ -42,6 +42,7 @@
 #include "comm/trace.h"
 #include "engine/buffer.h"
 #include "engine/run.h"
+#include "os/futex.h"
 #include "os/process.h"
 #include "p2p/p2p.h"
 #include "process/progress.h"
@@ -551,7 +552,7 @@ void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request);
 static inline void comm_publish(const struct tutti_comm *comm)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    if (__builtin_expect(comm->publishers_fence, 0)) atomic_thread_fence(memory_order_seq_cst);
+    if (__builtin_expect(comm->publishers_fence, 0)) fence_this_thread();
 }
 
 /* report.c */

@@ -24,8 +24,13 @@ bool fence_register(void)
     return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 
-void fence_everybody(void)
+void fence_this_thread(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
+}
+
+void fence_everybody(void)
+{
+    fence_this_thread();
     syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }

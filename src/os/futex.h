@@ -17,5 +17,7 @@ bool fence_register(void);
 /* A full memory fence on every running thread of every registered process: what a sleeper calls between
  * "I am asleep" and its last look, so that whoever publishes needs no fence of its own. */
 void fence_everybody(void);
+/* A full memory fence on this thread alone: for publishers where fence_register() has failed for somebody. */
+void fence_this_thread(void);
 
 #endif

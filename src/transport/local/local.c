@@ -164,7 +164,7 @@ static void ring(struct local *local, int rank)
 {
     struct bell *bell = segment_bell(local->segment, rank);
     /* Between what was published and the look, as the sleeper has one between its word and its last look. */
-    if (local->publishers_fence) atomic_thread_fence(memory_order_seq_cst);
+    if (local->publishers_fence) fence_this_thread();
     const uint32_t asleep = atomic_load_explicit(&bell->asleep, memory_order_relaxed);
     if (__builtin_expect(asleep != AWAKE, 0)) ring_sleeper(local, bell, asleep);
 }
