@@ -1,4 +1,4 @@
-/* chance.h - numbers that follow from a seed alone, for what tests draw. */
+/* chance.h - numbers that follow from a seed alone, for tests that draw their inputs. */
 #ifndef TUTTI_TESTS_CHANCE_H
 #define TUTTI_TESTS_CHANCE_H
 

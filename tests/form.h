@@ -22,7 +22,7 @@ struct form_call {
 /* tutti_NAME of the shape, or its _with, _start or _prepare form; GROUPED is a blocking call, in a group of the caller's. */
 enum tutti_status form_issue(enum form form, const struct form_call *c, struct tutti_comm *comm,
                              struct tutti_request **request, struct tutti_prepared **prepared);
-/* Runs it once, to its end. *prepared is made when it is NULL, and belongs to the caller. */
+/* Runs the call once, to its end. If *prepared is NULL it is made; it belongs to the caller. */
 enum tutti_status form_run(enum form form, const struct form_call *c, struct tutti_comm *comm,
                            struct tutti_prepared **prepared);
 

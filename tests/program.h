@@ -1,7 +1,7 @@
-/* program.h - a program for all ranks of a job: calls, messages, communicators and what happens between them, to be run and judged.
+/* program.h - a program for all ranks of a job, to be run and judged: calls, messages, communicators and events between them.
  *
- * A program follows from its seed, and has a text that can be read back, edited and replayed. Steps are done in order, on all ranks;
- * a rank that is not in the communicator of a step leaves it out. What is not said is 0:
+ * A program follows from its seed, and has a text that can be read back, edited and replayed. All ranks do the steps in order;
+ * a rank that is not in the communicator of a step leaves it out. A value that a step does not give is 0:
  *
  *     seed 17
  *     job ranks 4 over tcp hosts 1 integrity network encryption 1
@@ -11,10 +11,10 @@
  *     wait comm -1
  *
  * Invariants of a program that was drawn or read (program_is_valid):
- *  1. A step's communicator, and the parent of one that is made, is there; 0 is the world, and is never freed.
+ *  1. The communicator of a step, and the parent of a communicator that a step makes, is there; 0 is the world, and is never freed.
  *  2. begin and end, parallel and join are balanced. Within parallel, where each communicator has a thread, there are only calls,
  *     messages, waits and groups, each on a communicator; within begin only calls and messages that begin there.
- *  3. Where a rank is killed, it is gone for good, a shrink follows, and until then no communicators are made.
+ *  3. A rank that is killed is gone for good; a shrink follows, and until then no communicators are made.
  *
  * Pure: any thread, no clock, no I/O.
  */
@@ -43,13 +43,13 @@ enum { PROGRAM_ALL = -1 };
 enum program_verb {
     PROGRAM_CALL,
     PROGRAM_MESSAGE,
-    PROGRAM_AGAIN,   /* starts what was prepared under `handle` once more */
-    PROGRAM_WAIT,    /* for what was started on comm, or PROGRAM_ALL; in what way: salt */
-    PROGRAM_COMPUTE, /* `rank`, or all, do not look at the library for `number` ms */
-    PROGRAM_DUP,     /* comm, of parent */
-    PROGRAM_SPLIT,   /* into `number` parts; leaves: who would be in a third of that gets none */
+    PROGRAM_AGAIN, /* starts the call that was prepared under `handle` once more */
+    PROGRAM_WAIT, /* waits for the calls started on comm, or on PROGRAM_ALL; salt chooses the way */
+    PROGRAM_COMPUTE, /* `rank`, or every rank, does not call the library for `number` ms */
+    PROGRAM_DUP,     /* makes comm, of parent */
+    PROGRAM_SPLIT,   /* into `number` parts; with some salts, part 1 gets no communicator */
     PROGRAM_GROUP,   /* all but each rank of `number` */
-    PROGRAM_MESH,    /* an axis of one that is `number` wide, or the other one */
+    PROGRAM_MESH,    /* one of the two axes of a mesh that is `number` wide */
     PROGRAM_FREE,
     PROGRAM_BEGIN,
     PROGRAM_END,
@@ -63,8 +63,8 @@ enum program_verb {
 enum program_style { PROGRAM_EVEN, PROGRAM_SKEWED, PROGRAM_ZEROS, PROGRAM_FEW }; /* of counts */
 enum program_pattern {
     PROGRAM_RING,      /* `number` messages, with tags, to the rank `rank` places on */
-    PROGRAM_ANY_RANK,  /* one of each rank to `rank`, which asks for anybody's */
-    PROGRAM_TRUNCATED, /* along a ring; more than its receiver takes */
+    PROGRAM_ANY_RANK,  /* one message of each rank to `rank`, which receives from any rank */
+    PROGRAM_TRUNCATED, /* one message along a ring, larger than its receiver takes */
     PROGRAM_CANCELLED  /* a receive that nobody sends to */
 };
 enum { PROGRAM_OP_COMMUTATIVE = OP_COUNT }; /* the user's exclusive or, of integers */
@@ -73,12 +73,12 @@ struct program_step {
     int verb, comm, parent;
     int rank, number; /* rank: the root, or as the verb says; modulo the size */
     int form,
-        shape; /* enum form, but GROUPED, which is what happens to BLOCKING between begin and end; enum call_shape */
+        shape; /* enum form, without GROUPED, which BLOCKING becomes between begin and end; enum call_shape */
     int collective, dtype, op, count, style, pattern;
     int memory, shift, in_place; /* enum spread_memory */
-    int algorithm, radix;        /* 1 + its place in the list; taken where it fits */
+    int algorithm, radix;        /* 1 + the algorithm's place in the list; used if it fits */
     int deterministic, priority;
-    int handle; /* of what is prepared */
+    int handle; /* of a prepared call */
     int salt;
 };
 
@@ -110,14 +110,14 @@ struct program {
 
 /* NULL behind the last one. */
 const char *program_job_name(int job);
-/* A job of that kind; ranks 0: the seed decides. */
+/* Draws a program for a job of that kind; rank_count 0: the seed decides. */
 void program_draw(struct program *program, uint64_t seed, int job, int rank_count);
 bool program_is_valid(const struct program *program);
 
 /* Into text[PROGRAM_TEXT_BYTES], line[PROGRAM_LINE_BYTES]. */
 void program_print(const struct program *program, char *text);
 void program_print_step(const struct program_step *step, char *line);
-/* False, with the number of the line in *line, when it is no text of a valid program (line 0: as a whole). */
+/* False if the text is not that of a valid program; *line is the number of the wrong line, or 0 if the program as a whole is wrong. */
 bool program_parse(struct program *program, const char *text, int *line);
 
 /* Whether a step makes a communicator. */

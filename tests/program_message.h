@@ -6,7 +6,7 @@
 
 bool program_message_init(struct program_work *work);
 enum tutti_status program_message_begin(struct program_work *work, bool grouped);
-/* Why a message is not what it has to be; NULL: all are. Puts what they bring into what is expected. */
+/* Why a message is not as it must be; NULL: all are. Adds the contents of the messages to the expected contents. */
 const char *program_message_complaint(struct program_work *work);
 
 #endif

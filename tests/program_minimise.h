@@ -4,8 +4,8 @@
 
 #include "program.h"
 
-/* Drops steps and ranks, makes the job simpler, and then what is left of the steps, value by value. The program is valid and fails; so it is
- * afterwards. */
+/* Drops steps and ranks, simplifies the job, and then simplifies the remaining steps, value by value. The program must be valid and fail;
+ * it still is and does afterwards. */
 void program_minimise(struct program *program, bool (*fails)(const void *program, void *context),
                       void *context);
 

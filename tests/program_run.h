@@ -1,4 +1,4 @@
-/* program_run.h - programs on real ranks, one or many, judged; what fails is told, with how to replay it. */
+/* program_run.h - runs programs on real ranks, one or many, and judges them; reports those that fail, and how to replay them. */
 #ifndef TUTTI_TESTS_PROGRAM_RUN_H
 #define TUTTI_TESTS_PROGRAM_RUN_H
 
@@ -8,9 +8,9 @@
 
 #include "program.h"
 
-/* Runs it in a process of its own, whose ranks are processes or threads, and waits for its end: timeout_s is the deadline of each call,
- * and a few times as much that of all. Returns whether all was as it has to be; otherwise `story` gets what ranks said, and where
- * those are that did not come to an end. */
+/* Runs a program in a process of its own, whose ranks are processes or threads, and waits for its end: timeout_s is the deadline of each
+ * call, and a few times as much that of the whole program. Returns whether everything was right; otherwise `story` gets the complaints of
+ * the ranks, and where each rank is that did not come to its end. */
 bool program_run(const struct program *program, int timeout_s, FILE *story);
 
 struct program_campaign {
@@ -18,14 +18,14 @@ struct program_campaign {
     int job;        /* PROGRAM_ALL: each kind in turn */
     int rank_count; /* 0: the seed decides */
     int runs;
-    double minutes; /* and so long at least */
+    double minutes; /* the campaign runs at least so long */
     int timeout_s;
     bool ends_at_failure;
-    bool minimise;       /* what fails */
+    bool minimise;       /* programs that fail */
     const char *program; /* for the command that replays */
 };
 
-/* Returns the number of programs that failed; each is told on stderr, and the summary goes to `out`. */
+/* Returns the number of programs that failed; prints each of them on stderr, and the summary to `out`. */
 int program_campaign_run(const struct program_campaign *campaign, FILE *out);
 /* Makes a program that fails smaller, and prints it on stderr. Blocks for many runs, but not for longer than so many minutes. */
 void program_explain(const struct program *program, int timeout_s, double minutes);

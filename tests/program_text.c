@@ -1,4 +1,4 @@
-/* Text of programs: a line a step, its verb and then what is not 0, each as a key and a value. */
+/* Text of programs: a line for each step, with its verb and then all values that are not 0, each as a key and a value. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* program_work.h - one call or message step of a program on one rank: its buffers, the call in its form, and what must come of it.
+/* program_work.h - one call or message step of a program on one rank: its buffers, the call in its form, and the expected result.
  *
  *     init          buffers
- *     begin         fills them, and calls; blocking: it is done then, unless it is in a group
+ *     begin         fills them, and calls; a blocking call is done then, unless it is in a group
  *     wait          until one request is done; request_count of them, in any order
- *     complaint     what is wrong, when all is done
- *     release       gives everything back; when nothing is under way
+ *     complaint     says what is wrong, when all is done
+ *     release       gives everything back, when nothing is under way
  *
- * What was prepared can begin again, with other contents, when it is done. One thread at a time. Waits have the deadlines of the
+ * A prepared call can begin again, with other contents, when it is done. One thread at a time. Waits have the deadlines of the
  * communicator.
  */
 #ifndef TUTTI_TESTS_PROGRAM_WORK_H
@@ -23,7 +23,7 @@ struct program_comm {
     struct tutti_comm *comm; /* NULL: this rank is not in it, or there is none */
     struct tutti_mesh *mesh; /* the communicator is of this mesh; or NULL */
     int rank, size;
-    int members[PROGRAM_RANKS_MAX]; /* their ranks in the first world */
+    int members[PROGRAM_RANKS_MAX]; /* the members' ranks in the first world */
 };
 
 enum { PROGRAM_REQUESTS_MAX = 2 * PROGRAM_RANKS_MAX };
@@ -41,7 +41,7 @@ struct program_work {
     struct form_call call;
     struct tutti_call_options options;
     tutti_op op;
-    /* Requests: one of a collective; of messages those that receive come first. */
+    /* Requests: one of a collective; of messages, the receiving ones come first. */
     int request_count, receive_count;
     struct tutti_request *requests[PROGRAM_REQUESTS_MAX];
     struct tutti_prepared *prepared;
@@ -55,9 +55,10 @@ struct program_work {
 bool program_work_init(struct program_work *work, const struct program_step *step, int index,
                        const struct program_comm *on);
 enum tutti_status program_work_begin(struct program_work *work, bool grouped);
-/* Of one request: TUTTI_OK also where the receive ended as it has to, with another status. polls: tutti_test instead; IN_PROGRESS. */
+/* Waits for one request: TUTTI_OK also if a receive ended with another status, as it must. polls: calls tutti_test instead, and may return
+ * IN_PROGRESS. */
 enum tutti_status program_work_wait(struct program_work *work, int request, bool polls);
-/* Where the contents of a block begin in the tables of elements.h: no two steps, turns or blocks alike. */
+/* Where the contents of a block begin in the tables of elements.h: different for each step, turn and block. */
 size_t program_work_index(const struct program_work *work, int block);
 /* NULL: all is right. */
 const char *program_work_complaint(struct program_work *work, char text[160]);

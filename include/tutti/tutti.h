@@ -18,8 +18,8 @@
  *                               you like, on the same buffers with whatever is in them by then.
  * The blocking forms are in this file, the others in forms.h, which it includes.
  * Between tutti_group_begin() and tutti_group_end() blocking calls are only started; the end waits for all.
- * Started, prepared and grouped calls meet each other on the ranks; blocking ones meet blocking ones.  Ranks that wait
- * for each other in different forms get MISMATCH.
+ * On the ranks, started, prepared and grouped calls meet each other, and blocking calls meet only blocking calls.  Ranks
+ * that wait for each other in different forms get MISMATCH.
  *
  * Buffers.  Every collective also takes its buffers as lists of tensors (tutti_X_list): "the tensors, one after
  * the other" are the buffer, and nothing is copied together.  The v forms (tutti_Xv) have blocks of different
@@ -59,10 +59,11 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------------ version
  *
- * A program may run with a later library than the header that it was compiled with is of, as long as the soname is the same, and with
- * an earlier one that has all that it uses.  Structs that begin with size_bytes may get more fields at their end: what a program does
- * not know is 0, which changes nothing, and a field that is set but that the library does not have is refused with
- * INVALID_OPTIONS.  All other structs, and the values of enums and constants, stay as they are.  See docs/compatibility.md. */
+ * A program may run with a library that is later than the header it was compiled with, as long as the soname is the same, and with
+ * an earlier library that has everything that the program uses.  Structs that begin with size_bytes may get more fields at their end.
+ * A field that the program does not know is 0, which changes nothing.  A field that is set but that the library does not have is
+ * refused with INVALID_OPTIONS.  All other structs, and the values of enums and constants, stay as they are.  See
+ * docs/compatibility.md. */
 
 /* The version of this header. */
 #define TUTTI_VERSION_MAJOR 0
@@ -71,14 +72,14 @@ extern "C" {
 
 /* A version as one number, for `#if TUTTI_VERSION_NUMBER >= TUTTI_VERSION_OF(0, 2, 0)`: later versions have larger ones. */
 #define TUTTI_VERSION_OF(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
-/* That of this header. */
+/* The version of this header as one number. */
 #define TUTTI_VERSION_NUMBER \
     TUTTI_VERSION_OF(TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH)
 
-/* The version of the library that runs, as TUTTI_VERSION_NUMBER is: compare with that, or with TUTTI_VERSION_OF.  Any thread; does
- * not block. */
+/* The version of the library that runs, as one number: compare it with TUTTI_VERSION_NUMBER or TUTTI_VERSION_OF.  Any thread;
+ * does not block. */
 TUTTI_API int tutti_version(void);
-/* The same for people, "0.1.0"; never NULL, static.  Any thread; does not block. */
+/* The same as a text for people, "0.1.0"; never NULL, static.  Any thread; does not block. */
 TUTTI_API const char *tutti_version_text(void);
 
 /* ------------------------------------------------------------------------------------------ status */
@@ -277,20 +278,20 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_create(const struct tutti_comm_options *options, struct tutti_comm **comm);
 /* Leaves: blocks until this rank's started operations are done (or their deadlines have passed), gives all
  * memory back.  NULL is allowed.  Not collective: peers that still need this rank get an error that names it.
- * tutti_wait, tutti_test and tutti_group_end still say how its requests ended; what was prepared can only be
- * freed.  Any later call on it is INVALID_COMM, until another communicator is created at the same address. */
+ * tutti_wait, tutti_test and tutti_group_end still say how its requests ended; its prepared calls can only be
+ * freed.  Any later call on it returns INVALID_COMM, until another communicator is created at the same address. */
 TUTTI_API enum tutti_status tutti_comm_free(struct tutti_comm *comm);
 /* Ends every present and future operation of the communicator on all ranks with TUTTI_ABORTED, from any
  * thread, also while a call is blocked.  The first failure wins.  The reason (copied; NULL: none) is what the
  * others read in their message.  Does not block. */
 TUTTI_API enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason);
-/* This rank's number; -1 for what is no communicator. Any thread; does not block. */
+/* This rank's number; -1 if comm is no communicator. Any thread; does not block. */
 TUTTI_API int tutti_comm_rank(const struct tutti_comm *comm);
-/* The number of ranks; -1 for what is no communicator. Any thread; does not block. */
+/* The number of ranks; -1 if comm is no communicator. Any thread; does not block. */
 TUTTI_API int tutti_comm_size(const struct tutti_comm *comm);
 /* 1 where started operations may move while this rank computes: over a network, or if its host has a CPU that none of the ranks there
  * computes on (more CPUs than ranks, or TUTTI_PROGRESS_CPUS). 0 where they can only move instead: then a blocking call at the end
- * costs no more. -1 for what is no communicator. Of this rank: others may be told otherwise. Any thread; does not block. */
+ * costs no more. -1 if comm is no communicator. Of this rank: others may be told otherwise. Any thread; does not block. */
 TUTTI_API int tutti_comm_overlaps(const struct tutti_comm *comm);
 
 /* Communicators from communicators. Each is independent of where it came from: it fails, and is freed, alone.
@@ -362,8 +363,8 @@ TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
  * what was there; `tutti-trace` reads the files of all ranks together.  folder: made if it is not there; NULL:
  * TUTTI_TRACE_DIR, where a communicator that fails also writes this by itself.  Not collective.  Any thread, also while a
  * call is blocked; blocks until the file system has taken it, 30 s at most.  INVALID_OPTIONS when there is no
- * folder; SYSTEM, NO_SPACE or NO_MEMORY when it cannot be written: then nothing of it is there, but after 30 s without an
- * answer it may still come about.  The communicator stays as it is. */
+ * folder; SYSTEM, NO_SPACE or NO_MEMORY when the file cannot be written: then no part of it is there, but after 30 s
+ * without an answer the file may still appear.  The communicator stays as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *comm,
                                                             const char *folder);
 
@@ -429,7 +430,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_notify(struct tutti_request *re
  * block. *request is NULL on failure. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_start(struct tutti_prepared *prepared,
                                                        struct tutti_request **request);
-/* Forgets what was prepared; not while it runs. NULL is allowed. Local; does not block. */
+/* Forgets a prepared call; not while it runs. NULL is allowed. Local; does not block. */
 TUTTI_API enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared);
 
 /* From here to the matching end, this thread's blocking calls (also on several communicators, also send and
@@ -447,7 +448,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_end(void);
  * NO_SPACE, and leave `recv` undefined when they fail after the argument checks.  Preparing is local: ranks
  * meet when it is started.
  *
- * A TUTTI_OPERATION has the forms of the top of this file.  Here stands the blocking one; tutti/forms.h declares the others. */
+ * A TUTTI_OPERATION has the forms that the top of this file lists.  This file declares the blocking one, tutti/forms.h the others. */
 #define TUTTI_OPERATION TUTTI_API TUTTI_MUST_USE
 
 /* allreduce: recv[count] on every rank = reduction of all send[count].  In place: recv == send. */

@@ -4,9 +4,9 @@
 
 enum log_level { LOG_WARN = 1, LOG_INFO, LOG_DEBUG };
 
-/* One line to stderr, prefixed and made printable; callers do the rate limiting. Any thread, also under locks: where stderr is a pipe, socket or terminal
- * that nobody reads, it waits 10 ms once, and lines are dropped and counted from then on; the next one that finds room says how
- * many. Keeps errno. */
+/* Writes one line to stderr, prefixed and made printable; callers do the rate limiting. Any thread, also under locks: if stderr is a
+ * pipe, socket or terminal that nobody reads, one call waits 10 ms, and from then on lines are dropped and counted; the next line
+ * that finds room says how many. Keeps errno. */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

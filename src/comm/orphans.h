@@ -1,7 +1,7 @@
 /* orphans.h - requests whose communicator was freed before anybody waited for them.
  *
  * They are done (tutti_comm_free waits for that), and their owner may still ask how they ended: tutti_wait and tutti_test find
- * no communicator in them, say so and give them back here. What nobody asks for stays in a list of the process.
+ * no communicator in them, say how they ended, and free them here. Requests that nobody asks about stay in a list of the process.
  */
 #ifndef TUTTI_COMM_ORPHANS_H
 #define TUTTI_COMM_ORPHANS_H

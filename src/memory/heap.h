@@ -1,19 +1,18 @@
 /* heap.h - the memory of this process that the other processes of the host can map.
  *
  * One shared-memory object per process, whose memory is reserved allocation by allocation. Peers are told where it is when a
- * communicator is created, whatever is allocated later, and map it as a *window* when they first read from it or write to it, which
- * they do only where this process says that it expects something (transport/local). Nobody keeps a descriptor of it but this
- * process: a window finds the object through /proc, which works where its owner's pid means the same process here, and belongs to
- * the same user.
+ * communicator is created, whatever is allocated later. They map it as a *window* when they first read from it or write to it, which
+ * they do only where this process says that it expects something (transport/local). Only this process keeps a descriptor of it: a
+ * window finds the object through /proc, which works if its owner's pid means the same process here, and belongs to the same user.
  *
  * Offsets are cut into *extents*, each twice as large as the one before it. An allocation lies in one of them. Its process maps an
  * extent when it first allocates in it, and a peer when it first reads there; both know from the offset alone which one it is. So
- * address space goes to what is used, about twice as much as that, and not to what the machine could have.
+ * the address space is about twice the memory in use, and does not depend on how much memory the machine has.
  *
  *     offset  0        16 MiB             48 MiB                                112 MiB
  *             ├extent 0─┼────extent 1──────┼──────────────extent 2───────────────┼──  ...  64 TiB
  *
- * In a core dump of a process are its own allocations, and nothing else of all this (os/shm.h).
+ * A core dump of a process contains its own allocations, and nothing else of all this (os/shm.h).
  *
  * A child of fork() inherits the mapping, not the heap: what its parent allocated stays where it is, shared with
  * the parent, until the child frees it for itself; what the child allocates comes from a heap of its own.
@@ -34,7 +33,7 @@ enum tutti_status heap_acquire(void);
 void heap_release(void);
 /* The release of an acquire in that generation of the process (os/process.h), now or before a fork. */
 void heap_release_of(uint32_t generation);
-/* How another process finds the heap of one. What it was told is checked when the window is mapped. */
+/* How another process finds this heap. A location that it was told is checked when the window is mapped. */
 struct heap_location {
     uint64_t process_key; /* tells the process from every other one, also across PID namespaces */
     uint64_t inode;       /* tells the object from whatever else may have its descriptor's number */
@@ -45,7 +44,7 @@ struct heap_location {
 
 /* Of an acquired heap; the pid is getpid(). */
 struct heap_location heap_location(void);
-/* Offsets are below it. */
+/* Every offset is below it. */
 size_t heap_size(void);
 /* Where in the heap that memory lies; false if it does not lie in it. Needs an acquired heap; no lock. */
 bool heap_find(const void *address, size_t bytes, uint64_t *offset);
@@ -54,7 +53,7 @@ bool heap_find(const void *address, size_t bytes, uint64_t *offset);
 const void *heap_at(uint64_t offset, uint64_t bytes);
 
 enum tutti_status heap_allocate(size_t bytes, void **memory);
-/* Of memory that was inherited, only this process's hold on it. */
+/* Of inherited memory it frees only this process's hold on it. */
 enum tutti_status heap_free(void *memory);
 
 /* Whether that heap can be opened from here, now. */
@@ -72,14 +71,15 @@ bool heap_window_holds(const struct heap_window *window, uint64_t offset, uint64
 /* Address of the range in this process, mapped on first use; NULL when no allocation can lie there or it cannot be
  * mapped: its process may be gone, or see heap_window_shortage. Any thread. */
 void *heap_window_at(struct heap_window *window, uint64_t offset, uint64_t bytes);
-/* Why nothing could be mapped when that was tried last: NO_DESCRIPTORS or NO_MEMORY of this process; else OK. It is tried again
- * every 10 ms at most. */
+/* Why the last attempt to map failed: NO_DESCRIPTORS or NO_MEMORY of this process; else OK. The next attempt comes 10 ms later at the
+ * earliest. */
 enum tutti_status heap_window_shortage(const struct heap_window *window);
 
-/* The addresses of this process's extents, which a process that cannot map them may read instead (process_vm_readv): the place of
- * the first one's; constant. */
+/* The address of the first entry of a table with the addresses of this process's extents; constant. A process that cannot map the
+ * extents may read that table, and then the extents (process_vm_readv). */
 uint64_t heap_bases(void);
-/* Which of them a range lies in, whose place behind the first one's is *base, and how far in; false: no allocation can lie there. */
+/* Which extent a range lies in: *base is the place of its entry behind the first one, *distance how far in the extent the range begins.
+ * False: no allocation can lie there. */
 bool heap_base_of(uint64_t offset, uint64_t bytes, uint64_t *base, uint64_t *distance);
 
 #endif

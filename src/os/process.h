@@ -1,4 +1,4 @@
-/* process.h - telling this process from the one that it was forked from; and what another one is doing.
+/* process.h - telling this process from the one that it was forked from, and asking how another process is.
  *
  * A child of fork() has its parent's memory, but neither its threads nor its place among the ranks. What must not
  * be used there is stamped with the generation in which it was made, and the stamp is compared when it is used.
@@ -19,17 +19,17 @@ static inline uint32_t process_generation(void)
     return process_generation_now;
 }
 
-/* Which PID namespace this process is in: processes that are told the same number mean the same by a pid. 0: it cannot be told. */
+/* Which PID namespace this process is in: processes that get the same number here mean the same process by a pid. 0: not known. */
 uint32_t process_pid_namespace(void);
-/* Whether /proc/PID is the process that this one calls PID: not where /proc was mounted for another namespace. */
+/* Whether /proc/PID is the process that this one calls PID. False if /proc was mounted for another namespace. */
 bool process_has_own_proc(void);
 /* Whether a process is there and stopped, by a signal or a debugger. */
 bool process_is_stopped(pid_t pid);
-/* Whether there is no such process, or it has ended and nobody has waited for it yet; without a descriptor of it (pidfd_open). Needs
- * no descriptor at all where this process may read the other one's memory. */
+/* Whether there is no such process, or it has ended and nobody has waited for it yet. Works without a descriptor of the process
+ * (pidfd_open), and without any descriptor if this process may read the other one's memory. */
 bool process_has_ended(pid_t pid);
-/* A number that a process keeps until it executes another program (execve), or the same one again: where its text and stack lie. 0: it
- * is not told, as of processes of other users, or has ended. */
+/* A number that a process keeps until it executes another program (execve), or the same one again: it follows from where the text and
+ * stack of the process lie. 0: the system does not tell, as for processes of other users, or the process has ended. */
 uint64_t process_program(pid_t pid);
 
 /* From now on forks count. Any thread, any number of times. */

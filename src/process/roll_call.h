@@ -1,7 +1,8 @@
-/* roll_call.h - every rank of a job learns on which host each other one is, and where its process's door is.
+/* roll_call.h - every rank of a job learns on which host each other rank is, and where its process's door is.
  *
- * Over what started the ranks (bootstrap/exchange.h), where that offers it. Else all report to rank 0's door, which is at
- * MASTER_PORT, or where an id says; what came together there goes back down a binomial tree of doors, so nobody hands it to more than log2 n others:
+ * If the launcher offers an exchange (bootstrap/exchange.h), the ranks use that. Else all ranks report to rank 0's door, which is at
+ * MASTER_PORT, or where an id says. All entries then go back down a binomial tree of doors, so no rank hands them to more than log2 n
+ * others:
  *
  *     up     rank r ──entry──────────────────► rank 0           visited at MASTER_ADDR, or the ports behind MASTER_PORT
  *            rank r ◄──heard, the run───────── rank 0
@@ -9,13 +10,13 @@
  *                   ──whom to visit──────────► all others
  *            rank r ──all entries────────────► ranks r+1, r+2, r+4 .. below r's lowest bit, which visit it
  *
- * What the ranks know before they meet (a name, an address, a secret) is the same when a job is started again, while ranks of its last
- * run may still hang. So rank 0 makes a random number, the *run*, and tells it to whoever reports: all that comes afterwards has it in
- * its name, here and in the communicator. A rank that was told of another run is turned away; one that nobody has told anything yet
- * has done nothing that could tell it from a rank of this run, and is one if it comes first.
+ * When a job is started again, its ranks know the same before they meet (a name, an address, a secret) as the ranks of the last run,
+ * which may still hang. So rank 0 makes a random number, the *run*, and tells it to each rank that reports; everything that comes
+ * afterwards has it in its name, here and in the communicator. A rank that was told of another run is turned away. A rank that has not
+ * been told of any run cannot be told from a rank of this run, and becomes one if it comes first.
  *
- * At the deadline rank 0 tells everybody who is there which ranks are missing. What comes from a connection is checked; who is on
- * it has the job's key (bootstrap/hello.h).
+ * At the deadline rank 0 tells each rank that is there which ranks are missing. A rank checks all that comes from a connection, though
+ * the other end has the job's key (bootstrap/hello.h).
  */
 #ifndef TUTTI_PROCESS_ROLL_CALL_H
 #define TUTTI_PROCESS_ROLL_CALL_H
@@ -31,25 +32,25 @@
 /* Where abstract sockets can be reached from this process, as others can compare it: this boot of this machine, and the
  * network namespace. NO_DESCRIPTORS, NO_MEMORY. */
 enum tutti_status roll_machine(uint64_t *machine);
-/* The host of this process: the same, and what TUTTI_HOSTID says, which so can set ranks apart but not put them together. */
+/* The host of this process: a number made of the same and of TUTTI_HOSTID, which can so set ranks apart but not put them together. */
 enum tutti_status roll_host(uint64_t *host);
-/* What TUTTI_HOSTID says, for ranks that have met on one host: those with different ones take themselves to be on different hosts. 0: it is
- * not set, which is one of its own. */
+/* The value of TUTTI_HOSTID as a number, for ranks that have met on one host: ranks with different values take themselves to be on
+ * different hosts. 0: it is not set, which counts as a value of its own. */
 uint64_t roll_host_id(void);
 
 struct roll_options {
-    const struct launcher_place *place; /* rank, size, key, and what there is to meet by */
+    const struct launcher_place *place; /* rank, size, key, and the means to meet */
     struct roll_entry self;
     uint64_t deadline_ns;
-    unsigned exchange_means; /* of enum exchange_means that may be used; 0: only rank 0's door */
-    bool is_encrypted;       /* what goes between doors */
+    unsigned exchange_means; /* of enum exchange_means: those that may be used; 0: only rank 0's door */
+    bool is_encrypted;       /* whether connections between doors are */
     const struct net_address *meeting; /* rank 0's door, and nothing else is tried; NULL: not known */
 };
 
-/* Blocks until everybody is there or the deadline: INIT_TIMEOUT, and the message names who is missing; INVALID_OPTIONS: some
- * encrypt and others do not, which all are told; PROC_FAILED: rank 0 is gone, and another run has its place. *meeting: a key of this run,
- * which no other one has. The process's door is
- * open (network.h), rank 0's at master_port or `meeting`. entries: room for one a rank. *message_count: what this rank sent and received. */
+/* Blocks until all ranks are there or the deadline has passed. INIT_TIMEOUT: the message names the missing ranks. INVALID_OPTIONS: some
+ * ranks encrypt and others do not, which all ranks are told. PROC_FAILED: rank 0 is gone, and another run has its place. *meeting: a key
+ * of this run, which no other run has. The process's door must be open (network.h), rank 0's at master_port or `meeting`. entries: room
+ * for one per rank. *message_count: how many messages this rank sent and received. */
 enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
                             struct rendezvous_key *meeting, unsigned *message_count);
 

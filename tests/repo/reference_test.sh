@@ -40,8 +40,8 @@ expect_fault() { # what to do to the header, what is said then
         bad=1
     fi
 }
-expect_fault 's|^/\* The number of ranks; -1 for what is no communicator.*\*/$||' 'tutti_comm_size: has no comment'
-expect_fault 's|This rank.s number; -1 for what is no communicator. Any thread; does not block.|The rank.|' \
+expect_fault 's|^/\* The number of ranks; -1 if comm is no communicator.*\*/$||' 'tutti_comm_size: has no comment'
+expect_fault 's|This rank.s number; -1 if comm is no communicator. Any thread; does not block.|The rank.|' \
     'tutti_comm_rank: does not say whether it blocks'
 expect_fault 's|Fills \*id with a fresh|Makes a fresh|' 'tutti_id_create: says nothing about its pointer id'
 expect_fault 's|return INVALID_\*, TIMEOUT, PROC_FAILED|return NO_TIME|' 'NO_TIME is no status'
