@@ -1,4 +1,5 @@
-/* A wrong argument is answered with its name, the rule, and the value that breaks it: a reader of a log need not look anything up. */
+/* The error for a wrong argument gives its name, the rule, and the value that breaks the rule: a reader of a log need not look anything
+ * up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

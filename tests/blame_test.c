@@ -1,5 +1,5 @@
-/* What is said of calls that disagree, where it is easily something else: the one who called is not the one who left, and
- * what differs is named. */
+/* The message about calls that disagree, in cases where it is easily wrong: it does not confuse the rank that called with the rank that
+ * left, and it names the difference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,7 +103,7 @@ static void two_roots_of_a_broadcast_are_found_by_the_next_call(void **state)
 
 /* ------------------------------------------------------------------------------------------- no failure */
 
-/* What was tried again and worked in the end is nobody's error. */
+/* A step that was tried again, and worked in the end, leaves no error message. */
 static int succeed(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)context, (void)seed, (void)size;

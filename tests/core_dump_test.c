@@ -1,8 +1,8 @@
-/* A core dump of one rank has its own memory, and neither that of the others nor room that nobody uses: writing it would allocate all
- * of that, for every rank, in the memory that they share.
+/* A core dump of one rank contains the rank's own memory, and neither the memory of others nor unused room: a dump of all that would
+ * allocate it, for every rank, in the memory that the ranks share.
  *
- * Where the system writes cores to files one is written, and the memory behind the shared objects measured; the marks of the mappings
- * are read in any case.
+ * If the system writes cores to files, the test has one written, and measures the memory behind the shared objects. It reads the marks of
+ * the mappings in any case.
  *
  * ctest: label=nosan timeout=120
  */

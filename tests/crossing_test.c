@@ -1,8 +1,8 @@
-/* A rank that makes a blocking call where others start it, and the other way round, is named, with what each did, long before a
- * deadline, and all have the same failure. Ranks that only start a call and then compute are said, and nothing fails of it. Ranks that make
- * all calls in one order are left alone, whatever is outstanding, stands in line or comes late.
+/* If a rank makes a blocking call that others start, or the other way round, the failure names both ranks, with what each did, long
+ * before a deadline, and all ranks have the same failure. If ranks only start a call and then compute, a line reports them, and nothing
+ * fails. Ranks that make all calls in one order raise no alarm, whatever is outstanding, stands in line or comes late.
  *
- * On one host over shared memory and over TCP, and on two hosts that the machine pretends to be.
+ * The test runs on one host over shared memory and over TCP, and on two pretended hosts.
  *
  * ctest: label=notsan label=once timeout=300
  */

@@ -1,4 +1,4 @@
-/* A communicator may be freed while requests of it are not waited for, and calls on what is no communicator are refused. */
+/* A communicator may be freed before its requests are waited for, and calls on a pointer that is no communicator are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,12 +4,12 @@
  *   quiescing  (comm/failure.c, comm_publish)          memory goes back to the application when no peer can read it any more
  *
  * The model is that of x86's memory, TSO: a thread's stores wait in a buffer of its own, which memory takes in their order at any
- * later time; its own loads see them before. A fence waits until the buffer is empty, a read-modify-write does so, too, and the
+ * later time; its own loads see them before. A fence waits until the buffer is empty, and so does a read-modify-write. The
  * kernel's fence (membarrier) empties all buffers at once, between two steps of each thread. Weaker machines also exchange loads,
- * which changes nothing here: what counts is on which side of a fence the program has each step.
+ * which changes nothing here: only the side of a fence on which the program has each step counts.
  *
- * Programs are written down by hand, a line for a line of the sources. Each is also explored with a mistake planted, one at a time,
- * and then the explorer has to find an order that goes wrong. */
+ * The programs are written by hand, one line for each line of the sources. The explorer also explores each program with planted
+ * mistakes, one at a time, and then must find an order that goes wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* TUTTI_HOSTID alone makes several hosts of one: ranks with different ones share no memory and talk over TCP, whatever has started
- * them, whatever that says of hosts, and however they meet. A rank without one is with the others that have none.
+/* TUTTI_HOSTID alone makes several hosts of one: ranks with different values share no memory and talk over TCP, whatever launcher has
+ * started them, whatever it says of hosts, and however they meet. Ranks without a value are together.
  *
  * ctest: label=notsan label=once timeout=300
  */
@@ -77,7 +77,7 @@ static int be_on_hosts(struct tutti_comm *none, int rank, int size, uint64_t see
     }
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
     if (look_at(scene, comm, rank, size) != 0 || sum_up(comm, rank) != 0) return 1;
-    /* What is made of it goes by the hosts that it has. */
+    /* A communicator derived from it keeps its hosts, whatever the variable says now. */
     setenv("TUTTI_HOSTID", rank % 2 == 0 ? "even" : "odd", 1);
     RANKS_EXPECT(tutti_comm_split(comm, rank / 2, rank, NULL, &half) == TUTTI_OK);
     RANKS_EXPECT((half->hosts == NULL) == are_together(scene, rank, rank ^ 1));

@@ -1,7 +1,7 @@
-/* A file system that hangs: dumps of the flight recorder and numbers for Prometheus give up, and hold up neither calls nor the
- * process's monitor.
+/* A file system hangs: dumps of the flight recorder and numbers for Prometheus give up, and hold up neither calls nor the process's
+ * monitor.
  *
- * Nothing is mounted: for what this program calls, a folder of a certain name hangs until it is let go.
+ * Nothing is mounted: the functions that this program calls hang in a folder of a certain name until the test lets them go.
  */
 #include <pthread.h>
 #include <setjmp.h>

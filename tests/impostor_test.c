@@ -1,6 +1,6 @@
-/* Who takes a dead rank's port: a stranger listens there at once and answers every hello without the job's key. Survivors hear that the
- * rank died, which is what happened, and nothing of what the stranger says. And a start-up where a stranger has the first of rank 0's
- * ports goes on at the next one.
+/* A stranger takes a dead rank's port: it listens there at once and answers every hello without the job's key. Survivors must report that
+ * the rank died, which is true, and nothing that the stranger says. If a stranger has the first of rank 0's ports before the start,
+ * start-up goes on at the next port.
  *
  *     refusal   16 bytes: "you do not have this job's key"
  *     answer    an ANSWER of the right form, whose mac is made up
@@ -179,7 +179,7 @@ static void survivors_name_the_dead_and_not_themselves(void **state)
     for (int says = 0; says < SAYS_COUNT; says++) run(3, (enum says)says, false);
 }
 
-/* Who is left alone hears nothing of anybody: what listens there shows that rank 0's process is gone. */
+/* A rank that is left alone hears from no other rank: the stranger that listens there shows that rank 0's process is gone. */
 static void so_does_one_that_is_left_alone(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* Ranks of one host in different PID namespaces, as with a container for each rank and the host's network: they find each other and
- * compute what they should, whatever their memory; and one that is killed is named at once, by those who cannot see its process, too.
+ * compute the right results, with any memory. All ranks name a killed rank at once, also those that cannot see its process.
  *
  *     arrangement   rank 0      1         2         3          (of four; each box is a namespace)
  *     siblings     [1]         [1]       [1]       [1]         all have pid 1
@@ -98,7 +98,7 @@ static int go_home(enum home home, int rank)
     return enter_one(atomic_load(holder), "mnt", CLONE_NEWNS);
 }
 
-/* What a first process does that is no rank: with it the namespace ends, and whoever is there. Does not return. */
+/* The work of a namespace's first process that is no rank: when it ends, so do the namespace and all processes in it. Does not return. */
 static void keep_namespace(pid_t child)
 {
     int status;

@@ -43,8 +43,8 @@ enum { PROGRAM_ALL = -1 };
 enum program_verb {
     PROGRAM_CALL,
     PROGRAM_MESSAGE,
-    PROGRAM_AGAIN, /* starts the call that was prepared under `handle` once more */
-    PROGRAM_WAIT, /* waits for the calls started on comm, or on PROGRAM_ALL; salt chooses the way */
+    PROGRAM_AGAIN,   /* starts the call that was prepared under `handle` once more */
+    PROGRAM_WAIT,    /* waits for the calls started on comm, or PROGRAM_ALL; salt chooses how */
     PROGRAM_COMPUTE, /* `rank`, or every rank, does not call the library for `number` ms */
     PROGRAM_DUP,     /* makes comm, of parent */
     PROGRAM_SPLIT,   /* into `number` parts; with some salts, part 1 gets no communicator */

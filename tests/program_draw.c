@@ -1,4 +1,4 @@
-/* Programs from seeds, and which ones are valid. */
+/* Draws programs from seeds, and decides which programs are valid. */
 #include <string.h>
 
 #include "algo/algo.h"
@@ -10,10 +10,10 @@ enum { BYTES_MAX = 4 << 20, COUNT_MAX = 1 << 20, NUMBER_MAX = 8, COMPUTE_MS_MAX 
 
 /* ------------------------------------------------------------------------------------------------- validity */
 
-/* What is there between two steps. */
+/* The state between two steps. */
 struct scene {
     bool comms[PROGRAM_COMMS_MAX];
-    int handles[PROGRAM_HANDLES_MAX]; /* the communicator of what is prepared there; PROGRAM_ALL: nothing */
+    int handles[PROGRAM_HANDLES_MAX]; /* the communicator of the call prepared there; PROGRAM_ALL: none */
     unsigned dead;                    /* ranks of the first world */
     int depth;                        /* of groups */
     bool parallel, doomed;            /* doomed: from a kill to the next shrink */
@@ -80,7 +80,7 @@ static bool message_is_valid(const struct scene *scene, const struct program_ste
     return !lone || (scene->depth == 0 && s->form == STARTED && s->count > 0);
 }
 
-/* What a step does to the scene; false: it cannot be there. */
+/* Applies a step to the scene; false: the step is not valid there. */
 static bool go_on(const struct program *p, struct scene *scene, const struct program_step *s)
 {
     const bool quiet = scene->depth == 0 && !scene->parallel;

@@ -34,7 +34,8 @@ static void remove_end(struct program *p, int index, int begin, int end)
     }
 }
 
-/* What it made goes after what needs that, as steps go from the last to the first; an end goes with its beginning only. */
+/* Steps are dropped from the last to the first, so a step that makes something goes after the steps that need it. An end goes only with its
+ * beginning. */
 static void drop_step(void *candidate, int index)
 {
     struct program *const p = candidate;

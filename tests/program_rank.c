@@ -89,7 +89,7 @@ static void show_place(const struct lane *lane, int step)
 
 /* ----------------------------------------------------------------------------------------------- works */
 
-/* All its requests are done. What was prepared stays. */
+/* All its requests must be done. A prepared call stays. */
 static enum outcome close_work(struct life *life, struct program_work *work)
 {
     char text[160];
@@ -163,7 +163,7 @@ static enum outcome wait_for(struct life *life, struct waiting *list, int count,
     return GO_ON;
 }
 
-/* What was started on comm, or half of it, in an order of this rank's own. */
+/* Waits for all that was started on comm, or half of it, in an order of this rank's own. */
 static enum outcome wait_on(struct lane *lane, int comm, int salt)
 {
     enum { WAITING_MAX = PROGRAM_STEPS_MAX * PROGRAM_REQUESTS_MAX };
@@ -324,7 +324,7 @@ static enum outcome free_step(struct lane *lane, int index)
     return complain(life, index, tutti_status_name(status), tutti_error_message());
 }
 
-/* Whoever knows of a death ends what the others wait in; who is left makes a new world. */
+/* A rank that knows of a death ends the calls that the others wait in; the survivors make a new world. */
 static enum outcome shrink(struct lane *lane, int index)
 {
     struct life *const life = lane->life;

@@ -20,7 +20,7 @@ enum { LOOK_MS = 2, GRACE_S = 30, TRIES = 3, MINIMISE_MINUTES = 10 };
 
 static const uint64_t SECOND = 1000000000u;
 
-/* What ranks and those who look on share. */
+/* Memory that the ranks share with the process that watches them. */
 struct stage {
     struct program program;
     struct program_place places[PROGRAM_RANKS_MAX];

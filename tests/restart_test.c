@@ -1,10 +1,10 @@
-/* A job that is started again where ranks of its last run still hang: the same name, the same address and port, the same secret.
+/* A job is started again, with the same name, address, port and secret, while ranks of its last run still hang.
  *
  *     first run   meets; rank 0 ends without a word, and the others get PROC_FAILED. They do not end: they call again and again,
  *                 and look for rank 0 at the port where the second run listens now
- *     second run  meets there and works, in clear and encrypted; nobody of the first run disturbs it or becomes one of its ranks
+ *     second run  meets there and works, in clear and encrypted; no rank of the first run disturbs it or becomes one of its ranks
  *
- * TUTTI_TEST_RESTARTS=N does it N times, with a second run of 10 s each; so does the long tier, 20 times.
+ * TUTTI_TEST_RESTARTS=N repeats the test N times, with a second run of 10 s each; the long tier repeats it 20 times.
  * ctest: label=notsan label=once timeout=900 */
 #include <setjmp.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 enum { RANKS = 3, PORTS = 12, LONG_RESTARTS = 20 };
 static const uint64_t SECOND_NS = 1000000000u;
 
-/* Who of the first run hangs where. */
+/* Which rank of the first run hangs where. */
 enum story {
     HANGS_AFTER_A_FAILURE, /* rank 0 has ended */
     HANGS_ON_THE_PORT /* rank 1 has; rank 0 keeps the port, and the second run's rank 0 takes the next one */

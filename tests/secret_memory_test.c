@@ -1,7 +1,7 @@
-/* What a job's secret leaves in the memory of a process: while there is a communicator over TCP its key lies in one place, and
- * after the last one neither the key nor the secret lies anywhere.
+/* The traces of a job's secret in the memory of a process: while there is a communicator over TCP, the key made from it lies in one place;
+ * after the last communicator is freed, neither the key nor the secret lies anywhere.
  *
- * A child makes both, so that this process knows them only inverted, and cannot find its own copies.
+ * A child makes both, so that this process knows them only inverted, and does not find copies of its own.
  *
  * ctest: label=nosan
  */
@@ -150,7 +150,7 @@ static void nothing_is_left_of_it(void **state)
     assert_int_equal(count_of(known.key), 0);
 }
 
-/* Right after the call: what it left on the stack is still there. */
+/* Looks right after the call, while anything that the call left on the stack is still there. */
 static void only_the_door_keeps_the_key(void **state)
 {
     (void)state;

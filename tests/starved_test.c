@@ -1,6 +1,6 @@
-/* A rank that has no descriptors or no address space left, once communicators are made, and peers that send from memory which it has
- * never looked at. It reads that another way, or everybody gets an error that says what it lacks: never a deadline, and never somebody
- * else's fault. And address space goes to what is used: little is enough for ranks that use little.
+/* A rank has no descriptors or no address space left once communicators are made, and peers send from memory that it has never mapped.
+ * The rank reads that memory another way, or all ranks get an error that says what the rank lacks: never a deadline, and never an error
+ * that names another rank. Ranks that use little memory need little address space.
  *
  * ctest: label=notsan timeout=120
  */

@@ -1,5 +1,5 @@
 #!/bin/bash
-# PyTorch's compiler, profiler and tensors without data see calls of Tutti as they see those of gloo.
+# PyTorch's compiler, profiler and tensors without data see Tutti's calls as they see the calls of gloo.
 # ctest: label=nosan label=once timeout=900
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Futures of the PyTorch backend, what groups leave behind, and PyTorch's communication hooks beside gloo.
+# Futures of the PyTorch backend, leftovers of groups, and PyTorch's communication hooks beside gloo.
 # ctest: label=nosan label=once timeout=400
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# tutti-perf says what each number may be: in the error that names the option and the value, and for iterations in --help and in the
-# manual page, too.
+# tutti-perf says which values each number may have: in the error, which names the option and the value, and for iterations also in
+# --help and in the manual page.
 # ctest: label=nosan
 set -euo pipefail
 

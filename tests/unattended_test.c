@@ -1,8 +1,8 @@
 /* Operations that are over for a rank, or were only started by it, go on while that rank computes: over TCP an operation is over
- * when its bytes lie in links, and connections may still have to be made, or made again. Within one host, and between two that
- * the machine pretends to be.
+ * when its bytes lie in links, and connections may still have to be made, or made again. The test runs within one host, and
+ * between two pretended hosts.
  *
- * Every rank that has done its part computes until all others have done theirs: it calls nothing.
+ * Every rank that has done its part computes, without calling the library, until all others have done theirs.
  *
  * ctest: label=notsan label=once timeout=300
  */

@@ -1,8 +1,8 @@
 #!/bin/bash
-# unreachable_test.sh - where ranks cannot connect to each other, the message at the deadline says to which address, and with which of the
-# system's errors: in a network namespace of its own, in which loopback is down.
+# unreachable_test.sh - if ranks cannot connect to each other, the message at the deadline gives the address and the system's error. The
+# test runs in a network namespace of its own, in which loopback is down.
 #
-# Needs root; exit code 77 means skipped. Namespace and ranks are gone with the processes that are in it.
+# Needs root; exit code 77 means skipped. The namespace is gone when the processes in it have ended.
 # ctest: label=once
 set -uo pipefail
 TUTTI_BIN=$(realpath "${TUTTI_BIN:?}")

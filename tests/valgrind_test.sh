@@ -1,6 +1,6 @@
 #!/bin/bash
-# valgrind_test.sh - ranks under Valgrind: its address space is small, it has not every system call (pidfd_open), and it says which of the
-# library's memory was used before it was written, or after it was freed.
+# valgrind_test.sh - ranks under Valgrind: its address space is small, it lacks some system calls (pidfd_open), and it reports memory that
+# the library used before writing it, or after freeing it.
 # ctest: label=nosan label=once timeout=240
 set -uo pipefail
 bin=$(realpath "${TUTTI_BIN:?}")

@@ -1,8 +1,8 @@
-/* visitors_test.c - a visitor that comes more often than it was waited for does not stand for one that is still to come.
+/* visitors_test.c - a visitor that comes more often than expected does not count for a visitor that is still to come.
  *
- * Rank 0 waits for connections of two others. The first one makes all of its several times, as it does when a knock crosses its
- * visit, or when it did not hear that it was let in; the second one is stopped meanwhile. A rank that takes all to have come looks
- * at its door so rarely that, where both sides do, no encrypted hello comes to its end.
+ * Rank 0 waits for connections of two others. The first one makes all its connections several times, as it does when a knock crosses
+ * its visit, or when it did not hear that it was let in; the second one is stopped meanwhile. A rank that believes that all have come
+ * looks at its door so rarely that, if both sides do, no encrypted hello comes to its end.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

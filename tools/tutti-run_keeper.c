@@ -191,7 +191,7 @@ enum start_end {
     START_LATE   /* a file system hangs, say */
 };
 
-/* Whoever waits for one rank's exec does not look at the others, so it has to end, and hears orders. */
+/* A keeper that waits for one rank's exec does not look at the others, so the wait must end, and the keeper hears orders meanwhile. */
 static enum start_end await_exec(struct keeper *keeper, int result_fd, struct start_error *error)
 {
     *error = (struct start_error){STEP_NONE, 0};

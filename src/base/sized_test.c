@@ -1,4 +1,4 @@
-/* Structs of other versions than the library's: shorter, longer, and of no version at all. */
+/* Structs of versions other than the library's: shorter, longer, and of no version at all. */
 #include "base/sized.h"
 
 #include <setjmp.h>

@@ -14,9 +14,9 @@
  * 3. What strangers do is at most one line in the log every ten seconds.
  * 4. Once guest_max guests have arrived and nobody takes them, no others are accepted; they wait in the kernel's queue.
  *
- * A visit goes to another door, again and again until it is let in, or its deadline: that nobody listens, or somebody
- * who does not show the job's key, may change, and is nobody's word that counts: whoever took the port of a rank that ended could
- * else end a job with it. A version or configuration that does not fit, said by who has the key, does not change.
+ * A visit goes to another door, again and again until it is let in, or until its deadline. It goes on if nobody listens there, or a
+ * stranger who does not show the job's key, because that may change: else a stranger who took the port of a rank that ended could end a
+ * job. A version or configuration that does not fit, of a listener that has shown the key, does not change, and ends the visit.
  *
  * A door and its visits are used by one thread at a time. It does not reconnect what is lost later, and does not
  * know who should come. A visitor whose connection breaks before it hears that it was let in comes again: then it

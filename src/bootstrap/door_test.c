@@ -383,7 +383,7 @@ static void refuse_from(const struct door_options *visitor, enum tutti_status st
     struct street street = street_of(0);
     door_close(street.home);
     street.home = opened(visitor);
-    /* What somebody says who has the key ends a visit; what others say only explains why it came to nothing. */
+    /* The answer of a listener with the key ends a visit; the answers of others only explain why it failed. */
     const uint64_t began = clock_now_ns(), deadline_ns = is_told ? 20 * SECOND_NS : SECOND_NS;
     struct visit *visit = sent(street.home, &street.address, 3, deadline_ns);
     struct door_arrival arrival;

@@ -290,8 +290,8 @@ static bool is_silent(const struct guest *guest)
     return guest->fd >= 0 && guest->rank < 0;
 }
 
-/* A free place, or that of whoever has been silent for longest; NULL: all have said who they are. What somebody said in the last moment
- * is heard first: only then it is silent. */
+/* A free place, or that of the guest that has been silent for longest; NULL: all have said who they are. Reads first what a guest may have
+ * sent in the last moment: only if there is nothing is it silent. */
 static enum tutti_status make_place(struct meeting *m, struct guest **place)
 {
     for (;;) {

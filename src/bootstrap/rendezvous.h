@@ -9,10 +9,10 @@
  *         └── 4 ◄─┬── 5                down: answer(status), segment, all members
  *                 └── 6 ◄── 7
  *
- * The kernel vouches for the other side's user. Connections of other users are closed as they come, names that other users have taken
- * are passed by (os/local_name.h), and of the same user's connections those make room that have been silent for longest: a rank that had
- * to go comes again. Who does not know the key is dropped and the meeting goes on. Who does not find its parent in time tells rank 0 that it is there, so that at the deadline
- * everybody hears exactly who is missing.
+ * The kernel vouches for the other side's user. Connections of other users are closed as they come, and names that other users have taken
+ * are passed by (os/local_name.h). Of the same user's connections, the ones that have been silent for longest make room: a rank that had
+ * to go comes again. A connection without the key is dropped, and the meeting goes on. A rank that does not find its parent in time tells
+ * rank 0 that it is there, so that at the deadline all ranks hear exactly which ones are missing.
  */
 #ifndef TUTTI_BOOTSTRAP_RENDEZVOUS_H
 #define TUTTI_BOOTSTRAP_RENDEZVOUS_H
@@ -28,9 +28,9 @@
 struct rendezvous_member {
     int32_t rank;
     int32_t pid;
-    uint32_t pid_namespace; /* of os/process.h: who is in the same one calls it by that pid, too; 0: nobody knows */
-    uint16_t port;        /* where it listens, or 0 */
-    uint8_t integrity;    /* of enum tutti_integrity */
+    uint32_t pid_namespace; /* of os/process.h: ranks in the same one know it by that pid; 0: unknown */
+    uint16_t port;          /* where it listens, or 0 */
+    uint8_t integrity;      /* of enum tutti_integrity */
     uint8_t is_encrypted; /* what goes over TCP */
     uint64_t process_key; /* equal for ranks of one process */
     /* of its process's memory, see memory/heap.h */

@@ -331,7 +331,7 @@ static void a_look_ends_a_meeting_early(void **state)
 
 /* ------------------------------------------------------------------------------ others on this host */
 
-/* A crowd for which 64 places, each for 2 s, are too few: what it waits for at rank 0 would last longer than the meeting. */
+/* A crowd for which 64 places, each for 2 s, are too few: its wait at rank 0 would last longer than the meeting. */
 enum { CROWD_RANKS = 8, CROWD = 1600, NOBODY = 65534, DECOYS = 300 };
 enum mischief {
     LISTENS,     /* has the names of all ranks */

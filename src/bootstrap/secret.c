@@ -39,7 +39,8 @@ enum tutti_status secret_from_run(const char *run_id, struct secret_key *key)
     return extract("tutti hello: run id", run_id, strlen(run_id), false, key);
 }
 
-/* Whoever can read it can join the job, and whoever owns it can let others. What is open is looked at, not what lies at its path. */
+/* Users who can read the file can join the job, and its owner can let others read it. Looks at the open file, not at the one that lies at
+ * its path now. */
 static enum tutti_status check_privacy(const char *path, int fd)
 {
     struct stat about;

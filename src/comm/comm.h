@@ -430,8 +430,8 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
 bool comm_network_progress(struct tutti_comm *comm);
 /* Whether connections are wanted that are not there. */
 bool comm_network_is_joining(const struct tutti_comm *comm);
-/* Before the domain is given back: what was not sent yet, of operations that are over too, is the progress thread's. Only noted,
- * by that thread itself; and said to it. */
+/* Before the domain is given back: leaves data that was not sent yet, also of operations that are over, to the progress thread. The first
+ * only notes it, for that thread itself; the second also tells the thread. */
 void comm_network_note_rest(struct tutti_comm *comm);
 void comm_network_leave_rest(struct tutti_comm *comm);
 /* After a failure: memory that was posted or is expected is not touched any more. */
@@ -462,8 +462,8 @@ void comm_network_invite(struct tutti_comm *comm, int rank);
 int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns);
 /* A rank of which what it sends arrives changed; -1. */
 enum { COMM_TROUBLE_MAX = 164 };
-/* What comes behind a message that a rank is missed: why connecting to it comes to nothing now, as "; connecting to ADDRESS: ..."; or ""
- * where there is no such trouble. peer -1: to anybody. */
+/* The end of a message that a rank is missed: why connecting to it fails now, as "; connecting to ADDRESS: ..."; or "" if there is no such
+ * trouble. peer -1: to any rank. */
 void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX]);
 int comm_network_find_corrupt(const struct tutti_comm *comm);
 bool comm_network_is_dead(const struct tutti_comm *comm, int rank);

@@ -128,8 +128,8 @@ static enum tutti_status use_door(struct tutti_comm *comm)
     return comm->is_encrypted ? network_encrypt() : TUTTI_OK;
 }
 
-/* Learns where all ranks are, if they may be on several hosts. *key: what they meet by then; what was known before is the same for
- * an earlier run of the job. */
+/* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by afterwards; the key that they knew before is
+ * the same for an earlier run of the job. */
 static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation,
                                     struct rendezvous_key *key)
 {
@@ -234,7 +234,7 @@ static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_mem
     return false;
 }
 
-/* Where their doors are they say at a second meeting. What is handed around there nobody uses. */
+/* At a second meeting ranks say where their doors are. Nobody uses the segment that is handed around there. */
 static enum tutti_status meet_for_doors(struct tutti_comm *comm, const struct creation *creation,
                                         const struct rendezvous_result *met,
                                         struct rendezvous_result *doors)

@@ -302,8 +302,8 @@ static void let_go(struct tutti_comm *comm)
     comm_unlock_for_now(comm);
 }
 
-/* While there is nothing to move: who comes to the door, what is lost with a connection, what other hosts tell and ask, and who asks
- * for an agreement. */
+/* While there is nothing to move: sees to visitors at the door, lost connections, notes and questions of other hosts, and ranks that ask for
+ * an agreement. */
 static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
     if (comm->network == NULL && comm->recovery == NULL) return PROGRESS_NOTHING_TO_DO;

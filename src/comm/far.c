@@ -12,22 +12,23 @@
  *     has several network cards, on the   ──── RAILS ─────────────────► further connections, if that one has, too (rails.h)
  *     first connection
  *
- * Notes go over connections that the data has made. Who waits for a rank is connected with it, and whoever that rank waits for with
- * that one; so a failure reaches everybody who waits, over some others and over the boards of hosts. The first that a host hears
- * of stays the host's; two that happen at once may be named differently on different hosts.
+ * Notes go over connections that the data has made. A rank that waits for another one is connected with it, and that one with the rank
+ * that it waits for; so a failure reaches all ranks that wait, over some others and over the boards of hosts. The first failure that a
+ * host hears of stays the host's; two that happen at once may be named differently on different hosts.
  *
- * A rank whose connections are lost, or do not come about at first, is dead when its host refuses new ones to its door again and again, because its process has
- * it open for as long as it has the communicator; when somebody else answers there again and again, who got the port because it was free;
- * or, when nobody answers there either, after LOST_NS. Long before that, heartbeats have found its host to be gone, if it is. (What
- * somebody else *says* there counts for nothing: that it is not our rank does. Who can make a living rank look like that can also
- * make it look as if its host refused.)
+ * A rank whose connections are lost, or do not come about at first, is dead in three cases:
+ *   - its host refuses new connections to its door again and again: its process has the door open for as long as it has the communicator;
+ *   - somebody else answers there again and again: they got the port because it was free;
+ *   - nobody answers there for LOST_NS. Long before that, heartbeats have found its host to be gone, if it is.
+ * (The words of somebody else there count for nothing; it counts that it is not our rank. Somebody who can make a living rank look like
+ * that can also make it look as if its host refused.)
  *
  * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
  * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
  *
  * A note finds no place when its peer has not heard many before it, and one to a peer that was not known before may find no memory.
  * FAILURE and LEFT have places of their own and need no memory; JOINED, ALL_JOINED, MESSAGES and RAILS are told again until there
- * is a place; all others are asked for or said again in any case. What was dropped is counted, and said every 10 s at most.
+ * is a place; all others are asked for or said again in any case. Dropped notes are counted, and a line says so every 10 s at most.
  *
  * What comes from another host is foreign: numbers are checked, texts ended.
  */
@@ -150,7 +151,7 @@ void far_count_untold(struct comm_network *network, int rank)
     network->untold_log_ns = now + LOG_EVERY_NS;
 }
 
-/* What may be lost, because it will be asked for or said again. */
+/* Tells a note that may be lost, because it will be asked for or said again. */
 static bool tell(struct comm_network *network, int rank, const struct note *note)
 {
     if (tcp_tell(network->tcp, rank, note, sizeof *note) == TUTTI_OK) return true;

@@ -92,7 +92,7 @@ static void close_world(struct world *world)
     free(world->comm);
 }
 
-/* It is stopped, say: what it is told takes all places that there are. */
+/* Rank 1 takes in no notes, as if it was stopped: the notes for it take all places that there are. */
 static void fill(struct world *world)
 {
     for (int i = 0; i < 2 * TCP_NOTES_MAX; i++)
@@ -141,7 +141,7 @@ static void last_words_need_no_memory(void **state)
     close_world(&world);
 }
 
-/* Whoever is not told listens for no messages, and the sender says it once. */
+/* A rank that is not told listens for no messages, and the sender says it only once. */
 static void an_invitation_is_told_when_there_is_a_place(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Pointers are known from when they were added until they are removed, wherever others stand. */
+/* A pointer is known from the time it is added until it is removed, wherever other pointers stand. */
 #include "comm/handle.h"
 
 #include <setjmp.h>

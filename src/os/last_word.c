@@ -127,7 +127,7 @@ static void set_next(struct last_word *word, struct robust_list *next)
     atomic_store_explicit(&word->next, (uint64_t)(uintptr_t)next, memory_order_release);
 }
 
-/* The process may be killed at any of these stores: what is pending is seen to, too. */
+/* The process may be killed at any of these stores: the kernel also sees to the pending word. */
 static void set_pending(struct last_word_giver *giver)
 {
     struct robust_list *const node = giver != NULL ? node_of(giver) : NULL;

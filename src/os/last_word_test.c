@@ -1,4 +1,4 @@
-/* Words of processes that end, each in its own way.
+/* Words of processes that end in different ways.
  *
  * ctest: label=notsan
  */

@@ -1,4 +1,4 @@
-/* What another user can do to names is tried where ranks meet (bootstrap/rendezvous_test.c). */
+/* bootstrap/rendezvous_test.c tries what another user can do to names, where ranks meet. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -97,7 +97,7 @@ static bool has_no_memory(pid_t pid)
     return process_vm_readv(pid, &to, 1, &from, 1, 0) < 0 && errno == ESRCH;
 }
 
-/* Who has no descriptor left cannot ask /proc. */
+/* A process that has no descriptor left cannot ask /proc. */
 bool process_has_ended(pid_t pid)
 {
     const char state = state_of(pid);

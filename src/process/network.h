@@ -3,11 +3,11 @@
  *     communicator ──visit(peer, stream)──► door of the peer's process ──► its communicator of the same identity
  *                  ◄──take(peer, stream)── sockets, authenticated, from either side
  *
- * Of two ranks the higher one visits the lower one; who waits for a higher one knocks at its door, so that it comes. The identity of a
- * communicator follows from a random number of its run (roll_call.h) that nobody but its own ranks knows, so who knows it belongs
- * to it; the key of the job (bootstrap/secret.h) comes on top.
+ * Of two ranks the higher one visits the lower one; a rank that waits for a higher one knocks at its door, so that it comes. The identity
+ * of a communicator follows from a random number of its run (roll_call.h) that nobody but its own ranks knows, so a rank that knows the
+ * identity belongs to it; the key of the job (bootstrap/secret.h) comes on top.
  *
- * Whoever progresses a client moves the door for all. A child of fork() has neither door nor clients.
+ * A thread that progresses one client moves the door for all. A child of fork() has neither door nor clients.
  */
 #ifndef TUTTI_PROCESS_NETWORK_H
 #define TUTTI_PROCESS_NETWORK_H

@@ -266,7 +266,7 @@ static struct roll_head answer_for(const struct roll *roll, int rank, enum tutti
 
 /* ------------------------------------------------------------------------------------- rank 0's guests */
 
-/* Whoever was told of another run stays out of this one, and ends: its rank 0 is gone. */
+/* A rank that was told of another run stays out of this one, and ends: its rank 0 is gone. */
 static void turn_away(struct roll *roll, struct line *line, int rank)
 {
     struct roll_head message = make_message(roll, ROLL_FAILURE);

@@ -1,5 +1,5 @@
-/* future.c - a program of a later version: each of its structs has one more field, which this library does not have. It goes on as long as
- * those fields are 0; one that is set is refused, with the version that lacks it. Run by two ranks.
+/* future.c - a program of a later version: each of its structs has one more field, which this library does not have. Its calls
+ * work as long as those fields are 0; a field that is set is refused, with the version that lacks it. Two ranks run it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
     }
 #define BYTES(grown) (sizeof(grown).is + sizeof(grown).added)
 
-/* What the library lacks is said: its version, and how much of the struct it has. */
+/* The message gives the library's version, and how much of the struct the library has. */
 static void expect_told(enum tutti_status status, size_t known_bytes)
 {
     char version[32], bytes[32];

@@ -1,5 +1,5 @@
-/* old.c - a program of version 0.1, compiled with the header of 0.1 and run with the library of today by two ranks: all its structs have
- * the sizes that they had then, and behind each lies something that is not the library's.
+/* old.c - a program of version 0.1, compiled with the header of 0.1, which two ranks run with the library of today: all its structs have
+ * the sizes that they had then, and behind each struct lie bytes that the library must not touch.
  */
 #include <stdio.h>
 #include <stdlib.h>

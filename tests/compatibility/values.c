@@ -1,5 +1,5 @@
-/* values.c - prints every number of the public headers that compiled programs contain: values of enums and constants, where fields
- * lie, and sizes of the structs that do not say their own. Compiled once with the headers of today and once with those of
+/* values.c - prints every number of the public headers that compiled programs contain: values of enums and constants, offsets of
+ * fields, and sizes of the structs that do not say their own size. Compiled once with the headers of today and once with those of
  * 0.1, it must print the same: see ../compatibility_test.sh.
  */
 #ifdef FROZEN

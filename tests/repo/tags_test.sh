@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every function of the public headers is found by who looks for it: a plain prototype with a comment, for grep, for ctags and so for
-# editors, and four forms for each operation, which scripts/reference.py writes into forms.h.
+# Readers and their tools (grep, ctags, and so editors) find every function of the public headers: each has a plain prototype with a
+# comment, and each operation has four forms, which scripts/reference.py writes into forms.h.
 # ctest: label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"

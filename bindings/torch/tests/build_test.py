@@ -26,7 +26,7 @@ with warnings.catch_warnings(record=True) as said:
         print("raised", error)
 """
 
-# What does nothing useful as a compiler, but may be waited for.
+# Scripts that stand in for a compiler: one fails, the other one never ends.
 FAILS = "echo 'backend.cpp:1: error: no such thing' >&2; exit 1"
 SLEEPS = "sleep 1000 & echo $! >>%s.sleeping; wait"
 
@@ -99,7 +99,7 @@ class Build(unittest.TestCase):
         self.assertEqual(self.said(self.begin(CXX=absent, **{_native.MODE: "python"})), ["none []"])
 
     def test_what_is_no_library_is_not_loaded(self):
-        # What is named after -o.
+        # The file that -o names.
         self.compiler('while [ "$1" != -o ]; do shift; done; echo nothing >"$2"')
         self.assertRegex(self.said(self.begin())[0], "^none .*cannot be loaded")
 

@@ -1,6 +1,6 @@
 """Calls pass through PyTorch's dispatcher as with gloo: tutti-run -n 2 python3 dispatch_test.py [CASE...]
 
-Each case runs with both backends, by itself and, where it says so, under torch.compile. What comes out has to be the same:
+Each case runs with both backends, by itself and, where it says so, under torch.compile. The results must be the same:
 tensors, counts, names, or the kind of failure. Only where gloo cannot do it at all may Tutti do more.
 """
 

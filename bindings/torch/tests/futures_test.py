@@ -28,7 +28,7 @@ other = 1 - rank
 
 
 def value(future):
-    """What the future has, or raises, within a minute."""
+    """The value that the future has, or the error that it raises, within a minute."""
     until = time.monotonic() + 60
     while not future.done():
         assert time.monotonic() < until, "a future is not completed"
@@ -53,7 +53,7 @@ def raises(kind, call, text=""):
 
 
 def a_callback_may_wait_for_another_operation():
-    """As PowerSGD's does: what it started itself, and in there once more."""
+    """As PowerSGD's does: a callback waits for an operation that it started, and so does a callback in that one."""
 
     def once_more(done):
         return future_of(done.value()[0] + 1).wait()[0]
@@ -191,7 +191,7 @@ def repeated_elements_are_refused():
         del calls[2]
     for call in calls:
         raises(ValueError, lambda: call(torch.ones(1).expand(4)), "clone()")
-    # What is only read may be anything.
+    # A tensor that is only read may have any layout.
     outputs = [torch.zeros(4) for _ in range(size)]
     dist.all_gather(outputs, torch.ones(1).expand(4))
     assert torch.cat(outputs).tolist() == [1.0] * 4 * size

@@ -33,7 +33,7 @@ EXACT, ROUNDED = 1e-6, 2e-3
 
 
 class Case:
-    """What is trained with one hook on one backend."""
+    """A model that is trained with one hook on one backend."""
 
     def __init__(self):
         torch.manual_seed(1)

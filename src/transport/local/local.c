@@ -44,7 +44,8 @@ enum {
     LOOKS_APART = 500     /* naps of somebody who waits for the others at the start: 25 ms */
 };
 static const uint64_t BYTES_MASK = (UINT64_C(1) << KIND_SHIFT) - 1;
-/* What somebody has lacked for so long is not on its way; who has not asked again for so long has found another way. */
+/* After SHORTAGE_NS a rank will not get the descriptors or memory that it lacks; a rank that has not tried for SHORTAGE_IS_OVER_NS has found
+ * another way. */
 static const uint64_t SHORTAGE_NS = 1000000000, SHORTAGE_IS_OVER_NS = 500000000;
 
 struct local_tx {
@@ -1012,8 +1013,8 @@ static bool maps(const struct local *local, int rank)
            (peer->window != NULL && heap_is_reachable(heap_window_location(peer->window)));
 }
 
-/* What the kernel allows is a matter of users and security modules, of which there are few kinds among the ranks: each tries it
- * with the ranks 1, 2, 4, ... further on, and all must succeed. Nobody reaches a process that it cannot see. */
+/* Users and security modules, of which there are few kinds among the ranks, decide whether the kernel allows it: each rank tries it with
+ * the ranks 1, 2, 4, ... further on, and all must succeed. No rank reaches a process that it cannot see. */
 static bool can_with_neighbours(const struct local *local,
                                 bool (*can)(const struct local *local, int rank))
 {

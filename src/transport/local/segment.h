@@ -68,7 +68,8 @@ struct message_header {
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
 
-/* What a peer may change at any time, read once: what is checked is what is used, whatever the compiler would rather do. */
+/* Reads a word that a peer may change at any time, and reads it once: the checked value is the used value, whatever the compiler would
+ * rather do. */
 static inline uint64_t read_once(const uint64_t *word)
 {
     return *(const volatile uint64_t *)word;

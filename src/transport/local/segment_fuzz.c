@@ -1,10 +1,10 @@
-/* A peer that writes what it likes, whenever it likes, into the part of a segment that is its to write: nothing is read or written
- * outside of what this rank may touch, and nothing hangs.
+/* A peer writes anything, at any time, into the part of a segment that it may write: this rank reads and writes nothing outside of the
+ * memory that it may touch, and does not hang.
  *
  * Rank 0 of two does what the input says. Rank 1 is a thread that has joined as a rank does and then, until rank 0 is through,
  * stores chance into its own headers, slots, tail and bell, into the counts of lent slots and the number of sleepers, which all ranks
- * write, and rings rank 0's bell; now and then it forges a message that looks like the next one. Both seeds are of the input, but
- * which store comes when is up to the machine: an input that fails may have to run several times. */
+ * write, and rings rank 0's bell; now and then it forges a message that looks like the next one. Both seeds come from the input, but
+ * the machine decides the moment of each store: an input that fails may have to run several times. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ struct world {
     _Atomic bool is_over;
     struct link_tx *tx;
     struct link_rx *rx;
-    unsigned char *memory; /* of rank 0: what it posts, and where it expects */
+    unsigned char *memory; /* of rank 0: the memory that it posts and expects data in */
     size_t view_left;      /* not consumed */
     bool can_commit;
     size_t reserved_bytes;
@@ -75,7 +75,7 @@ struct reach {
     struct message_header *headers;
     size_t link_bytes; /* headers and slots behind them, as far as they are reserved */
     struct tail *own_tail;
-    struct tail *other_tail; /* rank 0's: what it has consumed. Only read */
+    struct tail *other_tail; /* rank 0's: how much it has consumed. Only read */
     struct lent *lent[SIZE];
 };
 

@@ -1,4 +1,4 @@
-"""Arguments as C takes them: what does not fit is refused, where ctypes would cut it to fit."""
+"""Arguments as C takes them: a value that does not fit is refused, where ctypes would cut it to fit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def printable(value: str) -> str:
 
 
 def nanoseconds(name: str, seconds: Optional[float]) -> int:
-    """0 for None. What is longer than can be said, infinity too, is 292 years."""
+    """0 for None. A time that is too long for the field, such as infinity, becomes 292 years."""
     if seconds is None:
         return 0
     if not seconds > 0:

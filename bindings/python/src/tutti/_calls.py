@@ -413,7 +413,7 @@ class Group:
         for state in states.values():
             state.inside.append(None)
         try:
-            # Whatever is raised here, this thread's group is over: else its later calls would only be started.
+            # With any error this thread's group must be over: else the thread's later calls would only be started.
             try:
                 if error is not None:
                     # Peers will not see the rest of the group, and it cannot be left without waiting for its beginning.

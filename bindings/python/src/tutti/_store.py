@@ -37,7 +37,7 @@ class StoreAdapter:
 
     @property
     def error(self) -> Optional[BaseException]:
-        """What the store raised last."""
+        """The error that the store raised last."""
         return self._errors[-1] if self._errors else None
 
 

@@ -129,7 +129,7 @@ def _folders() -> List[str]:
 
 
 def _is_ours(path: str) -> bool:
-    """Whether nobody else can have written it: what is loaded runs as this user."""
+    """Whether nobody else can have written it: a library that is loaded runs as this user."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -6,8 +6,8 @@
 Invariants
   1. A batch holds the tensors until its last operation is done; operations are held by their communicator's state. So
      a Work may be dropped, and its operations end in peace.
-  2. Who finds the last operation done completes the batch: a thread in wait(), or a thread of the watcher. It copies
-     back what has to be, while it has the operation's lock; what goes wrong there is the batch's error and no other's.
+  2. The thread that finds the last operation done completes the batch: a thread in wait(), or one of the watcher. It
+     copies back results where that is needed, while it has the operation's lock; an error there is the batch's alone.
   3. Futures are completed by threads of the watcher only, as that calls callbacks: see _watcher.py.
   4. Only work that somebody wants a future of, or that nobody holds any more, is watched. The library tells of a request
      when it is done (tutti_notify) once, and is asked to by the thread that has the operation's lock.
@@ -67,7 +67,7 @@ class Operation(TuttiOperation):
             self._make_good()
 
     def finish(self, block: bool) -> bool:
-        """Who waits here for what another thread ends waits until that has completed the batch, too."""
+        """If another thread ends the operation, a waiting thread also waits until that one has completed the batch."""
         is_done = super().finish(block)
         if not is_done:
             self._make_good()
