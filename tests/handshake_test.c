@@ -241,7 +241,7 @@ static void expect_wrong(const char *name, const struct program *program, const 
 
 /* ------------------------------------------------------------------------------------ sleeping: futex */
 
-/* A step: kind, word, register, value, target; what lacks at the end is 0. */
+/* A step: kind, word, register, value, target; values that are missing at the end are 0. */
 #define ALL_OF(kind, word, reg, value, target, ...) \
     {                                               \
         kind, word, reg, value, target              \

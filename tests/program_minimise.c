@@ -22,7 +22,7 @@ static void remove_step(struct program *p, int index)
     for (int i = index; i < p->step_count; i++) p->steps[i] = p->steps[i + 1];
 }
 
-/* What ends what was begun before that step. */
+/* Removes the step that ends the group or threads begun before the step at that index. */
 static void remove_end(struct program *p, int index, int begin, int end)
 {
     int depth = 1;

@@ -184,7 +184,7 @@ static struct start_error become_rank(const struct keeper *keeper, int index, pi
 
 static void read_orders(struct keeper *keeper, uint64_t now);
 
-/* What became of the wait for an exec. */
+/* The outcome of the wait for an exec. */
 enum start_end {
     START_OVER,  /* it took place, or *error says why not */
     START_ENDED, /* the user, or the conductor, does not want the job any more */

@@ -37,7 +37,7 @@ enum tutti_status api_prepare(const struct arguments *arguments,
                               const struct tutti_call_options *options, struct tutti_comm *comm,
                               struct tutti_prepared **prepared);
 
-/* What messages have in common with collectives. */
+/* The checks that messages have in common with collectives. */
 enum tutti_status api_check_dtype(const char *call, enum tutti_dtype dtype);
 enum tutti_status api_check_buffer(const char *call, const char *name, const void *buffer,
                                    size_t bytes);

@@ -21,7 +21,7 @@
 
 enum { LINES = 3, WRITERS = 4, WAIT_S = 20 };
 
-/* What stands in for stderr, and its other end. */
+/* The descriptor that stands in for stderr, and its other end. */
 struct sink {
     int saved, ends[2]; /* read, write */
 };

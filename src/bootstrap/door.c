@@ -513,7 +513,7 @@ static void visit_looks_whether_it_is_there(struct visit *visit, uint64_t now_ns
     visit_greets(visit, now_ns);
 }
 
-/* A connection that takes long has no error of its own: what an earlier one had may not be so any more. */
+/* A connection that takes long has no error of its own: the error of an earlier one may not be true any more. */
 static void note_silence(struct visit *visit, uint64_t now_ns)
 {
     char address[NET_ADDRESS_TEXT_MAX];

@@ -205,7 +205,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
     }
     TRY(options_transport(&comm->over_tcp));
-    /* Whoever makes a communicator from another one is where it was. */
+    /* A rank that makes a communicator from another one is where it was. */
     if (creation->place != NULL) options.self.host_id = roll_host_id();
     options.self.integrity = (uint8_t)comm->integrity;
     options.self.is_encrypted = comm->is_encrypted;
@@ -284,7 +284,7 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
     return status;
 }
 
-/* What another rank of this host is called here, or 0. */
+/* The pid by which this rank knows another rank of this host, or 0. */
 static pid_t visible_pid(const struct rendezvous_member *own, const struct rendezvous_member *member)
 {
     return own->pid_namespace != 0 && member->pid_namespace == own->pid_namespace ? member->pid : 0;

@@ -17,7 +17,7 @@
 
 enum { BYTES = 1 << 16, NOEXEC_SEAL = 0x0008, SEAL_EXEC = 0x0020 };
 
-/* What kernels before 6.3 do. */
+/* Whether the system acts as kernels before 6.3 do. */
 static bool kernel_is_old;
 
 int __real_memfd_create(const char *name, unsigned flags);

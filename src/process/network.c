@@ -382,7 +382,7 @@ static void write_payload(const struct network_client *client, int peer, unsigne
     call->payload[PAYLOAD_BYTES - 1] = (uint8_t)stream;
 }
 
-/* With the lock held. Whoever knocks again and again must not make this rank go there more than once at a time. */
+/* With the lock held. A rank that knocks again and again must not make this rank go there more than once at a time. */
 static bool is_under_way(const struct network_client *client, const struct network_visit *visit)
 {
     for (const struct network_visit *v = client->visits; v != NULL; v = v->next)

@@ -169,7 +169,7 @@ static void who_is_missing_is_named_to_all(void **state)
     close_doors(5);
 }
 
-/* What all know before they meet is the same each time. */
+/* The ranks know the same before they meet, each time. */
 static void each_run_has_a_meeting_of_its_own(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 """Futures and what can go wrong on the way to them. Every rank runs this: tutti-run -n 2 python3 futures_test.py [TEST...]
 
-Needs 2 ranks. What would hang is waited for with a deadline of this file's own.
+Needs 2 ranks. This file has a deadline of its own for each wait that could hang.
 """
 
 import datetime
@@ -240,7 +240,7 @@ def tensors_of_inference_may_have_gaps():
 
 
 def a_result_is_there_when_its_work_is_done():
-    """Whoever copies it back: the thread that waits or another one."""
+    """Either thread may copy it back: the one that waits or another one."""
     for _ in range(20):
         tensor = torch.ones(1000, 200).t()[:100]
         work = dist.all_reduce(tensor, async_op=True)

@@ -59,7 +59,7 @@ void local_footprint(const struct transport *transport, struct local_footprint *
 bool local_has_ended(const struct transport *transport, int rank);
 /* Cores that the ranks of this segment may run on, all together. */
 int local_core_count(struct transport *transport);
-/* Whether fence_everybody does not reach all ranks of the segment: whoever publishes something for it has to fence, too. */
+/* Whether fence_everybody does not reach all ranks of the segment: a rank that publishes something in it must then fence, too. */
 bool local_publishers_fence(const struct transport *transport);
 /* Whether ranks of other processes read and write this one's heap where it lies. */
 bool local_maps_heaps(const struct transport *transport);

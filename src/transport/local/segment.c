@@ -106,8 +106,7 @@ static enum tutti_status map_new(int fd, int rank_count, size_t board_bytes,
         free(s);
         return status;
     }
-    shm_let_dump(base, s->regions_offset,
-                 true); /* what segment_create has reserved: who called what */
+    shm_let_dump(base, s->regions_offset, true); /* reserved by segment_create: the ranks' calls */
     s->base = base;
     s->fd = fd;
     s->device = stat->st_dev;
