@@ -144,7 +144,7 @@ static void who_frees_its_communicator_has_left(void **state)
 
 /* Of a communicator that is freed after OpenSSL has cleaned up, what OpenSSL made stays: nothing could free it any more. The
  * address sanitizer's leak checker asks for this. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libssl.so\nleak:libcrypto.so\n";
