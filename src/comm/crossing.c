@@ -11,6 +11,7 @@ enum {
     FRESH_NS =
         250000000, /* what other hosts say counts from then on, and is the same for all who ask */
     ANSWER_NS = 800000000, /* so long they may take to say it */
+    OTHERS_NS = 500000000, /* before a rank that is not of the pair speaks for it */
 };
 
 /* False: not known. */
@@ -133,7 +134,9 @@ bool crossing_look(struct tutti_comm *comm, struct tutti_request *request, uint6
         return false;
     }
     if (request->crossed_ns == 0) request->crossed_ns = now_ns;
-    if (may_learn_more(comm, request, now_ns) || now_ns - request->crossed_ns < STABLE_NS)
+    /* Two hosts of which one knows less than the other would name different pairs if both spoke at once. */
+    const uint64_t wait_ns = STABLE_NS + (pair.blocking == comm->rank ? 0 : OTHERS_NS);
+    if (may_learn_more(comm, request, now_ns) || now_ns - request->crossed_ns < wait_ns)
         return false;
     fail(comm, request, &pair);
     return true;
