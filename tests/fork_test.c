@@ -459,6 +459,10 @@ static int have_children(struct tutti_comm *comm, int rank, int size, uint64_t s
 static void children_have_communicators_of_their_own(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    /* Over TCP the progress thread of the parent never rests for long: see let_threads_settle. */
+    if (getenv("TUTTI_TRANSPORT") != NULL) skip();
+#endif
     struct children children = {.size = 3};
     assert_int_equal(tutti_id_create(&children.id), TUTTI_OK);
     expect_good(3, RANKS_PROCESSES, have_children, &children);
