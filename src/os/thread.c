@@ -11,16 +11,26 @@
 
 enum { SHORT_TURN_NS = 100000 }; /* the least that Linux takes */
 
+/* The application's handlers run in its own threads. But what a thread does to itself must come through: with such a signal blocked
+ * the kernel kills the process without calling the handler that would have reported the crash. */
+static void block_signals_of_others(sigset_t *before)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t others;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&others, own[i]);
+    pthread_sigmask(SIG_SETMASK, &others, before);
+}
+
 enum tutti_status thread_start(pthread_t *thread, void *(*run)(void *context), void *context,
                                const cpu_set_t *cpus, const char *name)
 {
-    sigset_t all, before;
+    sigset_t before;
     pthread_attr_t attributes;
     int error = pthread_attr_init(&attributes);
     if (error != 0) return error_set(TUTTI_SYSTEM, "%s cannot start: %s", name, strerror(error));
     if (cpus != NULL) error = pthread_attr_setaffinity_np(&attributes, sizeof *cpus, cpus);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    block_signals_of_others(&before);
     if (error == 0) error = pthread_create(thread, &attributes, run, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);

@@ -7,8 +7,8 @@
 
 #include "tutti/tutti.h"
 
-/* Starts it, with all signals blocked, on those CPUs (NULL: where the caller may run). SYSTEM when there can be none; `name` is for
- * the message: "the progress thread". */
+/* Starts it on those CPUs (NULL: where the caller may run). All signals are blocked in it but those that a thread causes itself, SIGSEGV and
+ * its like. SYSTEM when there can be none; `name` is for the message: "the progress thread". */
 enum tutti_status thread_start(pthread_t *thread, void *(*run)(void *context), void *context,
                                const cpu_set_t *cpus, const char *name);
 

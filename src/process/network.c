@@ -13,7 +13,6 @@
 #include "bootstrap/interface.h"
 #include "os/clock.h"
 #include "os/process.h"
-#include "process/progress.h"
 
 enum { PURPOSE_LINKS = 1, PURPOSE_KNOCK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
 static const uint64_t KNOCK_NS = 2000000000, STARVED_NS = 1000000000;
@@ -169,20 +168,11 @@ static uint64_t configure(void *context, const struct hello_call *call, uint64_t
     return client == NULL ? theirs : client->is_encrypted ? HELLO_ENCRYPTS : 0;
 }
 
-/* What exit() takes down, the progress thread may still be using for a communicator that was not freed. Handlers run last in,
- * first out: so the thread ends before those of libraries that have been used by now. */
-static pthread_once_t exits = PTHREAD_ONCE_INIT;
-static void watch_exit(void)
-{
-    (void)atexit(progress_end);
-}
-
 /* With the options as far as they come from the environment. */
 static enum tutti_status open_door_with(struct door_options *options, uint16_t first,
                                         const struct launcher_place *place,
                                         const struct net_address *towards)
 {
-    pthread_once(&exits, watch_exit);
     if (place == NULL) {
         net_address_parse("127.0.0.1", &door_rails[0]);
         door_rail_count = 1;

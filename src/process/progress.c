@@ -30,7 +30,6 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static struct progress_client *clients;
 static pthread_t thread;
 static bool thread_runs, thread_to_join;
-static bool is_over; /* the process exits */
 /* Exchanged on both sides: whoever comes second sees this, or what the first one had written before. */
 static _Atomic unsigned asleep;
 
@@ -139,7 +138,7 @@ static void *thread_main(void *unused)
     enum progress_result before = PROGRESS_NOTHING_TO_DO;
     thread_take_short_turns();
     pthread_mutex_lock(&lock);
-    while (clients != NULL && !is_over) {
+    while (clients != NULL) {
         const uint64_t begin_ns = clock_now_ns();
         const enum progress_result result = pass();
         const uint64_t now_ns = clock_now_ns();
@@ -232,15 +231,6 @@ static bool is_registered(const struct progress_client *client)
     return false;
 }
 
-/* For the thread's last word, with the lock held. */
-static void wait_a_second(void)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += 1;
-    pthread_cond_clockwait(&wake, &lock, CLOCK_MONOTONIC, &until);
-}
-
 enum tutti_status progress_register(struct progress_client *client)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -264,23 +254,13 @@ void progress_unregister(struct progress_client *client)
     while (*link != client) link = &(*link)->next;
     *link = client->next;
     pthread_cond_broadcast(&wake);
-    while (clients == NULL && thread_runs) wait_a_second(); /* it naps at most NAP_NS_MAX */
+    while (clients == NULL && thread_runs) { /* it naps at most NAP_NS_MAX */
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += 1;
+        pthread_cond_clockwait(&wake, &lock, CLOCK_MONOTONIC, &until);
+    }
     join_thread();
-    pthread_mutex_unlock(&lock);
-}
-
-void progress_end(void)
-{
-    enum { SECONDS_MAX = 5 };
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += 1;
-    /* No pass is under way then, and none begins; but who exits from within one has the lock itself. */
-    if (pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &until) != 0) return;
-    is_over = true;
-    pthread_cond_broadcast(&wake);
-    for (int i = 0; thread_runs && i < SECONDS_MAX; i++) wait_a_second();
-    join_thread(); /* what it has of other libraries goes with it, before they clean up */
     pthread_mutex_unlock(&lock);
 }
 

@@ -36,8 +36,6 @@ enum tutti_status progress_register(struct progress_client *client);
 /* Removes it; when this returns the thread does not touch the client any more. The thread ends with its last one:
  * then it is gone. */
 void progress_unregister(struct progress_client *client);
-/* The process exits: when this returns the thread is gone, or will move nothing any more. */
-void progress_end(void);
 /* A client that had nothing to do has something now. Cheap when the thread is awake. */
 void progress_notify(void);
 

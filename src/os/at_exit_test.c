@@ -1,0 +1,89 @@
+/* Whatever of OpenSSL is used first: exit() tells our threads before it lets OpenSSL clean up. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bootstrap/mac.h"
+#include "os/at_exit.h"
+#include "os/tls.h"
+
+enum { WAS_TOLD = 3, WAS_NOT_TOLD = 4, HAS_NO_OPENSSL = 5, DID_NOT_CLEAN_UP = 6 };
+
+static void cleans_up(void)
+{
+    _exit(at_exit_has_begun() ? WAS_TOLD : WAS_NOT_TOLD);
+}
+
+static bool use_mac(void)
+{
+    unsigned char mac[MAC_BYTES];
+    return mac_compute("key", 3, "data", 4, mac) == TUTTI_OK;
+}
+
+static bool use_tls(void)
+{
+    struct tls_context *context;
+    if (tls_context_create(&context) != TUTTI_OK) return false;
+    tls_context_free(context);
+    return true;
+}
+
+/* In a process that has used nothing of OpenSSL yet. */
+static void expect_told(bool (*use)(void))
+{
+    int fate;
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (!use()) _exit(HAS_NO_OPENSSL);
+        void (*const at_cleanup)(void (*)(void)) =
+            (void (*)(void (*)(void)))(uintptr_t)dlsym(RTLD_DEFAULT, "OPENSSL_atexit");
+        if (at_cleanup == NULL) _exit(HAS_NO_OPENSSL);
+        at_cleanup(cleans_up);
+        exit(DID_NOT_CLEAN_UP);
+    }
+    assert_int_equal(waitpid(pid, &fate, 0), pid);
+    assert_true(WIFEXITED(fate));
+    if (WEXITSTATUS(fate) == HAS_NO_OPENSSL) skip();
+    assert_int_equal(WEXITSTATUS(fate), WAS_TOLD);
+}
+
+static void threads_are_told_before_openssl_cleans_up_after_a_mac(void **state)
+{
+    (void)state;
+    expect_told(use_mac);
+}
+
+static void and_after_tls(void **state)
+{
+    (void)state;
+    expect_told(use_tls);
+}
+
+static bool use_both(void)
+{
+    return use_mac() && use_tls();
+}
+
+static void and_after_both(void **state)
+{
+    (void)state;
+    expect_told(use_both);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_are_told_before_openssl_cleans_up_after_a_mac),
+        cmocka_unit_test(and_after_tls),
+        cmocka_unit_test(and_after_both),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
