@@ -7,14 +7,19 @@
  * wait loop). Blocking calls use slot 0; started ones take slots 1..16 in turn, and queue when their slot is busy.
  * So the order of calls alone decides the slot, the same on every rank.
  *
- *     call.c     blocking calls            start.c    started and prepared calls, requests
- *     program.c  programs and their cache  message.c  point to point
- *     drive.c    waiting                   group.c    calls between group_begin and group_end
- *     failure.c  why something is stuck    create.c   life cycle
- *     recover.c  going on after it          report.c   who holds up what
- *     recorder.h the last calls            trace.h    what is told of them
- *     straggler.h who holds up call after call
- *     crossing.h the same call in different forms
+ * From above to below; a file uses what stands behind it only (tests/repo/cycles_test.sh):
+ *
+ *     life.c     the public life cycle        create.c   making one, taking it apart   racks.c   measured racks
+ *     derive.c   split, dup, group            shrink.c   going on after a failure      agree.c   agreements
+ *     group.c    between group_begin and _end call.c     blocking calls                start.c   started and prepared calls
+ *     wait.c     the end of a started call    cancel.c   taking one back               message_call.c  send and recv
+ *     drive.c    waiting                      progress.c what was started moves        message.c messages move
+ *     begin.c    the beginning of a call      program.c  programs and their cache      request.c requests, lines of them
+ *     diagnose.c why something is stuck       report.c   who holds up what             crossing.h  calls in different forms
+ *     quiesce.c  after a failure              lock.c     the lock of what moves
+ *     network.c  connections                  hear.c     what other hosts say          beat.c, rails.c, recover.c
+ *     failure.c  one failure for all          trace.h    what is told of calls         straggler.h  who holds up call after call
+ *     deaths.c   which processes have ended   far.c      ranks of other hosts          recorder.h   the last calls
  *
  * Threads. `domain` is the one-word lock of everything that moves: links, operations, programs, messages. Whoever
  * holds it moves all operations of the communicator; who needs it and has to wait says so in `wanted`, and who only
@@ -299,16 +304,20 @@ static inline struct board_call *comm_calls_of(const struct tutti_comm *comm, in
 {
     return board_calls(comm_board_of(comm, rank), comm->size, rank, slot);
 }
+/* The sequence number of the latest call that a rank of this host began; of those in line the first. 0: none. */
+static inline uint64_t comm_sequence_of(const struct tutti_comm *comm, int rank)
+{
+    const uint64_t count = board_sequence(comm->board, comm->size, rank);
+    return count > comm->unnumbered_calls ? count - comm->unnumbered_calls : 0;
+}
 
-/* create.c */
-enum tutti_status comm_handle_error(const struct tutti_comm *comm, const char *function);
 /* OK, or INVALID_COMM for what is none of this process's communicators, and for one of the process that this one was forked
  * from; `function` is the public one, without "tutti_". */
 static inline enum tutti_status comm_check_handle(const struct tutti_comm *comm,
                                                   const char *function)
 {
     if (__builtin_expect(handle_is_known(comm) && !comm_is_foreign(comm), 1)) return TUTTI_OK;
-    return comm_handle_error(comm, function);
+    return handle_error(comm, function);
 }
 
 /* program.c */
@@ -330,41 +339,16 @@ static inline void comm_program_release(struct program *program)
 void comm_programs_free(struct tutti_comm *comm);
 
 /* call.c */
-/* Both take over call->extra, also on failure. */
+/* Takes over call->extra, also on failure. */
 enum tutti_status comm_call(struct tutti_comm *comm, struct call *call);
+
+/* begin.c, and begin.h for what is inline */
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
 enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *request);
-/* As recorder_begin. */
-void comm_record(struct tutti_comm *comm, const struct tutti_request *request, uint64_t begin_ticks);
 /* A communicator of one: input becomes output. */
 void comm_call_alone(struct tutti_comm *comm, const struct call *call);
-uint64_t comm_next_sequence(struct tutti_comm *comm);
 
-/* start.c */
-/* is_grouped: nothing moves it but this thread, which will wait for it, see group.c. */
-enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
-                                  struct tutti_request **request);
-enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
-                                    struct tutti_prepared **prepared);
-/* One pass over everything that was started; domain held. True when something moved. */
-bool comm_progress(struct tutti_comm *comm);
-/* Whether anything was started that is not done. */
-static inline bool comm_has_requests(struct tutti_comm *comm)
-{
-    return atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0;
-}
-/* Whether somebody has to move it: for that, or for what is done and not sent yet. */
-static inline bool comm_is_busy(struct tutti_comm *comm)
-{
-    return comm_has_requests(comm) || atomic_load_explicit(&comm->has_output, memory_order_relaxed);
-}
-/* Makes sure that the progress thread knows this communicator; any thread. */
-enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
-/* Starts a prepared request of either kind. */
-enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request);
+/* request.c */
 /* A prepared request that knows its communicator, and that the communicator knows. NULL when out of memory. */
 struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm);
 /* Of a communicator that is freed: requests that somebody will still wait for outlive it. */
@@ -384,22 +368,69 @@ struct tutti_request *comm_line_first(struct tutti_comm *comm, struct request_li
 void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request);
 /* Says how it ended, for its waiter. */
 void comm_finish_request(struct tutti_request *request, enum tutti_status status);
+/* Adds one to the counter of a descriptor that tutti_notify was given. */
+void comm_tell_event(int event_fd);
+/* "recv(count 3, float32, from rank 2, tag 7)" */
+void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes);
 
-/* message.c */
+/* progress.c */
+/* One pass over everything that was started; domain held. True when something moved. */
+bool comm_progress(struct tutti_comm *comm);
+/* Starts a request with the domain held: at once, if nothing is before it. */
+enum tutti_status comm_start_held(struct tutti_comm *comm, struct tutti_request *request);
+/* Numbers a started call, which is made now: by one thread at a time. */
+void comm_count_started(struct tutti_comm *comm, struct tutti_request *request);
+/* Finds its program, unless it has one (is prepared), and holds that; domain held. */
+enum tutti_status comm_find_program(struct tutti_comm *comm, struct tutti_request *request);
+/* Whether anything was started that is not done. */
+static inline bool comm_has_requests(struct tutti_comm *comm)
+{
+    return atomic_load_explicit(&comm->outstanding, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->message_count, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0;
+}
+/* Whether somebody has to move it: for that, or for what is done and not sent yet. */
+static inline bool comm_is_busy(struct tutti_comm *comm)
+{
+    return comm_has_requests(comm) || atomic_load_explicit(&comm->has_output, memory_order_relaxed);
+}
+/* Makes sure that the progress thread knows this communicator; any thread. */
+enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
+
+/* start.c: takes over call->extra, also on failure. */
+/* is_grouped: nothing moves it but this thread, which will wait for it, see group.c. */
+enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
+                                  struct tutti_request **request);
+enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
+                                    struct tutti_prepared **prepared);
+/* Starts a prepared request of either kind. */
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request);
+
+/* wait.c */
+/* The end of a request that is done, for its waiter: its status and text; *request is NULL then. */
+enum tutti_status comm_collect(struct tutti_request **request);
+
+/* message_call.c */
 enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call);
 /* is_grouped: as for comm_call_start. */
 enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
                                      bool is_grouped, struct tutti_request **request);
 enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
                                        struct tutti_prepared **prepared);
+
+/* message.c */
 /* Starts a request whose message_call is set; any thread. What fails later is the request's status. */
 enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request);
-/* Takes a receive back, see tutti_cancel; any thread. IN_PROGRESS: it cannot be any more. */
-enum tutti_status comm_message_cancel(struct tutti_request *request);
+/* The same with the domain held, behind those that lined up before; and without it: in line, for whoever has it. */
+enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct tutti_request *request);
+void comm_message_line_up(struct tutti_comm *comm, struct tutti_request *request);
+/* A free request for a message; NULL when out of memory. */
+struct tutti_request *comm_message_request(struct tutti_comm *comm, bool has_domain);
+/* Takes a receive back, see tutti_cancel; domain held. IN_PROGRESS: it cannot be any more. */
+enum tutti_status comm_message_take_back(struct tutti_comm *comm, struct tutti_request *receive);
 /* Moves messages; domain held. True when something moved. */
 bool comm_messages_progress(struct tutti_comm *comm);
-/* "recv(count 3, float32, from rank 2, tag 7)" */
-void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes);
 /* Looks for reasons, but for deaths, why a message does not move; domain held. True when that changed the list of
  * messages. */
 bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
@@ -429,6 +460,9 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
                                     enum tutti_status (*look)(void *context), void *look_context,
                                     uint64_t deadline_ns);
 bool comm_network_progress(struct tutti_comm *comm);
+/* Before a rank is blamed for what it did not send: over TCP, what it sent may lie in sockets. A rank that goes on sending cannot keep
+ * this one here. Also without a network. */
+void comm_network_read_all(struct tutti_comm *comm);
 /* Whether connections are wanted that are not there. */
 bool comm_network_is_joining(const struct tutti_comm *comm);
 /* Before the domain is given back: leaves data that was not sent yet, also of operations that are over, to the progress thread. The first
@@ -439,6 +473,11 @@ void comm_network_leave_rest(struct tutti_comm *comm);
 void comm_network_stop(struct tutti_comm *comm);
 /* Until the others have what was sent to them and know that this rank leaves, or the deadline. */
 void comm_network_finish(struct tutti_comm *comm);
+void comm_network_free(struct tutti_comm *comm);
+/* Adds what it holds. */
+void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
+
+/* far.c: the same; what ranks of other hosts are told and asked, and whether they are there */
 /* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the far board. */
 void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
 void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun);
@@ -461,11 +500,11 @@ bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint6
 void comm_network_invite(struct tutti_comm *comm, int rank);
 /* A rank of another host whose process is gone, as far as its connections and its door tell; -1. */
 int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns);
-/* A rank of which what it sends arrives changed; -1. */
 enum { COMM_TROUBLE_MAX = 164 };
 /* The end of a message that a rank is missed: why connecting to it fails now, as "; connecting to ADDRESS: ..."; or "" if there is no such
  * trouble. peer -1: to any rank. */
 void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX]);
+/* A rank of which what it sends arrives changed; -1. */
 int comm_network_find_corrupt(const struct tutti_comm *comm);
 bool comm_network_is_dead(const struct tutti_comm *comm, int rank);
 /* When anything came from it last; 0: never. */
@@ -473,14 +512,11 @@ uint64_t comm_network_heard_ns(const struct tutti_comm *comm, int rank);
 /* Looks at all of them; and whether one of them has died for certain, not only vanished. */
 void comm_network_look_at_all(struct tutti_comm *comm, uint64_t now_ns);
 bool comm_network_has_died(const struct tutti_comm *comm, int rank);
-/* A message of recover.c, to a rank of another host; best effort. */
+/* A message of an agreement, to a rank of another host; best effort. */
 void comm_network_tell_agreement(struct tutti_comm *comm, int rank, const void *bytes,
                                  size_t byte_count);
-void comm_network_free(struct tutti_comm *comm);
-/* Adds what it holds. */
-void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
 
-/* drive.c */
+/* lock.c */
 static inline bool comm_try_lock(struct tutti_comm *comm)
 {
     return atomic_load_explicit(&comm->domain, memory_order_relaxed) == 0 &&
@@ -501,6 +537,8 @@ static inline void comm_unlock(struct tutti_comm *comm)
 enum tutti_status comm_lock(struct tutti_comm *comm, uint64_t timeout_ns);
 /* The same for what is still done when the communicator has failed, where comm_lock does not wait. */
 enum tutti_status comm_lock_failed(struct tutti_comm *comm, uint64_t timeout_ns);
+
+/* drive.c */
 /* Waits, with the domain held, until the request of slot 0 is done; returns its status. */
 enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request);
 /* Waits for a started request, moving everything while nobody else does. */
@@ -508,19 +546,28 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request);
 /* One pass for the progress thread, which also looks at deadlines. */
 enum progress_result comm_client_progress(struct progress_client *client);
 
-/* failure.c */
+/* failure.c: one failure, the same on all ranks */
 /* Publishes a failure of a request with its cause; the first one wins on all ranks. */
 void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
                enum tutti_status status, int culprit, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Reports what is on the board as this thread's error; its status, or OK. */
 enum tutti_status comm_check(struct tutti_comm *comm);
+/* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)" */
+void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
+
+/* diagnose.c */
 /* Looks for reasons why a request does not move (deaths, mismatches, the deadline) and fails it. */
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
 /* Only for processes that died; true when the communicator failed of it. */
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
 /* The same of what arrives changed. */
 bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request);
+/* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
+ * means; once more, please. */
+bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer);
+
+/* deaths.c */
 /* Watches the processes: takes those behind this rank's own as its neighbours. */
 enum tutti_status comm_watch_neighbours(struct tutti_comm *comm);
 void comm_unwatch(struct tutti_comm *comm);
@@ -536,14 +583,8 @@ bool comm_is_hidden(const struct tutti_comm *comm, int rank);
 bool comm_has_executed(const struct tutti_comm *comm, int rank);
 /* Whether a rank of this host is known to be stopped, by a signal or a debugger. */
 bool comm_is_stopped(const struct tutti_comm *comm, int rank);
-/* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
-bool comm_has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request,
-                        int rank);
-/* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)" */
-void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t text_bytes);
-/* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
- * means; once more, please. */
-bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer);
+
+/* quiesce.c */
 /* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
  * reasonably take. */
 void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request);
@@ -556,8 +597,9 @@ static inline void comm_publish(const struct tutti_comm *comm)
 }
 
 /* report.c */
-/* The sequence number of the latest call that a rank of this host began; of those in line the first. 0: none. */
-uint64_t comm_sequence_of(const struct tutti_comm *comm, int rank);
+/* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
+bool comm_has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request,
+                        int rank);
 /* Looks, now and then, whom a call waits for that has waited long, and says so once. */
 void comm_report(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
 /* At every look at a call, whatever it waits for: that this rank runs. */

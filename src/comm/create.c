@@ -1,4 +1,6 @@
-/* create.c - the beginning and the end of a communicator. */
+/* create.c - making a communicator whose place among its ranks is known, and taking it apart. */
+#include "comm/create.h"
+
 #include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
@@ -7,19 +9,15 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/printable.h"
-#include "base/sized.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/rendezvous.h"
+#include "comm/agree.h"
 #include "comm/comm.h"
-#include "comm/create.h"
-#include "comm/derive.h"
-#include "comm/id.h"
+#include "comm/derived_list.h"
 #include "comm/letters.h"
 #include "comm/options.h"
-#include "comm/racks.h"
 #include "comm/recover.h"
 #include "memory/heap.h"
 #include "os/at_exit.h"
@@ -27,81 +25,6 @@
 #include "process/network.h"
 #include "process/roll_call.h"
 #include "transport/router/router.h"
-
-const char *tutti_launcher(int *rank, int *size)
-{
-    struct launcher_place place;
-    const bool is_found = launcher_look(&place) == TUTTI_OK;
-    if (rank != NULL) *rank = is_found ? place.rank : -1;
-    if (size != NULL) *size = is_found ? place.size : -1;
-    return is_found ? place.launcher : NULL;
-}
-
-/* ------------------------------------------------------------------------------------- who meets where */
-
-/* Rank 0 leaves a fresh id in the store, the others read it. */
-static enum tutti_status id_through_store(const struct tutti_store *given, int rank,
-                                          uint64_t timeout_ns, struct tutti_id *id)
-{
-    static const char key[] = "tutti/id";
-    struct tutti_store own;
-    const struct tutti_store *const store = &own;
-    TRY(SIZED_READ("store", tutti_store, given, &own));
-    if (rank == 0) {
-        TRY(tutti_id_create(id));
-        if (store->set(store->context, key, id->bytes, sizeof id->bytes) != 0) {
-            struct id_content content;
-            id_read(id, &content);
-            network_withdraw(&content.key);
-            return error_set(TUTTI_INIT_TIMEOUT, "the store did not take the communicator's id");
-        }
-    } else if (store->get(store->context, key, id->bytes, sizeof id->bytes, timeout_ns) != 0) {
-        return error_set(TUTTI_INIT_TIMEOUT, "rank %d: the store has no id: rank 0 is missing",
-                         rank);
-    }
-    return TUTTI_OK;
-}
-
-/* Who is told its place may still be of a launcher's job, which knows the hosts. */
-static void learn_hosts(const struct tutti_comm_options *options, struct launcher_place *place)
-{
-    struct launcher_place detected;
-    if (launcher_look(&detected) == TUTTI_OK && detected.rank == options->rank &&
-        detected.size == options->size)
-        *place = detected;
-}
-
-static enum tutti_status find_place(const struct tutti_comm_options *options,
-                                    uint64_t init_timeout_ns, struct launcher_place *place,
-                                    struct id_content *id)
-{
-    const bool meets = options->id != NULL || options->store != NULL;
-    if (!meets && options->size != 1 && (options->rank >= 0 || options->size >= 0))
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "rank or size are given, but neither an id nor a store to meet through");
-    *place = (struct launcher_place){.launcher = "options", .local_size = -1, .node_count = -1};
-    if (options->rank == -1 || options->size == -1)
-        TRY(meets ? launcher_look(place) : launcher_detect(place));
-    else
-        learn_hosts(options, place);
-    if (!meets && options->size != 1) return TUTTI_OK;
-    if (options->rank != -1) place->rank = options->rank;
-    if (options->size != -1) place->size = options->size;
-    if (place->size < 1 || place->size > PLAN_RANKS_MAX || place->rank < 0 ||
-        place->rank >= place->size)
-        return error_set(TUTTI_INVALID_RANK, "rank %d of %d: 0 <= rank < size <= %d is needed",
-                         place->rank, place->size, PLAN_RANKS_MAX);
-    if (options->id != NULL) id_read(options->id, id);
-    if (place->size == 1) return TUTTI_OK;
-    if (options->id == NULL) {
-        struct tutti_id bytes;
-        TRY(id_through_store(options->store, place->rank, init_timeout_ns, &bytes));
-        id_read(&bytes, id);
-    }
-    place->key = id->key;
-    return launcher_may_span_hosts(place) && !id_spans_hosts(id) ? TUTTI_OK
-                                                                 : id_check(id, place->rank);
-}
 
 /* ---------------------------------------------------------------------------------------------- joining */
 
@@ -177,6 +100,7 @@ static size_t letters_offset(const struct tutti_comm *comm)
 {
     return (board_bytes(comm->size) + 63) / 64 * 64;
 }
+
 static size_t shared_bytes(const struct tutti_comm *comm)
 {
     return letters_offset(comm) + (size_t)comm_local_size(comm) * sizeof(struct letter_ring);
@@ -497,7 +421,7 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     return TUTTI_OK;
 }
 
-/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, far.c and bootstrap/hello.h.) */
+/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, hear.c and bootstrap/hello.h.) */
 static int find_odd_one(const struct tutti_comm *comm, const struct rendezvous_member *members,
                         const char **what)
 {
@@ -626,6 +550,7 @@ static void release(struct tutti_comm *comm)
     rules_free(comm->rules);
     free(comm->algorithms);
     trace_release(comm);
+    straggler_release(&comm->straggler);
     derived_lists_free(comm);
     recover_free(comm);
     heap_release_of(comm->generation);
@@ -655,13 +580,13 @@ static void finish_network(struct tutti_comm *comm)
     comm_unlock(comm);
 }
 
-static void end(struct tutti_comm *comm)
+void comm_end(struct tutti_comm *comm)
 {
     if (!comm_is_foreign(comm)) {
         if (comm->is_encrypted && at_exit_has_begun()) /* nothing comes or goes any more */
             comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d is in exit()", comm->rank);
         finish_started(comm);
-        recover_leave(comm);
+        agree_leave(comm);
         if (comm->network != NULL) finish_network(comm);
         if (comm->client_registered) progress_unregister(&comm->client);
         trace_close(comm);
@@ -706,6 +631,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
 
     status = trace_init(created);
+    if (status == TUTTI_OK) status = straggler_init(&created->straggler, created->size);
     if (status == TUTTI_OK && options->algorithms != NULL &&
         (created->algorithms = strdup(options->algorithms)) == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
@@ -719,16 +645,10 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     }
     status = handle_add(created);
     if (status != TUTTI_OK) {
-        end(created);
+        comm_end(created);
         return status;
     }
     trace_open(created);
-    if (creation->host_levels == NULL) /* else it has those of the one it comes from */
-        status = comm_find_racks(created);
-    if (status != TUTTI_OK) {
-        end(created);
-        return status;
-    }
     log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size,
               creation->origin, kernel_level_name(created->level),
               created->oversubscribed ? ", more ranks than cores" : "");
@@ -741,96 +661,4 @@ enum tutti_status comm_create_at(const struct creation *creation, struct tutti_c
     char before[ERROR_TEXT_MAX];
     error_copy(before, sizeof before);
     return error_unless_ok(create_at(creation, comm), before);
-}
-
-static enum tutti_status create(const struct tutti_comm_options *user_options,
-                                struct tutti_comm **comm)
-{
-    struct tutti_comm_options options;
-    TRY(options_for_comm(user_options, &options));
-    const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;
-    struct launcher_place place;
-    struct id_content id = {.magic = 0};
-    TRY(find_place(&options, options.init_timeout_ns, &place, &id));
-    const struct creation creation = {.origin = place.launcher,
-                                      .rank = place.rank,
-                                      .size = place.size,
-                                      .key = place.key,
-                                      .place = &place,
-                                      .meeting = id_spans_hosts(&id) ? &id.door : NULL,
-                                      .options = &options,
-                                      .deadline_ns = deadline_ns};
-    const enum tutti_status status = comm_create_at(&creation, comm);
-    if (place.rank == 0) network_withdraw(&id.key);
-    return status;
-}
-
-enum tutti_status tutti_comm_create(const struct tutti_comm_options *options,
-                                    struct tutti_comm **comm)
-{
-    if (comm == NULL)
-        return error_set(TUTTI_INVALID_COMM,
-                         "tutti_comm_create: comm must be the address of a pointer, is NULL");
-    *comm = NULL;
-    char before[ERROR_TEXT_MAX];
-    error_copy(before, sizeof before);
-    return error_unless_ok(create(options, comm), before);
-}
-
-enum tutti_status tutti_comm_free(struct tutti_comm *comm)
-{
-    if (comm == NULL) return TUTTI_OK;
-    if (!handle_is_known(comm)) return comm_handle_error(comm, "comm_free");
-    end(comm);
-    return TUTTI_OK;
-}
-
-enum tutti_status comm_handle_error(const struct tutti_comm *comm, const char *function)
-{
-    if (comm == NULL)
-        return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", function);
-    if (!handle_is_known(comm))
-        return error_set(TUTTI_INVALID_COMM,
-                         "tutti_%s: %p is not a communicator, or one that was freed", function,
-                         (const void *)comm);
-    return error_set(
-        TUTTI_INVALID_COMM,
-        "tutti_%s: the communicator was created before fork() and belongs to the parent", function);
-}
-
-enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
-{
-    TRY(comm_check_handle(comm, "comm_abort"));
-    comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d aborted: %s", comm->rank,
-              reason != NULL ? reason : "no reason given");
-    return TUTTI_OK;
-}
-
-int tutti_comm_rank(const struct tutti_comm *comm)
-{
-    return handle_is_known(comm) ? comm->rank : -1;
-}
-
-int tutti_comm_overlaps(const struct tutti_comm *comm)
-{
-    if (!handle_is_known(comm)) return -1;
-    return comm->network != NULL || progress_has_free_cpu(comm_local_size(comm));
-}
-
-int tutti_comm_size(const struct tutti_comm *comm)
-{
-    return handle_is_known(comm) ? comm->size : -1;
-}
-
-enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure)
-{
-    TRY(comm_check_handle(comm, "comm_failure"));
-    TRY(SIZED_CHECK_RESULT("tutti_comm_failure: failure", tutti_failure, failure));
-    struct tutti_failure own;
-    board_failure(comm->board, &own);
-    printable_make(own.message);
-    if (own.culprit >= 0 && own.culprit < comm->size && comm_is_hidden(comm, own.culprit))
-        own.pid = 0;
-    SIZED_WRITE(tutti_failure, failure, failure->size_bytes, &own);
-    return TUTTI_OK;
 }

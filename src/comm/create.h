@@ -25,5 +25,7 @@ struct creation {
 
 /* Blocks until all ranks have come, `look` objects, or the deadline. On failure *comm is NULL. */
 enum tutti_status comm_create_at(const struct creation *creation, struct tutti_comm **comm);
+/* Finishes what was started, says to the others that this rank leaves, and frees it. Blocks up to the deadlines of what is under way. */
+void comm_end(struct tutti_comm *comm);
 
 #endif

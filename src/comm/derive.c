@@ -3,21 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/op.h"
 #include "base/rank_list.h"
 #include "base/status.h"
+#include "comm/agree.h"
 #include "comm/create.h"
+#include "comm/derived_list.h"
 #include "comm/options.h"
-#include "comm/recover.h"
+#include "comm/own_call.h"
 #include "os/clock.h"
-
-/* A list of ranks that communicators were made of, and how many. */
-struct derived_list {
-    struct derived_list *next;
-    uint64_t count;
-    int rank_count;
-    int ranks[];
-};
 
 /* A communicator to be: which of the parent's ranks it has, in the order of their new numbers. */
 struct roster {
@@ -27,15 +20,6 @@ struct roster {
     int size, rank;     /* rank: the new number of this one */
     bool are_survivors; /* of a parent that may have failed */
 };
-
-void derived_lists_free(struct tutti_comm *comm)
-{
-    while (comm->derived_lists != NULL) {
-        struct derived_list *const list = comm->derived_lists;
-        comm->derived_lists = list->next;
-        free(list);
-    }
-}
 
 /* ---------------------------------------------------------------------------------------- the meeting */
 
@@ -87,8 +71,7 @@ static enum tutti_status look_at_connections(const struct roster *roster)
 
 static enum tutti_status look_for_the_gone(const struct roster *roster)
 {
-    const int ahead =
-        roster->are_survivors ? recover_gone_ahead(roster->parent, clock_now_ns()) : -1;
+    const int ahead = roster->are_survivors ? agree_gone_ahead(roster->parent, clock_now_ns()) : -1;
     if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
     TRY(look_for_the_dead(roster));
     TRY(look_at_connections(roster));
@@ -179,6 +162,7 @@ struct choice {
     int32_t signature;
     int32_t color, key;
 };
+
 enum { CHOICE_WORDS = sizeof(struct choice) / sizeof(int32_t) };
 
 struct candidate {
@@ -223,17 +207,7 @@ static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_w
 {
     choices[comm->rank] = (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature,
                                           wish->color, wish->key};
-    const struct tutti_operation *op = op_resolve(TUTTI_SUM);
-    struct call call = {.what = {.collective = COLLECTIVE_ALLGATHER,
-                                 .dtype = TUTTI_INT32,
-                                 .op = op->kind,
-                                 .count = CHOICE_WORDS},
-                        .op = op,
-                        .send = &choices[comm->rank],
-                        .recv = choices,
-                        .in_place = true,
-                        .timeout_ns = timeout_ns};
-    TRY(comm_call(comm, &call));
+    TRY(own_allgather(comm, choices, CHOICE_WORDS, TUTTI_INT32, timeout_ns));
     return check_agreement(comm, choices);
 }
 
@@ -386,24 +360,6 @@ enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, in
     return create_of_list(&roster, options, epoch, LIST_SURVIVORS, created);
 }
 
-/* The entry of a list, made when it is first seen; NULL when there is no memory for it. */
-static struct derived_list *find_list(struct tutti_comm *comm, const int *ranks, int rank_count)
-{
-    const size_t bytes = sizeof *ranks * (size_t)rank_count;
-    struct derived_list *list = comm->derived_lists;
-    while (list != NULL && (list->rank_count != rank_count || memcmp(list->ranks, ranks, bytes) != 0))
-        list = list->next;
-    if (list != NULL) return list;
-    list = malloc(sizeof *list + bytes);
-    if (list == NULL) return NULL;
-    list->count = 0;
-    list->rank_count = rank_count;
-    memcpy(list->ranks, ranks, bytes);
-    list->next = comm->derived_lists;
-    comm->derived_lists = list;
-    return list;
-}
-
 enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, int rank_count,
                                    const struct tutti_comm_options *options,
                                    struct tutti_comm **created)
@@ -413,7 +369,7 @@ enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, in
         .parent = comm, .function = "comm_group", .ranks = ranks, .size = rank_count};
     TRY(check_ranks(comm, ranks, rank_count, &roster.rank));
     TRY(comm_check(comm));
-    struct derived_list *const list = find_list(comm, ranks, rank_count);
+    struct derived_list *const list = derived_list_find(comm, ranks, rank_count);
     if (list == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_comm_group: out of memory");
     const enum tutti_status status =
         create_of_list(&roster, options, list->count, LIST_GROUP, created);

@@ -34,18 +34,16 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/beat.h"
-#include "comm/network.h"
-#include "comm/recover.h"
+#include "comm/far_note.h"
 #include "os/clock.h"
 #include "os/tcp_socket.h"
-#include "transport/tcp/tcp.h"
 
 enum {
     ASK_NS = 100000000,
@@ -53,80 +51,14 @@ enum {
     PROBE_NS = 30000000,
     REFUSALS = 10 /* a firewall that was told to reset connections refuses for a moment, too */
 };
+
 static const uint64_t LOST_NS = 30000000000u, LOG_EVERY_NS = 10000000000u;
+
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
 static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
+
 /* So long somebody may take to come who was knocked at. */
 static const uint64_t LATE_NS = 300000000u;
-
-enum note_kind {
-    NOTE_FAILURE = 1,
-    NOTE_LEFT,
-    NOTE_ASK,
-    NOTE_CALL,
-    NOTE_MESSAGES,
-    NOTE_JOINED,
-    NOTE_ALL_JOINED,
-    NOTE_RAILS
-};
-
-struct failure_note {
-    int32_t status, culprit, reporter, is_verdict;
-    uint64_t sequence;
-    char message[256];
-};
-
-/* A struct straggler_answer. */
-struct straggler_note {
-    uint64_t age_ns, waits, mean_ns, name_age_ns;
-    uint32_t held, calls;
-    int32_t rank;
-    uint32_t ignored;
-};
-
-/* A struct board_progress, which fits behind what an older version tells. */
-struct progress_note {
-    uint64_t blocking, started, awaited, sequence, blocking_count, started_count;
-    uint32_t blocking_what, started_what; /* board_word_of */
-    int32_t blocking_root, started_root;
-    uint8_t is_there, is_blocked, knows_blocking, knows_started;
-    uint32_t ignored;
-};
-
-/* A call that was asked for, as far as its rank is with it. */
-struct call_note {
-    uint64_t latest; /* the number of the last call that began there in the slot */
-    uint64_t signature, count;
-    int32_t collective, dtype, op, root;
-    uint8_t is_described; /* the number asked for has begun, and is not forgotten */
-    uint8_t has_ended, started, varies;
-    uint8_t is_in_call;              /* whichever */
-    uint8_t has_finding, is_stopped; /* it knows of a rank that holds that up */
-    int32_t finding;
-    uint64_t sequence, finding_sequence; /* of latest calls in all slots: its own, and that rank's */
-    struct straggler_note straggler;
-    struct progress_note progress;
-};
-
-struct joined_note {
-    uint64_t levels; /* the fingerprint of what its rank takes for hosts and racks */
-    uint32_t integrity;
-    uint32_t ignored;
-};
-
-struct note {
-    uint32_t kind;
-    int32_t slot;
-    uint64_t begun; /* the call that is asked for */
-    union {
-        struct failure_note failure;
-        struct call_note call;
-        struct joined_note joined;
-        struct rails_addresses rails;
-    } u;
-};
-static_assert(sizeof(struct note) == FAR_NOTE_BYTES, "as others know it");
-static_assert(sizeof(struct note) <= TCP_NOTE_BYTES_MAX, "a note is one");
 
 /* Whether it is on another host, and connected. */
 static bool is_there(const struct comm_network *network, int rank)
@@ -152,7 +84,7 @@ void far_count_untold(struct comm_network *network, int rank)
 }
 
 /* Tells a note that may be lost, because it will be asked for or said again. */
-static bool tell(struct comm_network *network, int rank, const struct note *note)
+bool far_tell(struct comm_network *network, int rank, const struct note *note)
 {
     if (tcp_tell(network->tcp, rank, note, sizeof *note) == TUTTI_OK) return true;
     far_count_untold(network, rank);
@@ -232,7 +164,7 @@ void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begu
     const unsigned unheard = tcp_unheard_notes(network->tcp, rank); /* it may be stopped */
     if (unheard >= ASKED_MAX || now - network->far[rank].asked_ns < ASK_NS * (1 + unheard)) return;
     network->far[rank].asked_ns = now;
-    (void)tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
+    (void)far_tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
 }
 
 bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
@@ -240,7 +172,7 @@ bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_
     struct comm_network *network = comm->network;
     if (network->far == NULL || network->is_stopped || tcp_unheard_notes(network->tcp, rank) > 0)
         return false;
-    return tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
+    return far_tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
 }
 
 void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun)
@@ -286,7 +218,7 @@ bool comm_network_hearsay(const struct tutti_comm *comm, int rank, struct board_
     return true;
 }
 
-/* Asking begins COMPARE_NS after the call began to wait (failure.c). */
+/* Asking begins COMPARE_NS after the call began to wait (diagnose.c). */
 bool comm_network_is_stopped(const struct tutti_comm *comm, int rank, uint64_t since_ns,
                              uint64_t now_ns)
 {
@@ -309,7 +241,7 @@ void comm_network_invite(struct tutti_comm *comm, int rank)
 bool far_tell_rails(struct comm_network *network, int rank, const struct rails_addresses *rails)
 {
     const struct note note = {.kind = NOTE_RAILS, .u.rails = *rails};
-    return tell(network, rank, &note);
+    return far_tell(network, rank, &note);
 }
 
 void comm_network_tell_agreement(struct tutti_comm *comm, int rank, const void *bytes,
@@ -344,227 +276,6 @@ void far_tell_all_have_joined(struct comm_network *network)
 {
     for (int r = 0; r < network->comm->size; r++)
         if (network->far[r].has_joined) tell_once(network, r, NOTE_ALL_JOINED);
-}
-
-/* ----------------------------------------------------------------------------------------------- hearing */
-
-/* What is said on the other side of a cut that is no more means something else on this one. */
-static void take_sides(struct tutti_comm *comm, int reporter, enum tutti_status *status,
-                       int *culprit)
-{
-    if (*status == TUTTI_MINORITY && !board_is_in_minority(comm->board) &&
-        !comm_is_near(comm, reporter)) {
-        *status = TUTTI_PROC_FAILED;
-        *culprit = reporter;
-    } else if (*status == TUTTI_PROC_FAILED && *culprit >= 0 && comm_is_near(comm, *culprit) &&
-               comm_state_of(comm, *culprit) == RANK_PRESENT && !comm_is_gone(comm, *culprit)) {
-        *status = TUTTI_MINORITY;
-        *culprit = reporter;
-    }
-}
-
-static void hear_failure(struct comm_network *network, const struct failure_note *heard)
-{
-    struct tutti_comm *comm = network->comm;
-    const bool fits = heard->status > TUTTI_IN_PROGRESS && heard->status < STATUS_COUNT &&
-                      heard->culprit >= -1 && heard->culprit < comm->size && heard->reporter >= 0 &&
-                      heard->reporter < comm->size;
-    char message[sizeof heard->message];
-    memcpy(message, heard->message, sizeof message);
-    message[sizeof message - 1] = '\0';
-    enum tutti_status status = fits ? (enum tutti_status)heard->status : TUTTI_INTERNAL;
-    int culprit = fits ? heard->culprit : -1;
-    const int reporter = fits ? heard->reporter : comm->rank;
-    if (fits && heard->is_verdict != 0) {
-        board_announce_verdict(comm->board);
-        take_sides(comm, reporter, &status, &culprit);
-    }
-    if (!board_fail(comm->board, status, culprit, reporter, heard->sequence, message)) return;
-    log_write(LOG_WARN, "rank %d: heard from another host: %s: %s", comm->rank,
-              tutti_status_name(status), message);
-    trace_tell_failure(comm);
-    comm->local->ops->wake_all(comm->local);
-}
-
-static void write_straggler(const struct tutti_comm *comm, struct note *note)
-{
-    const struct straggler_answer answer = straggler_answer(comm, note->slot, note->begun);
-    note->u.call.straggler =
-        (struct straggler_note){.age_ns = answer.age_ns,
-                                .waits = answer.waits,
-                                .mean_ns = answer.name.mean_ns,
-                                .name_age_ns = clock_now_ns() - answer.name.named_ns,
-                                .held = answer.name.held,
-                                .calls = answer.name.calls,
-                                .rank = answer.name.rank};
-}
-
-static void hear_straggler(struct tutti_comm *comm, int peer, const struct note *note)
-{
-    const struct straggler_note *heard = &note->u.call.straggler;
-    const struct straggler_answer answer = {
-        .age_ns = heard->age_ns,
-        .waits = heard->waits,
-        .name = {.rank = heard->rank,
-                 .held = heard->held,
-                 .calls = heard->calls,
-                 .mean_ns = heard->mean_ns,
-                 .named_ns = clock_now_ns() - heard->name_age_ns}};
-    straggler_hear(comm, peer, note->slot, note->begun, &answer);
-}
-
-static void write_progress(const struct tutti_comm *comm, struct progress_note *note)
-{
-    struct board_progress own;
-    *note = (struct progress_note){
-        .is_there = board_read_progress(comm->board, comm->size, comm->rank, &own)};
-    if (!note->is_there) return;
-    note->blocking = own.blocking;
-    note->started = own.started;
-    note->awaited = own.awaited;
-    note->sequence = own.sequence;
-    note->is_blocked = own.is_blocked;
-    note->knows_blocking = own.knows_blocking;
-    note->knows_started = own.knows_started;
-    note->blocking_what = board_word_of(&own.blocking_what);
-    note->blocking_count = own.blocking_what.count;
-    note->blocking_root = own.blocking_what.root;
-    note->started_what = board_word_of(&own.started_what);
-    note->started_count = own.started_what.count;
-    note->started_root = own.started_what.root;
-}
-
-static void hear_progress(struct far_rank *far, const struct progress_note *heard)
-{
-    if (heard->is_there == 0) return;
-    far->has_progress = true;
-    far->progress_ns = far->told_ns;
-    far->progress = (struct board_progress){.blocking = heard->blocking,
-                                            .started = heard->started,
-                                            .awaited = heard->awaited,
-                                            .sequence = heard->sequence,
-                                            .is_blocked = heard->is_blocked != 0,
-                                            .knows_blocking = heard->knows_blocking != 0,
-                                            .knows_started = heard->knows_started != 0,
-                                            .blocking_what = board_read_word(heard->blocking_what),
-                                            .started_what = board_read_word(heard->started_what)};
-    far->progress.blocking_what.count = heard->blocking_count;
-    far->progress.blocking_what.root = heard->blocking_root;
-    far->progress.started_what.count = heard->started_count;
-    far->progress.started_what.root = heard->started_root;
-}
-
-static void answer(struct comm_network *network, int peer, const struct note *asked)
-{
-    const struct tutti_comm *comm = network->comm;
-    if (asked->slot < 0 || asked->slot >= TRANSPORT_SLOT_COUNT) return;
-    struct board_call *calls = comm_calls_of(comm, comm->rank, asked->slot);
-    struct call_description what;
-    struct note note = {.kind = NOTE_CALL, .slot = asked->slot, .begun = asked->begun};
-    note.u.call.latest = board_begun(calls);
-    if (board_read_call(calls, asked->begun, &what))
-        note.u.call = (struct call_note){.latest = note.u.call.latest,
-                                         .signature = what.signature,
-                                         .count = what.count,
-                                         .collective = (int32_t)what.collective,
-                                         .dtype = (int32_t)what.dtype,
-                                         .op = (int32_t)what.op,
-                                         .root = what.root,
-                                         .is_described = true,
-                                         .has_ended = board_has_ended(calls, asked->begun),
-                                         .started = what.started,
-                                         .varies = what.varies};
-    struct board_finding finding;
-    note.u.call.sequence = comm_sequence_of(comm, comm->rank);
-    note.u.call.is_in_call = board_is_in_call(comm->board, comm->size, comm->rank);
-    if (board_read_finding(comm->board, comm->size, comm->rank, &finding)) {
-        note.u.call.has_finding = true;
-        note.u.call.is_stopped = finding.is_stopped;
-        note.u.call.finding = finding.rank;
-        note.u.call.finding_sequence = finding.sequence;
-    }
-    write_straggler(comm, &note);
-    write_progress(comm, &note.u.call.progress);
-    (void)tell(network, peer, &note);
-}
-
-static void hear_call(struct comm_network *network, int peer, const struct note *note)
-{
-    struct tutti_comm *comm = network->comm;
-    const struct call_note *heard = &note->u.call;
-    if (note->slot < 0 || note->slot >= TRANSPORT_SLOT_COUNT) return;
-    struct board_call *calls = comm_calls_of(comm, peer, note->slot);
-    struct far_rank *far = &network->far[peer];
-    far->known_slot = note->slot;
-    far->known_begun = note->begun;
-    far->told_ns = clock_now_ns();
-    far->sequence = heard->sequence;
-    far->is_in_call = heard->is_in_call != 0;
-    far->has_finding = heard->has_finding && heard->finding >= 0 && heard->finding < comm->size;
-    far->finding = (struct board_finding){.rank = heard->finding,
-                                          .is_stopped = heard->is_stopped != 0,
-                                          .sequence = heard->finding_sequence};
-    const struct call_description what = {
-        .collective = (enum collective)((uint32_t)heard->collective % COLLECTIVE_COUNT),
-        .dtype = (enum tutti_dtype)(heard->dtype & 255),
-        .op = (enum op)(heard->op & 255),
-        .root = heard->root,
-        .count = heard->count,
-        .started = heard->started != 0,
-        .varies = heard->varies != 0,
-        .signature = heard->signature};
-    if (heard->is_described && note->begun > 0) board_begin(calls, &what, note->begun);
-    if (heard->is_described && heard->has_ended) board_end(calls, note->begun);
-    hear_progress(far, &heard->progress);
-    hear_straggler(comm, peer, note);
-}
-
-static void hear_joined(struct comm_network *network, int peer, const struct joined_note *heard)
-{
-    struct tutti_comm *comm = network->comm;
-    network->far[peer].has_joined = true;
-    char who[128];
-    comm_name_rank(comm, peer, who, sizeof who);
-    if (heard->integrity != (uint32_t)comm->integrity)
-        comm_fail(
-            comm, NULL, TUTTI_INVALID_OPTIONS, peer,
-            "%s and rank 0 differ in integrity: TUTTI_INTEGRITY, or what options say, has to be "
-            "the same on all ranks",
-            who);
-    if (heard->levels == comm->host_levels->fingerprint) return;
-    comm_fail(comm, NULL, TUTTI_MISMATCH, peer,
-              "%s has other racks than rank 0: TUTTI_TOPO_FILE has to say the same on all hosts",
-              who);
-}
-
-void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
-{
-    struct comm_network *network = context;
-    struct note note;
-    uint32_t kind = 0;
-    if (network->far == NULL || comm_is_near(network->comm, peer)) return;
-    if (byte_count >= sizeof kind) memcpy(&kind, bytes, sizeof kind);
-    if (kind == FAR_NOTE_BEAT) beat_hear(network, peer, bytes, byte_count);
-    if (kind == FAR_NOTE_AGREEMENT)
-        recover_hear(network->comm, peer, (const char *)bytes + sizeof kind,
-                     byte_count - sizeof kind);
-    if (kind >= FAR_NOTE_BEAT || byte_count != sizeof note) return;
-    memcpy(&note, bytes, sizeof note);
-    switch ((enum note_kind)note.kind) {
-    case NOTE_FAILURE: hear_failure(network, &note.u.failure); break;
-    case NOTE_LEFT:
-        board_leave(network->comm->far_board, peer);
-        if (!board_has_failed(network->comm->board)) beat_end(network);
-        break;
-    case NOTE_ASK: answer(network, peer, &note); break;
-    case NOTE_CALL: hear_call(network, peer, &note); break;
-    case NOTE_JOINED: hear_joined(network, peer, &note.u.joined); break;
-    case NOTE_ALL_JOINED: network->all_have_joined |= peer == 0; break;
-    case NOTE_RAILS: rails_hear(network->rails, peer, &note.u.rails); break;
-    case NOTE_MESSAGES:
-        atomic_store_explicit(&network->comm->board->has_messages, 1, memory_order_relaxed);
-        break;
-    }
 }
 
 /* ------------------------------------------------------------------------------------------------ deaths */
@@ -666,4 +377,19 @@ void far_free(struct comm_network *network)
     for (int r = 0; network->far != NULL && r < network->comm->size; r++)
         end_probe(&network->far[r]);
     free(network->far);
+}
+
+/* ---------------------------------------------------------------------------------------- what is known of connections */
+
+void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX])
+{
+    char why[NETWORK_TROUBLE_MAX];
+    text[0] = '\0';
+    if (comm->network == NULL || !network_trouble(&comm->network->client, peer, why)) return;
+    snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
+}
+
+int comm_network_find_corrupt(const struct tutti_comm *comm)
+{
+    return comm->network != NULL ? tcp_corrupt_peer(comm->network->tcp) : -1;
 }

@@ -49,3 +49,16 @@ void handle_remove(const struct tutti_comm *comm)
     struct tutti_comm *_Atomic *place = find(comm);
     if (place != NULL) atomic_store_explicit(place, REMOVED, memory_order_relaxed);
 }
+
+enum tutti_status handle_error(const struct tutti_comm *comm, const char *function)
+{
+    if (comm == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_%s: the communicator is NULL", function);
+    if (!handle_is_known(comm))
+        return error_set(TUTTI_INVALID_COMM,
+                         "tutti_%s: %p is not a communicator, or one that was freed", function,
+                         (const void *)comm);
+    return error_set(
+        TUTTI_INVALID_COMM,
+        "tutti_%s: the communicator was created before fork() and belongs to the parent", function);
+}

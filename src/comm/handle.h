@@ -49,4 +49,7 @@ static inline bool handle_is_known(const struct tutti_comm *comm)
     return handle_search(comm);
 }
 
+/* Why a handle is none that this process may use: INVALID_COMM, with a text; `function` is the public one, without "tutti_". */
+enum tutti_status handle_error(const struct tutti_comm *comm, const char *function);
+
 #endif

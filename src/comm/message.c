@@ -272,17 +272,15 @@ bool comm_messages_progress(struct tutti_comm *comm)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------- calling */
-
 /* With the domain held: behind those that lined up before. */
-static enum tutti_status begin_in_order(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct tutti_request *request)
 {
     begin_queued(comm);
     return begin(comm, request);
 }
 
 /* Without it. */
-static void line_up(struct tutti_comm *comm, struct tutti_request *request)
+void comm_message_line_up(struct tutti_comm *comm, struct tutti_request *request)
 {
     comm_line_up(comm, &comm->message_queue, request);
     if (comm->transport != NULL) comm->transport->ops->wake(comm->transport);
@@ -294,11 +292,11 @@ static void line_up(struct tutti_comm *comm, struct tutti_request *request)
 enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request)
 {
     if (comm_try_lock(comm)) {
-        const enum tutti_status status = begin_in_order(comm, request);
+        const enum tutti_status status = comm_message_begin_held(comm, request);
         comm_unlock(comm);
         TRY(status);
     } else {
-        line_up(comm, request);
+        comm_message_line_up(comm, request);
     }
     if (!atomic_load_explicit(&request->done, memory_order_acquire)) progress_notify();
     return TUTTI_OK;
@@ -306,7 +304,7 @@ enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_reque
 
 /* Any number of threads may send and receive at once: free requests belong to the domain, and others to the line
  * before it. */
-static struct tutti_request *take_request(struct tutti_comm *comm, bool has_domain)
+struct tutti_request *comm_message_request(struct tutti_comm *comm, bool has_domain)
 {
     struct tutti_request *request;
     if (has_domain) {
@@ -326,78 +324,10 @@ static struct tutti_request *take_request(struct tutti_comm *comm, bool has_doma
     return request;
 }
 
-static enum tutti_status start(struct tutti_comm *comm, const struct message_call *call,
-                               struct tutti_request **request)
+enum tutti_status comm_message_take_back(struct tutti_comm *comm, struct tutti_request *receive)
 {
-    if (board_has_failed(comm->board)) return comm_check(comm);
-    const bool has_domain = comm_try_lock(comm);
-    struct tutti_request *started = take_request(comm, has_domain);
-    enum tutti_status status = TUTTI_OK;
-    if (started == NULL) {
-        status = error_set(TUTTI_NO_MEMORY, "a message: out of memory");
-    } else {
-        started->message_call = *call;
-        if (has_domain)
-            status = begin_in_order(comm, started);
-        else
-            line_up(comm, started);
-        if (status != TUTTI_OK) comm_give_back(started);
-    }
-    if (has_domain) comm_unlock(comm);
-    if (status == TUTTI_OK) *request = started;
-    return status;
-}
-
-enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
-                                     bool is_grouped, struct tutti_request **request)
-{
-    if (is_grouped) return start(comm, call, request);
-    TRY(comm_ensure_progress(comm));
-    TRY(start(comm, call, request));
-    if (!atomic_load_explicit(&(*request)->done, memory_order_acquire)) progress_notify();
-    return TUTTI_OK;
-}
-
-enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call)
-{
-    struct tutti_request *request;
-    TRY(start(comm, call, &request));
-    return tutti_wait(&request);
-}
-
-enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
-                                       struct tutti_prepared **prepared)
-{
-    TRY(comm_ensure_progress(comm));
-    struct tutti_prepared *made = comm_make_prepared(comm);
-    if (made == NULL) return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");
-    made->request.is_message = true;
-    made->request.message_call = *call;
-    *prepared = made;
-    return TUTTI_OK;
-}
-
-/* Who has the domain may keep it for long, in a call of its own: then that thread does it. */
-static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct tutti_request *receive)
-{
-    struct tutti_request *request = take_request(comm, false);
-    if (request == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_cancel: out of memory");
-    request->takes_back = receive;
-    line_up(comm, request);
-    comm_drive_started(comm, request);
-    const enum tutti_status status = request->status;
-    comm_give_back(request);
-    return status;
-}
-
-enum tutti_status comm_message_cancel(struct tutti_request *request)
-{
-    struct tutti_comm *comm = request->comm;
-    if (!comm_try_lock(comm)) return cancel_in_line(comm, request);
     begin_queued(comm); /* it may be among them */
-    const enum tutti_status status = take_back(comm, request);
-    comm_unlock(comm);
-    return status;
+    return take_back(comm, receive);
 }
 
 void comm_messages_free(struct tutti_comm *comm)
@@ -407,16 +337,6 @@ void comm_messages_free(struct tutti_comm *comm)
 }
 
 /* ----------------------------------------------------------------------------------- why it is stuck */
-
-void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes)
-{
-    const struct message_call *call = &request->message_call;
-    char peer[24] = "any rank", tag[24] = "any tag";
-    if (call->peer != TUTTI_ANY_RANK) snprintf(peer, sizeof peer, "rank %d", call->peer);
-    if (call->tag != TUTTI_ANY_TAG) snprintf(tag, sizeof tag, "tag %d", call->tag);
-    snprintf(text, text_bytes, "%s(count %zu, %s, %s %s, %s)", call->is_send ? "send" : "recv",
-             call->count, tutti_dtype_name(call->dtype), call->is_send ? "to" : "from", peer, tag);
-}
 
 /* A rank that left sends nothing more, and receives nothing; of any rank: when all others have left. */
 static int leaver_waited_for(const struct tutti_comm *comm, int peer)
@@ -489,6 +409,7 @@ bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, u
     const int leaver = leaver_waited_for(comm, peer);
     /* What it sent may lie here still, and have no room. */
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->p2p, peer) < 0)) {
+        comm_network_read_all(comm);
         if (move_messages(comm)) return true;
         fail_left(comm, request, leaver);
         return false;

@@ -196,6 +196,13 @@ bool comm_network_progress(struct tutti_comm *comm)
     return moved && !has_failed;
 }
 
+void comm_network_read_all(struct tutti_comm *comm)
+{
+    enum { PASSES_MAX = 64 };
+    for (int pass = 0; comm->network != NULL && pass < PASSES_MAX; pass++)
+        if (!comm_network_progress(comm)) return;
+}
+
 bool comm_network_is_joining(const struct tutti_comm *comm)
 {
     return comm->network->missing > 0;
@@ -267,14 +274,6 @@ void comm_network_finish(struct tutti_comm *comm)
     far_tell_leaving(comm->network);
     (void)settle(comm, clock_now_ns() + FAREWELL_NS);
     (void)comm_network_progress(comm); /* who has left waits for the word that this was heard */
-}
-
-void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX])
-{
-    char why[NETWORK_TROUBLE_MAX];
-    text[0] = '\0';
-    if (comm->network == NULL || !network_trouble(&comm->network->client, peer, why)) return;
-    snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
 }
 
 /* Rank 0 waits for the others to come. Where they do not, it goes to their doors, and so has a reason to tell. */
@@ -389,11 +388,6 @@ void comm_network_free(struct tutti_comm *comm)
     free(network->awaited);
     free(network->next_ns);
     free(network);
-}
-
-int comm_network_find_corrupt(const struct tutti_comm *comm)
-{
-    return comm->network != NULL ? tcp_corrupt_peer(comm->network->tcp) : -1;
 }
 
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)

@@ -6,7 +6,10 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/create.h"
+#include "comm/derive.h"
 #include "comm/options.h"
+#include "comm/own_call.h"
 #include "os/clock.h"
 #include "topo/probe.h"
 
@@ -28,16 +31,27 @@ struct prober {
     char *send, *recv;
 };
 
+static enum tutti_status start_message(struct prober *prober, bool is_send, int other, size_t bytes,
+                                       struct tutti_request **request)
+{
+    const struct message_call call = {.is_send = is_send,
+                                      .buffer = is_send ? prober->send : prober->recv,
+                                      .count = bytes,
+                                      .dtype = TUTTI_UINT8,
+                                      .peer = other,
+                                      .timeout_ns = prober->hosts->timeout_ns};
+    return comm_message_start(prober->hosts, &call, false, request);
+}
+
 /* Both ways at once, with the host that it meets; all pairs begin together. */
 static enum tutti_status exchange(struct prober *prober, int other, size_t bytes, uint64_t *time_ns)
 {
     struct tutti_request *sending = NULL, *receiving = NULL;
-    TRY(tutti_barrier(prober->hosts));
+    TRY(own_barrier(prober->hosts));
     if (other < 0) return TUTTI_OK;
     const uint64_t begin = clock_now_ns();
-    TRY(tutti_recv_start(prober->recv, bytes, TUTTI_UINT8, other, 0, NULL, NULL, prober->hosts,
-                         &receiving));
-    TRY(tutti_send_start(prober->send, bytes, TUTTI_UINT8, other, 0, NULL, prober->hosts, &sending));
+    TRY(start_message(prober, false, other, bytes, &receiving));
+    TRY(start_message(prober, true, other, bytes, &sending));
     TRY(tutti_wait(&sending));
     TRY(tutti_wait(&receiving));
     *time_ns = clock_now_ns() - begin + 1;
@@ -46,7 +60,7 @@ static enum tutti_status exchange(struct prober *prober, int other, size_t bytes
 
 static enum tutti_status play_round(struct prober *prober, int tournament, int round)
 {
-    const int host = tutti_comm_rank(prober->hosts),
+    const int host = prober->hosts->rank,
               other = probe_partner(prober->order, prober->host_count, round, host);
     uint64_t time_ns = 1;
     TRY(exchange(prober, other, WARM_BYTES, &time_ns));
@@ -76,15 +90,17 @@ static enum tutti_status measure(struct prober *prober)
     struct tutti_comm *const comm = prober->comm;
     const struct comm_hosts *hosts = comm->hosts;
     const bool measures = hosts->firsts[hosts->host_of[comm->rank]] == comm->rank;
-    TRY(tutti_comm_split(comm, measures ? 0 : TUTTI_NO_COLOR, comm->rank, NULL, &prober->hosts));
+    const struct derive_wish wish = {DERIVE_SPLIT, 0, measures ? 0 : TUTTI_NO_COLOR, comm->rank,
+                                     NULL};
+    TRY(derive_split(comm, "comm_split", &wish, &prober->hosts));
     enum tutti_status status = measures ? play(prober) : TUTTI_OK;
     if (status == TUTTI_OK)
-        status = tutti_allreduce(prober->bytes_per_second, prober->bytes_per_second,
-                                 (size_t)prober->host_count * (size_t)prober->host_count *
-                                     (size_t)prober->tournament_count,
-                                 TUTTI_FLOAT64, TUTTI_SUM, comm);
-    const enum tutti_status freed = tutti_comm_free(prober->hosts);
-    return status != TUTTI_OK ? status : freed;
+        status = own_sum(comm, prober->bytes_per_second,
+                         (size_t)prober->host_count * (size_t)prober->host_count *
+                             (size_t)prober->tournament_count,
+                         TUTTI_FLOAT64);
+    if (prober->hosts != NULL) comm_end(prober->hosts);
+    return status;
 }
 
 /* What was made for the levels that were known before goes. */
@@ -147,7 +163,7 @@ static enum tutti_status is_wanted(struct tutti_comm *comm, bool *wanted)
     bool probes;
     TRY(options_probe(&probes));
     int32_t wish = probes && (file == NULL || *file == '\0');
-    TRY(tutti_broadcast(&wish, &wish, 1, TUTTI_INT32, 0, comm));
+    TRY(own_broadcast(comm, &wish, 1, TUTTI_INT32, 0));
     *wanted = wish != 0;
     return TUTTI_OK;
 }

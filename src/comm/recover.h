@@ -24,13 +24,8 @@ struct tutti_comm;
 void recover_listen(struct tutti_comm *comm);
 /* What a rank of another host says of an agreement; domain held; may only tell. */
 void recover_hear(struct tutti_comm *comm, int from, const void *bytes, size_t byte_count);
-/* While survivors meet: a rank that has been through with that for a second, one way or the other; -1: none is known. All come through
- * at about the same time, unless it has failed for some. */
-int recover_gone_ahead(struct tutti_comm *comm, uint64_t now_ns);
 /* Whether an agreement found somebody dead or gone, also where no call has failed of it; domain held. */
 bool recover_has_lost(const struct tutti_comm *comm);
-/* This rank will not answer any more: what was agreed on last is said once more; before it leaves. */
-void recover_leave(struct tutti_comm *comm);
 void recover_free(struct tutti_comm *comm);
 
 #endif

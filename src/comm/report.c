@@ -20,10 +20,11 @@
 
 enum { LOOK_APART_NS = 100000000, PAUSE_NS = 500000000, LISTEN_NS = 300000000 };
 
-uint64_t comm_sequence_of(const struct tutti_comm *comm, int rank)
+bool comm_has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request, int rank)
 {
-    const uint64_t count = board_sequence(comm->board, comm->size, rank);
-    return count > comm->unnumbered_calls ? count - comm->unnumbered_calls : 0;
+    return (comm_is_near(comm, rank) ||
+            comm_network_knows(comm, rank, request->slot, request->begun)) &&
+           board_begun(comm_calls_of(comm, rank, request->slot)) < request->begun;
 }
 
 static struct board_finding near_finding(const struct tutti_comm *comm, int rank)

@@ -313,7 +313,6 @@ enum tutti_status trace_init(struct tutti_comm *comm)
     pthread_mutex_init(&trace->lock, NULL);
     if (folder != NULL && *folder != '\0' && (trace->folder = strdup(folder)) == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    TRY(straggler_init(&comm->straggler, comm->size));
     return recorder_init(&comm->recorder);
 }
 
@@ -341,7 +340,6 @@ void trace_release(struct tutti_comm *comm)
 {
     recorder_release(&comm->recorder);
     recorder_release(&comm->message_recorder);
-    straggler_release(&comm->straggler);
     free(comm->trace.folder);
 }
 

@@ -1,0 +1,61 @@
+/* begin.h - the beginning of a call, for calls of all forms: its buffers, its record, its number. */
+#ifndef TUTTI_COMM_BEGIN_H
+#define TUTTI_COMM_BEGIN_H
+
+#include "base/watched.h"
+#include "comm/comm.h"
+
+/* 0: what it sends, 1: what it receives. */
+static inline struct buffer call_buffer(const struct call *call, int which)
+{
+    struct buffer buffer = {.base = which == 0 ? (char *)(uintptr_t)call->send : call->recv};
+    if (call->extra != NULL && call->extra->segments[which] != NULL) {
+        buffer.segments = call->extra->segments[which];
+        buffer.segment_count = call->extra->segment_counts[which];
+    }
+    return buffer;
+}
+
+/* Calls of at most so many elements, that take so many passes of the wait loop, take 2 us at most where ranks have a core
+ * each: the loop spins. */
+enum { SHORT_COUNT_MAX = 512, SHORT_PASSES_MAX = 64 };
+static inline bool call_may_be_short(const struct tutti_comm *comm, const struct call *call)
+{
+    const struct call_description *what = &call->what;
+    return !what->started && !what->varies && what->count <= SHORT_COUNT_MAX &&
+           !comm->oversubscribed && comm->network == NULL;
+}
+
+/* Of a v form: of all blocks that this rank has, or gets. */
+size_t call_all_blocks(const struct tutti_comm *comm, const struct call_extra *extra);
+
+/* As recorder_begin. */
+static inline void call_record(struct tutti_comm *comm, const struct call *call, uint64_t sequence,
+                               int slot, const char *algorithm, uint64_t begin_ticks)
+{
+    if (!CALLS_ARE_WATCHED) return;
+    const struct call_description *what = &call->what;
+    const size_t count =
+        __builtin_expect(what->varies, 0) ? call_all_blocks(comm, call->extra) : what->count;
+    recorder_begin(
+        &comm->recorder, sequence, begin_ticks,
+        record_what(what->collective, what->dtype, what->op, slot, what->started, what->varies),
+        count, what->root, what->signature, algorithm);
+}
+
+static inline void comm_record(struct tutti_comm *comm, const struct tutti_request *request,
+                               uint64_t begin_ticks)
+{
+    call_record(comm, &request->call, request->sequence, request->slot, request->program->algorithm,
+                begin_ticks);
+}
+
+/* Calls of a communicator are issued by one thread at a time, so no read-modify-write is needed. */
+static inline uint64_t comm_next_sequence(struct tutti_comm *comm)
+{
+    const uint64_t sequence = atomic_load_explicit(&comm->sequence, memory_order_relaxed) + 1;
+    atomic_store_explicit(&comm->sequence, sequence, memory_order_relaxed);
+    return sequence;
+}
+
+#endif

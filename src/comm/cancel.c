@@ -1,0 +1,42 @@
+/* cancel.c - taking back what was started: receives that nothing was sent to yet. */
+#include "base/status.h"
+#include "comm/comm.h"
+
+/* Who has the domain may keep it for long, in a call of its own: then that thread does it. */
+static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct tutti_request *receive)
+{
+    struct tutti_request *request = comm_message_request(comm, false);
+    if (request == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_cancel: out of memory");
+    request->takes_back = receive;
+    comm_message_line_up(comm, request);
+    comm_drive_started(comm, request);
+    const enum tutti_status status = request->status;
+    comm_give_back(request);
+    return status;
+}
+
+static enum tutti_status cancel(struct tutti_request *request)
+{
+    struct tutti_comm *comm = request->comm;
+    if (!comm_try_lock(comm)) return cancel_in_line(comm, request);
+    const enum tutti_status status = comm_message_take_back(comm, request);
+    comm_unlock(comm);
+    return status;
+}
+
+enum tutti_status tutti_cancel(struct tutti_request **request)
+{
+    if (request == NULL || *request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_cancel: the request is NULL");
+    struct tutti_request *cancelled = *request;
+    if (cancelled->comm == NULL) return TUTTI_IN_PROGRESS;
+    TRY(comm_check_handle(cancelled->comm, "cancel"));
+    if (!cancelled->is_message || cancelled->message_call.is_send)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "tutti_cancel: %s cannot be taken back, other ranks know of it or wait "
+                         "for it; tutti_comm_revoke and tutti_comm_abort end all",
+                         cancelled->is_message ? "a send" : "a collective");
+    if (atomic_load_explicit(&cancelled->done, memory_order_acquire)) return TUTTI_IN_PROGRESS;
+    TRY(cancel(cancelled));
+    return comm_collect(request);
+}

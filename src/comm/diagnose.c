@@ -1,0 +1,299 @@
+/* diagnose.c - looking for reasons why a call does not move: deaths, those who left, calls that differ, the deadline. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "comm/comm.h"
+#include "comm/crossing.h"
+#include "os/clock.h"
+
+enum {
+    COMPARE_NS = 200000000,  /* without progress this long: compare calls */
+    REPORT_NS = 1500000000u, /* say who holds it up */
+    ANSWER_NS = 1000000000,  /* so long another host may take to say what a rank has called */
+};
+
+/* ------------------------------------------------------------------------------------------ deaths */
+
+/* Of the ranks of one process, the first that has not left; -1. */
+static int rank_that_stayed(const struct tutti_comm *comm, int first)
+{
+    for (int r = first; r < comm->size; r++)
+        if (comm_is_near(comm, r) && comm_state_of(comm, r) != RANK_LEFT &&
+            comm_share_process(comm, r, first))
+            return r;
+    return -1;
+}
+
+static void fail_dead(struct tutti_comm *comm, const struct tutti_request *request, int rank)
+{
+    char who[128], trouble[COMM_TROUBLE_MAX];
+    comm_name_rank(comm, rank, who, sizeof who);
+    comm_network_trouble(comm, rank, trouble);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s %s%s", who,
+              comm_has_executed(comm, rank) ? "executed another program" : "died", trouble);
+}
+
+bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    int rank = comm_network_find_corrupt(comm);
+    const bool checks_memory = comm->integrity == TUTTI_INTEGRITY_ON && comm->local != NULL;
+    if (rank < 0 && checks_memory) rank = local_corrupt_peer(comm->local);
+    if (rank < 0) return false;
+    char who[128];
+    comm_name_rank(comm, rank, who, sizeof who);
+    comm_fail(comm, request, TUTTI_CORRUPT, rank, "what %s sent to rank %d arrived changed, twice",
+              who, comm->rank);
+    return true;
+}
+
+/* Whether this rank lacks what it takes to read what lies there for it. */
+static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    int peer;
+    const enum tutti_status status =
+        comm->local != NULL ? local_shortage(comm->local, clock_now_ns(), &peer) : TUTTI_OK;
+    if (status == TUTTI_OK) return false;
+    char who[128];
+    comm_name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, status, comm->rank, "rank %d has no %s left to read what %s sent",
+              comm->rank, status == TUTTI_NO_DESCRIPTORS ? "descriptor" : "memory", who);
+    return true;
+}
+
+bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    if (comm_look_for_corruption(comm, request) || look_for_shortage(comm, request)) return true;
+    const int far = comm->hosts != NULL ? comm_network_find_dead(comm, clock_now_ns()) : -1;
+    if (far >= 0) {
+        fail_dead(comm, request, far);
+        return true;
+    }
+    if (!comm_look_at_processes(comm)) return false;
+    for (int i = 0; i < comm->process_count; i++) {
+        if (!comm->processes[i].has_ended) continue;
+        const int rank = rank_that_stayed(comm, comm->processes[i].rank);
+        if (rank < 0) continue;
+        fail_dead(comm, request, rank);
+        return true;
+    }
+    return false;
+}
+
+/* A link to all does not tell who is behind, nor does a rank of another host whom it waits for: it is whoever left without
+ * this call. */
+static int leaver_waited_for(const struct tutti_comm *comm, const struct tutti_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    if (peer >= 0 && (comm_is_near(comm, peer) || comm_state_of(comm, peer) == RANK_LEFT))
+        return comm_state_of(comm, peer) == RANK_LEFT ? peer : -1;
+    for (int r = 0; r < comm->size; r++)
+        if (comm_is_near(comm, r) && comm_state_of(comm, r) == RANK_LEFT &&
+            board_begun(comm_calls_of(comm, r, request->slot)) < request->begun)
+            return r;
+    return -1;
+}
+
+/* That only the counts of a v form can make happen. */
+static void fail_short(struct tutti_comm *comm, const struct tutti_request *request, int peer)
+{
+    char who[128];
+    comm_name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, TUTTI_MISMATCH, peer,
+              "rank %d expects more than %s sent: their counts differ", comm->rank, who);
+}
+
+/* Everything that a rank ever sent was visible before it left: whoever still waits for it waits for ever. */
+static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const int peer = leaver_waited_for(comm, request);
+    if (peer < 0) return false;
+    comm_network_read_all(comm);
+    if (operation_run(&request->operation) != RUN_BLOCKED) return false;
+    if (leaver_waited_for(comm, request) != peer) return false;
+    if (request->call.what.varies &&
+        board_begun(comm_calls_of(comm, peer, request->slot)) >= request->begun) {
+        fail_short(comm, request, peer);
+        return true;
+    }
+    char who[128];
+    comm_name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, peer,
+              "%s left the communicator without this operation", who);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------- disagreements */
+
+static bool knows_all_counts(const struct call_description *what)
+{
+    return what->collective == COLLECTIVE_ALLGATHER || what->collective == COLLECTIVE_REDUCE_SCATTER;
+}
+
+/* What differs where the descriptions show nothing. The count of a v form is that of a rank's own block. */
+static const char *hidden_difference(const struct call_description *mine,
+                                     const struct call_description *theirs)
+{
+    if (theirs->collective != mine->collective || theirs->varies != mine->varies ||
+        theirs->dtype != mine->dtype || theirs->op != mine->op || theirs->root != mine->root ||
+        (!mine->varies && theirs->count != mine->count))
+        return "";
+    return mine->varies && knows_all_counts(mine)
+               ? " with other counts, another algorithm or another `deterministic`"
+               : " with another algorithm or another `deterministic`";
+}
+
+static bool compare_with(struct tutti_comm *comm, const struct tutti_request *request, int peer)
+{
+    struct call_description theirs;
+    const struct call_description *mine = &request->call.what;
+    if (peer == comm->rank ||
+        !board_read_call(comm_calls_of(comm, peer, request->slot), request->begun, &theirs) ||
+        theirs.signature == mine->signature)
+        return false;
+    char who[128], what[96];
+    comm_name_rank(comm, peer, who, sizeof who);
+    board_describe(&theirs, what, sizeof what);
+    if (theirs.collective != mine->collective)
+        comm_fail(comm, request, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
+                  comm->rank, who, what);
+    else
+        comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d while %s called %s%s",
+                  comm->rank, who, what, hidden_difference(mine, &theirs));
+    return true;
+}
+
+/* The same of the calls before: who had little to do in one was through with it before anybody could say that the peer was in
+ * another one, of which something comes now. */
+static bool compare_earlier_with(struct tutti_comm *comm, const struct tutti_request *request,
+                                 int peer)
+{
+    struct call_description mine, theirs;
+    char who[128], my_call[96], their_call[96];
+    for (uint64_t number = request->begun - 1; number > 0 && number + BOARD_CALLS > request->begun;
+         number--) {
+        if (!board_read_call(comm_calls_of(comm, comm->rank, request->slot), number, &mine) ||
+            !board_read_call(comm_calls_of(comm, peer, request->slot), number, &theirs) ||
+            theirs.signature == mine.signature)
+            continue;
+        comm_name_rank(comm, peer, who, sizeof who);
+        board_describe(&mine, my_call, sizeof my_call);
+        board_describe(&theirs, their_call, sizeof their_call);
+        comm_fail(comm, request,
+                  theirs.collective != mine.collective ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
+                  "before it, rank %d called %s while %s called %s%s", comm->rank, my_call, who,
+                  their_call, hidden_difference(&mine, &theirs));
+        return true;
+    }
+    return false;
+}
+
+/* Whether a rank of another host still is to say what it has called. */
+static bool is_being_asked(struct tutti_comm *comm, struct tutti_request *request, int peer)
+{
+    if (comm_is_near(comm, peer) || comm_network_knows(comm, peer, request->slot, request->begun))
+        return false;
+    const uint64_t now = clock_now_ns();
+    if (request->faulted_ns == 0) request->faulted_ns = now;
+    comm_network_ask(comm, peer, request->slot, request->begun);
+    return now - request->faulted_ns < ANSWER_NS;
+}
+
+bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer)
+{
+    if (comm_look_for_corruption(comm, request)) return true;
+    if (compare_with(comm, request, peer) || compare_earlier_with(comm, request, peer)) return true;
+    if (is_being_asked(comm, request, peer)) return false;
+    char who[128];
+    comm_name_rank(comm, peer, who, sizeof who);
+    comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d does not fit to what %s sent",
+              comm->rank, who);
+    return true;
+}
+
+/* The first rank that has not called it, as far as is known; -1. */
+static int absentee(const struct tutti_comm *comm, const struct tutti_request *request)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (comm_has_not_begun(comm, request, r)) return r;
+    return -1;
+}
+
+/* Whether other hosts still may say who has not called it. */
+static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *request,
+                           uint64_t waited_ns)
+{
+    if (comm->hosts == NULL || absentee(comm, request) >= 0) return false;
+    comm_network_ask_all(comm, request->slot, request->begun);
+    return waited_ns < request->call.timeout_ns + ANSWER_NS;
+}
+
+static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const double seconds = (double)request->call.timeout_ns * 1e-9;
+    char who[128], trouble[COMM_TROUBLE_MAX];
+    const int r = absentee(comm, request);
+    if (r >= 0) {
+        comm_name_rank(comm, r, who, sizeof who);
+        comm_network_trouble(comm, r, trouble);
+        comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s%s",
+                  who, seconds, trouble);
+        return;
+    }
+    const int peer = operation_waits_for(&request->operation);
+    if (peer >= 0)
+        comm_name_rank(comm, peer, who, sizeof who);
+    else
+        snprintf(who, sizeof who, "its peers");
+    comm_network_trouble(comm, peer, trouble);
+    comm_fail(comm, request, TUTTI_TIMEOUT, peer,
+              "rank %d still waits for %s; deadline of %.3g s%s", comm->rank, who, seconds, trouble);
+}
+
+/* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. Over TCP what
+ * it sent may still lie on its side, where it does not run. */
+static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    if (!request->call.what.varies || peer < 0 ||
+        !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun) ||
+        (comm->network != NULL && comm_is_near(comm, peer) && comm_is_stopped(comm, peer)))
+        return false;
+    if (operation_run(&request->operation) != RUN_BLOCKED ||
+        operation_waits_for(&request->operation) != peer)
+        return false;
+    fail_short(comm, request, peer);
+    return true;
+}
+
+/* A link to all does not tell; whoever has not called it is among those it waits for. */
+static int whom_it_waits_for(const struct tutti_comm *comm, const struct tutti_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    return peer >= 0 ? peer : absentee(comm, request);
+}
+
+void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+{
+    recorder_wait(&comm->recorder, request->sequence, whom_it_waits_for(comm, request),
+                  request->started_ns, now_ns);
+    comm_report_presence(comm, now_ns);
+    if (comm_look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
+    const uint64_t waited_ns = now_ns - request->started_ns;
+    const int peer = operation_waits_for(&request->operation);
+    if (waited_ns >= COMPARE_NS && peer >= 0 && !comm_is_near(comm, peer))
+        comm_network_ask(comm, peer, request->slot, request->begun);
+    if (waited_ns >= COMPARE_NS || waited_ns >= request->call.timeout_ns)
+        for (int r = 0; r < comm->size; r++)
+            if (compare_with(comm, request, r)) return;
+    /* Over TCP what a peer sent may still be on its way when its call is over. */
+    const uint64_t late_ns = comm->network != NULL ? request->call.timeout_ns : COMPARE_NS;
+    if (waited_ns >= late_ns && look_for_shortfalls(comm, request)) return;
+    if (crossing_look(comm, request, now_ns)) return;
+    if (waited_ns >= request->call.timeout_ns) {
+        if (!may_learn_more(comm, request, waited_ns) && !crossing_fail_late(comm, request))
+            fail_late(comm, request);
+    } else if (waited_ns >= REPORT_NS) {
+        comm_report(comm, request, now_ns);
+    }
+}

@@ -1,0 +1,228 @@
+/* hear.c - what ranks of other hosts say, and what it means here. All of it is foreign: numbers are checked, texts ended. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/beat.h"
+#include "comm/far_note.h"
+#include "comm/recover.h"
+#include "os/clock.h"
+
+/* What is said on the other side of a cut that is no more means something else on this one. */
+static void take_sides(struct tutti_comm *comm, int reporter, enum tutti_status *status,
+                       int *culprit)
+{
+    if (*status == TUTTI_MINORITY && !board_is_in_minority(comm->board) &&
+        !comm_is_near(comm, reporter)) {
+        *status = TUTTI_PROC_FAILED;
+        *culprit = reporter;
+    } else if (*status == TUTTI_PROC_FAILED && *culprit >= 0 && comm_is_near(comm, *culprit) &&
+               comm_state_of(comm, *culprit) == RANK_PRESENT && !comm_is_gone(comm, *culprit)) {
+        *status = TUTTI_MINORITY;
+        *culprit = reporter;
+    }
+}
+
+static void hear_failure(struct comm_network *network, const struct failure_note *heard)
+{
+    struct tutti_comm *comm = network->comm;
+    const bool fits = heard->status > TUTTI_IN_PROGRESS && heard->status < STATUS_COUNT &&
+                      heard->culprit >= -1 && heard->culprit < comm->size && heard->reporter >= 0 &&
+                      heard->reporter < comm->size;
+    char message[sizeof heard->message];
+    memcpy(message, heard->message, sizeof message);
+    message[sizeof message - 1] = '\0';
+    enum tutti_status status = fits ? (enum tutti_status)heard->status : TUTTI_INTERNAL;
+    int culprit = fits ? heard->culprit : -1;
+    const int reporter = fits ? heard->reporter : comm->rank;
+    if (fits && heard->is_verdict != 0) {
+        board_announce_verdict(comm->board);
+        take_sides(comm, reporter, &status, &culprit);
+    }
+    if (!board_fail(comm->board, status, culprit, reporter, heard->sequence, message)) return;
+    log_write(LOG_WARN, "rank %d: heard from another host: %s: %s", comm->rank,
+              tutti_status_name(status), message);
+    trace_tell_failure(comm);
+    comm->local->ops->wake_all(comm->local);
+}
+
+static void write_straggler(const struct tutti_comm *comm, struct note *note)
+{
+    const struct straggler_answer answer = straggler_answer(comm, note->slot, note->begun);
+    note->u.call.straggler =
+        (struct straggler_note){.age_ns = answer.age_ns,
+                                .waits = answer.waits,
+                                .mean_ns = answer.name.mean_ns,
+                                .name_age_ns = clock_now_ns() - answer.name.named_ns,
+                                .held = answer.name.held,
+                                .calls = answer.name.calls,
+                                .rank = answer.name.rank};
+}
+
+static void hear_straggler(struct tutti_comm *comm, int peer, const struct note *note)
+{
+    const struct straggler_note *heard = &note->u.call.straggler;
+    const struct straggler_answer answer = {
+        .age_ns = heard->age_ns,
+        .waits = heard->waits,
+        .name = {.rank = heard->rank,
+                 .held = heard->held,
+                 .calls = heard->calls,
+                 .mean_ns = heard->mean_ns,
+                 .named_ns = clock_now_ns() - heard->name_age_ns}};
+    straggler_hear(comm, peer, note->slot, note->begun, &answer);
+}
+
+static void write_progress(const struct tutti_comm *comm, struct progress_note *note)
+{
+    struct board_progress own;
+    *note = (struct progress_note){
+        .is_there = board_read_progress(comm->board, comm->size, comm->rank, &own)};
+    if (!note->is_there) return;
+    note->blocking = own.blocking;
+    note->started = own.started;
+    note->awaited = own.awaited;
+    note->sequence = own.sequence;
+    note->is_blocked = own.is_blocked;
+    note->knows_blocking = own.knows_blocking;
+    note->knows_started = own.knows_started;
+    note->blocking_what = board_word_of(&own.blocking_what);
+    note->blocking_count = own.blocking_what.count;
+    note->blocking_root = own.blocking_what.root;
+    note->started_what = board_word_of(&own.started_what);
+    note->started_count = own.started_what.count;
+    note->started_root = own.started_what.root;
+}
+
+static void hear_progress(struct far_rank *far, const struct progress_note *heard)
+{
+    if (heard->is_there == 0) return;
+    far->has_progress = true;
+    far->progress_ns = far->told_ns;
+    far->progress = (struct board_progress){.blocking = heard->blocking,
+                                            .started = heard->started,
+                                            .awaited = heard->awaited,
+                                            .sequence = heard->sequence,
+                                            .is_blocked = heard->is_blocked != 0,
+                                            .knows_blocking = heard->knows_blocking != 0,
+                                            .knows_started = heard->knows_started != 0,
+                                            .blocking_what = board_read_word(heard->blocking_what),
+                                            .started_what = board_read_word(heard->started_what)};
+    far->progress.blocking_what.count = heard->blocking_count;
+    far->progress.blocking_what.root = heard->blocking_root;
+    far->progress.started_what.count = heard->started_count;
+    far->progress.started_what.root = heard->started_root;
+}
+
+static void answer(struct comm_network *network, int peer, const struct note *asked)
+{
+    const struct tutti_comm *comm = network->comm;
+    if (asked->slot < 0 || asked->slot >= TRANSPORT_SLOT_COUNT) return;
+    struct board_call *calls = comm_calls_of(comm, comm->rank, asked->slot);
+    struct call_description what;
+    struct note note = {.kind = NOTE_CALL, .slot = asked->slot, .begun = asked->begun};
+    note.u.call.latest = board_begun(calls);
+    if (board_read_call(calls, asked->begun, &what))
+        note.u.call = (struct call_note){.latest = note.u.call.latest,
+                                         .signature = what.signature,
+                                         .count = what.count,
+                                         .collective = (int32_t)what.collective,
+                                         .dtype = (int32_t)what.dtype,
+                                         .op = (int32_t)what.op,
+                                         .root = what.root,
+                                         .is_described = true,
+                                         .has_ended = board_has_ended(calls, asked->begun),
+                                         .started = what.started,
+                                         .varies = what.varies};
+    struct board_finding finding;
+    note.u.call.sequence = comm_sequence_of(comm, comm->rank);
+    note.u.call.is_in_call = board_is_in_call(comm->board, comm->size, comm->rank);
+    if (board_read_finding(comm->board, comm->size, comm->rank, &finding)) {
+        note.u.call.has_finding = true;
+        note.u.call.is_stopped = finding.is_stopped;
+        note.u.call.finding = finding.rank;
+        note.u.call.finding_sequence = finding.sequence;
+    }
+    write_straggler(comm, &note);
+    write_progress(comm, &note.u.call.progress);
+    (void)far_tell(network, peer, &note);
+}
+
+static void hear_call(struct comm_network *network, int peer, const struct note *note)
+{
+    struct tutti_comm *comm = network->comm;
+    const struct call_note *heard = &note->u.call;
+    if (note->slot < 0 || note->slot >= TRANSPORT_SLOT_COUNT) return;
+    struct board_call *calls = comm_calls_of(comm, peer, note->slot);
+    struct far_rank *far = &network->far[peer];
+    far->known_slot = note->slot;
+    far->known_begun = note->begun;
+    far->told_ns = clock_now_ns();
+    far->sequence = heard->sequence;
+    far->is_in_call = heard->is_in_call != 0;
+    far->has_finding = heard->has_finding && heard->finding >= 0 && heard->finding < comm->size;
+    far->finding = (struct board_finding){.rank = heard->finding,
+                                          .is_stopped = heard->is_stopped != 0,
+                                          .sequence = heard->finding_sequence};
+    const struct call_description what = {
+        .collective = (enum collective)((uint32_t)heard->collective % COLLECTIVE_COUNT),
+        .dtype = (enum tutti_dtype)(heard->dtype & 255),
+        .op = (enum op)(heard->op & 255),
+        .root = heard->root,
+        .count = heard->count,
+        .started = heard->started != 0,
+        .varies = heard->varies != 0,
+        .signature = heard->signature};
+    if (heard->is_described && note->begun > 0) board_begin(calls, &what, note->begun);
+    if (heard->is_described && heard->has_ended) board_end(calls, note->begun);
+    hear_progress(far, &heard->progress);
+    hear_straggler(comm, peer, note);
+}
+
+static void hear_joined(struct comm_network *network, int peer, const struct joined_note *heard)
+{
+    struct tutti_comm *comm = network->comm;
+    network->far[peer].has_joined = true;
+    char who[128];
+    comm_name_rank(comm, peer, who, sizeof who);
+    if (heard->integrity != (uint32_t)comm->integrity)
+        comm_fail(
+            comm, NULL, TUTTI_INVALID_OPTIONS, peer,
+            "%s and rank 0 differ in integrity: TUTTI_INTEGRITY, or what options say, has to be "
+            "the same on all ranks",
+            who);
+    if (heard->levels == comm->host_levels->fingerprint) return;
+    comm_fail(comm, NULL, TUTTI_MISMATCH, peer,
+              "%s has other racks than rank 0: TUTTI_TOPO_FILE has to say the same on all hosts",
+              who);
+}
+
+void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
+{
+    struct comm_network *network = context;
+    struct note note;
+    uint32_t kind = 0;
+    if (network->far == NULL || comm_is_near(network->comm, peer)) return;
+    if (byte_count >= sizeof kind) memcpy(&kind, bytes, sizeof kind);
+    if (kind == FAR_NOTE_BEAT) beat_hear(network, peer, bytes, byte_count);
+    if (kind == FAR_NOTE_AGREEMENT)
+        recover_hear(network->comm, peer, (const char *)bytes + sizeof kind,
+                     byte_count - sizeof kind);
+    if (kind >= FAR_NOTE_BEAT || byte_count != sizeof note) return;
+    memcpy(&note, bytes, sizeof note);
+    switch ((enum note_kind)note.kind) {
+    case NOTE_FAILURE: hear_failure(network, &note.u.failure); break;
+    case NOTE_LEFT:
+        board_leave(network->comm->far_board, peer);
+        if (!board_has_failed(network->comm->board)) beat_end(network);
+        break;
+    case NOTE_ASK: answer(network, peer, &note); break;
+    case NOTE_CALL: hear_call(network, peer, &note); break;
+    case NOTE_JOINED: hear_joined(network, peer, &note.u.joined); break;
+    case NOTE_ALL_JOINED: network->all_have_joined |= peer == 0; break;
+    case NOTE_RAILS: rails_hear(network->rails, peer, &note.u.rails); break;
+    case NOTE_MESSAGES:
+        atomic_store_explicit(&network->comm->board->has_messages, 1, memory_order_relaxed);
+        break;
+    }
+}

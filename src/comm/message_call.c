@@ -1,0 +1,54 @@
+/* message_call.c - sending and receiving: blocking, started and prepared. */
+#include "base/status.h"
+#include "comm/comm.h"
+
+static enum tutti_status start(struct tutti_comm *comm, const struct message_call *call,
+                               struct tutti_request **request)
+{
+    if (board_has_failed(comm->board)) return comm_check(comm);
+    const bool has_domain = comm_try_lock(comm);
+    struct tutti_request *started = comm_message_request(comm, has_domain);
+    enum tutti_status status = TUTTI_OK;
+    if (started == NULL) {
+        status = error_set(TUTTI_NO_MEMORY, "a message: out of memory");
+    } else {
+        started->message_call = *call;
+        if (has_domain)
+            status = comm_message_begin_held(comm, started);
+        else
+            comm_message_line_up(comm, started);
+        if (status != TUTTI_OK) comm_give_back(started);
+    }
+    if (has_domain) comm_unlock(comm);
+    if (status == TUTTI_OK) *request = started;
+    return status;
+}
+
+enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
+                                     bool is_grouped, struct tutti_request **request)
+{
+    if (is_grouped) return start(comm, call, request);
+    TRY(comm_ensure_progress(comm));
+    TRY(start(comm, call, request));
+    if (!atomic_load_explicit(&(*request)->done, memory_order_acquire)) progress_notify();
+    return TUTTI_OK;
+}
+
+enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call)
+{
+    struct tutti_request *request;
+    TRY(start(comm, call, &request));
+    return tutti_wait(&request);
+}
+
+enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
+                                       struct tutti_prepared **prepared)
+{
+    TRY(comm_ensure_progress(comm));
+    struct tutti_prepared *made = comm_make_prepared(comm);
+    if (made == NULL) return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");
+    made->request.is_message = true;
+    made->request.message_call = *call;
+    *prepared = made;
+    return TUTTI_OK;
+}

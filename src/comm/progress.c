@@ -1,0 +1,154 @@
+/* progress.c - what was started moves: calls get their slots in the order of calling, whoever begins them.
+ *
+ *     start ──domain free, slot free──► begun ──► done ──wait──► free again
+ *       └────otherwise────► queued ──────┘
+ */
+#include "base/status.h"
+#include "comm/begin.h"
+#include "comm/straggler.h"
+
+static void add_running(struct tutti_comm *comm, struct tutti_request *request)
+{
+    int at = comm->running_count++;
+    for (; at > 0 && comm->order[at - 1]->call.priority < request->call.priority; at--)
+        comm->order[at] = comm->order[at - 1];
+    comm->order[at] = request;
+    comm->running[request->slot] = request;
+    atomic_store_explicit(&comm->outstanding, (uint32_t)comm->running_count, memory_order_relaxed);
+}
+
+static void remove_running(struct tutti_comm *comm, struct tutti_request *request)
+{
+    int at = 0;
+    while (comm->order[at] != request) at++;
+    comm->running_count--;
+    for (; at < comm->running_count; at++) comm->order[at] = comm->order[at + 1];
+    comm->running[request->slot] = NULL;
+    atomic_store_explicit(&comm->outstanding, (uint32_t)comm->running_count, memory_order_relaxed);
+}
+
+/* The slot of the next call to begin. */
+static int next_slot(const struct tutti_comm *comm)
+{
+    return 1 + (int)(comm->begun_started % STARTED_SLOT_COUNT);
+}
+
+/* Begins a call in the next slot, which is free; its program is there, or was tried for with that status. The
+ * other ranks wait for it: if it cannot begin, it fails everywhere. */
+static void begin_started(struct tutti_comm *comm, struct tutti_request *request,
+                          enum tutti_status status)
+{
+    request->slot = next_slot(comm);
+    comm->begun_started++;
+    if (status == TUTTI_OK) status = comm_begin(comm, request);
+    if (status == TUTTI_OK) {
+        comm_record(comm, request, clock_ticks());
+        add_running(comm, request);
+        return;
+    }
+    if (!board_has_failed(comm->board))
+        comm_fail(comm, request, status, comm->rank, "%s", tutti_error_message());
+    comm_finish_request(request, comm_check(comm));
+}
+
+enum tutti_status comm_find_program(struct tutti_comm *comm, struct tutti_request *request)
+{
+    if (request->program != NULL) return TUTTI_OK; /* prepared */
+    TRY(comm_program(comm, &request->call, &request->program));
+    comm_program_hold(request->program);
+    return TUTTI_OK;
+}
+
+/* Gives the next queued call its slot if that is free; false when there is nothing to do. */
+static bool begin_next(struct tutti_comm *comm)
+{
+    if (comm->running[next_slot(comm)] != NULL) return false;
+    struct tutti_request *request = comm_line_first(comm, &comm->queue);
+    if (request == NULL) return false;
+    enum tutti_status status = board_has_failed(comm->board) ? comm_check(comm) : TUTTI_OK;
+    if (status == TUTTI_OK) status = comm_find_program(comm, request);
+    begin_started(comm, request, status);
+    atomic_fetch_sub_explicit(&comm->queue.count, 1, memory_order_release);
+    return true;
+}
+
+static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
+{
+    enum tutti_status status = TUTTI_OK;
+    request->operation.impatient = comm->looks_rarely;
+    enum run_result result =
+        board_has_failed(comm->board) ? RUN_FAULT : operation_run(&request->operation);
+    if (result == RUN_FAULT) {
+        if (!board_has_failed(comm->board) &&
+            !comm_fault(comm, request, request->operation.fault_peer))
+            return false;
+        status = comm_check(comm);
+        comm_quiesce(comm, request);
+    } else if (result != RUN_DONE) {
+        return result == RUN_MOVED;
+    }
+    remove_running(comm, request);
+    if (comm->report.is_open) comm_end_report(comm, request);
+    straggler_end(comm, request);
+    board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
+    comm_finish_request(request, status);
+    return true;
+}
+
+bool comm_progress(struct tutti_comm *comm)
+{
+    bool moved = comm->network != NULL && comm_network_progress(comm);
+    while (begin_next(comm)) moved = true;
+    int urgency = 0;
+    bool urgent_moved = false;
+    for (int i = 0; i < comm->running_count;) {
+        struct tutti_request *request = comm->order[i];
+        if (urgent_moved && request->call.priority < urgency) break;
+        urgency = request->call.priority;
+        if (run_one(comm, request)) moved = urgent_moved = true;
+        i += i < comm->running_count && comm->order[i] == request;
+    }
+    if (board_has_messages(comm->board) ||
+        atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0)
+        moved |= comm_messages_progress(comm);
+    return moved;
+}
+
+/* Several threads may come here at once: who is registered already is not registered again. */
+enum tutti_status comm_ensure_progress(struct tutti_comm *comm)
+{
+    if (atomic_load_explicit(&comm->client_registered, memory_order_relaxed)) return TUTTI_OK;
+    TRY(progress_register(&comm->client));
+    atomic_store_explicit(&comm->client_registered, true, memory_order_relaxed);
+    return TUTTI_OK;
+}
+
+void comm_count_started(struct tutti_comm *comm, struct tutti_request *request)
+{
+    request->sequence = comm_next_sequence(comm);
+    request->number = ++comm->started_calls;
+    board_set_started(comm->board, comm->rank, request->number);
+}
+
+/* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail
+ * all ranks. */
+enum tutti_status comm_start_held(struct tutti_comm *comm, struct tutti_request *request)
+{
+    const enum tutti_status status = comm_find_program(comm, request);
+    if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status;
+    comm_count_started(comm, request);
+    if (atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
+        comm->running[next_slot(comm)] != NULL) {
+        comm_line_up(comm, &comm->queue, request);
+        comm_progress(comm);
+        return TUTTI_OK;
+    }
+    begin_started(comm, request, status);
+    if (atomic_load_explicit(&request->done, memory_order_relaxed)) return TUTTI_OK;
+    /* A first piece of it, and of what is as urgent. */
+    if (comm->running_count == 1)
+        run_one(comm, request);
+    else
+        comm_progress(comm);
+    return TUTTI_OK;
+}

@@ -1,0 +1,43 @@
+/* quiesce.c - after a failure: until nobody can still be reading or writing memory of this rank. */
+#include <time.h>
+
+#include "comm/comm.h"
+#include "os/clock.h"
+#include "os/futex.h"
+
+enum {
+    QUIESCE_NS = 300000000, /* other processes: their reading harms only themselves */
+    /* Threads: our memory may be freed under them. Whoever was told where a result is expected: it writes there. Nobody
+     * needs that long for a piece and a look at the board who is not stopped. */
+    QUIESCE_HARM_NS = 2000000000u,
+};
+
+/* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it, and write
+ * to memory where it is expected to. */
+static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
+{
+    return comm_state_of(comm, rank) == RANK_PRESENT &&
+           board_is_engaged(comm_calls_of(comm, rank, slot));
+}
+
+void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    board_end(comm_calls_of(comm, comm->rank, request->slot), request->begun);
+    const struct operation *operation = &request->operation;
+    if (comm->network != NULL) comm_network_stop(comm);
+    if (comm->over_tcp) return;
+    if (!operation->any_referenced && !operation->any_expected) return;
+    fence_everybody(); /* whoever begins after this sees the failure first */
+    struct tutti_failure failure;
+    const bool died = board_failure(comm->board, &failure) == TUTTI_PROC_FAILED &&
+                      failure.culprit >= 0 && comm_state_of(comm, failure.culprit) != RANK_LEFT;
+    const uint64_t begin_ns = clock_now_ns();
+    const uint64_t limit_ns =
+        comm->has_threads || operation->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
+    for (int r = 0; r < comm->size; r++)
+        while (r != comm->rank && comm_is_near(comm, r) &&
+               !(died && comm_share_process(comm, r, failure.culprit)) &&
+               is_engaged(comm, r, request->slot) && !comm_is_gone(comm, r) &&
+               clock_now_ns() - begin_ns < limit_ns)
+            nanosleep(&(struct timespec){0, 100000}, NULL);
+}

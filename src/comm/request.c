@@ -1,0 +1,184 @@
+/* request.c - requests: where free ones come from and go to, lines in which they wait, and how one ends. Nothing here moves anything. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "comm/orphans.h"
+
+/* ---------------------------------------------------------------------------------------- free requests */
+
+struct tutti_request *comm_make_request(struct tutti_comm *comm, struct tutti_request *_Atomic *home)
+{
+    struct tutti_request *request = calloc(1, sizeof *request);
+    if (request == NULL) return NULL;
+    request->home = home;
+    operation_init(&request->operation, comm_patience(comm));
+    pthread_mutex_lock(&comm->queue_lock);
+    request->next_made = comm->requests;
+    comm->requests = request;
+    pthread_mutex_unlock(&comm->queue_lock);
+    return request;
+}
+
+void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
+{
+    request->comm = comm;
+    request->status = TUTTI_OK;
+    request->sequence = request->number = request->record = 0;
+    request->started_ns = request->faulted_ns = request->crossed_ns = 0;
+    atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
+    request->is_owned = true;
+    request->next = NULL;
+    request->error[0] = '\0';
+    atomic_store_explicit(&request->event, EVENT_NONE, memory_order_relaxed);
+    atomic_store_explicit(&request->done, false, memory_order_relaxed);
+}
+
+/* Only one thread takes at a time, so the first cannot go and come back between two looks. */
+struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests)
+{
+    struct tutti_request *request =
+        atomic_load_explicit(free_requests, memory_order_acquire); /* pairs with comm_give_back */
+    while (request != NULL && !atomic_compare_exchange_weak_explicit(
+                                  free_requests, &request,
+                                  atomic_load_explicit(&request->next_free, memory_order_relaxed),
+                                  memory_order_acquire, memory_order_acquire)) {
+    }
+    return request;
+}
+
+void comm_give_back(struct tutti_request *request)
+{
+    request->is_owned = false;
+    struct tutti_request *first = atomic_load_explicit(request->home, memory_order_relaxed);
+    do atomic_store_explicit(&request->next_free, first, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(request->home, &first, request,
+                                                  memory_order_release, memory_order_relaxed));
+}
+
+struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm)
+{
+    struct tutti_prepared *made = calloc(1, sizeof *made);
+    if (made == NULL) return NULL;
+    operation_init(&made->request.operation, comm_patience(comm));
+    made->request.comm = comm;
+    made->request.is_prepared = true;
+    pthread_mutex_lock(&comm->queue_lock);
+    made->next = comm->prepared;
+    if (made->next != NULL) made->next->previous = made;
+    comm->prepared = made;
+    pthread_mutex_unlock(&comm->queue_lock);
+    return made;
+}
+
+/* ---------------------------------------------------------------------------------------- in line */
+
+void comm_line_up(struct tutti_comm *comm, struct request_line *line, struct tutti_request *request)
+{
+    pthread_mutex_lock(&comm->queue_lock);
+    if (line->last != NULL)
+        line->last->next = request;
+    else
+        line->first = request;
+    line->last = request;
+    atomic_fetch_add_explicit(&line->count, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&comm->queue_lock);
+}
+
+struct tutti_request *comm_line_first(struct tutti_comm *comm, struct request_line *line)
+{
+    if (atomic_load_explicit(&line->count, memory_order_relaxed) == 0) return NULL;
+    pthread_mutex_lock(&comm->queue_lock);
+    struct tutti_request *request = line->first;
+    if (request != NULL) line->first = request->next;
+    if (line->first == NULL) line->last = NULL;
+    pthread_mutex_unlock(&comm->queue_lock);
+    return request;
+}
+
+/* ---------------------------------------------------------------------------------------- the end of one */
+
+/* A counter that is full already says what this would. */
+void comm_tell_event(int event_fd)
+{
+    const uint64_t one = 1;
+    while (write(event_fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
+void comm_finish_request(struct tutti_request *request, enum tutti_status status)
+{
+    struct tutti_comm *comm = request->comm;
+    if (request->is_message)
+        recorder_end(&comm->message_recorder, request->record, status, false);
+    else
+        recorder_end(&comm->recorder, request->sequence, status, false);
+    if (!request->is_prepared && !request->is_message) {
+        if (request->program != NULL) comm_program_release(request->program);
+        request->program = NULL;
+        free(request->call.extra);
+        request->call.extra = NULL;
+    }
+    request->status = status;
+    if (status != TUTTI_OK) {
+        strncpy(request->error, tutti_error_message(), sizeof request->error - 1);
+        request->error[sizeof request->error - 1] = '\0';
+    }
+    /* Once it is done somebody may take it: what is asked of it comes before. */
+    const int event = atomic_exchange_explicit(&request->event, EVENT_DONE, memory_order_relaxed);
+    atomic_store_explicit(&request->done, true,
+                          memory_order_release); /* pairs with tutti_wait and tutti_test */
+    if (event != EVENT_NONE) comm_tell_event(~event);
+}
+
+/* In a child of fork(), and only there, it may be under way: for ever. */
+static void outlive(struct tutti_request *request)
+{
+    if (!atomic_load_explicit(&request->done, memory_order_acquire)) {
+        request->status = TUTTI_INVALID_COMM;
+        snprintf(request->error, sizeof request->error,
+                 "it was started before fork(), on a communicator that this process has freed");
+        atomic_store_explicit(&request->done, true, memory_order_release);
+    }
+    operation_release(&request->operation);
+    free(request->call.extra);
+    request->call.extra = NULL;
+}
+
+void comm_requests_free(struct tutti_comm *comm)
+{
+    while (comm->requests != NULL) {
+        struct tutti_request *request = comm->requests;
+        comm->requests = request->next_made;
+        outlive(request);
+        if (request->is_owned)
+            orphans_add(request);
+        else
+            free(request);
+    }
+    while (comm->prepared != NULL) {
+        struct tutti_prepared *prepared = comm->prepared;
+        comm->prepared = prepared->next;
+        if (prepared->request.program != NULL) comm_program_release(prepared->request.program);
+        prepared->request.program = NULL;
+        outlive(&prepared->request);
+        prepared->request.comm = NULL;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------- naming */
+
+void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes)
+{
+    const struct message_call *call = &request->message_call;
+    char peer[24] = "any rank", tag[24] = "any tag";
+    if (call->peer != TUTTI_ANY_RANK) snprintf(peer, sizeof peer, "rank %d", call->peer);
+    if (call->tag != TUTTI_ANY_TAG) snprintf(tag, sizeof tag, "tag %d", call->tag);
+    snprintf(text, text_bytes, "%s(count %zu, %s, %s %s, %s)", call->is_send ? "send" : "recv",
+             call->count, tutti_dtype_name(call->dtype), call->is_send ? "to" : "from", peer, tag);
+}
