@@ -21,7 +21,7 @@
 
 #include "base/status.h"
 #include "bootstrap/secret.h"
-#include "process/network.h"
+#include "connect/port.h"
 #include "ranks.h"
 #include "tutti/tutti.h"
 

@@ -9,7 +9,7 @@
  *
  * The same comes to a job that runs, which makes new connections meanwhile; and there are ranks with another secret.
  *
- * An insider that plays a rank well is one (bootstrap/hello.h); that is not tried.
+ * An insider that plays a rank well is one (connect/hello.h); that is not tried.
  * ctest: label=notsan label=once timeout=200 */
 #include <errno.h>
 #include <limits.h>
@@ -26,13 +26,13 @@
 
 #include <cmocka.h>
 
-#include "bootstrap/door.h"
-#include "bootstrap/hello.h"
 #include "bootstrap/launcher.h"
+#include "connect/discovery_message.h"
+#include "connect/hello.h"
+#include "connect/listener.h"
 #include "fault_time.h"
 #include "launched_rank.h"
 #include "os/clock.h"
-#include "process/roll_message.h"
 #include "ranks.h"
 
 enum {
@@ -232,7 +232,7 @@ static void find_meeting(struct rendezvous_key *meeting)
     rendezvous_key_derive(&place.key, what, sizeof what, meeting);
 }
 
-/* As process/network.c has it: what for, the meeting, who and whom, which connection. */
+/* As connect/port.c has it: what for, the meeting, who and whom, which connection. */
 static void claim(const struct rendezvous_key *meeting, int rank, int peer, bool knocks,
                   struct hello_call *call)
 {

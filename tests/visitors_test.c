@@ -17,8 +17,8 @@
 
 #include "comm/comm.h"
 #include "comm/network.h"
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
 #include "ranks.h"
 
 enum { HOST, EAGER_VISITOR, LATE_VISITOR, RANKS };

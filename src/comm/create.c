@@ -21,11 +21,11 @@
 #include "comm/options.h"
 #include "comm/racks.h"
 #include "comm/recover.h"
+#include "connect/discovery.h"
+#include "connect/port.h"
 #include "memory/heap.h"
 #include "os/at_exit.h"
 #include "os/clock.h"
-#include "process/network.h"
-#include "process/roll_call.h"
 #include "transport/router/router.h"
 
 const char *tutti_launcher(int *rank, int *size)
@@ -497,7 +497,7 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     return TUTTI_OK;
 }
 
-/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, far.c and bootstrap/hello.h.) */
+/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, far.c and connect/hello.h.) */
 static int find_odd_one(const struct tutti_comm *comm, const struct rendezvous_member *members,
                         const char **what)
 {

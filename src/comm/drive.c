@@ -12,8 +12,8 @@
 #include "comm/comm.h"
 #include "comm/crossing.h"
 #include "comm/recover.h"
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
 
 enum {
     EAGER_LOOKS =

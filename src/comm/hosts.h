@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "process/roll_call.h"
+#include "connect/discovery.h"
 #include "tutti/tutti.h"
 
 struct comm_hosts {

@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 #include "bootstrap/launcher.h"
-#include "process/network.h"
-#include "process/roll_call.h"
+#include "connect/discovery.h"
+#include "connect/port.h"
 
 static const uint64_t MAGIC = 0x3144494954545554u; /* of another value in another byte order */
 

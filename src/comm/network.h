@@ -7,7 +7,7 @@
 
 #include "comm/comm.h"
 #include "comm/rails.h"
-#include "process/network.h"
+#include "connect/port.h"
 
 /* Of a rank of another host. */
 struct far_rank {

@@ -26,8 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "connect/port.h"
 #include "os/tcp_socket.h"
-#include "process/network.h"
 #include "tutti/tutti.h"
 
 enum { RAILS_FURTHER_MAX = NETWORK_RAILS_MAX - 1 };

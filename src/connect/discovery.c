@@ -1,4 +1,4 @@
-#include "process/roll_call.h"
+#include "connect/discovery.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include "base/rank_list.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
 
 enum { NAP_NS = 200000, REVISIT_NS = 10000000, REVISIT_NS_MAX = 320000000 };
 /* Who is there hears from rank 0 who is missing: it may come a moment after the deadline. */

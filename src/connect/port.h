@@ -4,13 +4,13 @@
  *                  ◄──take(peer, stream)── sockets, authenticated, from either side
  *
  * Of two ranks the higher one visits the lower one; a rank that waits for a higher one knocks at its door, so that it comes. The identity
- * of a communicator follows from a random number of its run (roll_call.h) that nobody but its own ranks knows, so a rank that knows the
+ * of a communicator follows from a random number of its run (discovery.h) that nobody but its own ranks knows, so a rank that knows the
  * identity belongs to it; the key of the job (bootstrap/secret.h) comes on top.
  *
  * A thread that progresses one client moves the door for all. A child of fork() has neither door nor clients.
  */
-#ifndef TUTTI_PROCESS_NETWORK_H
-#define TUTTI_PROCESS_NETWORK_H
+#ifndef TUTTI_CONNECT_PORT_H
+#define TUTTI_CONNECT_PORT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
 
 enum { SIZE = 3 };
 static const uint64_t SOON_NS = 20000000000u;

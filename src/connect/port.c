@@ -1,4 +1,4 @@
-#include "process/network.h"
+#include "connect/port.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "bootstrap/door.h"
 #include "bootstrap/interface.h"
+#include "connect/listener.h"
 #include "os/clock.h"
 #include "os/process.h"
 

@@ -1,6 +1,6 @@
 /* hello.h - how two ranks that share a key make sure of each other: a pure state machine.
  *
- * Bytes go in, bytes come out, and the time is an argument; it knows no sockets (door.h has them).
+ * Bytes go in, bytes come out, and the time is an argument; it knows no sockets (listener.h has them).
  *
  *     caller                                                          answerer
  *       │ CALL     rank, whom it calls, purpose, payload, nonce, mac      │  is this one of us?
@@ -22,15 +22,15 @@
  *    same transcript: ranks, purpose, payload, version and configuration are what the other side said.
  * 2. At most HELLO_BYTES are taken and given, in at most HELLO_TIMEOUT_NS; nothing is allocated.
  * 3. Versions and configurations count only after the other side has proven that it has the key. A REFUSAL proves nothing: it is a
- *    hint for who looks for a mistake, and decides nothing (door.h).
+ *    hint for who looks for a mistake, and decides nothing (listener.h).
  * 4. Where both sides are configured to encrypt it stops before it is done, with a key of its own for TLS: made from the job's key
  *    and the transcript, so what they said here in clear is part of it. Nobody between them can make one side go on in clear.
  *
  * It does not encrypt, and says nothing about what comes after it in clear: who can change packets under way can take over
  * such a connection. Who has the key can say that he is any rank.
  */
-#ifndef TUTTI_BOOTSTRAP_HELLO_H
-#define TUTTI_BOOTSTRAP_HELLO_H
+#ifndef TUTTI_CONNECT_HELLO_H
+#define TUTTI_CONNECT_HELLO_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "process/roll_message.h"
+#include "connect/discovery_message.h"
 
 enum { RANKS_MAX = 8 };
 

@@ -1,4 +1,4 @@
-#include "process/roll_message.h"
+#include "connect/discovery_message.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "bootstrap/door.h"
+#include "connect/listener.h"
 
 #include <inttypes.h>
 #include <stdio.h>

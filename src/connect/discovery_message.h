@@ -1,4 +1,4 @@
-/* roll_message.h - what goes over a connection of the roll call, as bytes: a head, and entries behind it.
+/* discovery_message.h - what goes over a connection of the roll call, as bytes: a head, and entries behind it.
  *
  *     ENTRY    head, 1 entry        what a rank says of itself, and which run it was told of before, if it was
  *     HEARD    head                 which run this is: it has taken the rank in
@@ -11,8 +11,8 @@
  * comes from is not its business. Hosts of another byte order have another magic; its last character changes when messages do,
  * so that a build that does not know of runs is not understood, where it would wait for connections of another name than ours.
  */
-#ifndef TUTTI_PROCESS_ROLL_MESSAGE_H
-#define TUTTI_PROCESS_ROLL_MESSAGE_H
+#ifndef TUTTI_CONNECT_DISCOVERY_MESSAGE_H
+#define TUTTI_CONNECT_DISCOVERY_MESSAGE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "belongings.h"
-#include "bootstrap/door.h"
+#include "connect/listener.h"
 #include "os/clock.h"
 
 static const uint64_t SECOND_NS = 1000000000;

@@ -1,4 +1,4 @@
-/* door.h - the one listening port of a process: who may come in, and going to the doors of others.
+/* listener.h - the one listening port of a process: who may come in, and going to the doors of others.
  *
  * Everything moves in door_progress, which never waits. Hellos (hello.h) of many connections run at once; those that
  * are done are handed out as channels: sockets positioned behind the hello, or encrypted (os/tls.h) with a key of it.
@@ -22,13 +22,13 @@
  * know who should come. A visitor whose connection breaks before it hears that it was let in comes again: then it
  * arrives twice, and the later one counts. What to tell others is the address of interface.h with the door's port.
  */
-#ifndef TUTTI_BOOTSTRAP_DOOR_H
-#define TUTTI_BOOTSTRAP_DOOR_H
+#ifndef TUTTI_CONNECT_LISTENER_H
+#define TUTTI_CONNECT_LISTENER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bootstrap/hello.h"
+#include "connect/hello.h"
 #include "os/channel.h"
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"

@@ -1,4 +1,4 @@
-/* roll_call.h - every rank of a job learns on which host each other rank is, and where its process's door is.
+/* discovery.h - every rank of a job learns on which host each other rank is, and where its process's door is.
  *
  * If the launcher offers an exchange (bootstrap/exchange.h), the ranks use that. Else all ranks report to rank 0's door, which is at
  * MASTER_PORT, or where an id says. All entries then go back down a binomial tree of doors, so no rank hands them to more than log2 n
@@ -16,17 +16,17 @@
  * been told of any run cannot be told from a rank of this run, and becomes one if it comes first.
  *
  * At the deadline rank 0 tells each rank that is there which ranks are missing. A rank checks all that comes from a connection, though
- * the other end has the job's key (bootstrap/hello.h).
+ * the other end has the job's key (connect/hello.h).
  */
-#ifndef TUTTI_PROCESS_ROLL_CALL_H
-#define TUTTI_PROCESS_ROLL_CALL_H
+#ifndef TUTTI_CONNECT_DISCOVERY_H
+#define TUTTI_CONNECT_DISCOVERY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "bootstrap/launcher.h"
+#include "connect/discovery_message.h"
 #include "os/tcp_socket.h"
-#include "process/roll_message.h"
 #include "tutti/tutti.h"
 
 /* Where abstract sockets can be reached from this process, as others can compare it: this boot of this machine, and the
@@ -49,7 +49,7 @@ struct roll_options {
 
 /* Blocks until all ranks are there or the deadline has passed. INIT_TIMEOUT: the message names the missing ranks. INVALID_OPTIONS: some
  * ranks encrypt and others do not, which all ranks are told. PROC_FAILED: rank 0 is gone, and another run has its place. *meeting: a key
- * of this run, which no other run has. The process's door must be open (network.h), rank 0's at master_port or `meeting`. entries: room
+ * of this run, which no other run has. The process's door must be open (port.h), rank 0's at master_port or `meeting`. entries: room
  * for one per rank. *message_count: how many messages this rank sent and received. */
 enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
                             struct rendezvous_key *meeting, unsigned *message_count);

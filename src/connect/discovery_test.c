@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "connect/discovery.h"
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
-#include "process/roll_call.h"
 
 enum { RANKS_MAX = 24, MASTER_PORT = 21873 };
 static const uint64_t SOON_NS = 1000000000u, LONG_NS = 60000000000u;
