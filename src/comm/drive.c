@@ -308,7 +308,7 @@ static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
     if (comm->network == NULL && comm->recovery == NULL) return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
-    if (comm->network != NULL) network_progress(clock_now_ns());
+    if (comm->network != NULL) port_progress(clock_now_ns());
     comm->looks_rarely = true;
     const bool moved = comm->network != NULL && comm_network_progress(comm);
     comm->looks_rarely = false;

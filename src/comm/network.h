@@ -33,7 +33,7 @@ struct far_rank {
 };
 
 struct comm_network {
-    struct network_client client;
+    struct port_client client;
     struct tutti_comm *comm;
     struct transport *tcp;
     unsigned stream_count;         /* of a pair of ranks, here */

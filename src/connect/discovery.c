@@ -17,12 +17,12 @@
 #include "connect/port.h"
 #include "os/clock.h"
 
-enum { NAP_NS = 200000, REVISIT_NS = 10000000, REVISIT_NS_MAX = 320000000 };
+enum { NAP_NS = 200000, RECONNECT_NS = 10000000, RECONNECT_NS_MAX = 320000000 };
 /* Who is there hears from rank 0 who is missing: it may come a moment after the deadline. */
 static const uint64_t PATIENCE_NS = 1000000000;
 
 /* One connection, and how far a message has got on it. */
-struct line {
+struct connection {
     struct channel channel;
     size_t done;
     bool has_reported; /* rank 0's: a sound report came over it */
@@ -35,31 +35,31 @@ struct line {
 
 /* As a rank sent it to rank 0. */
 struct report {
-    struct roll_head head;
-    struct roll_entry entry;
+    struct discovery_head head;
+    struct discovery_entry entry;
 };
 
-struct roll {
-    const struct roll_options *options;
+struct discovery {
+    const struct discovery_options *options;
     const struct launcher_place *place;
-    struct roll_entry *entries;
+    struct discovery_entry *entries;
     unsigned *message_count;
     struct rendezvous_key report_identity; /* of the way up, before the run is known */
     struct rendezvous_key run;             /* zero: not known yet */
-    struct network_client client; /* whom the others visit; and visits the parent, in this run alone */
-    struct network_client calls[NETWORK_MASTER_PORTS]; /* for rank 0: each at another port */
-    unsigned called;    /* a bit for each port that is being visited */
-    unsigned port;      /* the number of that which let this rank in */
-    unsigned others;    /* a bit for each that did and had no use for it */
-    uint64_t forget_ns; /* when those are visited again */
-    uint64_t revisit_ns;
+    struct port_client client; /* whom the others visit; and visits the parent, in this run alone */
+    struct port_client calls[PORT_MASTER_COUNT]; /* for rank 0: each at another port */
+    unsigned called;                             /* a bit for each port that is being visited */
+    unsigned port;                               /* the number of that which let this rank in */
+    unsigned others;                             /* a bit for each that did and had no use for it */
+    uint64_t forget_ns;                          /* when those are visited again */
+    uint64_t reconnect_ns;
     bool is_entered;
-    struct line *guests;    /* of each rank */
-    struct report *reports; /* rank 0's: of each rank */
-    bool *is_known;         /* rank 0's: has reported, or was refused */
+    struct connection *connections; /* of each rank */
+    struct report *reports;         /* rank 0's: of each rank */
+    bool *is_known;                 /* rank 0's: has reported, or was refused */
     int known_count;
-    bool is_complete;          /* rank 0's: entries stay as they are */
-    char unfit[ROLL_TEXT_MAX]; /* why one was refused */
+    bool is_complete;               /* rank 0's: entries stay as they are */
+    char unfit[DISCOVERY_TEXT_MAX]; /* why one was refused */
 };
 
 static void nap(void)
@@ -67,10 +67,10 @@ static void nap(void)
     nanosleep(&(struct timespec){0, NAP_NS}, NULL);
 }
 
-static void hang_up(struct line *line)
+static void hang_up(struct connection *connection)
 {
-    channel_close(&line->channel);
-    *line = (struct line){.channel = channel_none()};
+    channel_close(&connection->channel);
+    *connection = (struct connection){.channel = channel_none()};
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -91,7 +91,7 @@ static enum tutti_status read_boot(char *boot, size_t bytes)
     return TUTTI_OK;
 }
 
-enum tutti_status roll_machine(uint64_t *machine)
+enum tutti_status discovery_machine(uint64_t *machine)
 {
     char boot[64];
     struct stat space = {0};
@@ -109,14 +109,14 @@ static const char *host_id(void)
     return said != NULL ? said : "";
 }
 
-enum tutti_status roll_host(uint64_t *host)
+enum tutti_status discovery_host(uint64_t *host)
 {
-    TRY(roll_machine(host));
+    TRY(discovery_machine(host));
     *host = hash_text(*host, host_id());
     return TUTTI_OK;
 }
 
-uint64_t roll_host_id(void)
+uint64_t discovery_host_id(void)
 {
     const char *said = host_id();
     return *said == '\0' ? 0 : hash_text(0xcbf29ce484222325u, said);
@@ -125,51 +125,55 @@ uint64_t roll_host_id(void)
 /* -------------------------------------------------------------------------------------------- messages */
 
 /* How many entries may follow: as many as there is room for. */
-static enum tutti_status receive(const struct roll *roll, struct line *line,
-                                 struct roll_head *message, struct roll_entry *entries,
+static enum tutti_status receive(const struct discovery *discovery, struct connection *connection,
+                                 struct discovery_head *message, struct discovery_entry *entries,
                                  uint32_t entry_max)
 {
-    struct roll_reader reader = {.head = message,
-                                 .entries = entries,
-                                 .entry_max = entry_max,
-                                 .size = roll->place->size,
-                                 .done = line->done};
+    struct discovery_reader reader = {.head = message,
+                                      .entries = entries,
+                                      .entry_max = entry_max,
+                                      .size = discovery->place->size,
+                                      .done = connection->done};
     void *to;
-    for (size_t left; (left = roll_reader_wants(&reader, &to)) > 0; line->done = reader.done) {
+    for (size_t left; (left = discovery_reader_wants(&reader, &to)) > 0;
+         connection->done = reader.done) {
         size_t bytes;
-        TRY(channel_read(&line->channel, to, left, &bytes));
+        TRY(channel_read(&connection->channel, to, left, &bytes));
         if (bytes == 0) return TUTTI_IN_PROGRESS;
-        TRY(roll_reader_took(&reader, bytes));
+        TRY(discovery_reader_took(&reader, bytes));
     }
-    line->done = 0;
-    ++*roll->message_count;
+    connection->done = 0;
+    ++*discovery->message_count;
     return TUTTI_OK;
 }
 
-static enum tutti_status transmit(const struct roll *roll, struct line *line,
-                                  const struct roll_head *message, const struct roll_entry *entries)
+static enum tutti_status transmit(const struct discovery *discovery, struct connection *connection,
+                                  const struct discovery_head *message,
+                                  const struct discovery_entry *entries)
 {
     const size_t total = sizeof *message + message->entry_count * sizeof *entries;
-    while (line->done < total) {
-        const bool in_head = line->done < sizeof *message;
-        const char *from = in_head ? (const char *)message + line->done
-                                   : (const char *)entries + (line->done - sizeof *message);
+    while (connection->done < total) {
+        const bool in_head = connection->done < sizeof *message;
+        const char *from = in_head ? (const char *)message + connection->done
+                                   : (const char *)entries + (connection->done - sizeof *message);
         size_t bytes;
-        TRY(channel_write(&line->channel, from, (in_head ? sizeof *message : total) - line->done,
-                          &bytes));
+        TRY(channel_write(&connection->channel, from,
+                          (in_head ? sizeof *message : total) - connection->done, &bytes));
         if (bytes == 0) return TUTTI_IN_PROGRESS;
-        line->done += bytes;
+        connection->done += bytes;
     }
-    TRY(channel_flush(&line->channel));
-    line->done = 0;
-    ++*roll->message_count;
+    TRY(channel_flush(&connection->channel));
+    connection->done = 0;
+    ++*discovery->message_count;
     return TUTTI_OK;
 }
 
-static struct roll_head make_message(const struct roll *roll, enum roll_kind kind)
+static struct discovery_head make_message(const struct discovery *discovery,
+                                          enum discovery_kind kind)
 {
-    struct roll_head message = roll_head_make(kind, roll->place->rank, roll->place->size);
-    message.run = roll->run;
+    struct discovery_head message =
+        discovery_head_make(kind, discovery->place->rank, discovery->place->size);
+    message.run = discovery->run;
     return message;
 }
 
@@ -186,54 +190,55 @@ static bool is_none(const struct rendezvous_key *run)
 }
 
 /* From now on others of the same run are let in, and nobody else. */
-static void enter_run(struct roll *roll, const struct rendezvous_key *run)
+static void enter_run(struct discovery *discovery, const struct rendezvous_key *run)
 {
-    roll->run = *run;
-    rendezvous_key_derive(&roll->report_identity, run, sizeof *run, &roll->client.identity);
-    network_enter(&roll->client);
+    discovery->run = *run;
+    rendezvous_key_derive(&discovery->report_identity, run, sizeof *run,
+                          &discovery->client.identity);
+    port_enter(&discovery->client);
 }
 
 /* ---------------------------------------------------------------------------------------------- guests */
 
 /* Whether the other side still has it. A guest whose report was read says nothing more. */
-static bool stands(const struct line *line)
+static bool stands(const struct connection *connection)
 {
     char byte;
-    const ssize_t got = recv(line->channel.fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = recv(connection->channel.fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
 /* Whoever comes again has lost the first connection; only who has reported, and is still there, has not. */
-static void seat(struct roll *roll, int peer, struct channel channel)
+static void seat(struct discovery *discovery, int peer, struct channel channel)
 {
-    struct line *line = &roll->guests[peer];
-    if (channel.fd == NETWORK_UNFIT) {
-        error_copy(roll->unfit, sizeof roll->unfit);
-        line->is_unfit = true;
+    struct connection *connection = &discovery->connections[peer];
+    if (channel.fd == PORT_UNFIT) {
+        error_copy(discovery->unfit, sizeof discovery->unfit);
+        connection->is_unfit = true;
     }
     if (channel.fd < 0) return; /* or a knock: nobody goes to anybody here */
-    if (line->channel.fd >= 0 && line->has_reported && stands(line)) {
-        if (!line->is_claimed)
+    if (connection->channel.fd >= 0 && connection->has_reported && stands(connection)) {
+        if (!connection->is_claimed)
             log_write(LOG_WARN,
                       "start-up: somebody else came as rank %d, which is here: is an earlier run "
                       "of this job still starting, or another job of the same name? "
                       "(TUTTI_JOB_ID tells jobs apart)",
                       peer);
-        line->is_claimed = true;
+        connection->is_claimed = true;
         channel_close(&channel);
         return;
     }
-    hang_up(line);
-    line->channel = channel;
+    hang_up(connection);
+    connection->channel = channel;
 }
 
-static void take_guests(struct roll *roll)
+static void take_connections(struct discovery *discovery)
 {
     int peer;
     unsigned stream;
     struct channel channel;
-    network_progress(clock_now_ns());
-    while (network_take(&roll->client, &peer, &stream, &channel)) seat(roll, peer, channel);
+    port_progress(clock_now_ns());
+    while (port_take(&discovery->client, &peer, &stream, &channel)) seat(discovery, peer, channel);
 }
 
 /* The children of a rank lie below its lowest bit. */
@@ -248,18 +253,19 @@ static int parent_of(int rank)
 }
 
 /* What a rank is to be told, or how it failed. */
-static struct roll_head answer_for(const struct roll *roll, int rank, enum tutti_status status)
+static struct discovery_head answer_for(const struct discovery *discovery, int rank,
+                                        enum tutti_status status)
 {
-    struct roll_head message;
+    struct discovery_head message;
     if (status != TUTTI_OK) {
-        message = make_message(roll, ROLL_FAILURE);
+        message = make_message(discovery, DISCOVERY_FAILURE);
         message.status = (int32_t)status;
         error_copy(message.text, sizeof message.text);
-    } else if (is_child(rank, roll->place->rank)) {
-        message = make_message(roll, ROLL_TABLE);
+    } else if (is_child(rank, discovery->place->rank)) {
+        message = make_message(discovery, DISCOVERY_TABLE);
     } else {
-        message = make_message(roll, ROLL_VISIT);
-        message.address = roll->entries[parent_of(rank)].address;
+        message = make_message(discovery, DISCOVERY_CONNECT);
+        message.address = discovery->entries[parent_of(rank)].address;
     }
     return message;
 }
@@ -267,89 +273,94 @@ static struct roll_head answer_for(const struct roll *roll, int rank, enum tutti
 /* ------------------------------------------------------------------------------------- rank 0's guests */
 
 /* A rank that was told of another run stays out of this one, and ends: its rank 0 is gone. */
-static void turn_away(struct roll *roll, struct line *line, int rank)
+static void turn_away(struct discovery *discovery, struct connection *connection, int rank)
 {
-    struct roll_head message = make_message(roll, ROLL_FAILURE);
+    struct discovery_head message = make_message(discovery, DISCOVERY_FAILURE);
     message.status = TUTTI_PROC_FAILED;
     snprintf(message.text, sizeof message.text,
              "start-up: rank 0 is gone, and another run of this job has its place");
     log_write(LOG_INFO, "start-up: rank %d of an earlier run is not let in", rank);
-    (void)transmit(roll, line, &message, NULL); /* who misses that comes again */
-    hang_up(line);
+    (void)transmit(discovery, connection, &message, NULL); /* who misses that comes again */
+    hang_up(connection);
 }
 
 /* Whether a rank that has lost its connection and comes again is the one that the others are being told of. */
-static bool is_as_told(const struct roll *roll, int rank, const struct roll_entry *entry)
+static bool is_as_told(const struct discovery *discovery, int rank,
+                       const struct discovery_entry *entry)
 {
-    const struct roll_entry *told = &roll->entries[rank];
-    return !roll->is_complete || (entry->host == told->host && entry->pid == told->pid &&
-                                  net_address_equal(&entry->address, &told->address));
+    const struct discovery_entry *told = &discovery->entries[rank];
+    return !discovery->is_complete || (entry->host == told->host && entry->pid == told->pid &&
+                                       net_address_equal(&entry->address, &told->address));
 }
 
 /* A rank's report as far as it has come, and then that it is in. */
-static void hear_report(struct roll *roll, int r)
+static void hear_report(struct discovery *discovery, int r)
 {
-    struct line *line = &roll->guests[r];
-    struct report *report = &roll->reports[r];
-    if (line->channel.fd >= 0 && !line->has_reported) {
-        const enum tutti_status got = receive(roll, line, &report->head, &report->entry, 1);
+    struct connection *connection = &discovery->connections[r];
+    struct report *report = &discovery->reports[r];
+    if (connection->channel.fd >= 0 && !connection->has_reported) {
+        const enum tutti_status got =
+            receive(discovery, connection, &report->head, &report->entry, 1);
         if (got == TUTTI_IN_PROGRESS) return;
-        if (got != TUTTI_OK || report->head.kind != ROLL_ENTRY || report->head.rank != r ||
-            report->entry.address.family == AF_UNSPEC || !is_as_told(roll, r, &report->entry)) {
+        if (got != TUTTI_OK || report->head.kind != DISCOVERY_ENTRY || report->head.rank != r ||
+            report->entry.address.family == AF_UNSPEC || !is_as_told(discovery, r, &report->entry)) {
             log_write(LOG_INFO, "start-up: who came as rank %d said what makes no sense", r);
-            hang_up(line);
+            hang_up(connection);
             return;
         }
-        if (!is_none(&report->head.run) && !is_same(&report->head.run, &roll->run)) {
-            turn_away(roll, line, r);
+        if (!is_none(&report->head.run) && !is_same(&report->head.run, &discovery->run)) {
+            turn_away(discovery, connection, r);
             return;
         }
-        if (!roll->is_complete) roll->entries[r] = report->entry;
-        line->has_reported = true;
-        roll->known_count += !roll->is_known[r];
-        roll->is_known[r] = true;
+        if (!discovery->is_complete) discovery->entries[r] = report->entry;
+        connection->has_reported = true;
+        discovery->known_count += !discovery->is_known[r];
+        discovery->is_known[r] = true;
     }
-    if (!line->has_reported || line->is_told) return;
-    const struct roll_head message = make_message(roll, ROLL_HEARD);
-    const enum tutti_status sent = transmit(roll, line, &message, NULL);
-    line->is_told = sent == TUTTI_OK;
-    if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(line);
+    if (!connection->has_reported || connection->is_told) return;
+    const struct discovery_head message = make_message(discovery, DISCOVERY_HEARD);
+    const enum tutti_status sent = transmit(discovery, connection, &message, NULL);
+    connection->is_told = sent == TUTTI_OK;
+    if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(connection);
 }
 
 /* Whether an answer may follow. Of a failure everybody hears who is there, but in the middle of a message. */
-static bool is_ready(const struct line *line, enum tutti_status status)
+static bool is_ready(const struct connection *connection, enum tutti_status status)
 {
-    return line->is_told || (status != TUTTI_OK && !line->has_reported);
+    return connection->is_told || (status != TUTTI_OK && !connection->has_reported);
 }
 
 /* ---------------------------------------------------------------------------------------------- answers */
 
 /* Tells all ranks, or only those below this one; those who have not come are waited for, unless something failed. */
-static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status status,
+static enum tutti_status answer(struct discovery *discovery, bool all, enum tutti_status status,
                                 uint64_t deadline_ns)
 {
-    const int own = roll->place->rank;
-    char why[ROLL_TEXT_MAX] = "";
+    const int own = discovery->place->rank;
+    char why[DISCOVERY_TEXT_MAX] = "";
     if (status != TUTTI_OK) error_copy(why, sizeof why);
     for (int missing = 0;;) {
-        take_guests(roll);
+        take_connections(discovery);
         missing = -1;
-        for (int r = own + 1; r < roll->place->size; r++) {
-            struct line *line = &roll->guests[r];
-            if (line->is_over || line->is_unfit || (!all && !is_child(r, own))) continue;
-            if (own == 0 && !line->is_answering) hear_report(roll, r);
-            if (line->channel.fd < 0 || (own == 0 && !is_ready(line, status))) {
-                if (status == TUTTI_OK || line->has_reported) missing = r;
+        for (int r = own + 1; r < discovery->place->size; r++) {
+            struct connection *connection = &discovery->connections[r];
+            if (connection->is_over || connection->is_unfit || (!all && !is_child(r, own)))
+                continue;
+            if (own == 0 && !connection->is_answering) hear_report(discovery, r);
+            if (connection->channel.fd < 0 || (own == 0 && !is_ready(connection, status))) {
+                if (status == TUTTI_OK || connection->has_reported) missing = r;
                 continue;
             }
-            if (!line->is_answering) line->done = 0; /* what came of a report does not count now */
-            line->is_answering = true;
+            if (!connection->is_answering)
+                connection->done = 0; /* what came of a report does not count now */
+            connection->is_answering = true;
             if (status != TUTTI_OK) error_set(status, "%s", why);
-            const struct roll_head message = answer_for(roll, r, status);
-            const enum tutti_status sent = transmit(roll, line, &message, roll->entries);
-            line->is_over = sent == TUTTI_OK;
+            const struct discovery_head message = answer_for(discovery, r, status);
+            const enum tutti_status sent =
+                transmit(discovery, connection, &message, discovery->entries);
+            connection->is_over = sent == TUTTI_OK;
             if (sent == TUTTI_IN_PROGRESS) missing = r;
-            if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(line);
+            if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(connection);
         }
         if (missing < 0) break;
         if (clock_now_ns() > deadline_ns)
@@ -363,334 +374,350 @@ static enum tutti_status answer(struct roll *roll, bool all, enum tutti_status s
 /* ---------------------------------------------------------------------------------------------- rank 0 */
 
 /* Rank 0 goes to nobody, so nothing failed for it. But where it does not even get to itself, others do not come. */
-static void look_at_own_door(const struct net_address *own, char *text, size_t text_bytes)
+static void look_at_own_port(const struct net_address *own, char *text, size_t text_bytes)
 {
     int fd = -1;
-    char why[ROLL_TEXT_MAX];
+    char why[DISCOVERY_TEXT_MAX];
     text[0] = '\0';
     enum tutti_status status = tcp_connect_start(own, NULL, &fd);
     if (status == TUTTI_OK) status = tcp_connect_test(fd, own);
     if (status == TUTTI_PROC_FAILED) {
         error_copy(why, sizeof why);
-        snprintf(text, text_bytes, "; nor does rank 0 get to its own door: %.150s", why);
+        snprintf(text, text_bytes, "; nor does rank 0 reach its own port: %.150s", why);
     }
     if (fd >= 0) close(fd);
 }
 
-static enum tutti_status say_who_is_missing(const struct roll *roll, double seconds)
+static enum tutti_status say_who_is_missing(const struct discovery *discovery, double seconds)
 {
     struct rank_list missing = RANK_LIST_EMPTY;
-    const int size = roll->place->size;
+    const int size = discovery->place->size;
     char own[208];
     for (int r = 0; r < size; r++)
-        if (!roll->is_known[r]) rank_list_add(&missing, r);
-    look_at_own_door(&roll->options->self.address, own, sizeof own);
+        if (!discovery->is_known[r]) rank_list_add(&missing, r);
+    look_at_own_port(&discovery->options->self.address, own, sizeof own);
     return error_set(TUTTI_INIT_TIMEOUT,
                      "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s%s",
                      missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text, own);
 }
 
 /* Until all have reported. */
-static enum tutti_status collect(struct roll *roll)
+static enum tutti_status collect(struct discovery *discovery)
 {
     const uint64_t begin_ns = clock_now_ns();
-    const int size = roll->place->size;
-    roll->known_count = 1;
-    roll->is_known[0] = true;
-    while (roll->known_count < size) {
-        take_guests(roll);
+    const int size = discovery->place->size;
+    discovery->known_count = 1;
+    discovery->is_known[0] = true;
+    while (discovery->known_count < size) {
+        take_connections(discovery);
         for (int r = 1; r < size; r++) {
-            if (roll->guests[r].is_unfit && !roll->is_known[r]) {
-                roll->is_known[r] = true;
-                roll->known_count++;
+            if (discovery->connections[r].is_unfit && !discovery->is_known[r]) {
+                discovery->is_known[r] = true;
+                discovery->known_count++;
             }
-            hear_report(roll, r);
+            hear_report(discovery, r);
         }
-        if (roll->known_count < size && clock_now_ns() > roll->options->deadline_ns)
-            return say_who_is_missing(roll, (double)(clock_now_ns() - begin_ns) * 1e-9);
+        if (discovery->known_count < size && clock_now_ns() > discovery->options->deadline_ns)
+            return say_who_is_missing(discovery, (double)(clock_now_ns() - begin_ns) * 1e-9);
         nap();
     }
-    return roll->unfit[0] == '\0' ? TUTTI_OK
-                                  : error_set(TUTTI_INVALID_OPTIONS, "start-up: %s", roll->unfit);
+    return discovery->unfit[0] == '\0'
+               ? TUTTI_OK
+               : error_set(TUTTI_INVALID_OPTIONS, "start-up: %s", discovery->unfit);
 }
 
-static enum tutti_status lead(struct roll *roll)
+static enum tutti_status lead(struct discovery *discovery)
 {
-    const size_t size = (size_t)roll->place->size;
-    roll->reports = calloc(size, sizeof *roll->reports);
-    roll->is_known = calloc(size, sizeof *roll->is_known);
-    if (roll->reports == NULL || roll->is_known == NULL)
+    const size_t size = (size_t)discovery->place->size;
+    discovery->reports = calloc(size, sizeof *discovery->reports);
+    discovery->is_known = calloc(size, sizeof *discovery->is_known);
+    if (discovery->reports == NULL || discovery->is_known == NULL)
         return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    const enum tutti_status status = collect(roll);
-    roll->is_complete = true;
-    return answer(roll, true, status, clock_now_ns() + PATIENCE_NS * 10);
+    const enum tutti_status status = collect(discovery);
+    discovery->is_complete = true;
+    return answer(discovery, true, status, clock_now_ns() + PATIENCE_NS * 10);
 }
 
 /* ------------------------------------------------------------------------------------------- the others */
 
 /* At how many ports rank 0 may be. */
-static unsigned port_count(const struct roll *roll)
+static unsigned master_port_count(const struct discovery *discovery)
 {
-    return roll->options->meeting != NULL ? 1 : NETWORK_MASTER_PORTS;
+    return discovery->options->meeting != NULL ? 1 : PORT_MASTER_COUNT;
 }
 
-static enum tutti_status resolve_master(const struct roll *roll, struct net_address *address)
+static enum tutti_status resolve_master(const struct discovery *discovery,
+                                        struct net_address *address)
 {
-    const struct launcher_place *place = roll->place;
-    if (roll->options->meeting != NULL) {
-        *address = *roll->options->meeting;
+    const struct launcher_place *place = discovery->place;
+    if (discovery->options->meeting != NULL) {
+        *address = *discovery->options->meeting;
         return TUTTI_OK;
     }
     const uint16_t port = (uint16_t)place->master_port;
     size_t count;
-    if (net_address_resolve(place->master_address, port, roll->options->self.address.family,
+    if (net_address_resolve(place->master_address, port, discovery->options->self.address.family,
                             address, 1, &count) == TUTTI_OK)
         return TUTTI_OK;
     return net_address_resolve(place->master_address, port, AF_UNSPEC, address, 1, &count);
 }
 
 /* At all ports but those where it just was not. */
-static enum tutti_status call_rank_0(struct roll *roll, const struct net_address *master)
+static enum tutti_status call_rank_0(struct discovery *discovery, const struct net_address *master)
 {
-    if (clock_now_ns() >= roll->forget_ns) roll->others = 0;
-    for (unsigned i = 0; i < port_count(roll); i++) {
+    if (clock_now_ns() >= discovery->forget_ns) discovery->others = 0;
+    for (unsigned i = 0; i < master_port_count(discovery); i++) {
         struct net_address address = *master;
         address.port = (uint16_t)(master->port + i);
-        if (address.port == 0 || ((roll->called | roll->others) & 1u << i) != 0) continue;
-        roll->called |= 1u << i;
-        atomic_store_explicit(&roll->calls[i].status, TUTTI_OK, memory_order_relaxed);
-        TRY(network_visit(&roll->calls[i], 0, 0, &address, roll->options->deadline_ns));
+        if (address.port == 0 || ((discovery->called | discovery->others) & 1u << i) != 0) continue;
+        discovery->called |= 1u << i;
+        atomic_store_explicit(&discovery->calls[i].status, TUTTI_OK, memory_order_relaxed);
+        TRY(port_connect(&discovery->calls[i], 0, 0, &address, discovery->options->deadline_ns));
     }
     return TUTTI_OK;
 }
 
 /* Whoever let this rank in and closed before it was heard is not rank 0, or not yet: first the others are asked, for a moment that
  * grows. */
-static void leave_port(struct roll *roll, struct line *line)
+static void leave_port(struct discovery *discovery, struct connection *connection)
 {
-    hang_up(line);
-    if (!is_none(&roll->run)) return;
-    if (roll->others == 0) {
-        roll->revisit_ns = roll->revisit_ns == 0 ? REVISIT_NS : roll->revisit_ns * 2;
-        if (roll->revisit_ns > REVISIT_NS_MAX) roll->revisit_ns = REVISIT_NS_MAX;
-        roll->forget_ns = clock_now_ns() + roll->revisit_ns;
+    hang_up(connection);
+    if (!is_none(&discovery->run)) return;
+    if (discovery->others == 0) {
+        discovery->reconnect_ns =
+            discovery->reconnect_ns == 0 ? RECONNECT_NS : discovery->reconnect_ns * 2;
+        if (discovery->reconnect_ns > RECONNECT_NS_MAX) discovery->reconnect_ns = RECONNECT_NS_MAX;
+        discovery->forget_ns = clock_now_ns() + discovery->reconnect_ns;
     }
-    roll->others |= 1u << roll->port;
+    discovery->others |= 1u << discovery->port;
 }
 
 /* Whether rank 0's door has let this rank in; what failed at all ports is the reason why not. */
-static enum tutti_status look_for_rank_0(struct roll *roll, struct line *line)
+static enum tutti_status look_for_rank_0(struct discovery *discovery, struct connection *connection)
 {
     int peer;
-    unsigned stream, failed = 0, visited = 0, reason = 0;
-    network_progress(clock_now_ns());
-    for (unsigned i = 0; i < port_count(roll); i++) {
-        struct network_client *call = &roll->calls[i];
-        if ((roll->called & 1u << i) == 0) continue;
-        if (network_take(call, &peer, &stream, &line->channel)) {
-            roll->port = i;
-            roll->called = 0;
-            for (unsigned j = 0; j < port_count(roll); j++) network_give_up(&roll->calls[j], 0);
+    unsigned stream, failed = 0, tried = 0, reason = 0;
+    port_progress(clock_now_ns());
+    for (unsigned i = 0; i < master_port_count(discovery); i++) {
+        struct port_client *call = &discovery->calls[i];
+        if ((discovery->called & 1u << i) == 0) continue;
+        if (port_take(call, &peer, &stream, &connection->channel)) {
+            discovery->port = i;
+            discovery->called = 0;
+            for (unsigned j = 0; j < master_port_count(discovery); j++)
+                port_give_up(&discovery->calls[j], 0);
             return TUTTI_OK;
         }
         const int status = atomic_load_explicit(&call->status, memory_order_acquire);
-        if (visited++ == 0 || status == TUTTI_AUTH_FAILED)
-            reason = i; /* more than nobody's answer */
+        if (tried++ == 0 || status == TUTTI_AUTH_FAILED) reason = i; /* more than nobody's answer */
         failed += status != TUTTI_OK;
         if (status == TUTTI_INVALID_OPTIONS) /* it was rank 0, and no other port will be */
             return error_set(TUTTI_INVALID_OPTIONS,
                              "start-up: rank 0 does not let this rank in: %s", call->why);
     }
-    if (failed < visited || roll->others != 0) return TUTTI_IN_PROGRESS;
-    return error_set((enum tutti_status)roll->calls[reason].status,
-                     "start-up: rank 0 cannot be reached: %s", roll->calls[reason].why);
+    if (failed < tried || discovery->others != 0) return TUTTI_IN_PROGRESS;
+    return error_set((enum tutti_status)discovery->calls[reason].status,
+                     "start-up: rank 0 cannot be reached: %s", discovery->calls[reason].why);
 }
 
 /* Why connecting to a rank comes to nothing, behind a "; "; "": it does not. */
-static void find_trouble(const struct roll *roll, int rank, char text[NETWORK_TROUBLE_MAX + 2])
+static void find_trouble(const struct discovery *discovery, int rank,
+                         char text[PORT_TROUBLE_MAX + 2])
 {
-    char why[NETWORK_TROUBLE_MAX] = "";
-    bool is_known = network_trouble(&roll->client, rank, why);
-    for (unsigned i = 0; rank == 0 && !is_known && i < port_count(roll); i++)
-        is_known = network_trouble(&roll->calls[i], rank, why);
-    snprintf(text, NETWORK_TROUBLE_MAX + 2, "%s%s", is_known ? "; " : "", why);
+    char why[PORT_TROUBLE_MAX] = "";
+    bool is_known = port_trouble(&discovery->client, rank, why);
+    for (unsigned i = 0; rank == 0 && !is_known && i < master_port_count(discovery); i++)
+        is_known = port_trouble(&discovery->calls[i], rank, why);
+    snprintf(text, PORT_TROUBLE_MAX + 2, "%s%s", is_known ? "; " : "", why);
 }
 
-static enum tutti_status is_too_late(const struct roll *roll, int awaited, const char *what)
+static enum tutti_status is_too_late(const struct discovery *discovery, int awaited,
+                                     const char *what)
 {
-    if (clock_now_ns() <= roll->options->deadline_ns + PATIENCE_NS) return TUTTI_OK;
-    char address[NET_ADDRESS_TEXT_MAX + 256], trouble[NETWORK_TROUBLE_MAX + 2];
-    find_trouble(roll, awaited, trouble);
-    if (roll->options->meeting != NULL)
-        net_address_print(roll->options->meeting, address);
+    if (clock_now_ns() <= discovery->options->deadline_ns + PATIENCE_NS) return TUTTI_OK;
+    char address[NET_ADDRESS_TEXT_MAX + 256], trouble[PORT_TROUBLE_MAX + 2];
+    find_trouble(discovery, awaited, trouble);
+    if (discovery->options->meeting != NULL)
+        net_address_print(discovery->options->meeting, address);
     else
-        snprintf(address, sizeof address, "%s, port %d", roll->place->master_address,
-                 roll->place->master_port);
+        snprintf(address, sizeof address, "%s, port %d", discovery->place->master_address,
+                 discovery->place->master_port);
     return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s%s", address, what, trouble);
 }
 
 /* Whether the answer is over: rank 0 first says which run this is. */
-static enum tutti_status read_answer(struct roll *roll, const struct roll_head *answered)
+static enum tutti_status read_answer(struct discovery *discovery,
+                                     const struct discovery_head *answered)
 {
-    if (answered->kind == ROLL_FAILURE) return TUTTI_OK;
-    if (answered->kind == ROLL_HEARD && is_none(&roll->run) && !is_none(&answered->run)) {
-        enter_run(roll, &answered->run);
+    if (answered->kind == DISCOVERY_FAILURE) return TUTTI_OK;
+    if (answered->kind == DISCOVERY_HEARD && is_none(&discovery->run) && !is_none(&answered->run)) {
+        enter_run(discovery, &answered->run);
         return TUTTI_IN_PROGRESS;
     }
-    if (is_none(&roll->run) || !is_same(&answered->run, &roll->run))
+    if (is_none(&discovery->run) || !is_same(&answered->run, &discovery->run))
         return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 answers for another run");
-    return answered->kind == ROLL_HEARD ? TUTTI_IN_PROGRESS : TUTTI_OK;
+    return answered->kind == DISCOVERY_HEARD ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
 /* Reports to rank 0 and reads what it answers. */
-static enum tutti_status report(struct roll *roll, struct line *line, struct roll_head *answered)
+static enum tutti_status report(struct discovery *discovery, struct connection *connection,
+                                struct discovery_head *answered)
 {
     struct net_address master;
-    TRY(resolve_master(roll, &master));
+    TRY(resolve_master(discovery, &master));
     while (true) {
         enum tutti_status status = TUTTI_OK;
-        if (line->channel.fd < 0) {
-            TRY(call_rank_0(roll, &master));
-            TRY(is_too_late(roll, 0, "was not to be found until the deadline"));
-            status = look_for_rank_0(roll, line);
+        if (connection->channel.fd < 0) {
+            TRY(call_rank_0(discovery, &master));
+            TRY(is_too_late(discovery, 0, "was not to be found until the deadline"));
+            status = look_for_rank_0(discovery, connection);
             if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
-        } else if (!line->is_over) {
-            const struct roll_head mine = make_message(roll, ROLL_ENTRY);
-            status = transmit(roll, line, &mine, &roll->options->self);
-            line->is_over = status == TUTTI_OK; /* now the answer */
+        } else if (!connection->is_over) {
+            const struct discovery_head mine = make_message(discovery, DISCOVERY_ENTRY);
+            status = transmit(discovery, connection, &mine, &discovery->options->self);
+            connection->is_over = status == TUTTI_OK; /* now the answer */
         } else {
-            status = receive(roll, line, answered, roll->entries, (uint32_t)roll->place->size);
+            status = receive(discovery, connection, answered, discovery->entries,
+                             (uint32_t)discovery->place->size);
             if (status == TUTTI_OK) {
-                status = read_answer(roll, answered);
+                status = read_answer(discovery, answered);
                 if (status != TUTTI_IN_PROGRESS) return status;
             }
-            TRY(is_too_late(roll, 0, "has not said who is there"));
+            TRY(is_too_late(discovery, 0, "has not said who is there"));
         }
         if (status == TUTTI_OK) continue;
         if (status != TUTTI_IN_PROGRESS) { /* it did not know yet what for: once more */
-            leave_port(roll, line);
-            nanosleep(&(struct timespec){0, REVISIT_NS}, NULL);
+            leave_port(discovery, connection);
+            nanosleep(&(struct timespec){0, RECONNECT_NS}, NULL);
         }
         nap();
     }
 }
 
 /* Fetches the table from the rank that rank 0 has named. */
-static enum tutti_status fetch(struct roll *roll, struct line *line,
-                               const struct net_address *address, struct roll_head *answered)
+static enum tutti_status fetch(struct discovery *discovery, struct connection *connection,
+                               const struct net_address *address, struct discovery_head *answered)
 {
-    const int parent = parent_of(roll->place->rank);
-    bool visits = false;
+    const int parent = parent_of(discovery->place->rank);
+    bool is_connecting = false;
     while (true) {
         enum tutti_status status = TUTTI_IN_PROGRESS;
-        if (line->channel.fd < 0) {
+        if (connection->channel.fd < 0) {
             int peer;
             unsigned stream;
-            if (!visits)
-                TRY(network_visit(&roll->client, parent, 0, address, roll->options->deadline_ns));
-            visits = true;
-            network_progress(clock_now_ns());
-            const int failed = atomic_load_explicit(&roll->client.status, memory_order_acquire);
+            if (!is_connecting)
+                TRY(port_connect(&discovery->client, parent, 0, address,
+                                 discovery->options->deadline_ns));
+            is_connecting = true;
+            port_progress(clock_now_ns());
+            const int failed = atomic_load_explicit(&discovery->client.status, memory_order_acquire);
             if (failed != TUTTI_OK)
                 return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
-                                 roll->client.why);
-            if (network_take(&roll->client, &peer, &stream, &line->channel) && peer != parent) {
-                seat(roll, peer, line->channel); /* a child that was quick */
-                line->channel = channel_none();
+                                 discovery->client.why);
+            if (port_take(&discovery->client, &peer, &stream, &connection->channel) &&
+                peer != parent) {
+                seat(discovery, peer, connection->channel); /* a child that was quick */
+                connection->channel = channel_none();
             }
         } else {
-            status = receive(roll, line, answered, roll->entries, (uint32_t)roll->place->size);
+            status = receive(discovery, connection, answered, discovery->entries,
+                             (uint32_t)discovery->place->size);
             if (status == TUTTI_OK) break;
             if (status != TUTTI_IN_PROGRESS) {
-                hang_up(line);
-                visits = false;
-                nanosleep(&(struct timespec){0, REVISIT_NS}, NULL);
+                hang_up(connection);
+                is_connecting = false;
+                nanosleep(&(struct timespec){0, RECONNECT_NS}, NULL);
             }
         }
-        TRY(is_too_late(roll, parent, "said who is there, but the list did not come"));
+        TRY(is_too_late(discovery, parent, "said who is there, but the list did not come"));
         nap();
     }
     return TUTTI_OK;
 }
 
 /* Whether the table says of this rank what it has said itself: another one may have come under its number. */
-static bool has_own(const struct roll *roll)
+static bool has_own(const struct discovery *discovery)
 {
-    const struct roll_entry *own = &roll->entries[roll->place->rank];
-    return own->host == roll->options->self.host && own->pid == roll->options->self.pid &&
-           net_address_equal(&own->address, &roll->options->self.address);
+    const struct discovery_entry *own = &discovery->entries[discovery->place->rank];
+    return own->host == discovery->options->self.host && own->pid == discovery->options->self.pid &&
+           net_address_equal(&own->address, &discovery->options->self.address);
 }
 
-static enum tutti_status follow(struct roll *roll)
+static enum tutti_status follow(struct discovery *discovery)
 {
-    struct roll_head answered;
-    struct line line = {.channel = channel_none()};
-    enum tutti_status status = report(roll, &line, &answered);
-    hang_up(&line);
+    struct discovery_head answered;
+    struct connection connection = {.channel = channel_none()};
+    enum tutti_status status = report(discovery, &connection, &answered);
+    hang_up(&connection);
     TRY(status);
-    if (answered.kind == ROLL_VISIT) {
+    if (answered.kind == DISCOVERY_CONNECT) {
         const struct net_address parent = answered.address;
-        status = fetch(roll, &line, &parent, &answered);
-        hang_up(&line);
+        status = fetch(discovery, &connection, &parent, &answered);
+        hang_up(&connection);
     }
-    if (status == TUTTI_OK && answered.kind == ROLL_FAILURE)
+    if (status == TUTTI_OK && answered.kind == DISCOVERY_FAILURE)
         status = error_set((enum tutti_status)answered.status, "%s", answered.text);
-    else if (status == TUTTI_OK &&
-             !(answered.kind == ROLL_TABLE && is_same(&answered.run, &roll->run) && has_own(roll)))
+    else if (status == TUTTI_OK && !(answered.kind == DISCOVERY_TABLE &&
+                                     is_same(&answered.run, &discovery->run) && has_own(discovery)))
         status = error_set(TUTTI_AUTH_FAILED, "start-up: an answer that makes no sense");
-    return answer(roll, false, status, roll->options->deadline_ns + PATIENCE_NS);
+    return answer(discovery, false, status, discovery->options->deadline_ns + PATIENCE_NS);
 }
 
 /* --------------------------------------------------------------------------------------------- the whole */
 
-static enum tutti_status begin(struct roll *roll)
+static enum tutti_status begin(struct discovery *discovery)
 {
-    const struct launcher_place *place = roll->place;
+    const struct launcher_place *place = discovery->place;
     static const char what[] = "roll call";
-    rendezvous_key_derive(&place->key, what, sizeof what, &roll->report_identity);
-    roll->client.rank = place->rank;
-    roll->client.size = place->size;
-    roll->client.is_encrypted = roll->options->is_encrypted;
-    roll->guests = calloc((size_t)place->size, sizeof *roll->guests);
-    if (roll->guests == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    for (int r = 0; r < place->size; r++) roll->guests[r].channel = channel_none();
+    rendezvous_key_derive(&place->key, what, sizeof what, &discovery->report_identity);
+    discovery->client.rank = place->rank;
+    discovery->client.size = place->size;
+    discovery->client.is_encrypted = discovery->options->is_encrypted;
+    discovery->connections = calloc((size_t)place->size, sizeof *discovery->connections);
+    if (discovery->connections == NULL)
+        return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    for (int r = 0; r < place->size; r++) discovery->connections[r].channel = channel_none();
     if (place->rank == 0) {
-        TRY(rendezvous_key_create(&roll->run));
-        roll->client.identity = roll->report_identity; /* those below it have come up already */
-        network_enter(&roll->client);
+        TRY(rendezvous_key_create(&discovery->run));
+        discovery->client.identity =
+            discovery->report_identity; /* those below it have come up already */
+        port_enter(&discovery->client);
     }
-    for (unsigned i = 0; i < NETWORK_MASTER_PORTS; i++) {
-        roll->calls[i].identity = roll->report_identity;
-        roll->calls[i].is_encrypted = roll->options->is_encrypted;
-        roll->calls[i].rank = place->rank; /* of size 0: nobody visits these */
-        network_enter(&roll->calls[i]);
+    for (unsigned i = 0; i < PORT_MASTER_COUNT; i++) {
+        discovery->calls[i].identity = discovery->report_identity;
+        discovery->calls[i].is_encrypted = discovery->options->is_encrypted;
+        discovery->calls[i].rank = place->rank; /* of size 0: nobody visits these */
+        port_enter(&discovery->calls[i]);
     }
-    roll->is_entered = true;
+    discovery->is_entered = true;
     return TUTTI_OK;
 }
 
-static void end(struct roll *roll)
+static void end(struct discovery *discovery)
 {
-    for (unsigned i = 0; roll->is_entered && i < NETWORK_MASTER_PORTS; i++)
-        network_leave(&roll->calls[i]);
-    if (!is_none(&roll->run)) network_leave(&roll->client);
-    for (int r = 0; roll->guests != NULL && r < roll->place->size; r++) hang_up(&roll->guests[r]);
-    free(roll->guests);
-    free(roll->reports);
-    free(roll->is_known);
+    for (unsigned i = 0; discovery->is_entered && i < PORT_MASTER_COUNT; i++)
+        port_leave(&discovery->calls[i]);
+    if (!is_none(&discovery->run)) port_leave(&discovery->client);
+    for (int r = 0; discovery->connections != NULL && r < discovery->place->size; r++)
+        hang_up(&discovery->connections[r]);
+    free(discovery->connections);
+    free(discovery->reports);
+    free(discovery->is_known);
 }
 
-static enum tutti_status over_doors(struct roll *roll, struct rendezvous_key *run)
+static enum tutti_status over_connections(struct discovery *discovery, struct rendezvous_key *run)
 {
-    enum tutti_status status = begin(roll);
-    if (status == TUTTI_OK) status = roll->place->rank == 0 ? lead(roll) : follow(roll);
-    *run = roll->run;
-    end(roll);
+    enum tutti_status status = begin(discovery);
+    if (status == TUTTI_OK)
+        status = discovery->place->rank == 0 ? lead(discovery) : follow(discovery);
+    *run = discovery->run;
+    end(discovery);
     return status;
 }
 
-static enum tutti_status through(struct exchange *exchange, const struct roll_options *options,
-                                 struct roll_entry *entries, struct rendezvous_key *run)
+static enum tutti_status over_exchange(struct exchange *exchange,
+                                       const struct discovery_options *options,
+                                       struct discovery_entry *entries, struct rendezvous_key *run)
 {
     static const char key[] = "roll", run_key[] = "run";
     const uint64_t deadline_ns = options->deadline_ns;
@@ -707,7 +734,7 @@ static enum tutti_status through(struct exchange *exchange, const struct roll_op
     for (int r = 0; r < options->place->size; r++) {
         size_t bytes;
         TRY(exchange_get(exchange, r, key, &entries[r], sizeof entries[r], &bytes, deadline_ns));
-        if (bytes != sizeof entries[r] || roll_entry_check(&entries[r]) != TUTTI_OK)
+        if (bytes != sizeof entries[r] || discovery_entry_check(&entries[r]) != TUTTI_OK)
             return error_set(TUTTI_AUTH_FAILED,
                              "start-up: what rank %d says of itself makes no sense", r);
     }
@@ -715,8 +742,9 @@ static enum tutti_status through(struct exchange *exchange, const struct roll_op
 }
 
 /* Over what there is. */
-static enum tutti_status call(const struct roll_options *options, struct roll_entry *entries,
-                              struct rendezvous_key *run, unsigned *message_count)
+static enum tutti_status call(const struct discovery_options *options,
+                              struct discovery_entry *entries, struct rendezvous_key *run,
+                              unsigned *message_count)
 {
     const struct launcher_place *place = options->place;
     struct exchange *exchange = NULL;
@@ -724,7 +752,7 @@ static enum tutti_status call(const struct roll_options *options, struct roll_en
         enum tutti_status status =
             exchange_open(place, options->exchange_means, options->deadline_ns, &exchange);
         if (status == TUTTI_OK) {
-            status = through(exchange, options, entries, run);
+            status = over_exchange(exchange, options, entries, run);
             exchange_close(exchange);
             return status;
         }
@@ -735,13 +763,14 @@ static enum tutti_status call(const struct roll_options *options, struct roll_en
             TUTTI_INVALID_OPTIONS,
             "start-up: the ranks are on several hosts, and nothing says where they can meet: "
             "MASTER_ADDR and MASTER_PORT, or TUTTI_RENDEZVOUS_DIR");
-    struct roll roll = {
+    struct discovery discovery = {
         .options = options, .place = place, .entries = entries, .message_count = message_count};
-    return over_doors(&roll, run);
+    return over_connections(&discovery, run);
 }
 
-enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
-                            struct rendezvous_key *meeting, unsigned *message_count)
+enum tutti_status discovery_run(const struct discovery_options *options,
+                                struct discovery_entry *entries, struct rendezvous_key *meeting,
+                                unsigned *message_count)
 {
     struct rendezvous_key run;
     *message_count = 0;

@@ -31,16 +31,16 @@
 
 /* Where abstract sockets can be reached from this process, as others can compare it: this boot of this machine, and the
  * network namespace. NO_DESCRIPTORS, NO_MEMORY. */
-enum tutti_status roll_machine(uint64_t *machine);
+enum tutti_status discovery_machine(uint64_t *machine);
 /* The host of this process: a number made of the same and of TUTTI_HOSTID, which can so set ranks apart but not put them together. */
-enum tutti_status roll_host(uint64_t *host);
+enum tutti_status discovery_host(uint64_t *host);
 /* The value of TUTTI_HOSTID as a number, for ranks that have met on one host: ranks with different values take themselves to be on
  * different hosts. 0: it is not set, which counts as a value of its own. */
-uint64_t roll_host_id(void);
+uint64_t discovery_host_id(void);
 
-struct roll_options {
+struct discovery_options {
     const struct launcher_place *place; /* rank, size, key, and the means to meet */
-    struct roll_entry self;
+    struct discovery_entry self;
     uint64_t deadline_ns;
     unsigned exchange_means; /* of enum exchange_means: those that may be used; 0: only rank 0's door */
     bool is_encrypted;       /* whether connections between doors are */
@@ -49,9 +49,10 @@ struct roll_options {
 
 /* Blocks until all ranks are there or the deadline has passed. INIT_TIMEOUT: the message names the missing ranks. INVALID_OPTIONS: some
  * ranks encrypt and others do not, which all ranks are told. PROC_FAILED: rank 0 is gone, and another run has its place. *meeting: a key
- * of this run, which no other run has. The process's door must be open (port.h), rank 0's at master_port or `meeting`. entries: room
+ * of this run, which no other run has. The process's door must be open (network.h), rank 0's at master_port or `meeting`. entries: room
  * for one per rank. *message_count: how many messages this rank sent and received. */
-enum tutti_status roll_call(const struct roll_options *options, struct roll_entry *entries,
-                            struct rendezvous_key *meeting, unsigned *message_count);
+enum tutti_status discovery_run(const struct discovery_options *options,
+                                struct discovery_entry *entries, struct rendezvous_key *meeting,
+                                unsigned *message_count);
 
 #endif

@@ -21,46 +21,52 @@
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
-enum { ROLL_HOST_NAME_MAX = 64, ROLL_TEXT_MAX = 256 };
+enum { DISCOVERY_HOST_NAME_MAX = 64, DISCOVERY_TEXT_MAX = 256 };
 
 /* What a rank says of itself. */
-struct roll_entry {
-    uint64_t host;              /* equal for ranks that can share memory, see roll_host */
+struct discovery_entry {
+    uint64_t host;              /* equal for ranks that can share memory, see discovery_host */
     struct net_address address; /* of its process's door; none: it has none */
     int32_t pid;
     int32_t core_count; /* that it may run on */
-    char host_name[ROLL_HOST_NAME_MAX];
+    char host_name[DISCOVERY_HOST_NAME_MAX];
 };
 
-enum roll_kind { ROLL_ENTRY = 1, ROLL_TABLE, ROLL_VISIT, ROLL_FAILURE, ROLL_HEARD };
+enum discovery_kind {
+    DISCOVERY_ENTRY = 1,
+    DISCOVERY_TABLE,
+    DISCOVERY_CONNECT,
+    DISCOVERY_FAILURE,
+    DISCOVERY_HEARD
+};
 
-struct roll_head {
+struct discovery_head {
     uint32_t magic, kind;
     int32_t rank, size; /* the sender's */
     int32_t status;     /* of a FAILURE: one that is */
     uint32_t entry_count;
     struct net_address address; /* of a VISIT */
-    char text[ROLL_TEXT_MAX];
+    char text[DISCOVERY_TEXT_MAX];
     struct rendezvous_key run; /* random, made by rank 0; of an ENTRY zero before its rank was told */
 };
 
-struct roll_head roll_head_make(enum roll_kind kind, int rank, int size);
+struct discovery_head discovery_head_make(enum discovery_kind kind, int rank, int size);
 
 /* Of one message, into the caller's memory. */
-struct roll_reader {
-    struct roll_head *head;
-    struct roll_entry *entries; /* room for entry_max */
+struct discovery_reader {
+    struct discovery_head *head;
+    struct discovery_entry *entries; /* room for entry_max */
     uint32_t entry_max;
     int size;    /* the number of ranks of this roll call */
     size_t done; /* 0 for a new message */
 };
 
 /* How many of the next bytes may be written to *to; 0: the message is whole. */
-size_t roll_reader_wants(const struct roll_reader *reader, void **to);
+size_t discovery_reader_wants(const struct discovery_reader *reader, void **to);
 /* That many of them are there. AUTH_FAILED, with this thread's error: what came makes no sense, and no more is read. */
-enum tutti_status roll_reader_took(struct roll_reader *reader, size_t bytes);
+enum tutti_status discovery_reader_took(struct discovery_reader *reader, size_t bytes);
 
 /* Whether an entry that came some other way is sound. */
-enum tutti_status roll_entry_check(const struct roll_entry *entry);
+enum tutti_status discovery_entry_check(const struct discovery_entry *entry);
 
 #endif

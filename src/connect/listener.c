@@ -15,85 +15,91 @@
 #include "os/tls.h"
 
 enum {
-    GUESTS_DEFAULT = 64,
+    INCOMING_DEFAULT = 64,
     EVENTS_A_LOOK = 64,
     LOOKS_A_PASS = 4, /* bound what one pass does; what is left is seen by the next one */
     ACCEPTS_A_LOOK = 64,
-    PAUSE_NS_MIN = 5000000, /* between two attempts of a visit: doubled each time */
+    PAUSE_NS_MIN = 5000000, /* between two attempts of a connector: doubled each time */
     PAUSE_NS_MAX = 250000000,
-    BREATH_NS = 100000000,         /* without accepting, when the system has no descriptors */
+    STARVED_PAUSE_NS = 100000000,  /* without accepting, when the system has no descriptors */
     STARVED_APART_NS = 1000000000, /* at most, of those who try again and again */
     SILENT_NS = 1000000000         /* a connection that takes longer has no answer */
 };
 static const uint64_t LOG_EVERY_NS = 10000000000u;
 
 /* What an event of epoll points to. */
-enum entry_kind { ENTRY_LISTENER, ENTRY_TIMER, ENTRY_GUEST, ENTRY_VISIT };
+enum entry_kind { ENTRY_SOCKET, ENTRY_TIMER, ENTRY_INCOMING, ENTRY_CONNECTOR };
 struct entry {
     enum entry_kind kind;
 };
 
-struct connection {
+struct handshake {
     struct channel channel;
     uint32_t events; /* that epoll looks for; 0: it does not know the socket */
     struct net_address address;
     struct hello hello;
 };
 
-enum guest_state { GUEST_ABSENT, GUEST_GREETING, GUEST_ARRIVED };
-struct guest {
+enum incoming_state { INCOMING_ABSENT, INCOMING_HANDSHAKE, INCOMING_READY };
+struct incoming {
     struct entry entry;
-    enum guest_state state;
+    enum incoming_state state;
     uint64_t number; /* in the order in which they came */
-    struct connection connection;
+    struct handshake handshake;
 };
 
-enum visit_state { VISIT_PAUSING, VISIT_CONNECTING, VISIT_GREETING, VISIT_OVER, VISIT_TAKEN };
-struct visit {
+enum connector_state {
+    CONNECTOR_PAUSING,
+    CONNECTOR_CONNECTING,
+    CONNECTOR_HANDSHAKE,
+    CONNECTOR_OVER,
+    CONNECTOR_TAKEN
+};
+struct connector {
     struct entry entry;
-    enum visit_state state;
-    struct door *door;
-    struct visit *previous, *next;
-    struct door_call call;
+    enum connector_state state;
+    struct listener *listener;
+    struct connector *previous, *next;
+    struct connector_options call;
     struct net_address from;
-    struct connection connection;
+    struct handshake handshake;
     uint64_t retry_ns, pause_ns;
     uint64_t connecting_ns; /* since when it has been */
     unsigned attempt_count;
-    unsigned foreign_count; /* attempts in a row that met somebody else, see visit_foreign_answers */
+    unsigned foreign_count; /* attempts in a row that met somebody else, see connector_foreign_answers */
     bool was_refused;       /* the last answer by one of us or a stranger was that */
     bool is_late;           /* it ended at its deadline */
     enum tutti_status status;
-    char text[VISIT_TEXT_MAX];    /* why the last attempt failed; "": none did */
-    char refusal[HELLO_TEXT_MAX]; /* was_refused: in words */
+    char text[CONNECTOR_TEXT_MAX]; /* why the last attempt failed; "": none did */
+    char refusal[HELLO_TEXT_MAX];  /* was_refused: in words */
 };
 
-struct door {
-    int epoll, timer, listener; /* listener -1: only visits */
-    struct entry listener_entry, timer_entry;
+struct listener {
+    int epoll, timer, socket; /* socket -1: only connectors */
+    struct entry socket_entry, timer_entry;
     struct net_address address;
     struct hello_self self;
     struct tls_context *tls; /* NULL: it cannot encrypt */
-    struct door_counts counts;
+    struct listener_counts counts;
     bool is_accepting;                          /* epoll looks at the listener */
-    uint64_t breath_ns;                         /* accepts nothing until then */
+    uint64_t resume_ns;                         /* accepts nothing until then */
     uint64_t starved_first_ns, starved_last_ns; /* when it had to, and nobody arrived in between */
     uint64_t next_ns;  /* nothing has to be looked at for its deadline before */
     uint64_t timer_ns; /* what the timer is set to */
-    uint64_t guest_number;
-    struct visit *visits;
+    uint64_t incoming_count;
+    struct connector *connectors;
 
-    struct door_counts logged; /* what the log knows */
-    uint64_t log_ns;           /* the next line not before */
+    struct listener_counts logged; /* what the log knows */
+    uint64_t log_ns;               /* the next line not before */
     char last_stranger[NET_ADDRESS_TEXT_MAX + HELLO_TEXT_MAX + 8];
-    uint64_t log_visits_ns;
+    uint64_t log_connectors_ns;
     char last_refusal[NET_ADDRESS_TEXT_MAX + HELLO_TEXT_MAX + 8];
 
-    unsigned guest_max;
-    struct guest guests[];
+    unsigned incoming_max;
+    struct incoming incoming[];
 };
 
-enum tutti_status door_ports_read(uint16_t *first, uint16_t *last)
+enum tutti_status listener_ports_read(uint16_t *first, uint16_t *last)
 {
     const char *text = getenv("TUTTI_PORT_RANGE");
     *first = *last = 0;
@@ -114,51 +120,53 @@ enum tutti_status door_ports_read(uint16_t *first, uint16_t *last)
 
 /* ------------------------------------------------------------------------------------------ connections */
 
-static void soon(struct door *door, uint64_t when_ns)
+static void soon(struct listener *listener, uint64_t when_ns)
 {
-    if (when_ns < door->next_ns) door->next_ns = when_ns;
+    if (when_ns < listener->next_ns) listener->next_ns = when_ns;
 }
 
-static void set_timer(struct door *door)
+static void set_timer(struct listener *listener)
 {
-    if (door->timer_ns == door->next_ns) return;
-    door->timer_ns = door->next_ns;
-    const uint64_t when = door->next_ns == UINT64_MAX ? 0 : door->next_ns == 0 ? 1 : door->next_ns;
+    if (listener->timer_ns == listener->next_ns) return;
+    listener->timer_ns = listener->next_ns;
+    const uint64_t when = listener->next_ns == UINT64_MAX ? 0
+                          : listener->next_ns == 0        ? 1
+                                                          : listener->next_ns;
     const struct itimerspec at = {
         .it_value = {(time_t)(when / 1000000000u), (long)(when % 1000000000u)}};
-    timerfd_settime(door->timer, TFD_TIMER_ABSTIME, &at, NULL);
+    timerfd_settime(listener->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
 /* Tells epoll what to look for; false with errno. */
-static bool watch(struct door *door, struct connection *connection, struct entry *entry,
+static bool watch(struct listener *listener, struct handshake *handshake, struct entry *entry,
                   uint32_t events)
 {
-    if (connection->events == events) return true;
-    const int what = connection->events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    if (handshake->events == events) return true;
+    const int what = handshake->events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
     struct epoll_event event = {.events = events, .data.ptr = entry};
-    if (epoll_ctl(door->epoll, what, connection->channel.fd, &event) != 0) return false;
-    connection->events = events;
+    if (epoll_ctl(listener->epoll, what, handshake->channel.fd, &event) != 0) return false;
+    handshake->events = events;
     return true;
 }
 
-static void unwatch(struct door *door, struct connection *connection)
+static void unwatch(struct listener *listener, struct handshake *handshake)
 {
-    if (connection->events != 0)
-        epoll_ctl(door->epoll, EPOLL_CTL_DEL, connection->channel.fd, NULL);
-    connection->events = 0;
+    if (handshake->events != 0)
+        epoll_ctl(listener->epoll, EPOLL_CTL_DEL, handshake->channel.fd, NULL);
+    handshake->events = 0;
 }
 
-static void hang_up(struct door *door, struct connection *connection)
+static void handshake_close(struct listener *listener, struct handshake *handshake)
 {
-    unwatch(door, connection);
-    channel_close(&connection->channel);
-    hello_release(&connection->hello);
+    unwatch(listener, handshake);
+    channel_close(&handshake->channel);
+    hello_release(&handshake->hello);
 }
 
 /* Gives and takes what goes now. */
-static void converse(struct connection *connection, uint64_t now_ns)
+static void handshake_say_hello(struct handshake *handshake, uint64_t now_ns)
 {
-    struct hello *const hello = &connection->hello;
+    struct hello *const hello = &handshake->hello;
     hello_tick(hello, now_ns);
     size_t done = 1;
     while (hello->state == HELLO_GOING && done > 0) {
@@ -167,66 +175,66 @@ static void converse(struct connection *connection, uint64_t now_ns)
         const size_t out_bytes = hello_gives(hello, &out);
         enum tutti_status status;
         if (out_bytes > 0) {
-            status = tcp_write(connection->channel.fd, out, out_bytes, &done);
+            status = tcp_write(handshake->channel.fd, out, out_bytes, &done);
             hello_given(hello, done);
         } else {
-            status = tcp_read(connection->channel.fd, in, hello_wants(hello), &done);
+            status = tcp_read(handshake->channel.fd, in, hello_wants(hello), &done);
             hello_take(hello, in, done, now_ns);
         }
         if (status != TUTTI_OK) hello_leave(hello);
     }
 }
 
-static enum tutti_status start_tls(struct door *door, struct connection *connection)
+static enum tutti_status start_tls(struct listener *listener, struct handshake *handshake)
 {
-    struct tls_options options = {.fd = connection->channel.fd,
-                                  .is_client = connection->hello.is_caller,
+    struct tls_options options = {.fd = handshake->channel.fd,
+                                  .is_client = handshake->hello.is_caller,
                                   .records_a_key = TLS_RECORDS_A_KEY};
-    if (door->tls == NULL) return error_set(TUTTI_UNSUPPORTED, "nobody encrypts here");
-    enum tutti_status status = hello_key(&connection->hello, options.key);
-    if (status == TUTTI_OK) status = tls_start(door->tls, &options, &connection->channel.tls);
+    if (listener->tls == NULL) return error_set(TUTTI_UNSUPPORTED, "nobody encrypts here");
+    enum tutti_status status = hello_key(&handshake->hello, options.key);
+    if (status == TUTTI_OK) status = tls_start(listener->tls, &options, &handshake->channel.tls);
     mac_wipe(&options, sizeof options);
     return status;
 }
 
 /* What comes after the hello where both sides encrypt. */
-static void secure(struct door *door, struct connection *connection)
+static void handshake_secure(struct listener *listener, struct handshake *handshake)
 {
     enum tutti_status status = TUTTI_OK;
-    if (connection->channel.tls == NULL) status = start_tls(door, connection);
-    if (status == TUTTI_OK) status = tls_handshake(connection->channel.tls);
+    if (handshake->channel.tls == NULL) status = start_tls(listener, handshake);
+    if (status == TUTTI_OK) status = tls_handshake(handshake->channel.tls);
     if (status == TUTTI_IN_PROGRESS) return;
     if (status == TUTTI_UNSUPPORTED || status == TUTTI_AUTH_FAILED)
         log_write(LOG_INFO, "%s", tutti_error_message());
-    hello_secured(&connection->hello, status == TUTTI_OK);
+    hello_secured(&handshake->hello, status == TUTTI_OK);
 }
 
-static bool converse_and_watch(struct door *door, struct connection *connection,
+static bool handshake_progress(struct listener *listener, struct handshake *handshake,
                                struct entry *entry, uint64_t now_ns)
 {
-    const struct hello *const hello = &connection->hello;
+    const struct hello *const hello = &handshake->hello;
     const void *out;
-    converse(connection, now_ns);
-    if (hello->state == HELLO_SECURES) secure(door, connection);
+    handshake_say_hello(handshake, now_ns);
+    if (hello->state == HELLO_SECURES) handshake_secure(listener, handshake);
     if (hello->state != HELLO_GOING && hello->state != HELLO_SECURES) return true;
     const bool waits_for_room =
-        hello_gives(hello, &out) > 0 || channel_has_output(&connection->channel);
-    return watch(door, connection, entry, waits_for_room ? EPOLLOUT : EPOLLIN);
+        hello_gives(hello, &out) > 0 || channel_has_output(&handshake->channel);
+    return watch(listener, handshake, entry, waits_for_room ? EPOLLOUT : EPOLLIN);
 }
 
-static void fill_arrival(const struct connection *connection, struct door_arrival *arrival)
+static void fill_accepted(const struct handshake *handshake, struct accepted_connection *accepted)
 {
-    const struct hello *const hello = &connection->hello;
-    memset(arrival, 0, sizeof *arrival);
-    arrival->status = hello->status;
-    arrival->channel = hello->state == HELLO_DONE ? connection->channel : channel_none();
-    arrival->address = connection->address;
-    arrival->rank = hello->peer.rank;
-    arrival->version = hello->version;
-    arrival->purpose = hello->call.purpose;
-    arrival->payload_bytes = hello->call.payload_bytes;
-    memcpy(arrival->payload, hello->call.payload, hello->call.payload_bytes);
-    if (hello->status != TUTTI_OK) hello_explain(hello, arrival->text);
+    const struct hello *const hello = &handshake->hello;
+    memset(accepted, 0, sizeof *accepted);
+    accepted->status = hello->status;
+    accepted->channel = hello->state == HELLO_DONE ? handshake->channel : channel_none();
+    accepted->address = handshake->address;
+    accepted->rank = hello->peer.rank;
+    accepted->version = hello->version;
+    accepted->purpose = hello->call.purpose;
+    accepted->payload_bytes = hello->call.payload_bytes;
+    memcpy(accepted->payload, hello->call.payload, hello->call.payload_bytes);
+    if (hello->status != TUTTI_OK) hello_explain(hello, accepted->text);
 }
 
 static bool fresh_nonce(unsigned char nonce[HELLO_NONCE_BYTES])
@@ -234,205 +242,208 @@ static bool fresh_nonce(unsigned char nonce[HELLO_NONCE_BYTES])
     return getrandom(nonce, HELLO_NONCE_BYTES, 0) == HELLO_NONCE_BYTES;
 }
 
-/* ----------------------------------------------------------------------------------------------- guests */
+/* ----------------------------------------------------------------------------------------------- incoming */
 
-static void accept_or_not(struct door *door, bool accepts)
+static void set_accepting(struct listener *listener, bool accepts)
 {
-    if (door->listener < 0 || door->is_accepting == accepts) return;
-    struct epoll_event event = {.events = accepts ? EPOLLIN : 0, .data.ptr = &door->listener_entry};
-    if (epoll_ctl(door->epoll, EPOLL_CTL_MOD, door->listener, &event) == 0)
-        door->is_accepting = accepts;
+    if (listener->socket < 0 || listener->is_accepting == accepts) return;
+    struct epoll_event event = {.events = accepts ? EPOLLIN : 0,
+                                .data.ptr = &listener->socket_entry};
+    if (epoll_ctl(listener->epoll, EPOLL_CTL_MOD, listener->socket, &event) == 0)
+        listener->is_accepting = accepts;
 }
 
-static void guest_leaves(struct door *door, struct guest *guest)
+static void incoming_close(struct listener *listener, struct incoming *incoming)
 {
-    hang_up(door, &guest->connection);
-    guest->state = GUEST_ABSENT;
+    handshake_close(listener, &incoming->handshake);
+    incoming->state = INCOMING_ABSENT;
 }
 
-static void remember(struct door *door, const struct guest *guest)
+static void note_stranger(struct listener *listener, const struct incoming *incoming)
 {
     char address[NET_ADDRESS_TEXT_MAX], why[HELLO_TEXT_MAX];
-    net_address_print(&guest->connection.address, address);
-    hello_explain(&guest->connection.hello, why);
-    snprintf(door->last_stranger, sizeof door->last_stranger, "%s: %s", address, why);
+    net_address_print(&incoming->handshake.address, address);
+    hello_explain(&incoming->handshake.hello, why);
+    snprintf(listener->last_stranger, sizeof listener->last_stranger, "%s: %s", address, why);
 }
 
 /* The hello is over, this way or the other. */
-static void guest_is_through(struct door *door, struct guest *guest)
+static void incoming_settle(struct listener *listener, struct incoming *incoming)
 {
-    const struct hello *const hello = &guest->connection.hello;
+    const struct hello *const hello = &incoming->handshake.hello;
     switch (hello->state) {
     case HELLO_GOING:
     case HELLO_SECURES: return;
     case HELLO_STRAY:
-        door->counts.strays++;
-        remember(door, guest);
-        guest_leaves(door, guest);
+        listener->counts.strays++;
+        note_stranger(listener, incoming);
+        incoming_close(listener, incoming);
         return;
     case HELLO_DONE:
-        door->counts.arrived++;
-        door->starved_last_ns = 0;
-        unwatch(door, &guest->connection);
-        guest->state = GUEST_ARRIVED;
+        listener->counts.accepted++;
+        listener->starved_last_ns = 0;
+        unwatch(listener, &incoming->handshake);
+        incoming->state = INCOMING_READY;
         return;
     case HELLO_FAILED: break;
     }
     if (hello->status == TUTTI_VERSION || hello->status == TUTTI_INVALID_OPTIONS) {
-        door->counts.unfit++;
-        hang_up(door, &guest->connection);
-        guest->state = GUEST_ARRIVED;
+        listener->counts.unfit++;
+        handshake_close(listener, &incoming->handshake);
+        incoming->state = INCOMING_READY;
         return;
     }
-    door->counts.auth_failed++;
-    remember(door, guest);
-    guest_leaves(door, guest);
+    listener->counts.auth_failed++;
+    note_stranger(listener, incoming);
+    incoming_close(listener, incoming);
 }
 
-static void guest_moves(struct door *door, struct guest *guest, uint64_t now_ns)
+static void incoming_progress(struct listener *listener, struct incoming *incoming, uint64_t now_ns)
 {
-    if (guest->state != GUEST_GREETING) return;
-    if (!converse_and_watch(door, &guest->connection, &guest->entry, now_ns))
-        hello_leave(&guest->connection.hello);
-    guest_is_through(door, guest);
+    if (incoming->state != INCOMING_HANDSHAKE) return;
+    if (!handshake_progress(listener, &incoming->handshake, &incoming->entry, now_ns))
+        hello_leave(&incoming->handshake.hello);
+    incoming_settle(listener, incoming);
 }
 
 /* The one to go when another comes; NULL: all have arrived. */
-static struct guest *oldest_guest(struct door *door)
+static struct incoming *oldest_incoming(struct listener *listener)
 {
-    struct guest *oldest = NULL;
-    for (unsigned i = 0; i < door->guest_max; i++) {
-        struct guest *const guest = &door->guests[i];
-        if (guest->state != GUEST_GREETING) continue;
-        const bool is_proven = guest->connection.hello.is_proven;
-        const bool oldest_is_proven = oldest != NULL && oldest->connection.hello.is_proven;
+    struct incoming *oldest = NULL;
+    for (unsigned i = 0; i < listener->incoming_max; i++) {
+        struct incoming *const incoming = &listener->incoming[i];
+        if (incoming->state != INCOMING_HANDSHAKE) continue;
+        const bool is_proven = incoming->handshake.hello.is_proven;
+        const bool oldest_is_proven = oldest != NULL && oldest->handshake.hello.is_proven;
         if (oldest == NULL ||
-            (is_proven == oldest_is_proven ? guest->number < oldest->number : oldest_is_proven))
-            oldest = guest;
+            (is_proven == oldest_is_proven ? incoming->number < oldest->number : oldest_is_proven))
+            oldest = incoming;
     }
     return oldest;
 }
 
-static bool push_out(struct door *door)
+static bool push_out(struct listener *listener)
 {
-    struct guest *const guest = oldest_guest(door);
-    if (guest == NULL) return false;
-    door->counts.pushed_out++;
-    guest_leaves(door, guest);
+    struct incoming *const incoming = oldest_incoming(listener);
+    if (incoming == NULL) return false;
+    listener->counts.pushed_out++;
+    incoming_close(listener, incoming);
     return true;
 }
 
-static bool have_all_arrived(const struct door *door)
+static bool are_all_ready(const struct listener *listener)
 {
-    for (unsigned i = 0; i < door->guest_max; i++)
-        if (door->guests[i].state != GUEST_ARRIVED) return false;
+    for (unsigned i = 0; i < listener->incoming_max; i++)
+        if (listener->incoming[i].state != INCOMING_READY) return false;
     return true;
 }
 
 /* There is one, since not all have arrived. */
-static struct guest *make_place(struct door *door)
+static struct incoming *make_place(struct listener *listener)
 {
     for (;;) {
-        for (unsigned i = 0; i < door->guest_max; i++)
-            if (door->guests[i].state == GUEST_ABSENT) return &door->guests[i];
-        push_out(door);
+        for (unsigned i = 0; i < listener->incoming_max; i++)
+            if (listener->incoming[i].state == INCOMING_ABSENT) return &listener->incoming[i];
+        push_out(listener);
     }
 }
 
-static void welcome(struct door *door, struct guest *guest, int fd,
-                    const struct net_address *address, uint64_t now_ns)
+static void incoming_start(struct listener *listener, struct incoming *incoming, int fd,
+                           const struct net_address *address, uint64_t now_ns)
 {
     unsigned char nonce[HELLO_NONCE_BYTES];
-    guest->state = GUEST_GREETING;
-    guest->number = door->guest_number++;
-    guest->connection.channel = channel_plain(fd);
-    guest->connection.events = 0;
-    guest->connection.address = *address;
+    incoming->state = INCOMING_HANDSHAKE;
+    incoming->number = listener->incoming_count++;
+    incoming->handshake.channel = channel_plain(fd);
+    incoming->handshake.events = 0;
+    incoming->handshake.address = *address;
     if (!fresh_nonce(nonce)) {
-        guest_leaves(door, guest);
+        incoming_close(listener, incoming);
         return;
     }
-    hello_start_answer(&guest->connection.hello, &door->self, nonce, now_ns);
-    soon(door, guest->connection.hello.deadline_ns);
-    guest_moves(door, guest, now_ns);
+    hello_start_answer(&incoming->handshake.hello, &listener->self, nonce, now_ns);
+    soon(listener, incoming->handshake.hello.deadline_ns);
+    incoming_progress(listener, incoming, now_ns);
 }
 
 /* Whoever greets makes room for the next one; who accepts nothing now does so again in a moment. */
-static void take_breath(struct door *door, uint64_t now_ns)
+static void pause_accepting(struct listener *listener, uint64_t now_ns)
 {
-    door->counts.starved++;
-    if (now_ns > door->starved_last_ns + STARVED_APART_NS) door->starved_first_ns = now_ns;
-    door->starved_last_ns = now_ns;
-    push_out(door);
-    snprintf(door->last_stranger, sizeof door->last_stranger, "%.200s", tutti_error_message());
-    door->breath_ns = now_ns + BREATH_NS;
-    accept_or_not(door, false);
-    soon(door, door->breath_ns);
+    listener->counts.starved++;
+    if (now_ns > listener->starved_last_ns + STARVED_APART_NS) listener->starved_first_ns = now_ns;
+    listener->starved_last_ns = now_ns;
+    push_out(listener);
+    snprintf(listener->last_stranger, sizeof listener->last_stranger, "%.200s",
+             tutti_error_message());
+    listener->resume_ns = now_ns + STARVED_PAUSE_NS;
+    set_accepting(listener, false);
+    soon(listener, listener->resume_ns);
 }
 
-static void accept_guests(struct door *door, uint64_t now_ns)
+static void accept_incoming(struct listener *listener, uint64_t now_ns)
 {
     for (int i = 0; i < ACCEPTS_A_LOOK; i++) {
         struct net_address address;
         int fd;
-        if (have_all_arrived(door)) { /* until one is taken */
-            accept_or_not(door, false);
+        if (are_all_ready(listener)) { /* until one is taken */
+            set_accepting(listener, false);
             return;
         }
-        const enum tutti_status status = tcp_accept(door->listener, &fd, &address);
+        const enum tutti_status status = tcp_accept(listener->socket, &fd, &address);
         if (status == TUTTI_IN_PROGRESS) return;
         if (status != TUTTI_OK) {
-            take_breath(door, now_ns);
+            pause_accepting(listener, now_ns);
             return;
         }
-        door->counts.accepted++;
-        welcome(door, make_place(door), fd, &address, now_ns);
+        listener->counts.incoming++;
+        incoming_start(listener, make_place(listener), fd, &address, now_ns);
     }
 }
 
-/* ----------------------------------------------------------------------------------------------- visits */
+/* ----------------------------------------------------------------------------------------------- connectors */
 
-static void visit_ends(struct visit *visit, enum tutti_status status)
+static void connector_end(struct connector *connector, enum tutti_status status)
 {
-    visit->state = VISIT_OVER;
-    visit->status = status;
+    connector->state = CONNECTOR_OVER;
+    connector->status = status;
 }
 
-/* This attempt came to nothing; visit->text says why. */
-static void visit_pauses(struct visit *visit, uint64_t now_ns)
+/* This attempt came to nothing; connector->text says why. */
+static void connector_pause(struct connector *connector, uint64_t now_ns)
 {
-    hang_up(visit->door, &visit->connection);
-    visit->pause_ns = visit->pause_ns == 0 ? PAUSE_NS_MIN : visit->pause_ns * 2;
-    if (visit->pause_ns > PAUSE_NS_MAX) visit->pause_ns = PAUSE_NS_MAX;
+    handshake_close(connector->listener, &connector->handshake);
+    connector->pause_ns = connector->pause_ns == 0 ? PAUSE_NS_MIN : connector->pause_ns * 2;
+    if (connector->pause_ns > PAUSE_NS_MAX) connector->pause_ns = PAUSE_NS_MAX;
     /* Those who were sent away together do not come back together. */
-    const unsigned char chance = visit->connection.hello.nonce[0];
-    visit->retry_ns = now_ns + visit->pause_ns + visit->pause_ns * chance / 256;
-    visit->state = VISIT_PAUSING;
-    soon(visit->door, visit->retry_ns);
+    const unsigned char chance = connector->handshake.hello.nonce[0];
+    connector->retry_ns = now_ns + connector->pause_ns + connector->pause_ns * chance / 256;
+    connector->state = CONNECTOR_PAUSING;
+    soon(connector->listener, connector->retry_ns);
 }
 
-static void visit_fails_to_connect(struct visit *visit, enum tutti_status status, uint64_t now_ns)
+static void connector_fail(struct connector *connector, enum tutti_status status, uint64_t now_ns)
 {
-    snprintf(visit->text, sizeof visit->text, "%.300s", tutti_error_message());
+    snprintf(connector->text, sizeof connector->text, "%.300s", tutti_error_message());
     if (status == TUTTI_PROC_FAILED) {
-        visit_pauses(visit, now_ns);
+        connector_pause(connector, now_ns);
         return;
     }
-    hang_up(visit->door, &visit->connection);
-    visit_ends(visit, status);
+    handshake_close(connector->listener, &connector->handshake);
+    connector_end(connector, status);
 }
 
-static void visit_sets_out(struct visit *visit, uint64_t now_ns)
+static void connector_attempt(struct connector *connector, uint64_t now_ns)
 {
-    const struct net_address *from = visit->from.family == AF_UNSPEC ? NULL : &visit->from;
-    visit->attempt_count++;
-    visit->connecting_ns = clock_now_ns(); /* the first attempt is not told the time */
-    visit->state = VISIT_CONNECTING;
+    const struct net_address *from = connector->from.family == AF_UNSPEC ? NULL : &connector->from;
+    connector->attempt_count++;
+    connector->connecting_ns = clock_now_ns(); /* the first attempt is not told the time */
+    connector->state = CONNECTOR_CONNECTING;
     enum tutti_status status =
-        tcp_connect_start(&visit->call.address, from, &visit->connection.channel.fd);
-    if (status == TUTTI_OK && !watch(visit->door, &visit->connection, &visit->entry, EPOLLOUT))
+        tcp_connect_start(&connector->call.address, from, &connector->handshake.channel.fd);
+    if (status == TUTTI_OK &&
+        !watch(connector->listener, &connector->handshake, &connector->entry, EPOLLOUT))
         status = error_system("watching a connection");
-    if (status != TUTTI_OK) visit_fails_to_connect(visit, status, now_ns);
+    if (status != TUTTI_OK) connector_fail(connector, status, now_ns);
 }
 
 /* Words of who has not shown the key: they may explain at the deadline why this came to nothing, and decide nothing before. */
@@ -444,296 +455,307 @@ static bool is_unproven(const struct hello *hello)
 }
 
 /* What an attempt that failed tells of who is there. */
-static void note_answer(struct visit *visit, const char *why)
+static void note_answer(struct connector *connector, const char *why)
 {
-    const struct hello *const hello = &visit->connection.hello;
+    const struct hello *const hello = &connector->handshake.hello;
     const bool is_refusal = hello->state == HELLO_FAILED && is_unproven(hello);
     if (is_refusal || hello->is_foreign)
-        visit->foreign_count++;
+        connector->foreign_count++;
     else if (hello->is_proven)
-        visit->foreign_count = 0;
-    if (is_refusal || hello->is_proven) visit->was_refused = is_refusal;
+        connector->foreign_count = 0;
+    if (is_refusal || hello->is_proven) connector->was_refused = is_refusal;
     if (!is_refusal) return;
-    visit->door->counts.refused++;
-    snprintf(visit->refusal, sizeof visit->refusal, "%s", why);
-    snprintf(visit->door->last_refusal, sizeof visit->door->last_refusal, "%s", visit->text);
+    connector->listener->counts.refused++;
+    snprintf(connector->refusal, sizeof connector->refusal, "%s", why);
+    snprintf(connector->listener->last_refusal, sizeof connector->listener->last_refusal, "%s",
+             connector->text);
 }
 
 /* The hello is over, this way or the other. */
-static void visit_is_through(struct visit *visit, uint64_t now_ns)
+static void connector_settle(struct connector *connector, uint64_t now_ns)
 {
-    const struct hello *const hello = &visit->connection.hello;
+    const struct hello *const hello = &connector->handshake.hello;
     if (hello->state == HELLO_GOING || hello->state == HELLO_SECURES) return;
     char address[NET_ADDRESS_TEXT_MAX], why[HELLO_TEXT_MAX];
-    net_address_print(&visit->call.address, address);
+    net_address_print(&connector->call.address, address);
     hello_explain(hello, why);
-    snprintf(visit->text, sizeof visit->text, "%s: %s", address, why);
-    unwatch(visit->door, &visit->connection);
+    snprintf(connector->text, sizeof connector->text, "%s: %s", address, why);
+    unwatch(connector->listener, &connector->handshake);
     if (hello->state == HELLO_DONE) {
-        visit_ends(visit, TUTTI_OK);
+        connector_end(connector, TUTTI_OK);
         return;
     }
-    note_answer(visit, why);
+    note_answer(connector, why);
     if (is_unproven(hello)) {
-        visit_pauses(visit, now_ns);
+        connector_pause(connector, now_ns);
         return;
     }
-    hang_up(visit->door, &visit->connection);
-    visit_ends(visit, hello->status);
+    handshake_close(connector->listener, &connector->handshake);
+    connector_end(connector, hello->status);
 }
 
-static void visit_greets(struct visit *visit, uint64_t now_ns)
+static void connector_greet(struct connector *connector, uint64_t now_ns)
 {
-    if (!converse_and_watch(visit->door, &visit->connection, &visit->entry, now_ns))
-        hello_leave(&visit->connection.hello);
-    visit_is_through(visit, now_ns);
+    if (!handshake_progress(connector->listener, &connector->handshake, &connector->entry, now_ns))
+        hello_leave(&connector->handshake.hello);
+    connector_settle(connector, now_ns);
 }
 
-static void visit_looks_whether_it_is_there(struct visit *visit, uint64_t now_ns)
+static void connector_check(struct connector *connector, uint64_t now_ns)
 {
     const enum tutti_status status =
-        tcp_connect_test(visit->connection.channel.fd, &visit->call.address);
+        tcp_connect_test(connector->handshake.channel.fd, &connector->call.address);
     if (status == TUTTI_IN_PROGRESS) return;
     if (status != TUTTI_OK) {
-        visit_fails_to_connect(visit, status, now_ns);
+        connector_fail(connector, status, now_ns);
         return;
     }
     unsigned char nonce[HELLO_NONCE_BYTES];
     if (!fresh_nonce(nonce)) {
-        visit_fails_to_connect(visit, error_system("getrandom"), now_ns);
+        connector_fail(connector, error_system("getrandom"), now_ns);
         return;
     }
-    visit->state = VISIT_GREETING;
-    visit->connection.address = visit->call.address;
-    struct hello_self self = visit->door->self;
-    if (visit->call.is_encrypted) self.configuration |= HELLO_ENCRYPTS;
-    hello_start_call(&visit->connection.hello, &self, &visit->call.hello, nonce, now_ns);
+    connector->state = CONNECTOR_HANDSHAKE;
+    connector->handshake.address = connector->call.address;
+    struct hello_self self = connector->listener->self;
+    if (connector->call.is_encrypted) self.configuration |= HELLO_ENCRYPTS;
+    hello_start_call(&connector->handshake.hello, &self, &connector->call.hello, nonce, now_ns);
     mac_wipe(&self, sizeof self);
-    soon(visit->door, visit->connection.hello.deadline_ns);
-    visit_greets(visit, now_ns);
+    soon(connector->listener, connector->handshake.hello.deadline_ns);
+    connector_greet(connector, now_ns);
 }
 
 /* A connection that takes long has no error of its own: the error of an earlier one may not be true any more. */
-static void note_silence(struct visit *visit, uint64_t now_ns)
+static void note_silence(struct connector *connector, uint64_t now_ns)
 {
     char address[NET_ADDRESS_TEXT_MAX];
-    if (visit->state != VISIT_CONNECTING || now_ns < visit->connecting_ns + SILENT_NS) return;
-    net_address_print(&visit->call.address, address);
-    snprintf(visit->text, sizeof visit->text, "connecting to %s: no answer", address);
+    if (connector->state != CONNECTOR_CONNECTING || now_ns < connector->connecting_ns + SILENT_NS)
+        return;
+    net_address_print(&connector->call.address, address);
+    snprintf(connector->text, sizeof connector->text, "connecting to %s: no answer", address);
 }
 
-static void visit_is_late(struct visit *visit, uint64_t now_ns)
+static void connector_time_out(struct connector *connector, uint64_t now_ns)
 {
-    note_silence(visit, now_ns);
-    hang_up(visit->door, &visit->connection);
-    visit->is_late = true;
-    visit_ends(visit, visit->was_refused ? TUTTI_AUTH_FAILED : TUTTI_INIT_TIMEOUT);
+    note_silence(connector, now_ns);
+    handshake_close(connector->listener, &connector->handshake);
+    connector->is_late = true;
+    connector_end(connector, connector->was_refused ? TUTTI_AUTH_FAILED : TUTTI_INIT_TIMEOUT);
 }
 
-static void visit_moves(struct visit *visit, uint64_t now_ns)
+static void connector_progress(struct connector *connector, uint64_t now_ns)
 {
-    if (visit->state >= VISIT_OVER) return;
-    if (visit->state == VISIT_PAUSING && now_ns >= visit->retry_ns) visit_sets_out(visit, now_ns);
-    if (visit->state == VISIT_CONNECTING) visit_looks_whether_it_is_there(visit, now_ns);
-    if (visit->state == VISIT_GREETING) visit_greets(visit, now_ns);
-    if (visit->state < VISIT_OVER && now_ns >= visit->call.deadline_ns)
-        visit_is_late(visit, now_ns);
+    if (connector->state >= CONNECTOR_OVER) return;
+    if (connector->state == CONNECTOR_PAUSING && now_ns >= connector->retry_ns)
+        connector_attempt(connector, now_ns);
+    if (connector->state == CONNECTOR_CONNECTING) connector_check(connector, now_ns);
+    if (connector->state == CONNECTOR_HANDSHAKE) connector_greet(connector, now_ns);
+    if (connector->state < CONNECTOR_OVER && now_ns >= connector->call.deadline_ns)
+        connector_time_out(connector, now_ns);
 }
 
-enum tutti_status door_connect(struct door *door, const struct door_call *call, struct visit **visit)
+enum tutti_status connector_create(struct listener *listener, const struct connector_options *call,
+                                   struct connector **connector)
 {
-    *visit = calloc(1, sizeof **visit);
-    if (*visit == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
-    struct visit *const new = *visit;
-    new->entry.kind = ENTRY_VISIT;
-    new->door = door;
+    *connector = calloc(1, sizeof **connector);
+    if (*connector == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
+    struct connector *const new = *connector;
+    new->entry.kind = ENTRY_CONNECTOR;
+    new->listener = listener;
     new->call = *call;
     if (call->from != NULL) new->from = *call->from;
     new->call.from = NULL;
-    new->connection.channel = channel_none();
-    new->next = door->visits;
+    new->handshake.channel = channel_none();
+    new->next = listener->connectors;
     if (new->next != NULL) new->next->previous = new;
-    door->visits = new;
-    visit_sets_out(new, 0);
-    soon(door, new->state == VISIT_CONNECTING ? call->deadline_ns : 0);
-    set_timer(door);
+    listener->connectors = new;
+    connector_attempt(new, 0);
+    soon(listener, new->state == CONNECTOR_CONNECTING ? call->deadline_ns : 0);
+    set_timer(listener);
     return TUTTI_OK;
 }
 
-static enum tutti_status say_late(const struct visit *visit)
+static enum tutti_status report_timeout(const struct connector *connector)
 {
     char address[NET_ADDRESS_TEXT_MAX];
-    const char *last = visit->was_refused ? visit->refusal : visit->text;
-    net_address_print(&visit->call.address, address);
-    return error_set(visit->status, "%s: not let in until the deadline (attempt %u); %.200s",
-                     address, visit->attempt_count, last[0] != '\0' ? last : "no answer");
+    const char *last = connector->was_refused ? connector->refusal : connector->text;
+    net_address_print(&connector->call.address, address);
+    return error_set(connector->status, "%s: not let in until the deadline (attempt %u); %.200s",
+                     address, connector->attempt_count, last[0] != '\0' ? last : "no answer");
 }
 
-bool visit_trouble(struct visit *visit, uint64_t now_ns, char text[VISIT_TEXT_MAX])
+bool connector_trouble(struct connector *connector, uint64_t now_ns, char text[CONNECTOR_TEXT_MAX])
 {
-    note_silence(visit, now_ns);
-    memcpy(text, visit->text, sizeof visit->text);
+    note_silence(connector, now_ns);
+    memcpy(text, connector->text, sizeof connector->text);
     return text[0] != '\0';
 }
 
-enum tutti_status visit_test(struct visit *visit, struct door_arrival *arrival)
+enum tutti_status connector_test(struct connector *connector, struct accepted_connection *accepted)
 {
-    if (visit->state < VISIT_OVER) return TUTTI_IN_PROGRESS;
-    if (visit->is_late) return say_late(visit);
-    if (visit->status != TUTTI_OK) return error_set(visit->status, "%s", visit->text);
-    if (visit->state == VISIT_TAKEN)
+    if (connector->state < CONNECTOR_OVER) return TUTTI_IN_PROGRESS;
+    if (connector->is_late) return report_timeout(connector);
+    if (connector->status != TUTTI_OK) return error_set(connector->status, "%s", connector->text);
+    if (connector->state == CONNECTOR_TAKEN)
         return error_set(TUTTI_INVALID_REQUEST, "the connection was taken already");
-    fill_arrival(&visit->connection, arrival);
-    visit->connection.channel = channel_none();
-    visit->state = VISIT_TAKEN;
+    fill_accepted(&connector->handshake, accepted);
+    connector->handshake.channel = channel_none();
+    connector->state = CONNECTOR_TAKEN;
     return TUTTI_OK;
 }
 
-unsigned visit_foreign_answers(const struct visit *visit)
+unsigned connector_foreign_answers(const struct connector *connector)
 {
-    return visit->foreign_count;
+    return connector->foreign_count;
 }
 
-void visit_free(struct visit *visit)
+void connector_free(struct connector *connector)
 {
-    if (visit == NULL) return;
-    hang_up(visit->door, &visit->connection);
-    if (visit->previous != NULL)
-        visit->previous->next = visit->next;
+    if (connector == NULL) return;
+    handshake_close(connector->listener, &connector->handshake);
+    if (connector->previous != NULL)
+        connector->previous->next = connector->next;
     else
-        visit->door->visits = visit->next;
-    if (visit->next != NULL) visit->next->previous = visit->previous;
-    free(visit);
+        connector->listener->connectors = connector->next;
+    if (connector->next != NULL) connector->next->previous = connector->previous;
+    free(connector);
 }
 
 /* ------------------------------------------------------------------------------------- deadlines and log */
 
 /* Looks at everybody whose time may have come, and when the next one's comes. */
-static void keep_time(struct door *door, uint64_t now_ns)
+static void keep_time(struct listener *listener, uint64_t now_ns)
 {
-    if (now_ns < door->next_ns) return;
-    door->next_ns = UINT64_MAX;
-    if (now_ns >= door->breath_ns) {
-        door->breath_ns = 0;
-        accept_or_not(door, true);
+    if (now_ns < listener->next_ns) return;
+    listener->next_ns = UINT64_MAX;
+    if (now_ns >= listener->resume_ns) {
+        listener->resume_ns = 0;
+        set_accepting(listener, true);
     } else {
-        soon(door, door->breath_ns);
+        soon(listener, listener->resume_ns);
     }
-    for (unsigned i = 0; i < door->guest_max; i++) {
-        struct guest *const guest = &door->guests[i];
-        guest_moves(door, guest, now_ns);
-        if (guest->state == GUEST_GREETING) soon(door, guest->connection.hello.deadline_ns);
+    for (unsigned i = 0; i < listener->incoming_max; i++) {
+        struct incoming *const incoming = &listener->incoming[i];
+        incoming_progress(listener, incoming, now_ns);
+        if (incoming->state == INCOMING_HANDSHAKE)
+            soon(listener, incoming->handshake.hello.deadline_ns);
     }
-    for (struct visit *visit = door->visits; visit != NULL; visit = visit->next) {
-        visit_moves(visit, now_ns);
-        if (visit->state < VISIT_OVER) soon(door, visit->call.deadline_ns);
-        if (visit->state == VISIT_PAUSING) soon(door, visit->retry_ns);
-        if (visit->state == VISIT_GREETING) soon(door, visit->connection.hello.deadline_ns);
+    for (struct connector *connector = listener->connectors; connector != NULL;
+         connector = connector->next) {
+        connector_progress(connector, now_ns);
+        if (connector->state < CONNECTOR_OVER) soon(listener, connector->call.deadline_ns);
+        if (connector->state == CONNECTOR_PAUSING) soon(listener, connector->retry_ns);
+        if (connector->state == CONNECTOR_HANDSHAKE)
+            soon(listener, connector->handshake.hello.deadline_ns);
     }
 }
 
-static void write_log_of_visits(struct door *door, uint64_t now_ns)
+static void write_log_of_connectors(struct listener *listener, uint64_t now_ns)
 {
-    const uint64_t refused = door->counts.refused - door->logged.refused;
-    if (now_ns < door->log_visits_ns || refused == 0) return;
+    const uint64_t refused = listener->counts.refused - listener->logged.refused;
+    if (now_ns < listener->log_connectors_ns || refused == 0) return;
     log_write(LOG_WARN,
               "%" PRIu64
-              " visits met somebody who does not show this job's key, and go on; last: %s",
-              refused, door->last_refusal);
-    door->logged.refused = door->counts.refused;
-    door->log_visits_ns = now_ns + LOG_EVERY_NS;
+              " connectors met somebody who does not show this job's key, and go on; last: %s",
+              refused, listener->last_refusal);
+    listener->logged.refused = listener->counts.refused;
+    listener->log_connectors_ns = now_ns + LOG_EVERY_NS;
 }
 
 /* That some had to make room is nothing to worry about: many of this job's own came at once, and come again. */
-static void write_log(struct door *door, uint64_t now_ns)
+static void write_log(struct listener *listener, uint64_t now_ns)
 {
-    const struct door_counts *const counts = &door->counts, *const logged = &door->logged;
+    const struct listener_counts *const counts = &listener->counts, *const logged =
+                                                                        &listener->logged;
     const uint64_t strays = counts->strays - logged->strays;
     const uint64_t pushed_out = counts->pushed_out - logged->pushed_out;
     const uint64_t auth_failed = counts->auth_failed - logged->auth_failed;
     const uint64_t starved = counts->starved - logged->starved;
-    if (now_ns < door->log_ns || strays + pushed_out + auth_failed + starved == 0) return;
+    if (now_ns < listener->log_ns || strays + pushed_out + auth_failed + starved == 0) return;
     char address[NET_ADDRESS_TEXT_MAX];
-    net_address_print(&door->address, address);
+    net_address_print(&listener->address, address);
     log_write(auth_failed + starved > 0 ? LOG_WARN : LOG_INFO,
               "%s: dropped %" PRIu64 " strays, %" PRIu64 " without this job's key, %" PRIu64
               " to make room; last: %s",
               address, strays, auth_failed, pushed_out,
-              door->last_stranger[0] != '\0' ? door->last_stranger : "-");
+              listener->last_stranger[0] != '\0' ? listener->last_stranger : "-");
     const uint64_t refused_before = logged->refused;
-    door->logged = door->counts;
-    door->logged.refused = refused_before;
-    door->log_ns = now_ns + LOG_EVERY_NS;
+    listener->logged = listener->counts;
+    listener->logged.refused = refused_before;
+    listener->log_ns = now_ns + LOG_EVERY_NS;
 }
 
-/* ------------------------------------------------------------------------------------------------- door */
+/* ------------------------------------------------------------------------------------------------- listener */
 
-static enum tutti_status add_own(struct door *door, int fd, struct entry *entry)
+static enum tutti_status add_own(struct listener *listener, int fd, struct entry *entry)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = entry};
-    if (epoll_ctl(door->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (epoll_ctl(listener->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
         return error_system("epoll for start-up");
     return TUTTI_OK;
 }
 
-static enum tutti_status open_descriptors(struct door *door, const struct door_options *options)
+static enum tutti_status open_descriptors(struct listener *listener,
+                                          const struct listener_options *options)
 {
-    door->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (door->epoll < 0) return error_system("epoll for start-up");
-    door->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (door->timer < 0) return error_system("a timer for start-up");
-    TRY(add_own(door, door->timer, &door->timer_entry));
+    listener->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (listener->epoll < 0) return error_system("epoll for start-up");
+    listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (listener->timer < 0) return error_system("a timer for start-up");
+    TRY(add_own(listener, listener->timer, &listener->timer_entry));
     if (options->address.family == AF_UNSPEC) return TUTTI_OK;
-    TRY(tcp_listen(&options->address, options->port_last, &door->listener, &door->address));
-    TRY(add_own(door, door->listener, &door->listener_entry));
-    door->is_accepting = true;
+    TRY(tcp_listen(&options->address, options->port_last, &listener->socket, &listener->address));
+    TRY(add_own(listener, listener->socket, &listener->socket_entry));
+    listener->is_accepting = true;
     return TUTTI_OK;
 }
 
-enum tutti_status door_open(const struct door_options *options, struct door **door)
+enum tutti_status listener_open(const struct listener_options *options, struct listener **listener)
 {
-    const unsigned guest_max = options->guest_max == 0 ? GUESTS_DEFAULT : options->guest_max;
-    *door = calloc(1, sizeof **door + guest_max * sizeof *(*door)->guests);
-    if (*door == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    struct door *const new = *door;
-    new->epoll = new->timer = new->listener = -1;
-    new->listener_entry.kind = ENTRY_LISTENER;
+    const unsigned incoming_max =
+        options->incoming_max == 0 ? INCOMING_DEFAULT : options->incoming_max;
+    *listener = calloc(1, sizeof **listener + incoming_max * sizeof *(*listener)->incoming);
+    if (*listener == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    struct listener *const new = *listener;
+    new->epoll = new->timer = new->socket = -1;
+    new->socket_entry.kind = ENTRY_SOCKET;
     new->timer_entry.kind = ENTRY_TIMER;
     new->self = options->self;
     new->next_ns = new->timer_ns = UINT64_MAX;
-    new->guest_max = guest_max;
-    for (unsigned i = 0; i < guest_max; i++) {
-        new->guests[i].entry.kind = ENTRY_GUEST;
-        new->guests[i].connection.channel = channel_none();
+    new->incoming_max = incoming_max;
+    for (unsigned i = 0; i < incoming_max; i++) {
+        new->incoming[i].entry.kind = ENTRY_INCOMING;
+        new->incoming[i].handshake.channel = channel_none();
     }
     const enum tutti_status status = open_descriptors(new, options);
     if (status == TUTTI_OK) return TUTTI_OK;
-    door_close(new);
-    *door = NULL;
+    listener_close(new);
+    *listener = NULL;
     return status;
 }
 
-enum tutti_status door_encrypt(struct door *door)
+enum tutti_status listener_encrypt(struct listener *listener)
 {
-    if (!door->self.key.is_secret)
+    if (!listener->self.key.is_secret)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "encryption needs a secret that all ranks have and others do not: set "
                          "TUTTI_SECRET_FILE (or TUTTI_SECRET)");
-    return door->tls != NULL ? TUTTI_OK : tls_context_create(&door->tls);
+    return listener->tls != NULL ? TUTTI_OK : tls_context_create(&listener->tls);
 }
 
-void door_close(struct door *door)
+void listener_close(struct listener *listener)
 {
-    if (door == NULL) return;
-    write_log(door, UINT64_MAX);
-    write_log_of_visits(door, UINT64_MAX);
-    for (unsigned i = 0; i < door->guest_max; i++) hang_up(door, &door->guests[i].connection);
-    if (door->listener >= 0) close(door->listener);
-    if (door->timer >= 0) close(door->timer);
-    if (door->epoll >= 0) close(door->epoll);
-    tls_context_free(door->tls);
-    mac_wipe(&door->self.key, sizeof door->self.key);
-    free(door);
+    if (listener == NULL) return;
+    write_log(listener, UINT64_MAX);
+    write_log_of_connectors(listener, UINT64_MAX);
+    for (unsigned i = 0; i < listener->incoming_max; i++)
+        handshake_close(listener, &listener->incoming[i].handshake);
+    if (listener->socket >= 0) close(listener->socket);
+    if (listener->timer >= 0) close(listener->timer);
+    if (listener->epoll >= 0) close(listener->epoll);
+    tls_context_free(listener->tls);
+    mac_wipe(&listener->self.key, sizeof listener->self.key);
+    free(listener);
 }
 
 /* Descriptors are closed and not taken from epoll, which the parent goes on with. */
@@ -743,87 +765,89 @@ static void drop(int *fd)
     *fd = -1;
 }
 
-void door_forget(struct door *door)
+void listener_forget(struct listener *listener)
 {
-    if (door == NULL) return;
-    for (unsigned i = 0; i < door->guest_max; i++) {
-        channel_close(&door->guests[i].connection.channel);
-        hello_release(&door->guests[i].connection.hello);
+    if (listener == NULL) return;
+    for (unsigned i = 0; i < listener->incoming_max; i++) {
+        channel_close(&listener->incoming[i].handshake.channel);
+        hello_release(&listener->incoming[i].handshake.hello);
     }
-    for (struct visit *visit = door->visits; visit != NULL; visit = visit->next) {
-        channel_close(&visit->connection.channel);
-        hello_release(&visit->connection.hello);
+    for (struct connector *connector = listener->connectors; connector != NULL;
+         connector = connector->next) {
+        channel_close(&connector->handshake.channel);
+        hello_release(&connector->handshake.hello);
     }
-    drop(&door->listener);
-    drop(&door->timer);
-    drop(&door->epoll);
-    tls_context_free(door->tls);
-    mac_wipe(&door->self.key, sizeof door->self.key);
-    free(door);
+    drop(&listener->socket);
+    drop(&listener->timer);
+    drop(&listener->epoll);
+    tls_context_free(listener->tls);
+    mac_wipe(&listener->self.key, sizeof listener->self.key);
+    free(listener);
 }
 
-void door_address(const struct door *door, struct net_address *address)
+void listener_address(const struct listener *listener, struct net_address *address)
 {
-    *address = door->address;
+    *address = listener->address;
 }
 
-int door_descriptor(const struct door *door)
+int listener_descriptor(const struct listener *listener)
 {
-    return door->epoll;
+    return listener->epoll;
 }
 
-uint64_t door_starved_ns(const struct door *door, uint64_t now_ns)
+uint64_t listener_starved_ns(const struct listener *listener, uint64_t now_ns)
 {
     const bool goes_on =
-        door->starved_last_ns != 0 && now_ns < door->starved_last_ns + STARVED_APART_NS;
-    return goes_on ? door->starved_last_ns - door->starved_first_ns : 0;
+        listener->starved_last_ns != 0 && now_ns < listener->starved_last_ns + STARVED_APART_NS;
+    return goes_on ? listener->starved_last_ns - listener->starved_first_ns : 0;
 }
 
-void door_count(const struct door *door, struct door_counts *counts)
+void listener_count(const struct listener *listener, struct listener_counts *counts)
 {
-    *counts = door->counts;
+    *counts = listener->counts;
 }
 
-static void handle(struct door *door, struct entry *entry, uint64_t now_ns)
+static void handle(struct listener *listener, struct entry *entry, uint64_t now_ns)
 {
     uint64_t expirations;
     switch (entry->kind) {
-    case ENTRY_LISTENER: accept_guests(door, now_ns); break;
-    case ENTRY_GUEST: guest_moves(door, (struct guest *)entry, now_ns); break;
-    case ENTRY_VISIT: visit_moves((struct visit *)entry, now_ns); break;
+    case ENTRY_SOCKET: accept_incoming(listener, now_ns); break;
+    case ENTRY_INCOMING: incoming_progress(listener, (struct incoming *)entry, now_ns); break;
+    case ENTRY_CONNECTOR: connector_progress((struct connector *)entry, now_ns); break;
     case ENTRY_TIMER:
         /* Only what made it ring counts, and keep_time finds that. */
-        if (read(door->timer, &expirations, sizeof expirations) > 0) door->timer_ns = UINT64_MAX;
+        if (read(listener->timer, &expirations, sizeof expirations) > 0)
+            listener->timer_ns = UINT64_MAX;
         break;
     }
 }
 
-void door_progress(struct door *door, uint64_t now_ns)
+void listener_progress(struct listener *listener, uint64_t now_ns)
 {
-    keep_time(door, now_ns);
+    keep_time(listener, now_ns);
     for (int look = 0; look < LOOKS_A_PASS; look++) {
         struct epoll_event events[EVENTS_A_LOOK];
-        const int count = epoll_wait(door->epoll, events, EVENTS_A_LOOK, 0);
-        for (int i = 0; i < count; i++) handle(door, events[i].data.ptr, now_ns);
+        const int count = epoll_wait(listener->epoll, events, EVENTS_A_LOOK, 0);
+        for (int i = 0; i < count; i++) handle(listener, events[i].data.ptr, now_ns);
         if (count < EVENTS_A_LOOK) break;
     }
-    write_log(door, now_ns);
-    write_log_of_visits(door, now_ns);
-    set_timer(door);
+    write_log(listener, now_ns);
+    write_log_of_connectors(listener, now_ns);
+    set_timer(listener);
 }
 
-bool door_take(struct door *door, struct door_arrival *arrival)
+bool listener_take(struct listener *listener, struct accepted_connection *accepted)
 {
-    struct guest *first = NULL;
-    for (unsigned i = 0; i < door->guest_max; i++) {
-        struct guest *const guest = &door->guests[i];
-        if (guest->state == GUEST_ARRIVED && (first == NULL || guest->number < first->number))
-            first = guest;
+    struct incoming *first = NULL;
+    for (unsigned i = 0; i < listener->incoming_max; i++) {
+        struct incoming *const incoming = &listener->incoming[i];
+        if (incoming->state == INCOMING_READY && (first == NULL || incoming->number < first->number))
+            first = incoming;
     }
     if (first == NULL) return false;
-    fill_arrival(&first->connection, arrival);
-    first->connection.channel = channel_none();
-    guest_leaves(door, first);
-    if (door->breath_ns == 0) accept_or_not(door, true);
+    fill_accepted(&first->handshake, accepted);
+    first->handshake.channel = channel_none();
+    incoming_close(listener, first);
+    if (listener->resume_ns == 0) set_accepting(listener, true);
     return true;
 }
