@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-#include "bootstrap/hello.h"
+#include "connect/hello.h"
 #include "launched_rank.h"
 #include "os/clock.h"
 #include "ranks.h"

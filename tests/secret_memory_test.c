@@ -21,7 +21,7 @@
 
 #include "base/status.h"
 #include "bootstrap/secret.h"
-#include "process/network.h"
+#include "connect/port.h"
 #include "ranks.h"
 #include "tutti/tutti.h"
 
@@ -151,16 +151,16 @@ static void nothing_is_left_of_it(void **state)
 }
 
 /* Looks right after the call, while anything that the call left on the stack is still there. */
-static void only_the_door_keeps_the_key(void **state)
+static void only_the_listener_keeps_the_key(void **state)
 {
     (void)state;
     struct net_address address;
     if (!known.has_openssl) skip();
     find_regions();
-    const enum tutti_status status = network_open_door(NULL, &address);
+    const enum tutti_status status = port_open(NULL, &address);
     const unsigned keys = count_of(known.key);
     const unsigned secrets = count_of(known.secret);
-    network_close_door();
+    port_close();
     const unsigned keys_then = count_of(known.key);
     assert_int_equal(status, TUTTI_OK);
     assert_int_equal(secrets, 0);
@@ -172,7 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_left_of_it),
-        cmocka_unit_test(only_the_door_keeps_the_key),
+        cmocka_unit_test(only_the_listener_keeps_the_key),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

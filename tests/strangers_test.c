@@ -9,7 +9,7 @@
  *
  * The same comes to a job that runs, which makes new connections meanwhile; and there are ranks with another secret.
  *
- * An insider that plays a rank well is one (bootstrap/hello.h); that is not tried.
+ * An insider that plays a rank well is one (connect/hello.h); that is not tried.
  * ctest: label=notsan label=once timeout=200 */
 #include <errno.h>
 #include <limits.h>
@@ -26,13 +26,13 @@
 
 #include <cmocka.h>
 
-#include "bootstrap/door.h"
-#include "bootstrap/hello.h"
 #include "bootstrap/launcher.h"
+#include "connect/discovery_message.h"
+#include "connect/hello.h"
+#include "connect/listener.h"
 #include "fault_time.h"
 #include "launched_rank.h"
 #include "os/clock.h"
-#include "process/roll_message.h"
 #include "ranks.h"
 
 enum {
@@ -42,7 +42,7 @@ enum {
     OTHER_PORTS = 10,
     PORTS = MASTER_PORTS + OTHER_PORTS,
     GARBAGE_CONNECTIONS = 10000,
-    INSIDER_VISITS = 120,
+    INSIDER_CONNECTIONS = 120,
     SCANS = 500,
     LORIS_CONNECTIONS = 200,
     HELD = 100, /* the garbage that stays open for a while */
@@ -232,12 +232,12 @@ static void find_meeting(struct rendezvous_key *meeting)
     rendezvous_key_derive(&place.key, what, sizeof what, meeting);
 }
 
-/* As process/network.c has it: what for, the meeting, who and whom, which connection. */
-static void claim(const struct rendezvous_key *meeting, int rank, int peer, bool knocks,
+/* As connect/port.c has it: what for, the meeting, who and whom, which connection. */
+static void claim(const struct rendezvous_key *meeting, int rank, int peer, bool is_callback,
                   struct hello_call *call)
 {
     const int32_t ranks[2] = {rank, peer};
-    *call = (struct hello_call){.peer_rank = HELLO_ANY_RANK, .purpose = knocks ? 2 : 1};
+    *call = (struct hello_call){.peer_rank = HELLO_ANY_RANK, .purpose = is_callback ? 2 : 1};
     memcpy(call->payload, meeting, sizeof *meeting);
     memcpy(call->payload + sizeof *meeting, ranks, sizeof ranks);
     call->payload_bytes = sizeof *meeting + sizeof ranks + 1;
@@ -245,15 +245,15 @@ static void claim(const struct rendezvous_key *meeting, int rank, int peer, bool
 
 static void say_nonsense(int fd, int rank, int kind, uint64_t *random)
 {
-    struct roll_head head = roll_head_make(ROLL_ENTRY, rank, RANKS);
-    struct roll_entry entry = {.core_count = 1, .host_name = "elsewhere"};
+    struct discovery_head head = discovery_head_make(DISCOVERY_ENTRY, rank, RANKS);
+    struct discovery_entry entry = {.core_count = 1, .host_name = "elsewhere"};
     unsigned char noise[sizeof head + sizeof entry];
     for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)next_random(random);
     switch (kind % 8) {
     case 0: return;
     case 1: say(fd, noise, sizeof noise); return;
     case 2: head.rank = rank - 1; break; /* another one than that it came as */
-    case 3: head = roll_head_make(ROLL_TABLE, rank, RANKS); break;
+    case 3: head = discovery_head_make(DISCOVERY_TABLE, rank, RANKS); break;
     case 4: head.entry_count = 1u << 31; break;
     case 5: memset(entry.host_name, 'x', sizeof entry.host_name); break; /* without an end */
     case 6: entry.address.family = AF_UNIX; break;
@@ -267,43 +267,44 @@ static void say_nonsense(int fd, int rank, int kind, uint64_t *random)
 static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
 {
     static const int wrong[] = {-1, 0, RANKS, INT_MIN, INT_MAX, RANKS + 40};
-    struct door_options options = {.guest_max = 1};
+    struct listener_options options = {.incoming_max = 1};
     struct secret_key key;
-    struct door *door;
+    struct listener *listener;
     struct rendezvous_key meeting;
     find_meeting(&meeting);
     if (secret_read("", &key) != TUTTI_OK) return 1;
     hello_self_init(&options.self, &key, HELLO_ANY_RANK);
-    if (door_open(&options, &door) != TUTTI_OK) return 1;
+    if (listener_open(&options, &listener) != TUTTI_OK) return 1;
     int held = -1;
     for (int i = 0; goes_on(scene); i++) {
         const bool claims_wrong = i % 4 == 0;
         const int late = i % 5 == 0 ? 3 : RANKS - 1; /* or there already */
         const int rank = claims_wrong ? wrong[i / 4 % 6] : late;
-        struct door_call call = {.address = {.family = AF_INET, .bytes = {127, 0, 0, 1}},
-                                 .deadline_ns = clock_now_ns() + 100000000};
+        struct connector_options call = {.address = {.family = AF_INET, .bytes = {127, 0, 0, 1}},
+                                         .deadline_ns = clock_now_ns() + 100000000};
         call.address.port =
             (uint16_t)(claims_wrong ? scene->port + i / 4 % 2 * MASTER_PORTS : scene->port);
         claim(&meeting, rank, 0, i % 7 == 6, &call.hello);
-        struct visit *visit;
-        struct door_arrival arrival;
-        enum tutti_status status = door_connect(door, &call, &visit);
-        while (status == TUTTI_OK && (status = visit_test(visit, &arrival)) == TUTTI_IN_PROGRESS) {
-            door_progress(door, clock_now_ns());
+        struct connector *connector;
+        struct accepted_connection accepted;
+        enum tutti_status status = connector_create(listener, &call, &connector);
+        while (status == TUTTI_OK &&
+               (status = connector_test(connector, &accepted)) == TUTTI_IN_PROGRESS) {
+            listener_progress(listener, clock_now_ns());
             ranks_nap_ms(1);
             status = TUTTI_OK;
         }
         atomic_fetch_add(&scene->tries, 1);
         if (status == TUTTI_OK) {
-            say_nonsense(arrival.channel.fd, late, i, &random);
+            say_nonsense(accepted.channel.fd, late, i, &random);
             if (held >= 0) end_connection(held, i % 2 == 0);
-            held = arrival.channel.fd;
+            held = accepted.channel.fd;
             atomic_fetch_add(&scene->counts[INSIDER], 1);
         }
-        visit_free(visit);
+        connector_free(connector);
     }
     if (held >= 0) close(held);
-    door_close(door);
+    listener_close(listener);
     return 0;
 }
 
@@ -536,11 +537,11 @@ static void who_has_the_key_and_makes_no_sense_is_dropped(void **state)
     (void)state;
     static const enum stranger strangers[] = {INSIDER};
     struct scene *scene = set_scene(strangers, 1, 2);
-    scene->least[INSIDER] = INSIDER_VISITS;
+    scene->least[INSIDER] = INSIDER_CONNECTIONS;
     run(scene);
     printf("%d visits, %ld of them said what makes no sense\n", scene->counts[INSIDER],
            scene->nonsense);
-    assert_true(scene->nonsense >= INSIDER_VISITS / 8);
+    assert_true(scene->nonsense >= INSIDER_CONNECTIONS / 8);
     munmap(scene, sizeof *scene);
 }
 

@@ -31,7 +31,7 @@ in_namespace() {
     wait
     expect 'an operation of one host over TCP' one_host "TIMEOUT: allreduce.*; $unreachable"
     expect 'rank 1 that does not get to rank 0' start.1 "INIT_TIMEOUT: .*; $unreachable"
-    expect 'rank 0 to which nobody gets' start.0 "INIT_TIMEOUT: .*rank 1; nor does rank 0 get to its own door: $unreachable"
+    expect 'rank 0 to which nobody gets' start.0 "INIT_TIMEOUT: .*rank 1; nor does rank 0 reach its own port: $unreachable"
     # A card's address can be told to others; but what goes there from this very host goes over loopback, and is lost.
     ip link add card type veth peer name cable && ip address add 10.79.0.1/24 dev card || exit 1
     ip link set card up && ip link set cable up && mkdir folder || exit 1

@@ -12,7 +12,7 @@ static unsigned major_version = TUTTI_VERSION_MAJOR, minor_version = TUTTI_VERSI
 #define TUTTI_VERSION_MINOR minor_version
 
 /* These take the place of the library's own. */
-#include "bootstrap/hello.c"
+#include "connect/hello.c"
 #define MAGIC MAGIC_OF_MEETINGS
 #include "bootstrap/rendezvous.c"
 

@@ -17,8 +17,8 @@
 
 #include "comm/comm.h"
 #include "comm/network.h"
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
 #include "ranks.h"
 
 enum { HOST, EAGER_VISITOR, LATE_VISITOR, RANKS };
@@ -30,9 +30,9 @@ static int visit_often(struct tutti_comm *comm, int rank)
 {
     struct comm_network *const network = comm->network;
     for (unsigned i = 0; i < VISITS; i++)
-        RANKS_EXPECT(network_visit(&network->client, HOST, i % network->stream_count,
-                                   &network->addresses[HOST],
-                                   clock_now_ns() + 10 * SECOND) == TUTTI_OK);
+        RANKS_EXPECT(port_connect(&network->client, HOST, i % network->stream_count,
+                                  &network->addresses[HOST],
+                                  clock_now_ns() + 10 * SECOND) == TUTTI_OK);
     return 0;
 }
 

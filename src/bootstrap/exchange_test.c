@@ -215,9 +215,10 @@ static void a_roster_of_another_run_is_waited_out(void **state)
 {
     (void)state;
     enum { SIZE = 3 };
-    const pid_t guest = fork_or_fail();
-    if (guest == 0) open_and_die(1, SIZE, in_ms(50)); /* makes the run's folder, and leaves it */
-    expect_ends_well(guest);
+    const pid_t other_run = fork_or_fail();
+    if (other_run == 0)
+        open_and_die(1, SIZE, in_ms(50)); /* makes the run's folder, and leaves it */
+    expect_ends_well(other_run);
     char command[PATH_MAX + 300];
     snprintf(command, sizeof command,
              "set -e; mkdir -p -m 700 %s/x; cd %s/tutti-* 2>/dev/null || exit 3;"

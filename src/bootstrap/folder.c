@@ -191,7 +191,7 @@ static enum tutti_status join(struct folder *folder)
     return write_whole(folder, folder->generation, name, "", 0);
 }
 
-static enum tutti_status join_as_guest(struct folder *folder, uint64_t deadline_ns)
+static enum tutti_status join_as_other(struct folder *folder, uint64_t deadline_ns)
 {
     char hello[NAME_BYTES_MAX];
     snprintf(hello, sizeof hello, "hello.%d", folder->rank);
@@ -266,7 +266,7 @@ static enum tutti_status look_around(const struct folder *folder, char *roster, 
     return TUTTI_OK;
 }
 
-static enum tutti_status gather_guests(struct folder *folder, char *roster, bool *joined,
+static enum tutti_status gather_others(struct folder *folder, char *roster, bool *joined,
                                        uint64_t deadline_ns)
 {
     const size_t bytes = (size_t)folder->size * TOKEN_CHARACTERS;
@@ -284,7 +284,7 @@ static enum tutti_status gather_guests(struct folder *folder, char *roster, bool
     return TUTTI_OK;
 }
 
-static enum tutti_status join_as_host(struct folder *folder, uint64_t deadline_ns)
+static enum tutti_status join_as_rank_0(struct folder *folder, uint64_t deadline_ns)
 {
     if (mkdirat(folder->run, folder->token, 0700) != 0)
         return error_system("rendezvous folder: making a generation");
@@ -299,7 +299,7 @@ static enum tutti_status join_as_host(struct folder *folder, uint64_t deadline_n
     } else {
         memset(roster, '0', bytes);
         memcpy(roster, folder->token, TOKEN_CHARACTERS);
-        status = gather_guests(folder, roster, joined, deadline_ns);
+        status = gather_others(folder, roster, joined, deadline_ns);
     }
     unlinkat(folder->run, "roster", 0); /* everybody has read it, or it was in vain */
     free(roster);
@@ -378,7 +378,8 @@ enum tutti_status folder_open(const char *path, const char *run_id, int rank, in
     enum tutti_status status = make_token(opened->token);
     if (status == TUTTI_OK) status = open_run(opened, path);
     if (status == TUTTI_OK)
-        status = rank == 0 ? join_as_host(opened, deadline_ns) : join_as_guest(opened, deadline_ns);
+        status =
+            rank == 0 ? join_as_rank_0(opened, deadline_ns) : join_as_other(opened, deadline_ns);
     if (status != TUTTI_OK) {
         leave(opened, true);
         return status;

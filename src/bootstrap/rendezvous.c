@@ -54,7 +54,7 @@ struct members_message {
 };
 
 /* Somebody who has connected here. */
-struct guest {
+struct incoming {
     int fd;                     /* -1: place is free */
     int rank;                   /* -1: no hello yet */
     bool reports;               /* is a child; else only says that it is there */
@@ -68,8 +68,8 @@ struct meeting {
     struct rendezvous_result *result;
     int rank, size, end; /* the subtree is the ranks from this one up to `end` */
     int listener;        /* -1: no children */
-    struct guest *guests;
-    struct pollfd *entries; /* of what is open: guests, then listener, parent, rank 0 */
+    struct incoming *incoming;
+    struct pollfd *entries; /* of what is open: incoming, then listener, parent, rank 0 */
     int place_count;
     bool *is_known;   /* the member's record is here */
     bool *is_present; /* rank 0: somebody says that it is there */
@@ -157,29 +157,29 @@ static enum tutti_status receive(struct meeting *m, int fd, void *data, size_t b
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- guests */
+/* ------------------------------------------------------------------------------------------- incoming */
 
-static void refuse(struct meeting *m, struct guest *guest, enum tutti_status status,
+static void refuse(struct meeting *m, struct incoming *incoming, enum tutti_status status,
                    const char *message)
 {
     struct packet packet = {.kind = PACKET_ANSWER, .status = status};
     if (status == TUTTI_OK)
         m->dropped++;
-    else if (send_packet(m, guest->fd, &packet, message, NULL) != TUTTI_OK)
+    else if (send_packet(m, incoming->fd, &packet, message, NULL) != TUTTI_OK)
         log_write(LOG_INFO, "start-up: a rank left before it was answered");
-    close(guest->fd);
-    guest->fd = -1;
+    close(incoming->fd);
+    incoming->fd = -1;
 }
 
 /* Whether the packet comes from one of this meeting and belongs here; who is from elsewhere is dropped, who errs is told. */
-static bool is_welcome(struct meeting *m, struct guest *guest, const struct packet *packet)
+static bool is_welcome(struct meeting *m, struct incoming *incoming, const struct packet *packet)
 {
     pid_t pid;
     uid_t uid;
     if (packet->magic != MAGIC || packet->kind >= PACKET_ANSWER ||
         memcmp(&packet->key, &m->options->key, sizeof packet->key) != 0 ||
-        !local_socket_peer(guest->fd, &pid, &uid) || uid != geteuid()) {
-        refuse(m, guest, TUTTI_OK, NULL);
+        !local_socket_peer(incoming->fd, &pid, &uid) || uid != geteuid()) {
+        refuse(m, incoming, TUTTI_OK, NULL);
         return false;
     }
     char message[200] = "";
@@ -194,17 +194,18 @@ static bool is_welcome(struct meeting *m, struct guest *guest, const struct pack
                  "rank %d makes a communicator of %d ranks, pid %d came as rank %d of %d", m->rank,
                  m->size, (int)pid, packet->rank, packet->size);
     } else if (packet->kind == PACKET_HELLO && parent_of(packet->rank) != m->rank) {
-        refuse(m, guest, TUTTI_OK, NULL);
+        refuse(m, incoming, TUTTI_OK, NULL);
         return false;
     } else if (packet->kind == PACKET_HELLO) {
         for (int i = 0; i < m->place_count && message[0] == '\0'; i++)
-            if (m->guests[i].fd >= 0 && m->guests[i].reports && m->guests[i].rank == packet->rank)
+            if (m->incoming[i].fd >= 0 && m->incoming[i].reports &&
+                m->incoming[i].rank == packet->rank)
                 snprintf(message, sizeof message, "rank %d came twice, the second time as pid %d",
                          packet->rank, (int)pid);
     }
     if (message[0] == '\0') return true;
     log_write(LOG_WARN, "start-up: %s", message);
-    refuse(m, guest, verdict, message);
+    refuse(m, incoming, verdict, message);
     return false;
 }
 
@@ -216,18 +217,18 @@ static enum tutti_status foreign_failure(const struct packet *packet)
 }
 
 /* Records of a guest's members; false when they make no sense. */
-static bool take_members(struct meeting *m, struct guest *guest)
+static bool take_members(struct meeting *m, struct incoming *incoming)
 {
     struct members_message message;
-    const enum tutti_status status = receive(m, guest->fd, &message, sizeof message, NULL, 0);
+    const enum tutti_status status = receive(m, incoming->fd, &message, sizeof message, NULL, 0);
     if (status == TUTTI_IN_PROGRESS) return true;
     if (status != TUTTI_OK) return false;
-    const uint32_t count = guest->left < MEMBERS_A_MESSAGE ? guest->left : MEMBERS_A_MESSAGE;
-    const int end = subtree_end(guest->rank, m->size);
+    const uint32_t count = incoming->left < MEMBERS_A_MESSAGE ? incoming->left : MEMBERS_A_MESSAGE;
+    const int end = subtree_end(incoming->rank, m->size);
     for (uint32_t i = 0; i < count; i++) {
         const struct rendezvous_member *member = &message.members[i];
-        if (member->rank < guest->rank || member->rank >= end) return false;
-        if (!guest->reports) {
+        if (member->rank < incoming->rank || member->rank >= end) return false;
+        if (!incoming->reports) {
             m->is_present[member->rank] = true;
             continue;
         }
@@ -236,76 +237,76 @@ static bool take_members(struct meeting *m, struct guest *guest)
         m->is_known[member->rank] = true;
         m->known_count++;
     }
-    guest->left -= count;
+    incoming->left -= count;
     return true;
 }
 
 /* What a guest has to say. Whatever is wrong with a stranger is its problem alone; a child that goes away ends it all. */
-static enum tutti_status listen_to(struct meeting *m, struct guest *guest)
+static enum tutti_status listen_to(struct meeting *m, struct incoming *incoming)
 {
-    if (guest->left > 0) {
-        if (!take_members(m, guest)) refuse(m, guest, TUTTI_OK, NULL);
+    if (incoming->left > 0) {
+        if (!take_members(m, incoming)) refuse(m, incoming, TUTTI_OK, NULL);
         return TUTTI_OK;
     }
     struct packet packet;
-    const enum tutti_status status = receive(m, guest->fd, &packet, sizeof packet, NULL, 0);
+    const enum tutti_status status = receive(m, incoming->fd, &packet, sizeof packet, NULL, 0);
     if (status == TUTTI_IN_PROGRESS) return TUTTI_OK;
     packet.message[sizeof packet.message - 1] = '\0';
-    if (guest->rank >= 0 && guest->reports) {
+    if (incoming->rank >= 0 && incoming->reports) {
         if (status != TUTTI_OK)
-            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", guest->rank);
+            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", incoming->rank);
         if (packet.magic == MAGIC && packet.kind == PACKET_FAILED) return foreign_failure(&packet);
-        const uint32_t all = (uint32_t)(subtree_end(guest->rank, m->size) - guest->rank);
+        const uint32_t all = (uint32_t)(subtree_end(incoming->rank, m->size) - incoming->rank);
         if (packet.magic != MAGIC || packet.kind != PACKET_REPORT || packet.member_count != all ||
-            m->is_known[guest->rank])
+            m->is_known[incoming->rank])
             return error_set(TUTTI_AUTH_FAILED, "start-up: rank %d sent what makes no sense",
-                             guest->rank);
-        guest->left = all;
+                             incoming->rank);
+        incoming->left = all;
         return TUTTI_OK;
     }
-    if (status != TUTTI_OK || guest->rank >= 0) {
-        const bool has_spoken = guest->rank >= 0;
+    if (status != TUTTI_OK || incoming->rank >= 0) {
+        const bool has_spoken = incoming->rank >= 0;
         if (has_spoken && status == TUTTI_OK && packet.magic == MAGIC && packet.kind == PACKET_FAILED)
             return foreign_failure(&packet);
         m->dropped -= has_spoken; /* it needs no answer any more */
-        refuse(m, guest, TUTTI_OK, NULL);
+        refuse(m, incoming, TUTTI_OK, NULL);
         return TUTTI_OK;
     }
-    if (!is_welcome(m, guest, &packet)) return TUTTI_OK;
+    if (!is_welcome(m, incoming, &packet)) return TUTTI_OK;
     if (packet.kind == PACKET_FAILED) return foreign_failure(&packet);
-    guest->reports = packet.kind == PACKET_HELLO;
-    if (packet.kind == PACKET_REPORT || (!guest->reports && m->rank != 0) ||
+    incoming->reports = packet.kind == PACKET_HELLO;
+    if (packet.kind == PACKET_REPORT || (!incoming->reports && m->rank != 0) ||
         packet.member_count > (uint32_t)m->size) {
-        refuse(m, guest, TUTTI_OK, NULL);
+        refuse(m, incoming, TUTTI_OK, NULL);
         return TUTTI_OK;
     }
-    guest->rank = packet.rank;
-    guest->left = packet.member_count;
+    incoming->rank = packet.rank;
+    incoming->left = packet.member_count;
     if (m->rank == 0) m->is_present[packet.rank] = true;
     return TUTTI_OK;
 }
 
-static bool is_silent(const struct guest *guest)
+static bool is_silent(const struct incoming *incoming)
 {
-    return guest->fd >= 0 && guest->rank < 0;
+    return incoming->fd >= 0 && incoming->rank < 0;
 }
 
 /* A free place, or that of the guest that has been silent for longest; NULL: all have said who they are. Reads first what a guest may have
  * sent in the last moment: only if there is nothing is it silent. */
-static enum tutti_status make_place(struct meeting *m, struct guest **place)
+static enum tutti_status make_place(struct meeting *m, struct incoming **place)
 {
     for (;;) {
-        struct guest *oldest = NULL;
+        struct incoming *oldest = NULL;
         *place = NULL;
         for (int i = 0; i < m->place_count; i++) {
-            struct guest *guest = &m->guests[i];
-            if (guest->fd < 0) {
-                *place = guest;
+            struct incoming *incoming = &m->incoming[i];
+            if (incoming->fd < 0) {
+                *place = incoming;
                 return TUTTI_OK;
             }
-            if (is_silent(guest) &&
-                (oldest == NULL || guest->hello_until_ns < oldest->hello_until_ns))
-                oldest = guest;
+            if (is_silent(incoming) &&
+                (oldest == NULL || incoming->hello_until_ns < oldest->hello_until_ns))
+                oldest = incoming;
         }
         if (oldest == NULL) return TUTTI_OK;
         TRY(listen_to(m, oldest));
@@ -327,7 +328,7 @@ static enum tutti_status let_in(struct meeting *m, uint64_t now)
         const int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
         if (fd < 0) return is_short ? error_system("start-up: a rank cannot be let in") : TUTTI_OK;
-        struct guest *place = NULL;
+        struct incoming *place = NULL;
         const enum tutti_status status = is_of_this_user(fd) ? make_place(m, &place) : TUTTI_OK;
         if (place == NULL) {
             m->dropped++;
@@ -335,17 +336,17 @@ static enum tutti_status let_in(struct meeting *m, uint64_t now)
         }
         TRY(status);
         if (place == NULL) continue;
-        *place = (struct guest){.fd = fd, .rank = -1, .hello_until_ns = now + HELLO_NS};
+        *place = (struct incoming){.fd = fd, .rank = -1, .hello_until_ns = now + HELLO_NS};
         TRY(listen_to(m, place)); /* ranks greet as they come */
     }
     return TUTTI_OK;
 }
 
-static void tell_guests(struct meeting *m, enum tutti_status status, const char *message)
+static void tell_incoming(struct meeting *m, enum tutti_status status, const char *message)
 {
     for (int i = 0; i < m->place_count; i++)
-        if (m->guests[i].fd >= 0 && m->guests[i].rank >= 0)
-            refuse(m, &m->guests[i], status, message);
+        if (m->incoming[i].fd >= 0 && m->incoming[i].rank >= 0)
+            refuse(m, &m->incoming[i], status, message);
 }
 
 /* --------------------------------------------------------------------------------------- going up */
@@ -531,18 +532,18 @@ static enum tutti_status serve(struct meeting *m, bool *answered)
     uint64_t now = clock_now_ns();
     nfds_t count = 0;
     for (int i = 0; i < m->place_count; i++) {
-        struct guest *guest = &m->guests[i];
-        const bool is_slow = guest->fd >= 0 && (guest->rank < 0 || guest->left > 0) &&
-                             now > guest->hello_until_ns && !guest->reports;
-        if (is_slow) refuse(m, guest, TUTTI_OK, NULL);
-        guest->entry = watch(m, guest->fd, &count);
+        struct incoming *incoming = &m->incoming[i];
+        const bool is_slow = incoming->fd >= 0 && (incoming->rank < 0 || incoming->left > 0) &&
+                             now > incoming->hello_until_ns && !incoming->reports;
+        if (is_slow) refuse(m, incoming, TUTTI_OK, NULL);
+        incoming->entry = watch(m, incoming->fd, &count);
     }
     const struct pollfd *listener = watch(m, m->listener, &count),
                         *parent = watch(m, m->parent, &count), *rank_0 = watch(m, m->rank_0, &count);
     if (poll(m->entries, count, nap_ms(m, now)) <= 0) return TUTTI_OK;
     now = clock_now_ns();
     for (int i = 0; i < m->place_count; i++)
-        if (has_news(m->guests[i].entry)) TRY(listen_to(m, &m->guests[i]));
+        if (has_news(m->incoming[i].entry)) TRY(listen_to(m, &m->incoming[i]));
     if (has_news(listener)) TRY(let_in(m, now));
     if (has_news(parent)) TRY(hear(m, &m->parent, true, answered));
     if (has_news(rank_0) && !*answered) TRY(hear(m, &m->rank_0, false, answered));
@@ -616,22 +617,22 @@ static enum tutti_status hand_out(struct meeting *m)
 {
     const int segment_fd = m->rank == 0 ? m->options->segment_fd : m->result->segment_fd;
     for (int i = 0; i < m->place_count; i++) {
-        struct guest *guest = &m->guests[i];
-        if (guest->fd < 0 || !guest->reports) continue;
+        struct incoming *incoming = &m->incoming[i];
+        if (incoming->fd < 0 || !incoming->reports) continue;
         struct packet packet = {.kind = PACKET_ANSWER,
                                 .status = TUTTI_OK,
                                 .member_count = (uint32_t)m->size,
                                 .key = m->result->identity};
-        enum tutti_status status = send_packet(m, guest->fd, &packet, "", &segment_fd);
-        if (status == TUTTI_OK) status = send_members(m, guest->fd);
+        enum tutti_status status = send_packet(m, incoming->fd, &packet, "", &segment_fd);
+        if (status == TUTTI_OK) status = send_members(m, incoming->fd);
         if (status != TUTTI_OK) {
             char why[256];
             error_copy(why, sizeof why);
-            return error_set(status, "rank %d (pid %d): %s", guest->rank,
-                             m->result->members[guest->rank].pid, why);
+            return error_set(status, "rank %d (pid %d): %s", incoming->rank,
+                             m->result->members[incoming->rank].pid, why);
         }
-        close(guest->fd);
-        guest->fd = -1;
+        close(incoming->fd);
+        incoming->fd = -1;
     }
     return TUTTI_OK;
 }
@@ -675,7 +676,7 @@ static enum tutti_status meet(struct meeting *m)
 static void tell_all(struct meeting *m, enum tutti_status status, const char *message)
 {
     struct packet packet = {.kind = PACKET_FAILED, .status = status, .key = m->options->key};
-    tell_guests(m, status, message);
+    tell_incoming(m, status, message);
     if (m->rank == 0 || m->heard) return;
     if (m->parent < 0 && m->rank_0 < 0 &&
         call_on(m, 0, PACKET_PRESENT, (uint32_t)m->known_count, &m->rank_0) != TUTTI_OK)
@@ -690,25 +691,25 @@ static bool allocate(struct meeting *m)
     int children = 0;
     for (int step = 1; m->rank + step < m->end; step *= 2) children++;
     m->place_count = (m->rank == 0 ? m->size : children) + (children > 0 ? STRANGERS_MAX : 0);
-    m->guests = calloc((size_t)m->place_count + 1, sizeof *m->guests);
+    m->incoming = calloc((size_t)m->place_count + 1, sizeof *m->incoming);
     m->entries = calloc((size_t)m->place_count + 3, sizeof *m->entries);
     m->is_known = calloc((size_t)m->size, sizeof *m->is_known);
     m->is_present = calloc((size_t)m->size, sizeof *m->is_present);
     m->result->members = calloc((size_t)m->size, sizeof *m->result->members);
-    for (int i = 0; m->guests != NULL && i < m->place_count; i++)
-        m->guests[i] = (struct guest){.fd = -1, .rank = -1};
-    return m->guests != NULL && m->entries != NULL && m->is_known != NULL &&
+    for (int i = 0; m->incoming != NULL && i < m->place_count; i++)
+        m->incoming[i] = (struct incoming){.fd = -1, .rank = -1};
+    return m->incoming != NULL && m->entries != NULL && m->is_known != NULL &&
            m->is_present != NULL && m->result->members != NULL;
 }
 
 static void release(struct meeting *m)
 {
-    for (int i = 0; m->guests != NULL && i < m->place_count; i++)
-        if (m->guests[i].fd >= 0) close(m->guests[i].fd);
+    for (int i = 0; m->incoming != NULL && i < m->place_count; i++)
+        if (m->incoming[i].fd >= 0) close(m->incoming[i].fd);
     if (m->listener >= 0) close(m->listener);
     if (m->parent >= 0) close(m->parent);
     if (m->rank_0 >= 0) close(m->rank_0);
-    free(m->guests);
+    free(m->incoming);
     free(m->entries);
     free(m->is_known);
     free(m->is_present);
@@ -739,7 +740,7 @@ enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
         status = error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
     else
         status = meet(&m);
-    if (status != TUTTI_OK && m.guests != NULL) {
+    if (status != TUTTI_OK && m.incoming != NULL) {
         char message[MESSAGE_BYTES];
         error_copy(message, sizeof message);
         tell_all(&m, status, message);

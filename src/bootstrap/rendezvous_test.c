@@ -28,7 +28,7 @@
 
 enum { RANKS_MAX = 150 };
 
-struct guest {
+struct participant {
     struct rendezvous_options options;
     struct rendezvous_result result;
     enum tutti_status status;
@@ -54,46 +54,47 @@ static struct rendezvous_key fresh_key(void)
 
 static void *meet(void *argument)
 {
-    struct guest *guest = argument;
-    nanosleep(&(struct timespec){0, guest->delay_ms * 1000000}, NULL);
-    guest->status = rendezvous_meet(&guest->options, &guest->result);
-    if (guest->status != TUTTI_OK)
-        strncpy(guest->message, tutti_error_message(), sizeof guest->message - 1);
+    struct participant *participant = argument;
+    nanosleep(&(struct timespec){0, participant->delay_ms * 1000000}, NULL);
+    participant->status = rendezvous_meet(&participant->options, &participant->result);
+    if (participant->status != TUTTI_OK)
+        strncpy(participant->message, tutti_error_message(), sizeof participant->message - 1);
     return NULL;
 }
 
 /* Ranks in pairs pretend to be one process. */
-static void prepare(struct guest *guests, int count, int size, uint64_t timeout_ns)
+static void prepare(struct participant *participants, int count, int size, uint64_t timeout_ns)
 {
     const struct rendezvous_key key = fresh_key();
     const uint64_t deadline = clock_now_ns() + timeout_ns;
     for (int r = 0; r < count; r++) {
-        guests[r] = (struct guest){.options = {.key = key,
-                                               .rank = r,
-                                               .size = size,
-                                               .deadline_ns = deadline,
-                                               .self = {.process_key = 1000 - (uint64_t)r / 2,
-                                                        .heap_inode = 5 + (uint64_t)r,
-                                                        .heap_bytes = 4096 * (1 + (uint64_t)r),
-                                                        .heap_fd = 70 + r},
-                                               .segment_fd = -1}};
+        participants[r] =
+            (struct participant){.options = {.key = key,
+                                             .rank = r,
+                                             .size = size,
+                                             .deadline_ns = deadline,
+                                             .self = {.process_key = 1000 - (uint64_t)r / 2,
+                                                      .heap_inode = 5 + (uint64_t)r,
+                                                      .heap_bytes = 4096 * (1 + (uint64_t)r),
+                                                      .heap_fd = 70 + r},
+                                             .segment_fd = -1}};
     }
-    guests[0].options.segment_fd = memfd_create("segment", MFD_CLOEXEC);
-    assert_true(guests[0].options.segment_fd >= 0);
+    participants[0].options.segment_fd = memfd_create("segment", MFD_CLOEXEC);
+    assert_true(participants[0].options.segment_fd >= 0);
 }
 
-static void run(struct guest *guests, int count)
+static void run(struct participant *participants, int count)
 {
     for (int r = 0; r < count; r++)
-        assert_int_equal(pthread_create(&guests[r].thread, NULL, meet, &guests[r]), 0);
-    for (int r = 0; r < count; r++) pthread_join(guests[r].thread, NULL);
+        assert_int_equal(pthread_create(&participants[r].thread, NULL, meet, &participants[r]), 0);
+    for (int r = 0; r < count; r++) pthread_join(participants[r].thread, NULL);
 }
 
-static void release(struct guest *guests, int count)
+static void release(struct participant *participants, int count)
 {
     for (int r = 0; r < count; r++)
-        if (guests[r].status == TUTTI_OK) rendezvous_result_release(&guests[r].result);
-    close(guests[0].options.segment_fd);
+        if (participants[r].status == TUTTI_OK) rendezvous_result_release(&participants[r].result);
+    close(participants[0].options.segment_fd);
 }
 
 static int descriptors(void)
@@ -108,12 +109,13 @@ static bool is_same(const struct rendezvous_key *a, const struct rendezvous_key 
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-static void expect_result(const struct guest *guests, int rank, int size)
+static void expect_result(const struct participant *participants, int rank, int size)
 {
-    const struct rendezvous_result *result = &guests[rank].result;
-    if (guests[rank].status != TUTTI_OK) fail_msg("rank %d: %s", rank, guests[rank].message);
-    assert_true(is_same(&result->identity, &guests[0].result.identity));
-    assert_false(is_same(&result->identity, &guests[0].options.key));
+    const struct rendezvous_result *result = &participants[rank].result;
+    if (participants[rank].status != TUTTI_OK)
+        fail_msg("rank %d: %s", rank, participants[rank].message);
+    assert_true(is_same(&result->identity, &participants[0].result.identity));
+    assert_false(is_same(&result->identity, &participants[0].options.key));
     for (int r = 0; r < size; r++) {
         const struct rendezvous_member *member = &result->members[r];
         assert_int_equal(member->rank, r);
@@ -132,7 +134,7 @@ static void expect_result(const struct guest *guests, int rank, int size)
     if (rank == 0)
         assert_int_equal(result->segment_fd, -1);
     else
-        assert_int_equal(inode_of(result->segment_fd), inode_of(guests[0].options.segment_fd));
+        assert_int_equal(inode_of(result->segment_fd), inode_of(participants[0].options.segment_fd));
 }
 
 static void all_ranks_get_everything(void **state)
@@ -140,35 +142,35 @@ static void all_ranks_get_everything(void **state)
     (void)state;
     static const int sizes[] = {2, 3, 8, RANKS_MAX};
     const int before = descriptors();
-    struct guest *guests = calloc(RANKS_MAX, sizeof *guests);
-    assert_non_null(guests);
+    struct participant *participants = calloc(RANKS_MAX, sizeof *participants);
+    assert_non_null(participants);
     for (int i = 0; i < 4; i++) {
-        prepare(guests, sizes[i], sizes[i], 10000000000u);
-        guests[0].delay_ms = i == 1 ? 50 : 0; /* rank 0 may be late */
-        run(guests, sizes[i]);
-        for (int r = 0; r < sizes[i]; r += r < 8 ? 1 : 29) expect_result(guests, r, sizes[i]);
-        for (int r = 0; r < sizes[i]; r++) assert_int_equal(guests[r].status, TUTTI_OK);
-        release(guests, sizes[i]);
+        prepare(participants, sizes[i], sizes[i], 10000000000u);
+        participants[0].delay_ms = i == 1 ? 50 : 0; /* rank 0 may be late */
+        run(participants, sizes[i]);
+        for (int r = 0; r < sizes[i]; r += r < 8 ? 1 : 29) expect_result(participants, r, sizes[i]);
+        for (int r = 0; r < sizes[i]; r++) assert_int_equal(participants[r].status, TUTTI_OK);
+        release(participants, sizes[i]);
         assert_int_equal(descriptors(), before);
     }
-    free(guests);
+    free(participants);
 }
 
 static void missing_ranks_are_listed_to_everybody(void **state)
 {
     (void)state;
     const int before = descriptors();
-    struct guest guests[4];
-    prepare(guests, 3, 60, 300000000);
-    run(guests, 3);
+    struct participant participants[4];
+    prepare(participants, 3, 60, 300000000);
+    run(participants, 3);
     for (int r = 0; r < 3; r++) {
-        assert_int_equal(guests[r].status, TUTTI_INIT_TIMEOUT);
-        assert_non_null(strstr(guests[r].message, "57 of 60 ranks are missing: 3 4 5"));
-        assert_non_null(strstr(guests[r].message, "..."));
-        assert_null(guests[r].result.members);
-        assert_int_equal(guests[r].result.segment_fd, -1);
+        assert_int_equal(participants[r].status, TUTTI_INIT_TIMEOUT);
+        assert_non_null(strstr(participants[r].message, "57 of 60 ranks are missing: 3 4 5"));
+        assert_non_null(strstr(participants[r].message, "..."));
+        assert_null(participants[r].result.members);
+        assert_int_equal(participants[r].result.segment_fd, -1);
     }
-    release(guests, 3);
+    release(participants, 3);
     assert_int_equal(descriptors(), before);
 }
 
@@ -179,20 +181,22 @@ static void who_misses_its_parent_is_not_missing_itself(void **state)
     enum { SIZE = 16 };
     static const int present[] = {0, 1, 13, 15};
     const int before = descriptors();
-    struct guest guests[SIZE];
-    prepare(guests, SIZE, SIZE, 800000000);
+    struct participant participants[SIZE];
+    prepare(participants, SIZE, SIZE, 800000000);
     for (int i = 0; i < 4; i++)
         assert_int_equal(
-            pthread_create(&guests[present[i]].thread, NULL, meet, &guests[present[i]]), 0);
+            pthread_create(&participants[present[i]].thread, NULL, meet, &participants[present[i]]),
+            0);
     for (int i = 0; i < 4; i++) {
-        const struct guest *guest = &guests[present[i]];
-        pthread_join(guest->thread, NULL);
-        assert_int_equal(guest->status, TUTTI_INIT_TIMEOUT);
-        if (strstr(guest->message, "12 of 16 ranks are missing: 2 3 4 5 6 7 8 9 10 11 12 14") == NULL)
-            fail_msg("rank %d: %s", present[i], guest->message);
+        const struct participant *participant = &participants[present[i]];
+        pthread_join(participant->thread, NULL);
+        assert_int_equal(participant->status, TUTTI_INIT_TIMEOUT);
+        if (strstr(participant->message,
+                   "12 of 16 ranks are missing: 2 3 4 5 6 7 8 9 10 11 12 14") == NULL)
+            fail_msg("rank %d: %s", present[i], participant->message);
     }
-    for (int r = 0; r < SIZE; r++) guests[r].status = TUTTI_INIT_TIMEOUT;
-    release(guests, SIZE);
+    for (int r = 0; r < SIZE; r++) participants[r].status = TUTTI_INIT_TIMEOUT;
+    release(participants, SIZE);
     assert_int_equal(descriptors(), before);
 }
 
@@ -206,74 +210,74 @@ static enum tutti_status gives_up(void *unused)
 static void who_gives_up_in_the_middle_is_heard_by_all(void **state)
 {
     (void)state;
-    struct guest guests[8];
-    prepare(guests, 7, 8, 20000000000u);
-    guests[6].options.look = gives_up;
-    guests[6].delay_ms = 300; /* the others are there by then */
+    struct participant participants[8];
+    prepare(participants, 7, 8, 20000000000u);
+    participants[6].options.look = gives_up;
+    participants[6].delay_ms = 300; /* the others are there by then */
     const uint64_t begin_ns = clock_now_ns();
-    run(guests, 7);
+    run(participants, 7);
     assert_true(clock_now_ns() - begin_ns < 10000000000u);
     for (int r = 0; r < 7; r++) {
-        assert_int_equal(guests[r].status, TUTTI_ABORTED);
-        assert_string_equal(guests[r].message, "rank 6 gives up");
+        assert_int_equal(participants[r].status, TUTTI_ABORTED);
+        assert_string_equal(participants[r].message, "rank 6 gives up");
     }
-    release(guests, 7);
+    release(participants, 7);
 }
 
 static void without_rank_0_that_is_said(void **state)
 {
     (void)state;
-    struct guest guests[2];
-    prepare(guests, 2, 2, 200000000);
-    meet(&guests[1]);
-    assert_int_equal(guests[1].status, TUTTI_INIT_TIMEOUT);
-    assert_non_null(strstr(guests[1].message, "rank 0 is missing"));
-    release(guests, 2);
+    struct participant participants[2];
+    prepare(participants, 2, 2, 200000000);
+    meet(&participants[1]);
+    assert_int_equal(participants[1].status, TUTTI_INIT_TIMEOUT);
+    assert_non_null(strstr(participants[1].message, "rank 0 is missing"));
+    release(participants, 2);
 }
 
 static void who_thinks_of_another_size_is_refused(void **state)
 {
     (void)state;
-    struct guest guests[4];
-    prepare(guests, 4, 3, 5000000000u);
-    guests[3].options.rank = 2;
-    guests[3].options.size = 4;
-    guests[2].delay_ms = 150; /* the meeting must still be open when the other one comes */
-    run(guests, 4);
-    for (int r = 0; r < 3; r++) assert_int_equal(guests[r].status, TUTTI_OK);
-    assert_int_equal(guests[3].status, TUTTI_INVALID_RANK);
-    assert_non_null(strstr(guests[3].message, "3 ranks"));
-    assert_non_null(strstr(guests[3].message, "rank 2 of 4"));
-    release(guests, 4);
+    struct participant participants[4];
+    prepare(participants, 4, 3, 5000000000u);
+    participants[3].options.rank = 2;
+    participants[3].options.size = 4;
+    participants[2].delay_ms = 150; /* the meeting must still be open when the other one comes */
+    run(participants, 4);
+    for (int r = 0; r < 3; r++) assert_int_equal(participants[r].status, TUTTI_OK);
+    assert_int_equal(participants[3].status, TUTTI_INVALID_RANK);
+    assert_non_null(strstr(participants[3].message, "3 ranks"));
+    assert_non_null(strstr(participants[3].message, "rank 2 of 4"));
+    release(participants, 4);
 }
 
 static void who_has_another_key_does_not_disturb(void **state)
 {
     (void)state;
-    struct guest guests[4];
-    prepare(guests, 4, 3, 700000000);
-    guests[3].options.rank = 1;
-    guests[3].options.key.bytes[20] ^= 1; /* the name of the socket is the same */
-    guests[2].delay_ms = 150;
-    run(guests, 4);
-    for (int r = 0; r < 3; r++) assert_int_equal(guests[r].status, TUTTI_OK);
-    assert_int_equal(guests[3].status, TUTTI_PROC_FAILED);
-    release(guests, 4);
+    struct participant participants[4];
+    prepare(participants, 4, 3, 700000000);
+    participants[3].options.rank = 1;
+    participants[3].options.key.bytes[20] ^= 1; /* the name of the socket is the same */
+    participants[2].delay_ms = 150;
+    run(participants, 4);
+    for (int r = 0; r < 3; r++) assert_int_equal(participants[r].status, TUTTI_OK);
+    assert_int_equal(participants[3].status, TUTTI_PROC_FAILED);
+    release(participants, 4);
 }
 
 static void two_ranks_0_cannot_meet_in_one_place(void **state)
 {
     (void)state;
-    struct guest guests[3];
-    prepare(guests, 3, 3, 400000000);
-    guests[1].options.rank = 0;
-    guests[1].options.segment_fd = guests[0].options.segment_fd;
-    guests[1].delay_ms = 100;
-    run(guests, 3);
-    assert_int_equal(guests[1].status, TUTTI_INVALID_RANK);
-    assert_non_null(strstr(guests[1].message, "two ranks 0"));
-    assert_int_equal(guests[0].status, TUTTI_INIT_TIMEOUT);
-    release(guests, 3);
+    struct participant participants[3];
+    prepare(participants, 3, 3, 400000000);
+    participants[1].options.rank = 0;
+    participants[1].options.segment_fd = participants[0].options.segment_fd;
+    participants[1].delay_ms = 100;
+    run(participants, 3);
+    assert_int_equal(participants[1].status, TUTTI_INVALID_RANK);
+    assert_non_null(strstr(participants[1].message, "two ranks 0"));
+    assert_int_equal(participants[0].status, TUTTI_INIT_TIMEOUT);
+    release(participants, 3);
 }
 
 /* A descriptor that came with a message of the wrong size is closed and forgotten: closing it once more would hit
@@ -282,19 +286,19 @@ static void two_ranks_0_cannot_meet_in_one_place(void **state)
 static void each_meeting_has_an_identity_of_its_own(void **state)
 {
     (void)state;
-    struct guest guests[2];
+    struct participant participants[2];
     struct rendezvous_key first;
-    prepare(guests, 2, 2, 5000000000u);
+    prepare(participants, 2, 2, 5000000000u);
     for (int turn = 0; turn < 2; turn++) {
-        run(guests, 2);
-        for (int r = 0; r < 2; r++) expect_result(guests, r, 2);
+        run(participants, 2);
+        for (int r = 0; r < 2; r++) expect_result(participants, r, 2);
         if (turn == 0) {
-            first = guests[0].result.identity;
-            for (int r = 0; r < 2; r++) rendezvous_result_release(&guests[r].result);
+            first = participants[0].result.identity;
+            for (int r = 0; r < 2; r++) rendezvous_result_release(&participants[r].result);
         }
     }
-    assert_false(is_same(&first, &guests[0].result.identity));
-    release(guests, 2);
+    assert_false(is_same(&first, &participants[0].result.identity));
+    release(participants, 2);
 }
 
 static enum tutti_status nobody_comes(void *looks)
@@ -303,28 +307,28 @@ static enum tutti_status nobody_comes(void *looks)
     return error_set(TUTTI_ABORTED, "nobody comes");
 }
 
-/* With rank 2 missing: rank 0 is told, and tells rank 1. With rank 0 missing: the guest is told. */
+/* With rank 2 missing: rank 0 is told, and tells rank 1. With rank 0 missing: the participant is told. */
 static void a_look_ends_a_meeting_early(void **state)
 {
     (void)state;
     const int before = descriptors();
     for (int without_host = 0; without_host < 2; without_host++) {
-        struct guest guests[2];
+        struct participant participants[2];
         int looks = 0;
-        prepare(guests, 2, 3, 20000000000u);
-        struct guest *const asks = &guests[without_host];
+        prepare(participants, 2, 3, 20000000000u);
+        struct participant *const asks = &participants[without_host];
         asks->options.look = nobody_comes;
         asks->options.look_context = &looks;
         const uint64_t begin_ns = clock_now_ns();
-        run(guests + without_host, 2 - without_host);
+        run(participants + without_host, 2 - without_host);
         assert_true(clock_now_ns() - begin_ns < 10000000000u);
         assert_int_equal(looks, 3);
         for (int r = without_host; r < 2; r++) {
-            assert_int_equal(guests[r].status, TUTTI_ABORTED);
-            assert_string_equal(guests[r].message, "nobody comes");
+            assert_int_equal(participants[r].status, TUTTI_ABORTED);
+            assert_string_equal(participants[r].message, "nobody comes");
         }
-        if (without_host) guests[0].status = TUTTI_ABORTED;
-        release(guests, 2);
+        if (without_host) participants[0].status = TUTTI_ABORTED;
+        release(participants, 2);
     }
     assert_int_equal(descriptors(), before);
 }
@@ -434,21 +438,21 @@ static void end_mischief(pid_t pid)
 static void meet_in_spite_of(enum mischief mischief, uid_t uid)
 {
     const int before = descriptors();
-    struct guest guests[CROWD_RANKS];
-    prepare(guests, CROWD_RANKS, CROWD_RANKS, 20000000000u);
-    guests[CROWD_RANKS - 1].delay_ms = 700; /* there is time for trouble */
-    guests[2].delay_ms = guests[5].delay_ms = 300;
-    const pid_t pid = start_mischief(mischief, uid, &guests[0].options.key);
+    struct participant participants[CROWD_RANKS];
+    prepare(participants, CROWD_RANKS, CROWD_RANKS, 20000000000u);
+    participants[CROWD_RANKS - 1].delay_ms = 700; /* there is time for trouble */
+    participants[2].delay_ms = participants[5].delay_ms = 300;
+    const pid_t pid = start_mischief(mischief, uid, &participants[0].options.key);
     const uint64_t begin_ns = clock_now_ns();
-    run(guests, CROWD_RANKS);
+    run(participants, CROWD_RANKS);
     print_message("mischief %d of user %d: %.1f s\n", (int)mischief, (int)uid,
                   (double)(clock_now_ns() - begin_ns) * 1e-9);
     end_mischief(pid);
     for (int r = 0; r < CROWD_RANKS; r++) {
-        if (guests[r].status != TUTTI_OK) fail_msg("rank %d: %s", r, guests[r].message);
-        if (mischief != CROWDS) expect_result(guests, r, CROWD_RANKS);
+        if (participants[r].status != TUTTI_OK) fail_msg("rank %d: %s", r, participants[r].message);
+        if (mischief != CROWDS) expect_result(participants, r, CROWD_RANKS);
     }
-    release(guests, CROWD_RANKS);
+    release(participants, CROWD_RANKS);
     assert_int_equal(descriptors(), before);
 }
 

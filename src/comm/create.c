@@ -19,11 +19,11 @@
 #include "comm/letters.h"
 #include "comm/options.h"
 #include "comm/recover.h"
+#include "connect/discovery.h"
+#include "connect/port.h"
 #include "memory/heap.h"
 #include "os/at_exit.h"
 #include "os/clock.h"
-#include "process/network.h"
-#include "process/roll_call.h"
 #include "transport/router/router.h"
 
 /* ---------------------------------------------------------------------------------------------- joining */
@@ -48,7 +48,7 @@ static int core_count(void)
 static enum tutti_status use_door(struct tutti_comm *comm)
 {
     comm->has_door = true;
-    return comm->is_encrypted ? network_encrypt() : TUTTI_OK;
+    return comm->is_encrypted ? port_encrypt() : TUTTI_OK;
 }
 
 /* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by afterwards; the key that they knew before is
@@ -59,28 +59,28 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     struct net_address door;
     *key = creation->key;
     if (comm->hosts != NULL) {
-        TRY(network_open_door(NULL, &door));
+        TRY(port_open(NULL, &door));
         return use_door(comm);
     }
     if (creation->meeting == NULL && !launcher_may_span_hosts(creation->place)) return TUTTI_OK;
-    struct roll_options options = {.place = creation->place,
-                                   .self = {.pid = getpid(), .core_count = core_count()},
-                                   .deadline_ns = creation->deadline_ns,
-                                   .exchange_means = exchange_means(),
-                                   .is_encrypted = comm->is_encrypted,
-                                   .meeting = creation->meeting};
+    struct discovery_options options = {.place = creation->place,
+                                        .self = {.pid = getpid(), .core_count = core_count()},
+                                        .deadline_ns = creation->deadline_ns,
+                                        .exchange_means = exchange_means(),
+                                        .is_encrypted = comm->is_encrypted,
+                                        .meeting = creation->meeting};
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->host);
-    TRY(roll_host(&options.self.host));
+    TRY(discovery_host(&options.self.host));
     if (creation->meeting != NULL)
-        TRY(network_open_door_towards(creation->meeting, &options.self.address));
+        TRY(port_open_towards(creation->meeting, &options.self.address));
     else
-        TRY(network_open_door(creation->place, &options.self.address));
+        TRY(port_open(creation->place, &options.self.address));
     TRY(use_door(comm));
-    struct roll_entry *entries = calloc((size_t)comm->size, sizeof *entries);
+    struct discovery_entry *entries = calloc((size_t)comm->size, sizeof *entries);
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     unsigned messages;
-    enum tutti_status status = roll_call(&options, entries, key, &messages);
+    enum tutti_status status = discovery_run(&options, entries, key, &messages);
     if (status == TUTTI_OK)
         status = comm_hosts_create(entries, comm->rank, comm->size, &comm->hosts);
     free(entries);
@@ -91,7 +91,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     comm_hosts_free(comm->hosts);
     comm->hosts = NULL;
     comm->has_door = false;
-    network_close_door();
+    port_close();
     return TUTTI_OK;
 }
 
@@ -130,12 +130,12 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     }
     TRY(options_transport(&comm->over_tcp));
     /* A rank that makes a communicator from another one is where it was. */
-    if (creation->place != NULL) options.self.host_id = roll_host_id();
+    if (creation->place != NULL) options.self.host_id = discovery_host_id();
     options.self.integrity = (uint8_t)comm->integrity;
     options.self.is_encrypted = comm->is_encrypted;
     if (comm->over_tcp && comm->hosts == NULL) {
         struct net_address door;
-        TRY(network_open_door(NULL, &door));
+        TRY(port_open(NULL, &door));
         TRY(use_door(comm));
         options.self.port = door.port;
     }
@@ -171,9 +171,9 @@ static enum tutti_status meet_for_doors(struct tutti_comm *comm, const struct cr
                                          .segment_fd = creation->rank == 0 ? met->segment_fd : -1,
                                          .look = creation->look,
                                          .look_context = creation->look_context};
-    if (comm->has_door) network_close_door();
+    if (comm->has_door) port_close();
     comm->has_door = false;
-    TRY(network_open_door(NULL, &door));
+    TRY(port_open(NULL, &door));
     TRY(use_door(comm));
     options.self.port = door.port;
     rendezvous_key_derive(&met->identity, what, sizeof what, &options.key);
@@ -185,14 +185,14 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
                                    const struct rendezvous_result *met)
 {
     struct rendezvous_result doors;
-    struct roll_entry *entries = calloc((size_t)comm->size, sizeof *entries);
+    struct discovery_entry *entries = calloc((size_t)comm->size, sizeof *entries);
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     enum tutti_status status = meet_for_doors(comm, creation, met, &doors);
     for (int r = 0; status == TUTTI_OK && r < comm->size; r++) {
-        entries[r] = (struct roll_entry){.host = met->members[r].host_id,
-                                         .pid = met->members[r].pid,
-                                         .core_count = met->members[r].core_count};
+        entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
+                                              .pid = met->members[r].pid,
+                                              .core_count = met->members[r].core_count};
         net_address_parse("127.0.0.1", &entries[r].address);
         entries[r].address.port = doors.members[r].port;
         snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s", comm->host);
@@ -421,7 +421,7 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     return TUTTI_OK;
 }
 
-/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, hear.c and bootstrap/hello.h.) */
+/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, hear.c and connect/hello.h.) */
 static int find_odd_one(const struct tutti_comm *comm, const struct rendezvous_member *members,
                         const char **what)
 {
@@ -539,7 +539,7 @@ static void release(struct tutti_comm *comm)
     local_close(comm->local);
     /* Of a parent's connections a child has descriptors only: closing them properly would disturb the parent. */
     if (!comm_is_foreign(comm)) comm_network_free(comm);
-    if (comm->has_door && !comm_is_foreign(comm)) network_close_door();
+    if (comm->has_door && !comm_is_foreign(comm)) port_close();
     for (int i = 0; comm->windows != NULL && i < comm_local_size(comm); i++)
         heap_window_release(comm->windows[i]);
     comm_unwatch(comm);

@@ -13,8 +13,8 @@
 #include "comm/comm.h"
 #include "comm/crossing.h"
 #include "comm/recover.h"
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
 
 enum {
     EAGER_LOOKS =
@@ -269,7 +269,7 @@ static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
     if (comm->network == NULL && comm->recovery == NULL) return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
-    if (comm->network != NULL) network_progress(clock_now_ns());
+    if (comm->network != NULL) port_progress(clock_now_ns());
     comm->looks_rarely = true;
     const bool moved = comm->network != NULL && comm_network_progress(comm);
     comm->looks_rarely = false;

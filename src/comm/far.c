@@ -324,7 +324,7 @@ static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
     }
     if (far->lost_ns == 0) far->lost_ns = now_ns;
     probe(network, rank, now_ns);
-    const bool is_replaced = network_foreign_answers(&network->client, rank) >= REFUSALS;
+    const bool is_replaced = port_foreign_answers(&network->client, rank) >= REFUSALS;
     if (is_replaced) far->refusals = REFUSALS; /* its process would have the port if it lived */
     far->is_dead =
         far->refusals >= REFUSALS || (!is_late && !is_unheard && now_ns - far->lost_ns > LOST_NS);
@@ -383,9 +383,9 @@ void far_free(struct comm_network *network)
 
 void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX])
 {
-    char why[NETWORK_TROUBLE_MAX];
+    char why[PORT_TROUBLE_MAX];
     text[0] = '\0';
-    if (comm->network == NULL || !network_trouble(&comm->network->client, peer, why)) return;
+    if (comm->network == NULL || !port_trouble(&comm->network->client, peer, why)) return;
     snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
 }
 

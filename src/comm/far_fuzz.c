@@ -50,7 +50,7 @@ static struct board *make_board(void)
 static void open_world(struct world *world)
 {
     static const struct transport_ops near_ops = {.wake_all = count_waking};
-    struct roll_entry entries[SIZE] = {0};
+    struct discovery_entry entries[SIZE] = {0};
     memset(world, 0, sizeof *world);
     one_world = world;
     world->comm = aligned_alloc(64, (sizeof *world->comm + 63) / 64 * 64);
@@ -74,8 +74,8 @@ static void open_world(struct world *world)
     const struct tcp_options options = {
         .size = SIZE, .wants = want_nothing, .hears = far_hear, .hears_context = &world->network};
     if (tcp_create(&options, &world->network.tcp) != TUTTI_OK) abort();
-    const struct net_address own[NETWORK_RAILS_MAX] = {{0}};
-    if (rails_create(&world->network, own, NETWORK_RAILS_MAX, &world->network.rails) != TUTTI_OK)
+    const struct net_address own[PORT_RAILS_MAX] = {{0}};
+    if (rails_create(&world->network, own, PORT_RAILS_MAX, &world->network.rails) != TUTTI_OK)
         abort();
 }
 

@@ -56,7 +56,7 @@ static struct board *make_board(void)
 
 static void open_world(struct world *world)
 {
-    struct roll_entry entries[SIZE] = {{.host = 1}, {.host = 2}};
+    struct discovery_entry entries[SIZE] = {{.host = 1}, {.host = 2}};
     int ends[2];
     memset(world, 0, sizeof *world);
     struct tutti_comm *comm = world->comm = aligned_alloc(64, (sizeof *comm + 63) / 64 * 64);

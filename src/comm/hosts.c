@@ -57,7 +57,7 @@ static void number(struct comm_hosts *hosts, int rank)
     }
 }
 
-enum tutti_status comm_hosts_create(const struct roll_entry *entries, int rank, int size,
+enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int rank, int size,
                                     struct comm_hosts **hosts)
 {
     *hosts = allocate(size);

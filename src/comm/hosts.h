@@ -9,13 +9,13 @@
 
 #include <stdbool.h>
 
-#include "process/roll_call.h"
+#include "connect/discovery.h"
 #include "tutti/tutti.h"
 
 struct comm_hosts {
     int size;
-    struct roll_entry *entries; /* one a rank, the same on all ranks */
-    int *host_of;               /* of each rank: hosts are numbered as their first ranks come */
+    struct discovery_entry *entries; /* one a rank, the same on all ranks */
+    int *host_of; /* of each rank: hosts are numbered as their first ranks come */
     int host_count;
     int *firsts; /* of each host, its first rank: ascending */
     int *counts; /* and how many it has */
@@ -26,7 +26,7 @@ struct comm_hosts {
 };
 
 /* Takes a copy of the entries. NO_MEMORY. */
-enum tutti_status comm_hosts_create(const struct roll_entry *entries, int rank, int size,
+enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int rank, int size,
                                     struct comm_hosts **hosts);
 /* Of some ranks of a communicator, in their new order. */
 enum tutti_status comm_hosts_of_some(const struct comm_hosts *hosts, const int *ranks, int rank,

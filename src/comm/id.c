@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 #include "bootstrap/launcher.h"
-#include "process/network.h"
-#include "process/roll_call.h"
+#include "connect/discovery.h"
+#include "connect/port.h"
 
 static const uint64_t MAGIC = 0x3144494954545554u; /* of another value in another byte order */
 
@@ -37,11 +37,11 @@ static enum tutti_status create(struct tutti_id *id)
     memset(id, 0, sizeof *id);
     if (launcher_look(&place) != TUTTI_OK) place.launcher = NULL;
     TRY(wants_hosts(&place, &wants));
-    TRY(roll_machine(&content.machine));
+    TRY(discovery_machine(&content.machine));
     TRY(rendezvous_key_create(&content.key));
     if (gethostname(content.host_name, sizeof content.host_name - 1) != 0)
         snprintf(content.host_name, sizeof content.host_name, "?");
-    if (wants) TRY(network_announce(&content.key, &content.door));
+    if (wants) TRY(port_announce(&content.key, &content.door));
     memcpy(id, &content, sizeof content);
     return TUTTI_OK;
 }
@@ -75,7 +75,7 @@ enum tutti_status id_check(const struct id_content *content, int rank)
     char door[NET_ADDRESS_TEXT_MAX];
     if (!id_spans_hosts(content)) {
         uint64_t machine = 0;
-        if (content->machine != 0) TRY(roll_machine(&machine));
+        if (content->machine != 0) TRY(discovery_machine(&machine));
         if (content->machine == machine) return TUTTI_OK;
         return error_set(TUTTI_INVALID_OPTIONS,
                          "rank %d: the id was made on host %s for ranks of that host (or network "
@@ -83,7 +83,7 @@ enum tutti_status id_check(const struct id_content *content, int rank)
                          "for the process that calls tutti_id_create",
                          rank, content->host_name);
     }
-    if (rank != 0 || network_is_announced(&content->key)) return TUTTI_OK;
+    if (rank != 0 || port_is_announced(&content->key)) return TUTTI_OK;
     net_address_print(&content->door, door);
     return error_set(TUTTI_INVALID_OPTIONS,
                      "rank 0: an id for several hosts is made by the process of rank 0, and used "

@@ -13,8 +13,8 @@
 #include "comm/id.h"
 #include "comm/options.h"
 #include "comm/racks.h"
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
 
 const char *tutti_launcher(int *rank, int *size)
 {
@@ -38,7 +38,7 @@ static enum tutti_status id_through_store(const struct tutti_store *given, int r
         if (store->set(store->context, key, id->bytes, sizeof id->bytes) != 0) {
             struct id_content content;
             id_read(id, &content);
-            network_withdraw(&content.key);
+            port_withdraw(&content.key);
             return error_set(TUTTI_INIT_TIMEOUT, "the store did not take the communicator's id");
         }
     } else if (store->get(store->context, key, id->bytes, sizeof id->bytes, timeout_ns) != 0) {
@@ -107,7 +107,7 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
                                       .options = &options,
                                       .deadline_ns = deadline_ns};
     enum tutti_status status = comm_create_at(&creation, comm);
-    if (place.rank == 0) network_withdraw(&id.key);
+    if (place.rank == 0) port_withdraw(&id.key);
     if (status == TUTTI_OK) status = comm_find_racks(*comm);
     if (status == TUTTI_OK || *comm == NULL) return status;
     comm_end(*comm);

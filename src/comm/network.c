@@ -40,7 +40,7 @@ enum {
 static const uint64_t FOR_GOOD = UINT64_MAX / 2;
 
 static_assert(TCP_STREAMS_MAX <= 8, "a bit for each stream of a peer");
-static_assert((int)TCP_STREAMS_MAX <= (int)NETWORK_STREAMS_MAX, "each is let in");
+static_assert((int)TCP_STREAMS_MAX <= (int)PORT_STREAMS_MAX, "each is let in");
 
 /* May not call the transport. */
 static void want(void *context, int peer, unsigned stream)
@@ -78,8 +78,8 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
     network->client.rank = comm->rank;
     network->client.size = comm->size;
     network->client.is_encrypted = comm->is_encrypted;
-    struct net_address rails[NETWORK_RAILS_MAX];
-    const unsigned rail_count = network_rails(rails);
+    struct net_address rails[PORT_RAILS_MAX];
+    const unsigned rail_count = port_rails(rails);
     TRY(rails_create(network, rails, rail_count, &network->rails));
     network->stream_count = rails_stream_count(network->rails);
     const struct tcp_options options = {.rank = comm->rank,
@@ -92,7 +92,7 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
                                         .hears_context = network};
     TRY(tcp_create(&options, &network->tcp));
     comm->transport = network->tcp;
-    network_enter(&network->client);
+    port_enter(&network->client);
     return TUTTI_OK;
 }
 
@@ -105,8 +105,8 @@ static enum tutti_status go_for(struct comm_network *network, int rank, uint64_t
     network->next_ns[rank] = now + (visits ? REVISIT_NS : REKNOCK_NS);
     for (unsigned s = 0; s < TCP_STREAMS_MAX; s++) {
         if ((network->wanted[rank] & 1 << s) == 0) continue;
-        TRY(visits ? network_visit(&network->client, rank, s, address, FOR_GOOD)
-                   : network_knock(&network->client, rank, s, address));
+        TRY(visits ? port_connect(&network->client, rank, s, address, FOR_GOOD)
+                   : port_request_callback(&network->client, rank, s, address));
     }
     if (visits) network->wanted[rank] = 0; /* a visit goes on until it is let in */
     return TUTTI_OK;
@@ -128,9 +128,9 @@ static enum tutti_status attach_arrived(struct comm_network *network, bool *move
     int peer;
     unsigned stream;
     struct channel channel;
-    while (network_take(&network->client, &peer, &stream, &channel)) {
+    while (port_take(&network->client, &peer, &stream, &channel)) {
         *moved = true;
-        if (channel.fd == NETWORK_UNFIT) return TUTTI_INVALID_OPTIONS;
+        if (channel.fd == PORT_UNFIT) return TUTTI_INVALID_OPTIONS;
         if (stream >= network->stream_count) { /* who has more cards finds out when it hears of ours */
             channel_close(&channel);
             continue;
@@ -139,7 +139,7 @@ static enum tutti_status attach_arrived(struct comm_network *network, bool *move
             if (channel.fd >= 0) TRY(tcp_attach(network->tcp, peer, stream, channel));
             continue;
         }
-        if (channel.fd == NETWORK_KNOCK) {
+        if (channel.fd == PORT_CALLBACK) {
             network->wanted[peer] |= (uint8_t)(1 << stream);
             network->any_wanted = true;
             continue;
@@ -155,7 +155,7 @@ static enum tutti_status attach_arrived(struct comm_network *network, bool *move
 }
 
 /* A connection that cannot be made. */
-static enum tutti_status check_client(struct network_client *client)
+static enum tutti_status check_client(struct port_client *client)
 {
     const int status = atomic_load_explicit(&client->status, memory_order_acquire);
     return status == TUTTI_OK ? TUTTI_OK : error_set((enum tutti_status)status, "%s", client->why);
@@ -178,13 +178,13 @@ bool comm_network_progress(struct tutti_comm *comm)
     if (has_failed) comm_network_stop(comm);
     if (network->any_wanted) status = go_for_wanted(network);
     if (++network->passes % PASSES_A_LOOK == 0 || network->missing > 0)
-        network_progress(clock_now_ns());
+        port_progress(clock_now_ns());
     if (network->passes % PASSES_A_BEAT == 0 || comm->looks_rarely)
         beat_progress(network, clock_now_ns());
     if (network->rails != NULL) rails_progress(network->rails, clock_now_ns());
     if (status == TUTTI_OK) status = attach_arrived(network, &moved);
     if (status == TUTTI_OK) status = check_client(&network->client);
-    if (network->missing > 0 && status == TUTTI_OK && network_starves(clock_now_ns()))
+    if (network->missing > 0 && status == TUTTI_OK && port_starves(clock_now_ns()))
         status = TUTTI_NO_DESCRIPTORS;
     if (status != TUTTI_OK && !has_failed)
         comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
@@ -288,7 +288,7 @@ static enum tutti_status knock_at_missing(struct comm_network *network, uint64_t
             now < network->next_ns[first])
             continue;
         network->next_ns[first] = now + REKNOCK_NS;
-        TRY(network_knock(&network->client, first, 0, &network->addresses[first]));
+        TRY(port_request_callback(&network->client, first, 0, &network->addresses[first]));
     }
     return TUTTI_OK;
 }
@@ -343,7 +343,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
     uint64_t failed_ns = 0;
     if (comm->rank != 0 && comm_local_rank(comm, 0) == comm->rank) far_tell_joined(comm->network);
     for (unsigned passes = 1;; passes++) {
-        network_progress(clock_now_ns());
+        port_progress(clock_now_ns());
         const bool moved = comm_network_progress(comm);
         if (has_joined(comm)) break; /* what failed since then is the first call's to say */
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
@@ -376,7 +376,7 @@ void comm_network_free(struct tutti_comm *comm)
 {
     struct comm_network *network = comm->network;
     if (network == NULL) return;
-    network_leave(&network->client);
+    port_leave(&network->client);
     tcp_close(network->tcp);
     comm->transport = NULL;
     comm->network = NULL;

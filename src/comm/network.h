@@ -7,7 +7,7 @@
 
 #include "comm/comm.h"
 #include "comm/rails.h"
-#include "process/network.h"
+#include "connect/port.h"
 
 /* Of a rank of another host. */
 struct far_rank {
@@ -33,7 +33,7 @@ struct far_rank {
 };
 
 struct comm_network {
-    struct network_client client;
+    struct port_client client;
     struct tutti_comm *comm;
     struct transport *tcp;
     unsigned stream_count;         /* of a pair of ranks, here */

@@ -188,7 +188,7 @@ bool rails_take(struct rails *rails, int peer, unsigned stream, int fd)
     if (way == NULL) return false;
     if (fd >= 0)
         arrived(rails, peer, stream - FIRST_STREAM);
-    else if (fd == NETWORK_KNOCK)
+    else if (fd == PORT_CALLBACK)
         knocked(rails, way);
     else
         not_reached(rails, peer, stream - FIRST_STREAM);
@@ -254,9 +254,9 @@ static void visit(struct rails *rails, int peer, unsigned number, uint64_t now)
     const uint64_t patience_ns =
         SECOND_NS * (way->was_there && way->is_wanted && !around ? RETURN_S : PATIENCE_S);
     way->visit_ns = now + patience_ns + SECOND_NS;
-    if (network_visit_by(&network->client, peer, FIRST_STREAM + number, around ? NULL : &from,
-                         around ? &network->addresses[peer] : &about->heard.addresses[number],
-                         now + patience_ns) != TUTTI_OK)
+    if (port_connect_from(&network->client, peer, FIRST_STREAM + number, around ? NULL : &from,
+                          around ? &network->addresses[peer] : &about->heard.addresses[number],
+                          now + patience_ns) != TUTTI_OK)
         not_reached(rails, peer, number);
 }
 
@@ -277,8 +277,8 @@ static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t no
         visit(rails, peer, number, now);
     } else {
         way->next_ns = now + REKNOCK_NS;
-        (void)network_knock(&network->client, peer, FIRST_STREAM + number,
-                            &network->addresses[peer]);
+        (void)port_request_callback(&network->client, peer, FIRST_STREAM + number,
+                                    &network->addresses[peer]);
     }
     return now + DOOR_NS;
 }
@@ -307,5 +307,5 @@ void rails_progress(struct rails *rails, uint64_t now_ns)
     for (int r = 0; r < comm->size; r++)
         if (!comm_is_near(comm, r) && !network->far[r].is_dead && comm_state_of(comm, r) != RANK_LEFT)
             move_all(rails, r, now_ns);
-    if (rails->next_ns != UINT64_MAX) network_progress(now_ns);
+    if (rails->next_ns != UINT64_MAX) port_progress(now_ns);
 }

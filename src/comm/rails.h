@@ -26,11 +26,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "connect/port.h"
 #include "os/tcp_socket.h"
-#include "process/network.h"
 #include "tutti/tutti.h"
 
-enum { RAILS_FURTHER_MAX = NETWORK_RAILS_MAX - 1 };
+enum { RAILS_FURTHER_MAX = PORT_RAILS_MAX - 1 };
 
 struct comm_network;
 struct rails; /* opaque */
@@ -42,7 +42,7 @@ struct rails_addresses {
     struct net_address addresses[RAILS_FURTHER_MAX];
 };
 
-/* own: of this process's cards, the first included (network_rails). *rails is NULL where that is one, or all ranks are on one
+/* own: of this process's cards, the first included (port_rails). *rails is NULL where that is one, or all ranks are on one
  * host; so may it be in all of these but rails_progress. */
 enum tutti_status rails_create(struct comm_network *network, const struct net_address *own,
                                unsigned own_count, struct rails **rails);
@@ -52,7 +52,7 @@ size_t rails_bytes(const struct rails *rails);
 unsigned rails_stream_count(const struct rails *rails);
 /* A connection is wanted. False: it is not one of these. May not call the transport. */
 bool rails_want(struct rails *rails, int peer, unsigned stream);
-/* network_take gave it, a socket or what comes instead. False: it is not one of these. A socket stays the caller's. */
+/* port_take gave it, a socket or what comes instead. False: it is not one of these. A socket stays the caller's. */
 bool rails_take(struct rails *rails, int peer, unsigned stream, int fd);
 /* A first connection to that peer is there. */
 void rails_meet(struct rails *rails, int peer);

@@ -44,7 +44,7 @@ static struct board *make_board(void)
 
 static void open_world(struct world *world, int rank)
 {
-    struct roll_entry entries[SIZE] = {{.host = 1}, {.host = 2}};
+    struct discovery_entry entries[SIZE] = {{.host = 1}, {.host = 2}};
     memset(world, 0, sizeof *world);
     world->comm = aligned_alloc(64, (sizeof *world->comm + 63) / 64 * 64);
     assert_non_null(world->comm);
@@ -55,7 +55,7 @@ static void open_world(struct world *world, int rank)
     world->comm->board = make_board();
     world->comm->far_board = make_board();
     world->comm->network = &world->network;
-    assert_int_equal(network_open_door(NULL, &world->door), TUTTI_OK);
+    assert_int_equal(port_open(NULL, &world->door), TUTTI_OK);
     for (int i = 0; i < 2; i++) {
         struct net_address any = at(i == 0 ? "127.0.0.11" : "127.0.0.12");
         assert_int_equal(tcp_listen(&any, 0, &world->listeners[i], &world->cards[i]), TUTTI_OK);
@@ -68,7 +68,7 @@ static void open_world(struct world *world, int rank)
     world->addresses[!rank] = world->cards[0];
     network->client.rank = rank;
     network->client.size = SIZE;
-    network_enter(&network->client);
+    port_enter(&network->client);
     assert_int_equal(rails_create(network, world->own, 2, &network->rails), TUTTI_OK);
     assert_non_null(network->rails);
     network->stream_count = rails_stream_count(network->rails);
@@ -96,8 +96,8 @@ static int open_as_higher(void **state)
 static int close_world(void **state)
 {
     struct world *const world = *state;
-    network_leave(&world->network.client);
-    network_close_door();
+    port_leave(&world->network.client);
+    port_close();
     tcp_close(world->network.tcp);
     rails_free(world->network.rails);
     for (int i = 0; i < 2; i++) close(world->listeners[i]);
@@ -208,13 +208,13 @@ static void what_was_lost_comes_back_by_the_first_card(void **state)
     hear(world, 1, world->cards[1]);
     assert_true(is_visited(world, 1));
     /* Nothing was lost on one that never was there: no detour. */
-    assert_true(rails_take(rails, 0, STREAM, NETWORK_NOT_REACHED));
+    assert_true(rails_take(rails, 0, STREAM, PORT_NOT_REACHED));
     assert_false(is_visited(world, 0));
     assert_true(rails_take(rails, 0, STREAM, some_socket()));
     assert_false(is_visited(world, 0));
     assert_true(rails_want(rails, 0, STREAM)); /* lost: its own card first */
     assert_true(is_visited(world, 1));
-    assert_true(rails_take(rails, 0, STREAM, NETWORK_NOT_REACHED));
+    assert_true(rails_take(rails, 0, STREAM, PORT_NOT_REACHED));
     assert_true(is_visited(world, 0));
     assert_false(net_address_same_host(&world->visitor, &world->own[1]));
 }
@@ -227,7 +227,7 @@ static void the_higher_rank_comes_again_when_it_is_knocked_for(void **state)
     assert_true(is_visited(world, 1));
     assert_true(rails_take(rails, 0, STREAM, some_socket()));
     assert_false(is_visited(world, 1));
-    assert_true(rails_take(rails, 0, STREAM, NETWORK_KNOCK));
+    assert_true(rails_take(rails, 0, STREAM, PORT_CALLBACK));
     assert_true(is_visited(world, 1));
 }
 

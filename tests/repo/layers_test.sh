@@ -18,14 +18,15 @@ src/kernel:
 src/memory:
 src/transport: memory
 src/bootstrap:
+src/connect:   bootstrap
 src/control:
 src/algo:      plan topo
 src/model:     plan topo
 src/tune:      algo model plan topo
 src/engine:    plan kernel memory transport
 src/p2p:       engine memory transport
-src/process:   control bootstrap transport engine topo memory
-src/comm:      plan format topo kernel memory transport bootstrap control algo model tune engine p2p process
+src/process:
+src/comm:      plan format topo kernel memory transport bootstrap connect control algo model tune engine p2p process
 src/api:       comm plan
 tools:         plan format algo topo model
 bench:         kernel

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "connect/discovery.h"
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
-#include "process/roll_call.h"
 
 enum { RANKS_MAX = 24, MASTER_PORT = 21873 };
 static const uint64_t SOON_NS = 1000000000u, LONG_NS = 60000000000u;
@@ -22,8 +22,8 @@ static const uint64_t SOON_NS = 1000000000u, LONG_NS = 60000000000u;
 struct rank {
     pthread_t thread;
     struct launcher_place place;
-    struct roll_options options;
-    struct roll_entry entries[RANKS_MAX];
+    struct discovery_options options;
+    struct discovery_entry entries[RANKS_MAX];
     struct rendezvous_key meeting;
     unsigned message_count;
     enum tutti_status status;
@@ -35,7 +35,8 @@ static struct rank ranks[RANKS_MAX];
 static void *take_part(void *argument)
 {
     struct rank *rank = argument;
-    rank->status = roll_call(&rank->options, rank->entries, &rank->meeting, &rank->message_count);
+    rank->status =
+        discovery_run(&rank->options, rank->entries, &rank->meeting, &rank->message_count);
     if (rank->status != TUTTI_OK) error_copy(rank->why, sizeof rank->why);
     return NULL;
 }
@@ -52,20 +53,19 @@ static void prepare(int size, uint64_t time_ns)
                                               .master_port = MASTER_PORT,
                                               .run_id = "roll call"};
         memset(&rank->place.key, 7, sizeof rank->place.key);
-        rank->options = (struct roll_options){
+        rank->options = (struct discovery_options){
             .place = &rank->place,
             .self = {.host = (uint64_t)r / 2, .pid = 1000 + r, .core_count = 1 + r},
             .deadline_ns = clock_now_ns() + time_ns};
-        snprintf(rank->options.self.host_name, ROLL_HOST_NAME_MAX, "host-%d", r / 2);
+        snprintf(rank->options.self.host_name, DISCOVERY_HOST_NAME_MAX, "host-%d", r / 2);
     }
     for (int r = 0; r < size; r++)
-        assert_int_equal(network_open_door(&ranks[0].place, &ranks[r].options.self.address),
-                         TUTTI_OK);
+        assert_int_equal(port_open(&ranks[0].place, &ranks[r].options.self.address), TUTTI_OK);
 }
 
-static void close_doors(int size)
+static void close_ports(int size)
 {
-    for (int r = 0; r < size; r++) network_close_door();
+    for (int r = 0; r < size; r++) port_close();
 }
 
 static void run_all_but(int missing, int size)
@@ -79,7 +79,7 @@ static void run_all_but(int missing, int size)
 
 static void encrypt(int rank)
 {
-    assert_int_equal(network_encrypt(), TUTTI_OK);
+    assert_int_equal(port_encrypt(), TUTTI_OK);
     ranks[rank].options.is_encrypted = true;
 }
 
@@ -94,8 +94,8 @@ static void learn_of_all(bool encrypts)
         for (int r = 0; r < size; r++) {
             if (ranks[r].status != TUTTI_OK) fail_msg("rank %d of %d: %s", r, size, ranks[r].why);
             for (int other = 0; other < size; other++) {
-                const struct roll_entry *said = &ranks[other].options.self;
-                const struct roll_entry *heard = &ranks[r].entries[other];
+                const struct discovery_entry *said = &ranks[other].options.self;
+                const struct discovery_entry *heard = &ranks[r].entries[other];
                 assert_int_equal(heard->host, said->host);
                 assert_int_equal(heard->pid, said->pid);
                 assert_int_equal(heard->core_count, said->core_count);
@@ -104,7 +104,7 @@ static void learn_of_all(bool encrypts)
             }
             assert_memory_equal(&ranks[r].meeting, &ranks[0].meeting, sizeof ranks[r].meeting);
         }
-        close_doors(size);
+        close_ports(size);
     }
 }
 
@@ -132,7 +132,7 @@ static void who_does_not_encrypt_as_others_do_is_named(void **state)
             assert_int_equal(ranks[r].status, TUTTI_INVALID_OPTIONS);
             assert_non_null(strstr(ranks[r].why, "TUTTI_ENCRYPTION"));
         }
-        close_doors(5);
+        close_ports(5);
     }
 }
 
@@ -152,7 +152,7 @@ static void nobody_but_rank_0_has_more_than_a_few_messages(void **state)
     assert_int_equal(ranks[0].message_count, 3 * 23); /* with the run */
     for (int r = 1; r < 24; r++) /* a report, the run, its answer, the table, and its children's */
         assert_in_range(ranks[r].message_count, 3, 4 + depth(24));
-    close_doors(24);
+    close_ports(24);
 }
 
 static void who_is_missing_is_named_to_all(void **state)
@@ -166,7 +166,7 @@ static void who_is_missing_is_named_to_all(void **state)
         assert_non_null(strstr(ranks[r].why, "1 of 5 ranks did not report"));
         assert_non_null(strstr(ranks[r].why, "rank 3"));
     }
-    close_doors(5);
+    close_ports(5);
 }
 
 /* The ranks know the same before they meet, each time. */
@@ -182,37 +182,37 @@ static void each_run_has_a_meeting_of_its_own(void **state)
         assert_memory_not_equal(meeting, &ranks[0].place.key, sizeof *meeting);
         if (turn > 0) assert_memory_not_equal(meeting, &before, sizeof before);
         before = *meeting;
-        close_doors(3);
+        close_ports(3);
     }
 }
 
 /* As a rank of the last run comes to where its rank 0 was: with the same key, but it was told of that run. */
-static void visit_as(int rank, const struct roll_head *said, struct roll_head *answer)
+static void connect_as(int rank, const struct discovery_head *said, struct discovery_head *answer)
 {
     static const char what[] = "roll call";
-    struct network_client old = {.rank = rank};
-    struct net_address door;
+    struct port_client old = {.rank = rank};
+    struct net_address port;
     struct channel channel = channel_none();
-    struct roll_entry entry = ranks[rank].options.self;
+    struct discovery_entry entry = ranks[rank].options.self;
     const uint64_t deadline_ns = clock_now_ns() + LONG_NS;
     int peer;
     unsigned stream;
     size_t done = 0, bytes;
     rendezvous_key_derive(&ranks[0].place.key, what, sizeof what, &old.identity);
-    assert_true(net_address_parse("127.0.0.1", &door));
-    door.port = MASTER_PORT;
-    network_enter(&old);
+    assert_true(net_address_parse("127.0.0.1", &port));
+    port.port = MASTER_PORT;
+    port_enter(&old);
     while (done < sizeof *answer) {
         assert_true(clock_now_ns() < deadline_ns);
         enum tutti_status status = TUTTI_OK;
         if (channel.fd < 0) {
             done = 0;
-            assert_int_equal(network_visit(&old, 0, 0, &door, deadline_ns), TUTTI_OK);
-            while (!network_take(&old, &peer, &stream, &channel)) network_progress(clock_now_ns());
+            assert_int_equal(port_connect(&old, 0, 0, &port, deadline_ns), TUTTI_OK);
+            while (!port_take(&old, &peer, &stream, &channel)) port_progress(clock_now_ns());
             status = channel_write(&channel, said, sizeof *said, &bytes);
             if (status == TUTTI_OK) status = channel_write(&channel, &entry, sizeof entry, &bytes);
         }
-        network_progress(clock_now_ns());
+        port_progress(clock_now_ns());
         bytes = 0;
         if (status == TUTTI_OK)
             status = channel_read(&channel, (char *)answer + done, sizeof *answer - done, &bytes);
@@ -222,18 +222,18 @@ static void visit_as(int rank, const struct roll_head *said, struct roll_head *a
         channel = channel_none();
     }
     channel_close(&channel);
-    network_leave(&old);
+    port_leave(&old);
 }
 
 static void a_rank_of_an_earlier_run_is_turned_away(void **state)
 {
     (void)state;
-    struct roll_head said = roll_head_make(ROLL_ENTRY, 1, 3), answer;
+    struct discovery_head said = discovery_head_make(DISCOVERY_ENTRY, 1, 3), answer;
     memset(&said.run, 9, sizeof said.run);
     prepare(3, LONG_NS);
     assert_int_equal(pthread_create(&ranks[0].thread, NULL, take_part, &ranks[0]), 0);
-    visit_as(1, &said, &answer);
-    assert_int_equal(answer.kind, ROLL_FAILURE);
+    connect_as(1, &said, &answer);
+    assert_int_equal(answer.kind, DISCOVERY_FAILURE);
     assert_int_equal(answer.status, TUTTI_PROC_FAILED);
     assert_non_null(strstr(answer.text, "another run"));
     for (int r = 1; r < 3; r++)
@@ -243,25 +243,25 @@ static void a_rank_of_an_earlier_run_is_turned_away(void **state)
         if (ranks[r].status != TUTTI_OK) fail_msg("rank %d: %s", r, ranks[r].why);
     }
     assert_memory_equal(&ranks[1].meeting, &ranks[0].meeting, sizeof ranks[0].meeting);
-    close_doors(3);
+    close_ports(3);
 }
 
 static void without_rank_0_the_others_say_where_they_looked(void **state)
 {
     (void)state;
     prepare(3, SOON_NS);
-    close_doors(3); /* nobody listens */
+    close_ports(3); /* nobody listens */
     struct launcher_place elsewhere = ranks[0].place;
     elsewhere.rank = 1; /* a door, but not at the master's port */
     struct net_address address;
-    assert_int_equal(network_open_door(&elsewhere, &address), TUTTI_OK);
+    assert_int_equal(port_open(&elsewhere, &address), TUTTI_OK);
     run_all_but(0, 3);
     for (int r = 1; r < 3; r++) {
         assert_int_equal(ranks[r].status, TUTTI_INIT_TIMEOUT);
         assert_non_null(strstr(ranks[r].why, "rank 0"));
         assert_non_null(strstr(ranks[r].why, "127.0.0.1"));
     }
-    network_close_door();
+    port_close();
 }
 
 int main(void)

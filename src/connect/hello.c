@@ -1,4 +1,4 @@
-#include "bootstrap/hello.h"
+#include "connect/hello.h"
 
 #include <inttypes.h>
 #include <stdio.h>

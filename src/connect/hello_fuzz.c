@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap/hello.h"
+#include "connect/hello.h"
 
 struct script {
     const uint8_t *data;

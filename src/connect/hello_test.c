@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "bootstrap/hello.h"
+#include "connect/hello.h"
 
 static const uint64_t CONFIGURATION = 0x1122334455667788;
 

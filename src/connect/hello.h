@@ -1,9 +1,9 @@
-/* hello.h - how two ranks that share a key make sure of each other: a pure state machine.
+/* hello.h - how two ranks that share a key authenticate each other: a pure state machine.
  *
- * Bytes go in, bytes come out, and the time is an argument; it knows no sockets (door.h has them).
+ * Bytes go in, bytes come out, and the time is an argument; it knows no sockets (listener.h has them).
  *
  *     caller                                                          answerer
- *       │ CALL     rank, whom it calls, purpose, payload, nonce, mac      │  is this one of us?
+ *       │ CALL     rank, whom it calls, purpose, payload, nonce, mac      │  is the caller one of us?
  *       │ ──────────────────────────────────────────────────────────────► │  no: REFUSAL, or silence
  *       │ ANSWER   rank, nonce, mac                                       │
  *       │ ◄────────────────────────────────────────────────────────────── │
@@ -12,25 +12,26 @@
  *       │ WELCOME  mac                                                    │
  *       │ ◄────────────────────────────────────────────────────────────── │
  *
- * The four records lie one after the other in a transcript that both sides have; each mac is over all of it so far.
- * That is Bellare and Rogaway's MAP1 ("Entity Authentication and Key Distribution", CRYPTO '93): the nonces of both
- * sides are in every later mac, so nothing recorded can be played again; roles and the place in the exchange are,
- * too, so nothing can be sent back to where it came from. The mac of the first record lets an answerer be silent to
- * strangers, the last record lets a caller know that it was let in.
+ * The four records lie one after the other in a transcript that both sides have; each mac covers all of the transcript so far.
+ * That is Bellare and Rogaway's MAP1 ("Entity Authentication and Key Distribution", CRYPTO '93). The nonces of both sides are in
+ * every later mac, so nothing recorded can be played again. Roles and the place in the exchange are in every mac, too, so nothing
+ * can be sent back to where it came from. Because of the mac of the first record, an answerer can be silent to strangers; the last
+ * record tells the caller that it was accepted.
  *
- * 1. Done means that the other side has the key, is here now, called this rank (or anybody), and that both have the
+ * 1. Done means that the other side has the key, is here now, called this rank (or any rank), and that both sides have the
  *    same transcript: ranks, purpose, payload, version and configuration are what the other side said.
- * 2. At most HELLO_BYTES are taken and given, in at most HELLO_TIMEOUT_NS; nothing is allocated.
+ * 2. A hello takes and gives at most HELLO_BYTES, in at most HELLO_TIMEOUT_NS, and allocates nothing.
  * 3. Versions and configurations count only after the other side has proven that it has the key. A REFUSAL proves nothing: it is a
- *    hint for who looks for a mistake, and decides nothing (door.h).
- * 4. Where both sides are configured to encrypt it stops before it is done, with a key of its own for TLS: made from the job's key
- *    and the transcript, so what they said here in clear is part of it. Nobody between them can make one side go on in clear.
+ *    hint for a person who looks for a mistake, and decides nothing (listener.h).
+ * 4. If both sides are configured to encrypt, the hello stops before it is done, with a key of its own for TLS. That key is made from
+ *    the job's key and the transcript, so it depends on what they said here in clear. Nobody between them can make one side go on in
+ *    clear.
  *
- * It does not encrypt, and says nothing about what comes after it in clear: who can change packets under way can take over
- * such a connection. Who has the key can say that he is any rank.
+ * It does not encrypt, and says nothing about what follows it in clear: an attacker that can change packets on their way can take over
+ * such a connection. A process that has the key can say that it is any rank.
  */
-#ifndef TUTTI_BOOTSTRAP_HELLO_H
-#define TUTTI_BOOTSTRAP_HELLO_H
+#ifndef TUTTI_CONNECT_HELLO_H
+#define TUTTI_CONNECT_HELLO_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,9 +52,9 @@ enum {
     HELLO_TEXT_MAX = 240,
     HELLO_ENCRYPTS = 1 /* of a configuration: what comes after the hello is TLS */
 };
-/* A silent guest is gone within 2 s of its coming, also where the process gets no CPU for a moment. */
+/* A silent peer is gone within 2 s of its coming, even if the process gets no CPU for a moment. */
 #define HELLO_TIMEOUT_NS UINT64_C(1800000000)
-/* A version as hellos have it. */
+/* A version as hellos write it. */
 #define HELLO_VERSION(major, minor) ((uint32_t)(major) << 16 | (uint32_t)(minor))
 
 struct hello_call;
@@ -61,18 +62,19 @@ struct hello_call;
 /* What a rank says of itself. */
 struct hello_self {
     struct secret_key key;
-    int rank;             /* HELLO_ANY_RANK: has none (yet) */
+    int rank;             /* HELLO_ANY_RANK: it has none (yet) */
     uint32_t version_min; /* the oldest and the newest that it can speak */
     uint32_t version_max;
-    uint64_t configuration; /* what has to be the same on both sides: HELLO_ENCRYPTS */
-    /* Who answers may have another configuration for each call: that for this one, whose caller has `theirs`. NULL: as above. */
+    uint64_t configuration; /* has to be the same on both sides: HELLO_ENCRYPTS */
+    /* An answerer may have another configuration for each call: returns the one for this call, whose caller has `theirs`. NULL: the
+     * configuration above. */
     uint64_t (*configure)(void *context, const struct hello_call *call, uint64_t theirs);
     void *configure_context;
 };
 
-/* What a caller wants. */
+/* What a caller wants to reach, and why. */
 struct hello_call {
-    int peer_rank; /* whom it means to reach; HELLO_ANY_RANK: whoever listens there */
+    int peer_rank; /* the rank that it means to reach; HELLO_ANY_RANK: any rank that listens there */
     uint32_t purpose;
     uint8_t payload[HELLO_PAYLOAD_MAX];
     uint8_t payload_bytes;
@@ -80,42 +82,42 @@ struct hello_call {
 
 enum hello_state {
     HELLO_GOING,
-    HELLO_SECURES, /* done but for TLS: say hello_secured then */
+    HELLO_SECURES, /* done but for TLS: report the outcome of TLS with hello_secured */
     HELLO_DONE,
-    HELLO_STRAY, /* it does not speak our language, left, or was silent: no peer, or not now */
+    HELLO_STRAY, /* the other side speaks another protocol, closed, or was silent: it is no peer, or not now */
     HELLO_FAILED /* status: AUTH_FAILED, which is nobody's proven word unless is_other_rank; or VERSION, INVALID_OPTIONS: a peer that
                     does not fit */
 };
 
 struct hello {
-    /* results, to be read */
+    /* the results */
     enum hello_state state;
-    enum tutti_status status; /* FAILED: why */
-    const char *why;          /* STRAY and FAILED: in words, static */
+    enum tutti_status status; /* FAILED: the reason */
+    const char *why;          /* STRAY and FAILED: the reason in words, static */
     struct hello_self peer; /* what the other side said, without its key; believed only when `is_proven` */
     struct hello_call call; /* the caller's; believed by an answerer only when DONE */
     bool is_proven;  /* the other side has proven that it has the key (now, or once: its CALL) */
-    bool is_foreign; /* STRAY: it speaks something else */
+    bool is_foreign; /* STRAY: it speaks another protocol */
     bool is_other_rank; /* FAILED with AUTH_FAILED: a rank of this job, but not the one that was called */
     uint32_t version;     /* DONE: the newest that both speak */
     uint64_t deadline_ns; /* when it is over in any case */
 
-    /* its own */
+    /* private */
     struct hello_self self;
     bool is_caller;
-    enum hello_state then; /* what it comes to when what is to be given is out */
+    enum hello_state then; /* the state after the bytes that are to be given have gone */
     unsigned record;       /* 0 CALL .. 3 WELCOME: the one under way */
     size_t at,
-        end; /* in the transcript: bytes that have gone either way, and where the record ends */
+        end; /* in the transcript: how many bytes have gone either way, and where the record ends */
     unsigned char nonce[HELLO_NONCE_BYTES];
     unsigned char transcript[HELLO_BYTES];
 };
 
-/* Today's version and the key, with the rest of *self as it is. */
+/* Fills in this build's version, the key and the rank; leaves the rest of *self as it is. */
 void hello_self_init(struct hello_self *self, const struct secret_key *key, int rank);
 
-/* Begins one side; the nonce is random and never used twice. `hello` is the caller's; hello_release wipes what it
- * knew of the key. */
+/* Begins one side. The nonce is random and never used twice. The memory of *hello belongs to the caller; hello_release wipes what
+ * it knew of the key. */
 void hello_start_call(struct hello *hello, const struct hello_self *self,
                       const struct hello_call *call, const unsigned char nonce[HELLO_NONCE_BYTES],
                       uint64_t now_ns);
@@ -123,23 +125,23 @@ void hello_start_answer(struct hello *hello, const struct hello_self *self,
                         const unsigned char nonce[HELLO_NONCE_BYTES], uint64_t now_ns);
 void hello_release(struct hello *hello);
 
-/* How many bytes it can take now: not one beyond the hello, so what follows stays where it is. 0: it is not its turn. */
+/* How many bytes it can take now: none beyond the hello, so later bytes stay in the socket. 0: it takes none now. */
 size_t hello_wants(const struct hello *hello);
-/* Bytes of the other side. More than it wants make it a STRAY. */
+/* Takes bytes of the other side. More bytes than it wants make it a STRAY. */
 void hello_take(struct hello *hello, const void *bytes, size_t count, uint64_t now_ns);
-/* What has to be sent now, and how much; call hello_given with what has gone. */
+/* Which bytes have to be sent now, and how many; tell hello_given how many of them have gone. */
 size_t hello_gives(const struct hello *hello, const void **bytes);
 void hello_given(struct hello *hello, size_t count);
-/* SECURES: the key for TLS, which nobody else has; the caller of the hello is its client. */
+/* In SECURES: the key for TLS, which only the two sides have. The caller of the hello is the client of TLS. */
 enum tutti_status hello_key(const struct hello *hello, unsigned char key[MAC_BYTES]);
-/* What became of that: DONE, or a STRAY. */
+/* Says whether TLS succeeded: the state becomes DONE, or STRAY. */
 void hello_secured(struct hello *hello, bool is_secure);
 /* The other side closed. */
 void hello_leave(struct hello *hello);
-/* Ends what is over its time. */
+/* Ends it if its time is over. */
 void hello_tick(struct hello *hello, uint64_t now_ns);
 
-/* STRAY and FAILED in a sentence, for a message that names the other side's address in front of it. */
+/* Explains STRAY and FAILED in a sentence, for a message that names the other side's address first. */
 void hello_explain(const struct hello *hello, char text[HELLO_TEXT_MAX]);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "process/roll_message.h"
+#include "connect/discovery_message.h"
 
 enum { RANKS_MAX = 8 };
 
@@ -24,19 +24,19 @@ static void check_address(const struct net_address *address)
     check_text(text, sizeof text);
 }
 
-static void check(const struct roll_reader *reader)
+static void check(const struct discovery_reader *reader)
 {
-    const struct roll_head *head = reader->head;
+    const struct discovery_head *head = reader->head;
     check_text(head->text, sizeof head->text);
     if (head->size != reader->size || head->rank < 0 || head->rank >= reader->size) abort();
     if (head->entry_count > reader->entry_max) abort();
-    if (head->kind == ROLL_VISIT) check_address(&head->address);
-    if (head->kind == ROLL_FAILURE) {
+    if (head->kind == DISCOVERY_CONNECT) check_address(&head->address);
+    if (head->kind == DISCOVERY_FAILURE) {
         if (head->status <= 0 || head->status >= STATUS_COUNT) abort();
         check_text(tutti_status_name((enum tutti_status)head->status), 64);
     }
     for (uint32_t i = 0; i < head->entry_count; i++) {
-        const struct roll_entry *entry = &reader->entries[i];
+        const struct discovery_entry *entry = &reader->entries[i];
         check_text(entry->host_name, sizeof entry->host_name);
         if (entry->core_count <= 0) abort();
         if (entry->address.family != AF_UNSPEC) check_address(&entry->address);
@@ -49,8 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 3) return 0;
-    struct roll_reader reader = {.size = 1 + data[0] % RANKS_MAX,
-                                 .entry_max = data[1] % (RANKS_MAX + 1)};
+    struct discovery_reader reader = {.size = 1 + data[0] % RANKS_MAX,
+                                      .entry_max = data[1] % (RANKS_MAX + 1)};
     const size_t piece_bytes = 1 + (size_t)data[2] * 3;
     data += 3;
     size -= 3;
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&reader.entries[reader.entry_max], 0x5a, sizeof *reader.entries);
     while (true) {
         void *to;
-        size_t bytes = roll_reader_wants(&reader, &to);
+        size_t bytes = discovery_reader_wants(&reader, &to);
         if (bytes == 0) {
             check(&reader);
             break;
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(to, data, bytes);
         data += bytes;
         size -= bytes;
-        if (roll_reader_took(&reader, bytes) != TUTTI_OK) break;
+        if (discovery_reader_took(&reader, bytes) != TUTTI_OK) break;
     }
     for (size_t i = 0; i < sizeof *reader.entries; i++)
         if (((unsigned char *)&reader.entries[reader.entry_max])[i] != 0x5a) abort();

@@ -9,45 +9,45 @@
 
 #include <cmocka.h>
 
+#include "connect/port.h"
 #include "os/clock.h"
-#include "process/network.h"
 
 enum { SIZE = 3 };
 static const uint64_t SOON_NS = 20000000000u;
 
 struct meeting {
-    struct network_client clients[2];
-    struct net_address door;
+    struct port_client clients[2];
+    struct net_address port;
 };
 
 static void open_meeting(struct meeting *meeting, int first, int second)
 {
     memset(meeting, 0, sizeof *meeting);
-    assert_int_equal(network_open_door(NULL, &meeting->door), TUTTI_OK);
-    assert_true(meeting->door.port > 0);
+    assert_int_equal(port_open(NULL, &meeting->port), TUTTI_OK);
+    assert_true(meeting->port.port > 0);
     for (int i = 0; i < 2; i++) {
         memset(&meeting->clients[i].identity, 42, sizeof meeting->clients[i].identity);
         meeting->clients[i].rank = i == 0 ? first : second;
         meeting->clients[i].size = SIZE;
-        network_enter(&meeting->clients[i]);
+        port_enter(&meeting->clients[i]);
     }
 }
 
 static void close_meeting(struct meeting *meeting)
 {
-    for (int i = 0; i < 2; i++) network_leave(&meeting->clients[i]);
-    network_close_door();
+    for (int i = 0; i < 2; i++) port_leave(&meeting->clients[i]);
+    port_close();
 }
 
 /* Moves the door until the client gets a connection; false after the time. */
-static bool take_within(struct network_client *client, uint64_t time_ns, int *peer,
-                        unsigned *stream, int *fd)
+static bool take_within(struct port_client *client, uint64_t time_ns, int *peer, unsigned *stream,
+                        int *fd)
 {
     const uint64_t until_ns = clock_now_ns() + time_ns;
     do {
-        network_progress(clock_now_ns());
+        port_progress(clock_now_ns());
         struct channel channel;
-        if (network_take(client, peer, stream, &channel)) {
+        if (port_take(client, peer, stream, &channel)) {
             *fd = channel.fd;
             return true;
         }
@@ -61,10 +61,10 @@ static void the_higher_rank_visits_and_both_get_the_connection(void **state)
     (void)state;
     struct meeting meeting;
     open_meeting(&meeting, 1, 2);
-    struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    struct port_client *low = &meeting.clients[0], *high = &meeting.clients[1];
     const uint64_t deadline_ns = clock_now_ns() + SOON_NS;
-    assert_int_equal(network_visit(low, 2, 5, &meeting.door, deadline_ns), TUTTI_OK);
-    assert_int_equal(network_visit(high, 1, 5, &meeting.door, deadline_ns), TUTTI_OK);
+    assert_int_equal(port_connect(low, 2, 5, &meeting.port, deadline_ns), TUTTI_OK);
+    assert_int_equal(port_connect(high, 1, 5, &meeting.port, deadline_ns), TUTTI_OK);
     int peers[2], fds[2];
     unsigned streams[2];
     assert_true(take_within(low, SOON_NS, &peers[0], &streams[0], &fds[0]));
@@ -91,7 +91,7 @@ static void who_is_of_another_communicator_is_not_let_in(void **state)
     open_meeting(&meeting, 0, 2);
     memset(&meeting.clients[1].identity, 43, sizeof meeting.clients[1].identity);
     assert_int_equal(
-        network_visit(&meeting.clients[1], 0, 0, &meeting.door, clock_now_ns() + SOON_NS), TUTTI_OK);
+        port_connect(&meeting.clients[1], 0, 0, &meeting.port, clock_now_ns() + SOON_NS), TUTTI_OK);
     int peer, fd;
     unsigned stream;
     assert_false(take_within(&meeting.clients[0], 200000000, &peer, &stream, &fd));
@@ -105,9 +105,9 @@ static void a_visit_goes_out_from_the_address_that_is_said(void **state)
     struct net_address from, peer_address;
     open_meeting(&meeting, 0, 1);
     assert_true(net_address_parse("127.0.0.5", &from));
-    assert_int_equal(
-        network_visit_by(&meeting.clients[1], 0, 2, &from, &meeting.door, clock_now_ns() + SOON_NS),
-        TUTTI_OK);
+    assert_int_equal(port_connect_from(&meeting.clients[1], 0, 2, &from, &meeting.port,
+                                       clock_now_ns() + SOON_NS),
+                     TUTTI_OK);
     int peer, fd, own_fd;
     unsigned stream;
     assert_true(take_within(&meeting.clients[0], SOON_NS, &peer, &stream, &fd));
@@ -129,18 +129,18 @@ static void who_is_not_reached_by_one_way_is_told_and_the_client_goes_on(void **
     (void)state;
     struct meeting meeting;
     open_meeting(&meeting, 0, 1);
-    struct network_client *client = &meeting.clients[1];
-    struct net_address closed = meeting.door;
+    struct port_client *client = &meeting.clients[1];
+    struct net_address closed = meeting.port;
     int listener; /* a port at which nobody listens any more */
     closed.port = 0;
     assert_int_equal(tcp_listen(&closed, 0, &listener, &closed), TUTTI_OK);
     close(listener);
-    assert_int_equal(network_visit_by(client, 0, 3, NULL, &closed, clock_now_ns() + 100000000),
+    assert_int_equal(port_connect_from(client, 0, 3, NULL, &closed, clock_now_ns() + 100000000),
                      TUTTI_OK);
     int peer, fd;
     unsigned stream;
     assert_true(take_within(client, SOON_NS, &peer, &stream, &fd));
-    assert_true(peer == 0 && stream == 3 && fd == NETWORK_NOT_REACHED);
+    assert_true(peer == 0 && stream == 3 && fd == PORT_NOT_REACHED);
     assert_non_null(strstr(tutti_error_message(), "127.0.0.1"));
     assert_int_equal(atomic_load(&client->status), TUTTI_OK);
     close_meeting(&meeting);
@@ -154,7 +154,7 @@ static void what_nobody_took_is_closed(void **state)
     struct meeting meeting;
     open_meeting(&meeting, 0, 1);
     assert_int_equal(
-        network_visit(&meeting.clients[1], 0, 0, &meeting.door, clock_now_ns() + SOON_NS), TUTTI_OK);
+        port_connect(&meeting.clients[1], 0, 0, &meeting.port, clock_now_ns() + SOON_NS), TUTTI_OK);
     int peer, fd;
     unsigned stream;
     assert_true(take_within(&meeting.clients[1], SOON_NS, &peer, &stream, &fd));
@@ -181,21 +181,21 @@ static void who_comes_without_end_waits_once(void **state)
     (void)state;
     struct meeting meeting;
     open_meeting(&meeting, 0, 1);
-    struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    struct port_client *low = &meeting.clients[0], *high = &meeting.clients[1];
     int peer, fd, last = -1;
     unsigned stream;
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(network_visit(high, 0, 3, &meeting.door, clock_now_ns() + SOON_NS),
+        assert_int_equal(port_connect(high, 0, 3, &meeting.port, clock_now_ns() + SOON_NS),
                          TUTTI_OK);
         assert_true(take_within(high, SOON_NS, &peer, &stream, &fd));
         if (last >= 0) close(last);
         last = fd;
     }
     assert_int_equal(send(last, "x", 1, MSG_NOSIGNAL), 1);
-    for (int i = 0; i < 2000 && atomic_load(&low->arrived_count) == 0; i++)
-        network_progress(clock_now_ns());
-    for (int i = 0; i < 200; i++) network_progress(clock_now_ns());
-    assert_int_equal(atomic_load(&low->arrived_count), 1);
+    for (int i = 0; i < 2000 && atomic_load(&low->delivered_count) == 0; i++)
+        port_progress(clock_now_ns());
+    for (int i = 0; i < 200; i++) port_progress(clock_now_ns());
+    assert_int_equal(atomic_load(&low->delivered_count), 1);
     char byte = 0; /* and it is the last one */
     assert_true(take_within(low, SOON_NS, &peer, &stream, &fd));
     for (int i = 0; i < 20000 && recv(fd, &byte, 1, MSG_DONTWAIT) != 1; i++)
@@ -211,11 +211,11 @@ static void connections_that_nobody_has_a_number_for_are_not_let_in(void **state
     (void)state;
     struct meeting meeting;
     open_meeting(&meeting, 0, 1);
-    struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    struct port_client *low = &meeting.clients[0], *high = &meeting.clients[1];
     int peer, fd;
     unsigned stream;
-    for (unsigned s = NETWORK_STREAMS_MAX; s < 256; s += 31) {
-        assert_int_equal(network_visit(high, 0, s, &meeting.door, clock_now_ns() + SOON_NS),
+    for (unsigned s = PORT_STREAMS_MAX; s < 256; s += 31) {
+        assert_int_equal(port_connect(high, 0, s, &meeting.port, clock_now_ns() + SOON_NS),
                          TUTTI_OK);
         assert_true(take_within(high, SOON_NS, &peer, &stream, &fd));
         close(fd);
@@ -232,14 +232,14 @@ static void one_visit_at_a_time_goes_to_a_peer(void **state)
     struct net_address silent;
     int listener;
     open_meeting(&meeting, 0, 1);
-    struct network_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    struct port_client *low = &meeting.clients[0], *high = &meeting.clients[1];
     assert_true(net_address_parse("127.0.0.1", &silent));
     assert_int_equal(tcp_listen(&silent, 0, &listener, &silent), TUTTI_OK);
     const int before = open_descriptors();
     for (int i = 0; i < 40; i++) {
-        assert_int_equal(network_visit(high, 0, 1, &silent, clock_now_ns() + SOON_NS), TUTTI_OK);
-        assert_int_equal(network_knock(low, 1, 1, &silent), TUTTI_OK);
-        network_progress(clock_now_ns());
+        assert_int_equal(port_connect(high, 0, 1, &silent, clock_now_ns() + SOON_NS), TUTTI_OK);
+        assert_int_equal(port_request_callback(low, 1, 1, &silent), TUTTI_OK);
+        port_progress(clock_now_ns());
     }
     assert_true(open_descriptors() <= before + 2);
     close_meeting(&meeting);

@@ -1,0 +1,781 @@
+#include "connect/discovery.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rank_list.h"
+#include "base/status.h"
+#include "bootstrap/exchange.h"
+#include "connect/port.h"
+#include "os/clock.h"
+
+enum { NAP_NS = 200000, RECONNECT_NS = 10000000, RECONNECT_NS_MAX = 320000000 };
+/* Who is there hears from rank 0 who is missing: it may come a moment after the deadline. */
+static const uint64_t PATIENCE_NS = 1000000000;
+
+/* One connection, and how far a message has got on it. */
+struct connection {
+    struct channel channel;
+    size_t done;
+    bool has_reported; /* rank 0's: a sound report came over it */
+    bool is_told;      /* rank 0's: and was answered with the run */
+    bool is_answering; /* what is sent is the answer */
+    bool is_over;      /* all that was to be sent has gone */
+    bool is_unfit;     /* its rank was refused, and has heard so */
+    bool is_claimed;   /* somebody else came as the same rank, and it was said */
+};
+
+/* As a rank sent it to rank 0. */
+struct report {
+    struct discovery_head head;
+    struct discovery_entry entry;
+};
+
+struct discovery {
+    const struct discovery_options *options;
+    const struct launcher_place *place;
+    struct discovery_entry *entries;
+    unsigned *message_count;
+    struct rendezvous_key report_identity; /* of the way up, before the run is known */
+    struct rendezvous_key run;             /* zero: not known yet */
+    struct port_client client; /* whom the others visit; and visits the parent, in this run alone */
+    struct port_client calls[PORT_MASTER_COUNT]; /* for rank 0: each at another port */
+    unsigned called;                             /* a bit for each port that is being visited */
+    unsigned port;                               /* the number of that which let this rank in */
+    unsigned others;                             /* a bit for each that did and had no use for it */
+    uint64_t forget_ns;                          /* when those are visited again */
+    uint64_t reconnect_ns;
+    bool is_entered;
+    struct connection *connections; /* of each rank */
+    struct report *reports;         /* rank 0's: of each rank */
+    bool *is_known;                 /* rank 0's: has reported, or was refused */
+    int known_count;
+    bool is_complete;               /* rank 0's: entries stay as they are */
+    char unfit[DISCOVERY_TEXT_MAX]; /* why one was refused */
+};
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+}
+
+static void hang_up(struct connection *connection)
+{
+    channel_close(&connection->channel);
+    *connection = (struct connection){.channel = channel_none()};
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    return hash; /* FNV-1a */
+}
+
+/* Who cannot read it for want of a descriptor would take itself for another machine. */
+static enum tutti_status read_boot(char *boot, size_t bytes)
+{
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+        return error_system("looking which machine this is");
+    const ssize_t got = fd >= 0 ? read(fd, boot, bytes - 1) : 0;
+    boot[got > 0 ? got : 0] = '\0';
+    if (fd >= 0) close(fd);
+    return TUTTI_OK;
+}
+
+enum tutti_status discovery_machine(uint64_t *machine)
+{
+    char boot[64];
+    struct stat space = {0};
+    TRY(read_boot(boot, sizeof boot));
+    if (stat("/proc/self/ns/net", &space) != 0) space.st_ino = 0;
+    const uint64_t space_hash =
+        ((0xcbf29ce484222325u ^ space.st_ino) * 0x100000001b3u ^ space.st_dev) * 0x100000001b3u;
+    *machine = hash_text(space_hash, boot);
+    return TUTTI_OK;
+}
+
+static const char *host_id(void)
+{
+    const char *said = getenv("TUTTI_HOSTID");
+    return said != NULL ? said : "";
+}
+
+enum tutti_status discovery_host(uint64_t *host)
+{
+    TRY(discovery_machine(host));
+    *host = hash_text(*host, host_id());
+    return TUTTI_OK;
+}
+
+uint64_t discovery_host_id(void)
+{
+    const char *said = host_id();
+    return *said == '\0' ? 0 : hash_text(0xcbf29ce484222325u, said);
+}
+
+/* -------------------------------------------------------------------------------------------- messages */
+
+/* How many entries may follow: as many as there is room for. */
+static enum tutti_status receive(const struct discovery *discovery, struct connection *connection,
+                                 struct discovery_head *message, struct discovery_entry *entries,
+                                 uint32_t entry_max)
+{
+    struct discovery_reader reader = {.head = message,
+                                      .entries = entries,
+                                      .entry_max = entry_max,
+                                      .size = discovery->place->size,
+                                      .done = connection->done};
+    void *to;
+    for (size_t left; (left = discovery_reader_wants(&reader, &to)) > 0;
+         connection->done = reader.done) {
+        size_t bytes;
+        TRY(channel_read(&connection->channel, to, left, &bytes));
+        if (bytes == 0) return TUTTI_IN_PROGRESS;
+        TRY(discovery_reader_took(&reader, bytes));
+    }
+    connection->done = 0;
+    ++*discovery->message_count;
+    return TUTTI_OK;
+}
+
+static enum tutti_status transmit(const struct discovery *discovery, struct connection *connection,
+                                  const struct discovery_head *message,
+                                  const struct discovery_entry *entries)
+{
+    const size_t total = sizeof *message + message->entry_count * sizeof *entries;
+    while (connection->done < total) {
+        const bool in_head = connection->done < sizeof *message;
+        const char *from = in_head ? (const char *)message + connection->done
+                                   : (const char *)entries + (connection->done - sizeof *message);
+        size_t bytes;
+        TRY(channel_write(&connection->channel, from,
+                          (in_head ? sizeof *message : total) - connection->done, &bytes));
+        if (bytes == 0) return TUTTI_IN_PROGRESS;
+        connection->done += bytes;
+    }
+    TRY(channel_flush(&connection->channel));
+    connection->done = 0;
+    ++*discovery->message_count;
+    return TUTTI_OK;
+}
+
+static struct discovery_head make_message(const struct discovery *discovery,
+                                          enum discovery_kind kind)
+{
+    struct discovery_head message =
+        discovery_head_make(kind, discovery->place->rank, discovery->place->size);
+    message.run = discovery->run;
+    return message;
+}
+
+/* ------------------------------------------------------------------------------------------------- run */
+
+static bool is_same(const struct rendezvous_key *a, const struct rendezvous_key *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static bool is_none(const struct rendezvous_key *run)
+{
+    return is_same(run, &(struct rendezvous_key){.bytes = {0}});
+}
+
+/* From now on others of the same run are let in, and nobody else. */
+static void enter_run(struct discovery *discovery, const struct rendezvous_key *run)
+{
+    discovery->run = *run;
+    rendezvous_key_derive(&discovery->report_identity, run, sizeof *run,
+                          &discovery->client.identity);
+    port_enter(&discovery->client);
+}
+
+/* ---------------------------------------------------------------------------------------------- guests */
+
+/* Whether the other side still has it. A guest whose report was read says nothing more. */
+static bool stands(const struct connection *connection)
+{
+    char byte;
+    const ssize_t got = recv(connection->channel.fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+/* Whoever comes again has lost the first connection; only who has reported, and is still there, has not. */
+static void seat(struct discovery *discovery, int peer, struct channel channel)
+{
+    struct connection *connection = &discovery->connections[peer];
+    if (channel.fd == PORT_UNFIT) {
+        error_copy(discovery->unfit, sizeof discovery->unfit);
+        connection->is_unfit = true;
+    }
+    if (channel.fd < 0) return; /* or a knock: nobody goes to anybody here */
+    if (connection->channel.fd >= 0 && connection->has_reported && stands(connection)) {
+        if (!connection->is_claimed)
+            log_write(LOG_WARN,
+                      "start-up: somebody else came as rank %d, which is here: is an earlier run "
+                      "of this job still starting, or another job of the same name? "
+                      "(TUTTI_JOB_ID tells jobs apart)",
+                      peer);
+        connection->is_claimed = true;
+        channel_close(&channel);
+        return;
+    }
+    hang_up(connection);
+    connection->channel = channel;
+}
+
+static void take_connections(struct discovery *discovery)
+{
+    int peer;
+    unsigned stream;
+    struct channel channel;
+    port_progress(clock_now_ns());
+    while (port_take(&discovery->client, &peer, &stream, &channel)) seat(discovery, peer, channel);
+}
+
+/* The children of a rank lie below its lowest bit. */
+static bool is_child(int rank, int of)
+{
+    return rank > of && (rank & (rank - 1)) == of;
+}
+
+static int parent_of(int rank)
+{
+    return rank & (rank - 1);
+}
+
+/* What a rank is to be told, or how it failed. */
+static struct discovery_head answer_for(const struct discovery *discovery, int rank,
+                                        enum tutti_status status)
+{
+    struct discovery_head message;
+    if (status != TUTTI_OK) {
+        message = make_message(discovery, DISCOVERY_FAILURE);
+        message.status = (int32_t)status;
+        error_copy(message.text, sizeof message.text);
+    } else if (is_child(rank, discovery->place->rank)) {
+        message = make_message(discovery, DISCOVERY_TABLE);
+    } else {
+        message = make_message(discovery, DISCOVERY_CONNECT);
+        message.address = discovery->entries[parent_of(rank)].address;
+    }
+    return message;
+}
+
+/* ------------------------------------------------------------------------------------- rank 0's guests */
+
+/* A rank that was told of another run stays out of this one, and ends: its rank 0 is gone. */
+static void turn_away(struct discovery *discovery, struct connection *connection, int rank)
+{
+    struct discovery_head message = make_message(discovery, DISCOVERY_FAILURE);
+    message.status = TUTTI_PROC_FAILED;
+    snprintf(message.text, sizeof message.text,
+             "start-up: rank 0 is gone, and another run of this job has its place");
+    log_write(LOG_INFO, "start-up: rank %d of an earlier run is not let in", rank);
+    (void)transmit(discovery, connection, &message, NULL); /* who misses that comes again */
+    hang_up(connection);
+}
+
+/* Whether a rank that has lost its connection and comes again is the one that the others are being told of. */
+static bool is_as_told(const struct discovery *discovery, int rank,
+                       const struct discovery_entry *entry)
+{
+    const struct discovery_entry *told = &discovery->entries[rank];
+    return !discovery->is_complete || (entry->host == told->host && entry->pid == told->pid &&
+                                       net_address_equal(&entry->address, &told->address));
+}
+
+/* A rank's report as far as it has come, and then that it is in. */
+static void hear_report(struct discovery *discovery, int r)
+{
+    struct connection *connection = &discovery->connections[r];
+    struct report *report = &discovery->reports[r];
+    if (connection->channel.fd >= 0 && !connection->has_reported) {
+        const enum tutti_status got =
+            receive(discovery, connection, &report->head, &report->entry, 1);
+        if (got == TUTTI_IN_PROGRESS) return;
+        if (got != TUTTI_OK || report->head.kind != DISCOVERY_ENTRY || report->head.rank != r ||
+            report->entry.address.family == AF_UNSPEC || !is_as_told(discovery, r, &report->entry)) {
+            log_write(LOG_INFO, "start-up: who came as rank %d said what makes no sense", r);
+            hang_up(connection);
+            return;
+        }
+        if (!is_none(&report->head.run) && !is_same(&report->head.run, &discovery->run)) {
+            turn_away(discovery, connection, r);
+            return;
+        }
+        if (!discovery->is_complete) discovery->entries[r] = report->entry;
+        connection->has_reported = true;
+        discovery->known_count += !discovery->is_known[r];
+        discovery->is_known[r] = true;
+    }
+    if (!connection->has_reported || connection->is_told) return;
+    const struct discovery_head message = make_message(discovery, DISCOVERY_HEARD);
+    const enum tutti_status sent = transmit(discovery, connection, &message, NULL);
+    connection->is_told = sent == TUTTI_OK;
+    if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(connection);
+}
+
+/* Whether an answer may follow. Of a failure everybody hears who is there, but in the middle of a message. */
+static bool is_ready(const struct connection *connection, enum tutti_status status)
+{
+    return connection->is_told || (status != TUTTI_OK && !connection->has_reported);
+}
+
+/* ---------------------------------------------------------------------------------------------- answers */
+
+/* Tells all ranks, or only those below this one; those who have not come are waited for, unless something failed. */
+static enum tutti_status answer(struct discovery *discovery, bool all, enum tutti_status status,
+                                uint64_t deadline_ns)
+{
+    const int own = discovery->place->rank;
+    char why[DISCOVERY_TEXT_MAX] = "";
+    if (status != TUTTI_OK) error_copy(why, sizeof why);
+    for (int missing = 0;;) {
+        take_connections(discovery);
+        missing = -1;
+        for (int r = own + 1; r < discovery->place->size; r++) {
+            struct connection *connection = &discovery->connections[r];
+            if (connection->is_over || connection->is_unfit || (!all && !is_child(r, own)))
+                continue;
+            if (own == 0 && !connection->is_answering) hear_report(discovery, r);
+            if (connection->channel.fd < 0 || (own == 0 && !is_ready(connection, status))) {
+                if (status == TUTTI_OK || connection->has_reported) missing = r;
+                continue;
+            }
+            if (!connection->is_answering)
+                connection->done = 0; /* what came of a report does not count now */
+            connection->is_answering = true;
+            if (status != TUTTI_OK) error_set(status, "%s", why);
+            const struct discovery_head message = answer_for(discovery, r, status);
+            const enum tutti_status sent =
+                transmit(discovery, connection, &message, discovery->entries);
+            connection->is_over = sent == TUTTI_OK;
+            if (sent == TUTTI_IN_PROGRESS) missing = r;
+            if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(connection);
+        }
+        if (missing < 0) break;
+        if (clock_now_ns() > deadline_ns)
+            return error_set(TUTTI_INIT_TIMEOUT,
+                             "start-up: rank %d did not come for the list of ranks", missing);
+        nap();
+    }
+    return status != TUTTI_OK ? error_set(status, "%s", why) : TUTTI_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- rank 0 */
+
+/* Rank 0 goes to nobody, so nothing failed for it. But where it does not even get to itself, others do not come. */
+static void look_at_own_port(const struct net_address *own, char *text, size_t text_bytes)
+{
+    int fd = -1;
+    char why[DISCOVERY_TEXT_MAX];
+    text[0] = '\0';
+    enum tutti_status status = tcp_connect_start(own, NULL, &fd);
+    if (status == TUTTI_OK) status = tcp_connect_test(fd, own);
+    if (status == TUTTI_PROC_FAILED) {
+        error_copy(why, sizeof why);
+        snprintf(text, text_bytes, "; nor does rank 0 reach its own port: %.150s", why);
+    }
+    if (fd >= 0) close(fd);
+}
+
+static enum tutti_status say_who_is_missing(const struct discovery *discovery, double seconds)
+{
+    struct rank_list missing = RANK_LIST_EMPTY;
+    const int size = discovery->place->size;
+    char own[208];
+    for (int r = 0; r < size; r++)
+        if (!discovery->is_known[r]) rank_list_add(&missing, r);
+    look_at_own_port(&discovery->options->self.address, own, sizeof own);
+    return error_set(TUTTI_INIT_TIMEOUT,
+                     "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s%s",
+                     missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text, own);
+}
+
+/* Until all have reported. */
+static enum tutti_status collect(struct discovery *discovery)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    const int size = discovery->place->size;
+    discovery->known_count = 1;
+    discovery->is_known[0] = true;
+    while (discovery->known_count < size) {
+        take_connections(discovery);
+        for (int r = 1; r < size; r++) {
+            if (discovery->connections[r].is_unfit && !discovery->is_known[r]) {
+                discovery->is_known[r] = true;
+                discovery->known_count++;
+            }
+            hear_report(discovery, r);
+        }
+        if (discovery->known_count < size && clock_now_ns() > discovery->options->deadline_ns)
+            return say_who_is_missing(discovery, (double)(clock_now_ns() - begin_ns) * 1e-9);
+        nap();
+    }
+    return discovery->unfit[0] == '\0'
+               ? TUTTI_OK
+               : error_set(TUTTI_INVALID_OPTIONS, "start-up: %s", discovery->unfit);
+}
+
+static enum tutti_status lead(struct discovery *discovery)
+{
+    const size_t size = (size_t)discovery->place->size;
+    discovery->reports = calloc(size, sizeof *discovery->reports);
+    discovery->is_known = calloc(size, sizeof *discovery->is_known);
+    if (discovery->reports == NULL || discovery->is_known == NULL)
+        return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    const enum tutti_status status = collect(discovery);
+    discovery->is_complete = true;
+    return answer(discovery, true, status, clock_now_ns() + PATIENCE_NS * 10);
+}
+
+/* ------------------------------------------------------------------------------------------- the others */
+
+/* At how many ports rank 0 may be. */
+static unsigned master_port_count(const struct discovery *discovery)
+{
+    return discovery->options->meeting != NULL ? 1 : PORT_MASTER_COUNT;
+}
+
+static enum tutti_status resolve_master(const struct discovery *discovery,
+                                        struct net_address *address)
+{
+    const struct launcher_place *place = discovery->place;
+    if (discovery->options->meeting != NULL) {
+        *address = *discovery->options->meeting;
+        return TUTTI_OK;
+    }
+    const uint16_t port = (uint16_t)place->master_port;
+    size_t count;
+    if (net_address_resolve(place->master_address, port, discovery->options->self.address.family,
+                            address, 1, &count) == TUTTI_OK)
+        return TUTTI_OK;
+    return net_address_resolve(place->master_address, port, AF_UNSPEC, address, 1, &count);
+}
+
+/* At all ports but those where it just was not. */
+static enum tutti_status call_rank_0(struct discovery *discovery, const struct net_address *master)
+{
+    if (clock_now_ns() >= discovery->forget_ns) discovery->others = 0;
+    for (unsigned i = 0; i < master_port_count(discovery); i++) {
+        struct net_address address = *master;
+        address.port = (uint16_t)(master->port + i);
+        if (address.port == 0 || ((discovery->called | discovery->others) & 1u << i) != 0) continue;
+        discovery->called |= 1u << i;
+        atomic_store_explicit(&discovery->calls[i].status, TUTTI_OK, memory_order_relaxed);
+        TRY(port_connect(&discovery->calls[i], 0, 0, &address, discovery->options->deadline_ns));
+    }
+    return TUTTI_OK;
+}
+
+/* Whoever let this rank in and closed before it was heard is not rank 0, or not yet: first the others are asked, for a moment that
+ * grows. */
+static void leave_port(struct discovery *discovery, struct connection *connection)
+{
+    hang_up(connection);
+    if (!is_none(&discovery->run)) return;
+    if (discovery->others == 0) {
+        discovery->reconnect_ns =
+            discovery->reconnect_ns == 0 ? RECONNECT_NS : discovery->reconnect_ns * 2;
+        if (discovery->reconnect_ns > RECONNECT_NS_MAX) discovery->reconnect_ns = RECONNECT_NS_MAX;
+        discovery->forget_ns = clock_now_ns() + discovery->reconnect_ns;
+    }
+    discovery->others |= 1u << discovery->port;
+}
+
+/* Whether rank 0's door has let this rank in; what failed at all ports is the reason why not. */
+static enum tutti_status look_for_rank_0(struct discovery *discovery, struct connection *connection)
+{
+    int peer;
+    unsigned stream, failed = 0, tried = 0, reason = 0;
+    port_progress(clock_now_ns());
+    for (unsigned i = 0; i < master_port_count(discovery); i++) {
+        struct port_client *call = &discovery->calls[i];
+        if ((discovery->called & 1u << i) == 0) continue;
+        if (port_take(call, &peer, &stream, &connection->channel)) {
+            discovery->port = i;
+            discovery->called = 0;
+            for (unsigned j = 0; j < master_port_count(discovery); j++)
+                port_give_up(&discovery->calls[j], 0);
+            return TUTTI_OK;
+        }
+        const int status = atomic_load_explicit(&call->status, memory_order_acquire);
+        if (tried++ == 0 || status == TUTTI_AUTH_FAILED) reason = i; /* more than nobody's answer */
+        failed += status != TUTTI_OK;
+        if (status == TUTTI_INVALID_OPTIONS) /* it was rank 0, and no other port will be */
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "start-up: rank 0 does not let this rank in: %s", call->why);
+    }
+    if (failed < tried || discovery->others != 0) return TUTTI_IN_PROGRESS;
+    return error_set((enum tutti_status)discovery->calls[reason].status,
+                     "start-up: rank 0 cannot be reached: %s", discovery->calls[reason].why);
+}
+
+/* Why connecting to a rank comes to nothing, behind a "; "; "": it does not. */
+static void find_trouble(const struct discovery *discovery, int rank,
+                         char text[PORT_TROUBLE_MAX + 2])
+{
+    char why[PORT_TROUBLE_MAX] = "";
+    bool is_known = port_trouble(&discovery->client, rank, why);
+    for (unsigned i = 0; rank == 0 && !is_known && i < master_port_count(discovery); i++)
+        is_known = port_trouble(&discovery->calls[i], rank, why);
+    snprintf(text, PORT_TROUBLE_MAX + 2, "%s%s", is_known ? "; " : "", why);
+}
+
+static enum tutti_status is_too_late(const struct discovery *discovery, int awaited,
+                                     const char *what)
+{
+    if (clock_now_ns() <= discovery->options->deadline_ns + PATIENCE_NS) return TUTTI_OK;
+    char address[NET_ADDRESS_TEXT_MAX + 256], trouble[PORT_TROUBLE_MAX + 2];
+    find_trouble(discovery, awaited, trouble);
+    if (discovery->options->meeting != NULL)
+        net_address_print(discovery->options->meeting, address);
+    else
+        snprintf(address, sizeof address, "%s, port %d", discovery->place->master_address,
+                 discovery->place->master_port);
+    return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s%s", address, what, trouble);
+}
+
+/* Whether the answer is over: rank 0 first says which run this is. */
+static enum tutti_status read_answer(struct discovery *discovery,
+                                     const struct discovery_head *answered)
+{
+    if (answered->kind == DISCOVERY_FAILURE) return TUTTI_OK;
+    if (answered->kind == DISCOVERY_HEARD && is_none(&discovery->run) && !is_none(&answered->run)) {
+        enter_run(discovery, &answered->run);
+        return TUTTI_IN_PROGRESS;
+    }
+    if (is_none(&discovery->run) || !is_same(&answered->run, &discovery->run))
+        return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 answers for another run");
+    return answered->kind == DISCOVERY_HEARD ? TUTTI_IN_PROGRESS : TUTTI_OK;
+}
+
+/* Reports to rank 0 and reads what it answers. */
+static enum tutti_status report(struct discovery *discovery, struct connection *connection,
+                                struct discovery_head *answered)
+{
+    struct net_address master;
+    TRY(resolve_master(discovery, &master));
+    while (true) {
+        enum tutti_status status = TUTTI_OK;
+        if (connection->channel.fd < 0) {
+            TRY(call_rank_0(discovery, &master));
+            TRY(is_too_late(discovery, 0, "was not to be found until the deadline"));
+            status = look_for_rank_0(discovery, connection);
+            if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
+        } else if (!connection->is_over) {
+            const struct discovery_head mine = make_message(discovery, DISCOVERY_ENTRY);
+            status = transmit(discovery, connection, &mine, &discovery->options->self);
+            connection->is_over = status == TUTTI_OK; /* now the answer */
+        } else {
+            status = receive(discovery, connection, answered, discovery->entries,
+                             (uint32_t)discovery->place->size);
+            if (status == TUTTI_OK) {
+                status = read_answer(discovery, answered);
+                if (status != TUTTI_IN_PROGRESS) return status;
+            }
+            TRY(is_too_late(discovery, 0, "has not said who is there"));
+        }
+        if (status == TUTTI_OK) continue;
+        if (status != TUTTI_IN_PROGRESS) { /* it did not know yet what for: once more */
+            leave_port(discovery, connection);
+            nanosleep(&(struct timespec){0, RECONNECT_NS}, NULL);
+        }
+        nap();
+    }
+}
+
+/* Fetches the table from the rank that rank 0 has named. */
+static enum tutti_status fetch(struct discovery *discovery, struct connection *connection,
+                               const struct net_address *address, struct discovery_head *answered)
+{
+    const int parent = parent_of(discovery->place->rank);
+    bool is_connecting = false;
+    while (true) {
+        enum tutti_status status = TUTTI_IN_PROGRESS;
+        if (connection->channel.fd < 0) {
+            int peer;
+            unsigned stream;
+            if (!is_connecting)
+                TRY(port_connect(&discovery->client, parent, 0, address,
+                                 discovery->options->deadline_ns));
+            is_connecting = true;
+            port_progress(clock_now_ns());
+            const int failed = atomic_load_explicit(&discovery->client.status, memory_order_acquire);
+            if (failed != TUTTI_OK)
+                return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
+                                 discovery->client.why);
+            if (port_take(&discovery->client, &peer, &stream, &connection->channel) &&
+                peer != parent) {
+                seat(discovery, peer, connection->channel); /* a child that was quick */
+                connection->channel = channel_none();
+            }
+        } else {
+            status = receive(discovery, connection, answered, discovery->entries,
+                             (uint32_t)discovery->place->size);
+            if (status == TUTTI_OK) break;
+            if (status != TUTTI_IN_PROGRESS) {
+                hang_up(connection);
+                is_connecting = false;
+                nanosleep(&(struct timespec){0, RECONNECT_NS}, NULL);
+            }
+        }
+        TRY(is_too_late(discovery, parent, "said who is there, but the list did not come"));
+        nap();
+    }
+    return TUTTI_OK;
+}
+
+/* Whether the table says of this rank what it has said itself: another one may have come under its number. */
+static bool has_own(const struct discovery *discovery)
+{
+    const struct discovery_entry *own = &discovery->entries[discovery->place->rank];
+    return own->host == discovery->options->self.host && own->pid == discovery->options->self.pid &&
+           net_address_equal(&own->address, &discovery->options->self.address);
+}
+
+static enum tutti_status follow(struct discovery *discovery)
+{
+    struct discovery_head answered;
+    struct connection connection = {.channel = channel_none()};
+    enum tutti_status status = report(discovery, &connection, &answered);
+    hang_up(&connection);
+    TRY(status);
+    if (answered.kind == DISCOVERY_CONNECT) {
+        const struct net_address parent = answered.address;
+        status = fetch(discovery, &connection, &parent, &answered);
+        hang_up(&connection);
+    }
+    if (status == TUTTI_OK && answered.kind == DISCOVERY_FAILURE)
+        status = error_set((enum tutti_status)answered.status, "%s", answered.text);
+    else if (status == TUTTI_OK && !(answered.kind == DISCOVERY_TABLE &&
+                                     is_same(&answered.run, &discovery->run) && has_own(discovery)))
+        status = error_set(TUTTI_AUTH_FAILED, "start-up: an answer that makes no sense");
+    return answer(discovery, false, status, discovery->options->deadline_ns + PATIENCE_NS);
+}
+
+/* --------------------------------------------------------------------------------------------- the whole */
+
+static enum tutti_status begin(struct discovery *discovery)
+{
+    const struct launcher_place *place = discovery->place;
+    static const char what[] = "roll call";
+    rendezvous_key_derive(&place->key, what, sizeof what, &discovery->report_identity);
+    discovery->client.rank = place->rank;
+    discovery->client.size = place->size;
+    discovery->client.is_encrypted = discovery->options->is_encrypted;
+    discovery->connections = calloc((size_t)place->size, sizeof *discovery->connections);
+    if (discovery->connections == NULL)
+        return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    for (int r = 0; r < place->size; r++) discovery->connections[r].channel = channel_none();
+    if (place->rank == 0) {
+        TRY(rendezvous_key_create(&discovery->run));
+        discovery->client.identity =
+            discovery->report_identity; /* those below it have come up already */
+        port_enter(&discovery->client);
+    }
+    for (unsigned i = 0; i < PORT_MASTER_COUNT; i++) {
+        discovery->calls[i].identity = discovery->report_identity;
+        discovery->calls[i].is_encrypted = discovery->options->is_encrypted;
+        discovery->calls[i].rank = place->rank; /* of size 0: nobody visits these */
+        port_enter(&discovery->calls[i]);
+    }
+    discovery->is_entered = true;
+    return TUTTI_OK;
+}
+
+static void end(struct discovery *discovery)
+{
+    for (unsigned i = 0; discovery->is_entered && i < PORT_MASTER_COUNT; i++)
+        port_leave(&discovery->calls[i]);
+    if (!is_none(&discovery->run)) port_leave(&discovery->client);
+    for (int r = 0; discovery->connections != NULL && r < discovery->place->size; r++)
+        hang_up(&discovery->connections[r]);
+    free(discovery->connections);
+    free(discovery->reports);
+    free(discovery->is_known);
+}
+
+static enum tutti_status over_connections(struct discovery *discovery, struct rendezvous_key *run)
+{
+    enum tutti_status status = begin(discovery);
+    if (status == TUTTI_OK)
+        status = discovery->place->rank == 0 ? lead(discovery) : follow(discovery);
+    *run = discovery->run;
+    end(discovery);
+    return status;
+}
+
+static enum tutti_status over_exchange(struct exchange *exchange,
+                                       const struct discovery_options *options,
+                                       struct discovery_entry *entries, struct rendezvous_key *run)
+{
+    static const char key[] = "roll", run_key[] = "run";
+    const uint64_t deadline_ns = options->deadline_ns;
+    size_t run_bytes;
+    TRY(exchange_put(exchange, key, &options->self, sizeof options->self, deadline_ns));
+    if (options->place->rank == 0) {
+        TRY(rendezvous_key_create(run));
+        TRY(exchange_put(exchange, run_key, run, sizeof *run, deadline_ns));
+    }
+    TRY(exchange_fence(exchange, deadline_ns));
+    TRY(exchange_get(exchange, 0, run_key, run, sizeof *run, &run_bytes, deadline_ns));
+    if (run_bytes != sizeof *run || is_none(run))
+        return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 does not say which run this is");
+    for (int r = 0; r < options->place->size; r++) {
+        size_t bytes;
+        TRY(exchange_get(exchange, r, key, &entries[r], sizeof entries[r], &bytes, deadline_ns));
+        if (bytes != sizeof entries[r] || discovery_entry_check(&entries[r]) != TUTTI_OK)
+            return error_set(TUTTI_AUTH_FAILED,
+                             "start-up: what rank %d says of itself makes no sense", r);
+    }
+    return exchange_fence(exchange, deadline_ns);
+}
+
+/* Over what there is. */
+static enum tutti_status call(const struct discovery_options *options,
+                              struct discovery_entry *entries, struct rendezvous_key *run,
+                              unsigned *message_count)
+{
+    const struct launcher_place *place = options->place;
+    struct exchange *exchange = NULL;
+    if (options->exchange_means != 0 && options->meeting == NULL) {
+        enum tutti_status status =
+            exchange_open(place, options->exchange_means, options->deadline_ns, &exchange);
+        if (status == TUTTI_OK) {
+            status = over_exchange(exchange, options, entries, run);
+            exchange_close(exchange);
+            return status;
+        }
+        if (status != TUTTI_UNSUPPORTED || place->master_address[0] == '\0') return status;
+    }
+    if (place->master_address[0] == '\0' && options->meeting == NULL)
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "start-up: the ranks are on several hosts, and nothing says where they can meet: "
+            "MASTER_ADDR and MASTER_PORT, or TUTTI_RENDEZVOUS_DIR");
+    struct discovery discovery = {
+        .options = options, .place = place, .entries = entries, .message_count = message_count};
+    return over_connections(&discovery, run);
+}
+
+enum tutti_status discovery_run(const struct discovery_options *options,
+                                struct discovery_entry *entries, struct rendezvous_key *meeting,
+                                unsigned *message_count)
+{
+    struct rendezvous_key run;
+    *message_count = 0;
+    entries[options->place->rank] = options->self;
+    TRY(call(options, entries, &run, message_count));
+    rendezvous_key_derive(&options->place->key, &run, sizeof run, meeting);
+    return TUTTI_OK;
+}

@@ -1,0 +1,648 @@
+#include "connect/port.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "bootstrap/interface.h"
+#include "connect/listener.h"
+#include "os/clock.h"
+#include "os/process.h"
+
+enum { PURPOSE_LINKS = 1, PURPOSE_CALLBACK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
+static const uint64_t CALLBACK_NS = 2000000000, STARVED_NS = 1000000000;
+static const uint64_t FRESH_NS =
+    2000000000; /* until a knock is old; the next one is under way then */
+
+struct port_delivery {
+    struct port_delivery *next;
+    struct channel channel; /* or what came instead, see port_take */
+    int peer;
+    unsigned stream;
+    char why[300]; /* nothing was reached, or what came did not fit */
+};
+
+struct port_connector {
+    struct port_connector *next;
+    struct connector *connector;
+    int peer;
+    unsigned stream;
+    bool is_callback, is_optional;
+};
+
+/* A meeting that is to come to this door, and keeps it open. */
+struct announced {
+    struct announced *next;
+    struct rendezvous_key name;
+    uint32_t generation; /* of the process whose it is */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all below, and every client */
+static struct listener *listener;
+static_assert((int)PORT_RAILS_MAX == (int)INTERFACE_RAILS_MAX, "as the user may want");
+static struct net_address own_rails[PORT_RAILS_MAX]; /* where others find it: the first best */
+static unsigned own_rail_count;
+static bool is_everywhere; /* not only on loopback */
+static unsigned user_count;
+static struct port_client *clients;
+static struct announced *announced;
+
+/* -------------------------------------------------------------------------------------------- forks */
+
+static void hold(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void let_go(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* The parent's door stays the parent's: a listening socket that a child kept would answer for a parent that is dead. */
+static void forget(void)
+{
+    listener_forget(listener);
+    listener = NULL;
+    user_count = 0;
+    clients = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    process_watch_forks();
+    pthread_atfork(hold, let_go, forget);
+}
+
+/* --------------------------------------------------------------------------------------------- door */
+
+/* One line, where several are wanted. */
+static void tell_rails(const struct interface_choice *choices, size_t count, unsigned rail_max)
+{
+    char list[PORT_RAILS_MAX * (INTERFACE_NAME_MAX + NET_ADDRESS_TEXT_MAX + 4)] = "";
+    size_t used = 0;
+    if (rail_max == 1) return;
+    for (size_t i = 0; i < count && used < sizeof list; i++) {
+        char address[NET_ADDRESS_TEXT_MAX];
+        net_address_print_host(&choices[i].interface.address, address);
+        const int more = snprintf(list + used, sizeof list - used, "%s%s %s", i > 0 ? ", " : "",
+                                  choices[i].interface.name, address);
+        used += more < 0 ? 0 : (size_t)more;
+    }
+    log_write(LOG_INFO, "rails: %s (%u wanted)", count > 0 ? list : "loopback alone", rail_max);
+}
+
+/* Where ranks of other hosts find this process. towards: whom it has to reach; NULL: rank 0 of the place. */
+static enum tutti_status choose_addresses(const struct launcher_place *place,
+                                          const struct net_address *towards)
+{
+    struct net_address target = {0}, *const chosen = &own_rails[0];
+    struct interface_choice choices[PORT_RAILS_MAX];
+    unsigned rail_max;
+    size_t count;
+    TRY(interface_rails_read(&rail_max));
+    own_rail_count = 1;
+    if (towards != NULL)
+        target = *towards;
+    else if (place->master_address[0] != '\0' &&
+             net_address_resolve(place->master_address, (uint16_t)place->master_port, AF_UNSPEC,
+                                 &target, 1, &count) != TUTTI_OK)
+        target = (struct net_address){0}; /* who has to reach it will say so */
+    if (towards != NULL)
+        *chosen = *towards;
+    else if (!net_address_parse(place->master_address, chosen))
+        *chosen = (struct net_address){0};
+    if (chosen->family != AF_UNSPEC && net_address_is_loopback(chosen)) {
+        tell_rails(NULL, 0, rail_max);
+        return TUTTI_OK; /* then all are here, whatever hosts they take themselves for */
+    }
+    TRY(interface_find(&target, true, rail_max, choices, &count));
+    log_write(LOG_INFO, "others reach this process by %s", choices[0].why);
+    tell_rails(choices, count, rail_max);
+    own_rail_count = (unsigned)count;
+    for (size_t i = 0; i < count; i++) own_rails[i] = choices[i].interface.address;
+    return TUTTI_OK;
+}
+
+/* On all addresses of the host, of both families where there are two. */
+static enum tutti_status open_everywhere(struct listener_options *options, uint16_t first)
+{
+    net_address_parse("::", &options->address);
+    options->address.port = first;
+    if (listener_open(options, &listener) == TUTTI_OK) return TUTTI_OK;
+    net_address_parse("0.0.0.0", &options->address);
+    options->address.port = first;
+    return listener_open(options, &listener);
+}
+
+/* Whose call this is; the payload says so. NULL: of a communicator that is not here (yet). */
+static struct port_client *client_of(const uint8_t *payload, uint8_t bytes, bool is_callback,
+                                     int *peer)
+{
+    int32_t ranks[2];
+    const size_t identity_bytes = sizeof(struct rendezvous_key);
+    if (bytes != PAYLOAD_BYTES) return NULL;
+    memcpy(ranks, payload + identity_bytes, sizeof ranks);
+    *peer = ranks[0];
+    for (struct port_client *c = clients; c != NULL; c = c->next)
+        if (memcmp(&c->identity, payload, identity_bytes) == 0 && c->rank == ranks[1] &&
+            ranks[0] >= 0 && ranks[0] < c->size && (ranks[0] < c->rank) == is_callback &&
+            ranks[0] != c->rank)
+            return c;
+    return NULL;
+}
+
+/* Who calls nobody is let in, to hear at once that nobody is there. */
+static uint64_t configure(void *context, const struct hello_call *call, uint64_t theirs)
+{
+    int peer;
+    (void)context;
+    const struct port_client *const client =
+        client_of(call->payload, call->payload_bytes, call->purpose == PURPOSE_CALLBACK, &peer);
+    return client == NULL ? theirs : client->is_encrypted ? HELLO_ENCRYPTS : 0;
+}
+
+/* With the options as far as they come from the environment. */
+static enum tutti_status open_port_with(struct listener_options *options, uint16_t first,
+                                        const struct launcher_place *place,
+                                        const struct net_address *towards)
+{
+    if (place == NULL) {
+        net_address_parse("127.0.0.1", &own_rails[0]);
+        own_rail_count = 1;
+        options->address = own_rails[0];
+        options->address.port = first;
+        TRY(listener_open(options, &listener));
+    } else {
+        TRY(choose_addresses(place, towards));
+        if (!options->self.key.is_secret && place->rank == 0)
+            log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: who can reach "
+                                "this job's ports and knows its name can join it");
+        if (place->rank == 0 && place->master_port > 0) {
+            first = (uint16_t)place->master_port;
+            options->port_last = (uint16_t)(first + PORT_MASTER_COUNT - 1);
+        }
+        TRY(open_everywhere(options, first));
+    }
+    is_everywhere = place != NULL;
+    struct net_address bound;
+    listener_address(listener, &bound);
+    for (unsigned i = 0; i < own_rail_count; i++) own_rails[i].port = bound.port;
+    return TUTTI_OK;
+}
+
+/* With the lock held. Only the door keeps the key. */
+static enum tutti_status open_port(const struct launcher_place *place,
+                                   const struct net_address *towards)
+{
+    struct listener_options options = {.incoming_max = 0};
+    struct secret_key key;
+    uint16_t first;
+    enum tutti_status status = secret_read(place != NULL ? place->run_id : "tutti", &key);
+    if (status == TUTTI_OK) status = listener_ports_read(&first, &options.port_last);
+    if (status == TUTTI_OK) {
+        hello_self_init(&options.self, &key, HELLO_ANY_RANK);
+        options.self.configure = configure;
+        status = open_port_with(&options, first, place, towards);
+    }
+    mac_wipe(&key, sizeof key);
+    mac_wipe(&options.self.key, sizeof options.self.key);
+    return status;
+}
+
+static enum tutti_status use_port(const struct launcher_place *place,
+                                  const struct net_address *towards, struct net_address *address)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    enum tutti_status status = TUTTI_OK;
+    if (user_count == 0)
+        status = open_port(place, towards);
+    else if (place != NULL && !is_everywhere)
+        status = error_set(TUTTI_UNSUPPORTED,
+                           "this process listens on loopback for another communicator, where "
+                           "other hosts cannot reach it");
+    if (status == TUTTI_OK) {
+        *address = own_rails[0];
+        user_count++;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+enum tutti_status port_open(const struct launcher_place *place, struct net_address *address)
+{
+    return use_port(place, NULL, address);
+}
+
+/* What a launcher says, or that there is none. */
+static void look_for_launcher(int rank_without, struct launcher_place *place)
+{
+    if (launcher_look(place) != TUTTI_OK)
+        *place = (struct launcher_place){.launcher = "id", .rank = rank_without};
+}
+
+enum tutti_status port_open_towards(const struct net_address *meeting, struct net_address *address)
+{
+    struct launcher_place place;
+    look_for_launcher(-1, &place);
+    return use_port(&place, meeting, address);
+}
+
+enum tutti_status port_encrypt(void)
+{
+    pthread_mutex_lock(&lock);
+    const enum tutti_status status = listener_encrypt(listener);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void port_close(void)
+{
+    pthread_mutex_lock(&lock);
+    if (user_count > 0 && --user_count == 0) {
+        listener_close(listener);
+        listener = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+unsigned port_rails(struct net_address rails[PORT_RAILS_MAX])
+{
+    pthread_mutex_lock(&lock);
+    const unsigned count = user_count > 0 ? own_rail_count : 0;
+    memcpy(rails, own_rails, count * sizeof *rails);
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+/* ----------------------------------------------------------------------------------------- announced */
+
+enum tutti_status port_announce(const struct rendezvous_key *name, struct net_address *address)
+{
+    struct launcher_place place;
+    struct announced *new = calloc(1, sizeof *new);
+    if (new == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
+    look_for_launcher(0, &place);
+    const enum tutti_status status = use_port(&place, NULL, address);
+    if (status != TUTTI_OK) {
+        free(new);
+        return status;
+    }
+    new->name = *name;
+    new->generation = process_generation();
+    pthread_mutex_lock(&lock);
+    new->next = announced;
+    announced = new;
+    pthread_mutex_unlock(&lock);
+    return TUTTI_OK;
+}
+
+/* With the lock held; NULL: none. */
+static struct announced **find_announced(const struct rendezvous_key *name)
+{
+    for (struct announced **link = &announced; *link != NULL; link = &(*link)->next)
+        if ((*link)->generation == process_generation() &&
+            memcmp(&(*link)->name, name, sizeof *name) == 0)
+            return link;
+    return NULL;
+}
+
+bool port_is_announced(const struct rendezvous_key *name)
+{
+    pthread_mutex_lock(&lock);
+    const bool is = find_announced(name) != NULL;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+void port_withdraw(const struct rendezvous_key *name)
+{
+    struct announced *gone = NULL;
+    pthread_mutex_lock(&lock);
+    struct announced **link = find_announced(name);
+    if (link != NULL) {
+        gone = *link;
+        *link = gone->next;
+    }
+    pthread_mutex_unlock(&lock);
+    if (gone != NULL) port_close();
+    free(gone);
+}
+
+/* ------------------------------------------------------------------------------------------- clients */
+
+void port_enter(struct port_client *client)
+{
+    client->generation = process_generation();
+    pthread_mutex_lock(&lock);
+    client->next = clients;
+    clients = client;
+    pthread_mutex_unlock(&lock);
+}
+
+void port_leave(struct port_client *client)
+{
+    if (client->generation != process_generation()) return;
+    pthread_mutex_lock(&lock);
+    struct port_client **link = &clients;
+    while (*link != NULL && *link != client) link = &(*link)->next;
+    if (*link != NULL) *link = client->next;
+    while (client->connectors != NULL) {
+        struct port_connector *own = client->connectors;
+        client->connectors = own->next;
+        connector_free(own->connector);
+        free(own);
+    }
+    while (client->delivered != NULL) {
+        struct port_delivery *delivery = client->delivered;
+        client->delivered = delivery->next;
+        channel_close(&delivery->channel);
+        free(delivery);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* What a visitor says: the communicator, who it is, whom it wants, and the connection's number. */
+static void write_payload(const struct port_client *client, int peer, unsigned stream,
+                          struct hello_call *call)
+{
+    const int32_t ranks[2] = {client->rank, peer};
+    call->payload_bytes = PAYLOAD_BYTES;
+    memcpy(call->payload, &client->identity, sizeof client->identity);
+    memcpy(call->payload + sizeof client->identity, ranks, sizeof ranks);
+    call->payload[PAYLOAD_BYTES - 1] = (uint8_t)stream;
+}
+
+/* With the lock held. A rank that knocks again and again must not make this rank go there more than once at a time. */
+static bool is_under_way(const struct port_client *client, const struct port_connector *own)
+{
+    for (const struct port_connector *c = client->connectors; c != NULL; c = c->next)
+        if (c->peer == own->peer && c->stream == own->stream &&
+            c->is_callback == own->is_callback && !c->is_optional && !own->is_optional)
+            return true;
+    return false;
+}
+
+/* Where to, from where and until when: *call. */
+static enum tutti_status begin_connecting(struct port_client *client, int peer, unsigned stream,
+                                          bool is_optional, struct connector_options *call)
+{
+    const bool is_callback = peer > client->rank;
+    call->is_encrypted = client->is_encrypted;
+    call->hello.peer_rank = HELLO_ANY_RANK;
+    call->hello.purpose = is_callback ? PURPOSE_CALLBACK : PURPOSE_LINKS;
+    write_payload(client, peer, stream, &call->hello);
+    struct port_connector *own = calloc(1, sizeof *own);
+    if (own == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
+    own->peer = peer;
+    own->stream = stream;
+    own->is_callback = is_callback;
+    own->is_optional = is_optional;
+    pthread_mutex_lock(&lock);
+    const bool is_needed = !is_under_way(client, own);
+    const enum tutti_status status =
+        is_needed ? connector_create(listener, call, &own->connector) : TUTTI_OK;
+    if (is_needed && status == TUTTI_OK) {
+        own->next = client->connectors;
+        client->connectors = own;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!is_needed || status != TUTTI_OK) free(own);
+    return status;
+}
+
+enum tutti_status port_connect(struct port_client *client, int peer, unsigned stream,
+                               const struct net_address *address, uint64_t deadline_ns)
+{
+    if (peer > client->rank) return TUTTI_OK;
+    return begin_connecting(
+        client, peer, stream, false,
+        &(struct connector_options){.address = *address, .deadline_ns = deadline_ns});
+}
+
+enum tutti_status port_connect_from(struct port_client *client, int peer, unsigned stream,
+                                    const struct net_address *from,
+                                    const struct net_address *address, uint64_t deadline_ns)
+{
+    assert(peer < client->rank);
+    return begin_connecting(
+        client, peer, stream, true,
+        &(struct connector_options){.address = *address, .from = from, .deadline_ns = deadline_ns});
+}
+
+enum tutti_status port_request_callback(struct port_client *client, int peer, unsigned stream,
+                                        const struct net_address *address)
+{
+    if (peer < client->rank) return TUTTI_OK;
+    return begin_connecting(client, peer, stream, false,
+                            &(struct connector_options){
+                                .address = *address, .deadline_ns = clock_now_ns() + CALLBACK_NS});
+}
+
+unsigned port_foreign_answers(const struct port_client *client, int peer)
+{
+    unsigned most = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct port_connector *own = client->connectors; own != NULL; own = own->next) {
+        const unsigned count = own->peer == peer ? connector_foreign_answers(own->connector) : 0;
+        if (count > most) most = count;
+    }
+    pthread_mutex_unlock(&lock);
+    return most;
+}
+
+bool port_trouble(const struct port_client *client, int peer, char text[PORT_TROUBLE_MAX])
+{
+    char why[CONNECTOR_TEXT_MAX] = "";
+    const uint64_t now = clock_now_ns();
+    pthread_mutex_lock(&lock);
+    for (struct port_connector *c = client->connectors; c != NULL && why[0] == '\0'; c = c->next)
+        if (!c->is_optional && (peer < 0 || c->peer == peer))
+            (void)connector_trouble(c->connector, now, why);
+    const bool was_callback = client->callback_ns != 0 && now < client->callback_ns + FRESH_NS &&
+                              (peer < 0 || client->callback_peer == peer);
+    snprintf(text, PORT_TROUBLE_MAX, "%.150s",
+             why[0] == '\0' && was_callback ? client->callback_why : why);
+    pthread_mutex_unlock(&lock);
+    return text[0] != '\0';
+}
+
+void port_give_up(struct port_client *client, int peer)
+{
+    pthread_mutex_lock(&lock);
+    for (struct port_connector **link = &client->connectors; *link != NULL;) {
+        struct port_connector *own = *link;
+        if (own->peer != peer) {
+            link = &own->next;
+            continue;
+        }
+        *link = own->next;
+        connector_free(own->connector);
+        free(own);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Whether one of these lies in the queue already, and stands for both: of each peer and connection there is one at most, however
+ * often the peer comes while nobody takes. Of two connections the later one counts, as it would where they are attached. */
+static bool is_waiting(struct port_client *client, int peer, unsigned stream, struct channel channel)
+{
+    for (struct port_delivery *delivery = client->delivered; delivery != NULL;
+         delivery = delivery->next) {
+        const bool is_channel = delivery->channel.fd >= 0 && channel.fd >= 0;
+        if (delivery->peer != peer || delivery->stream != stream ||
+            (delivery->channel.fd != channel.fd && !is_channel))
+            continue;
+        if (is_channel) channel_close(&delivery->channel);
+        if (is_channel) delivery->channel = channel;
+        return true;
+    }
+    return false;
+}
+
+/* With the lock held; what came instead of a channel: this thread's error message says why. */
+static void deliver(struct port_client *client, int peer, unsigned stream, struct channel channel)
+{
+    if (is_waiting(client, peer, stream, channel)) return;
+    struct port_delivery *delivery = malloc(sizeof *delivery);
+    if (delivery == NULL) { /* its visitor comes again */
+        channel_close(&channel);
+        return;
+    }
+    *delivery = (struct port_delivery){NULL, channel, peer, stream, ""};
+    if (channel.fd < PORT_CALLBACK) error_copy(delivery->why, sizeof delivery->why);
+    struct port_delivery **last = &client->delivered;
+    while (*last != NULL) last = &(*last)->next; /* in the order in which they came */
+    *last = delivery;
+    atomic_fetch_add_explicit(&client->delivered_count, 1, memory_order_relaxed);
+}
+
+static void receive_unfit(const struct accepted_connection *accepted, struct port_client *client,
+                          int peer)
+{
+    if (client == NULL || accepted->status != TUTTI_INVALID_OPTIONS) {
+        log_write(LOG_WARN, "%s", accepted->text);
+        return;
+    }
+    (void)error_set(accepted->status, "rank %d came, and rank %d refused it: %s", peer,
+                    client->rank, accepted->text);
+    deliver(client, peer, 0, (struct channel){.fd = PORT_UNFIT});
+}
+
+static void receive_accepted(const struct accepted_connection *accepted)
+{
+    const bool is_callback = accepted->purpose == PURPOSE_CALLBACK;
+    struct channel channel = accepted->channel;
+    struct port_client *client = NULL;
+    int peer = -1;
+    if (is_callback || accepted->purpose == PURPOSE_LINKS)
+        client = client_of(accepted->payload, accepted->payload_bytes, is_callback, &peer);
+    if (accepted->status != TUTTI_OK) {
+        receive_unfit(accepted, client, peer);
+        return;
+    }
+    const unsigned stream = client != NULL ? accepted->payload[PAYLOAD_BYTES - 1] : 0;
+    const bool fits = client != NULL && client->is_encrypted == (channel.tls != NULL) &&
+                      stream < PORT_STREAMS_MAX;
+    if (fits && !is_callback) {
+        deliver(client, peer, stream, channel);
+        return;
+    }
+    if (fits) deliver(client, peer, stream, (struct channel){.fd = PORT_CALLBACK});
+    channel_close(&channel); /* of a communicator that is gone, or of nobody */
+}
+
+/* One that was let in takes back what earlier ones met with. */
+static void note_callback(struct port_client *client, const struct port_connector *callback,
+                          enum tutti_status status)
+{
+    char why[CONNECTOR_TEXT_MAX];
+    const uint64_t now = clock_now_ns();
+    if (status == TUTTI_OK && client->callback_peer == callback->peer) client->callback_ns = 0;
+    if (status == TUTTI_OK || !connector_trouble(callback->connector, now, why)) return;
+    client->callback_peer = callback->peer;
+    client->callback_ns = now;
+    snprintf(client->callback_why, sizeof client->callback_why, "%.150s", why);
+}
+
+static void look_at_connectors(struct port_client *client)
+{
+    struct port_connector **link = &client->connectors;
+    while (*link != NULL) {
+        struct port_connector *own = *link;
+        struct accepted_connection accepted;
+        const enum tutti_status status = connector_test(own->connector, &accepted);
+        if (status == TUTTI_IN_PROGRESS) {
+            link = &own->next;
+            continue;
+        }
+        if (own->is_callback) {
+            if (status == TUTTI_OK) channel_close(&accepted.channel);
+            note_callback(client, own, status);
+        } else if (status == TUTTI_OK) {
+            deliver(client, own->peer, own->stream, accepted.channel);
+        } else if (own->is_optional) {
+            deliver(client, own->peer, own->stream, (struct channel){.fd = PORT_NOT_REACHED});
+        } else if (atomic_load_explicit(&client->status, memory_order_relaxed) == TUTTI_OK) {
+            error_copy(client->why, sizeof client->why);
+            atomic_store_explicit(&client->status, (int)status,
+                                  memory_order_release); /* pairs with whoever reads why */
+        }
+        *link = own->next;
+        connector_free(own->connector);
+        free(own);
+    }
+}
+
+void port_progress(uint64_t now_ns)
+{
+    struct accepted_connection accepted;
+    if (pthread_mutex_trylock(&lock) != 0) return;
+    if (listener != NULL) {
+        listener_progress(listener, now_ns);
+        while (listener_take(listener, &accepted)) receive_accepted(&accepted);
+        for (struct port_client *c = clients; c != NULL; c = c->next) look_at_connectors(c);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool port_starves(uint64_t now_ns)
+{
+    if (pthread_mutex_trylock(&lock) != 0) return false;
+    const bool does = listener != NULL && listener_starved_ns(listener, now_ns) > STARVED_NS;
+    pthread_mutex_unlock(&lock);
+    if (does)
+        error_set(TUTTI_NO_DESCRIPTORS,
+                  "connecting: there has been no descriptor for who wants to come in for %.1f s",
+                  (double)STARVED_NS * 1e-9);
+    return does;
+}
+
+bool port_take(struct port_client *client, int *peer, unsigned *stream, struct channel *channel)
+{
+    if (atomic_load_explicit(&client->delivered_count, memory_order_relaxed) == 0) return false;
+    pthread_mutex_lock(&lock);
+    struct port_delivery *delivery = client->delivered;
+    if (delivery != NULL) {
+        client->delivered = delivery->next;
+        atomic_fetch_sub_explicit(&client->delivered_count, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lock);
+    if (delivery == NULL) return false;
+    *peer = delivery->peer;
+    *stream = delivery->stream;
+    *channel = delivery->channel;
+    if (channel->fd < PORT_CALLBACK)
+        (void)error_set(channel->fd == PORT_UNFIT ? TUTTI_INVALID_OPTIONS : TUTTI_PROC_FAILED, "%s",
+                        delivery->why);
+    free(delivery);
+    return true;
+}
