@@ -1,7 +1,7 @@
 /* Two handshakes without locks, in every order in which their steps and the stores between them can happen:
  *
- *   sleeping   (transport/local/local.c, invariant 6)  a message is never slept through
- *   quiescing  (comm/failure.c, comm_publish)          memory goes back to the application when no peer can read it any more
+ *   sleeping   (transport/local/bells.h)              a message is never slept through
+ *   quiescing  (comm/failure.c, comm_publish)        memory goes back to the application when no peer can read it any more
  *
  * The model is that of x86's memory, TSO: a thread's stores wait in a buffer of its own, which memory takes in their order at any
  * later time; its own loads see them before. A fence waits until the buffer is empty, and so does a read-modify-write. The

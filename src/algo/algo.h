@@ -1,42 +1,14 @@
 /* algo.h - the list of all algorithms: what the choice, the tests, the documents and `tutti-plan list` read.
  *
- * A generator writes down one rank's steps and nothing else: no allocation, no state, the same parameters on
- * every rank. A new algorithm is one file (or one more function in its family's file) and one line in
- * list.c; it is then verified, run by the conformance tests and listed in the documents.
+ * A new algorithm is one file (or one more function in its family's file) and one line in list.c; it is then verified,
+ * run by the conformance tests and listed in the documents.
  */
 #ifndef TUTTI_ALGO_ALGO_H
 #define TUTTI_ALGO_ALGO_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "base/collective.h"
-#include "plan/build.h"
-#include "plan/plan.h"
-
-enum { ALGO_LEVELS_MAX = 4 };
-
-/* Which ranks are near each other: the ranks of a host, from the finest level on, then the hosts of a rack, and
- * so on. Groups of a level have numbers of any kind; ranks that are together at one level are so at the next. What
- * is together at the last level is still apart from the rest. The same on all ranks. */
-struct algo_levels {
-    int level_count;                      /* 1 or more */
-    const int *group_of[ALGO_LEVELS_MAX]; /* of each rank */
-};
-
-struct algo_params {
-    enum collective collective;
-    int rank_count;
-    int root;
-    bool in_place;  /* input aliases output; links and messages must not depend on it */
-    unsigned radix; /* of what has one: 2 or more; 0: the algorithm's default */
-    /* The ranks in the order in which they are near each other: what shares a core or a cache side by side. Each
-     * once, the same on all ranks; NULL: as they are numbered. */
-    const int *order;
-    const struct algo_levels *levels; /* NULL: nothing is known of hosts */
-};
-
-typedef void algo_generate(const struct algo_params *params, int rank, struct plan_builder *builder);
+#include "algo/generate.h"
 
 struct algorithm {
     const char *name; /* "ring"; with the collective it is unique */
@@ -66,12 +38,6 @@ bool algo_parse(enum collective collective, const char *text, const struct algor
                 unsigned *radix);
 /* Whether every rank is in the order once: INVALID_RANK and *message, where it is not. */
 enum tutti_status algo_check_order(const int *order, int rank_count, const char **message);
-/* Whether the levels can be used: INVALID_RANK and *message, where they cannot. */
-enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_count,
-                                    const char **message);
-/* Fills order with all ranks, those that are together side by side: at each level, groups come in the order of their
- * smallest ranks. Levels that were checked; NO_MEMORY. */
-enum tutti_status algo_order_by_levels(const struct algo_levels *levels, int rank_count, int *order);
 /* Where nothing is known of hosts: what needs levels supports nothing. */
 bool algo_supports(const struct algorithm *algorithm, int rank_count);
 /* Where it is known which ranks are on one host. */

@@ -16,35 +16,36 @@
 #include "algo/compose.h"
 #include "algo/generators.h"
 
-/* The rank's plan of a listed algorithm; NULL, with the error in the builder, where it cannot be
- * made. */
+struct part {
+    enum collective collective;
+    algo_generate *generate;
+};
+
+struct pair {
+    struct part first, second;
+    int second_channel; /* 0 where the second may use the first one's links */
+};
+
+/* The rank's plan of a part; NULL, with the error in the builder, where it cannot be made. */
 static struct rank_plan *make(struct plan_builder *b, const struct algo_params *params,
-                              enum collective collective, const char *name, int rank)
+                              const struct part *part, int rank)
 {
     struct algo_params own = *params;
-    struct rank_plan *plan = NULL;
-    const char *message = "a composed algorithm is not listed";
-    enum tutti_status status = TUTTI_INTERNAL;
-    own.collective = collective;
+    struct rank_plan *plan;
+    const char *message;
+    own.collective = part->collective;
     own.in_place = true; /* what lies between the two may be the whole's output */
-    if (!collective_is_rooted(collective)) own.root = 0;
-    const struct algorithm *algorithm = algo_find(collective, name);
-    if (algorithm != NULL) status = algo_rank_plan(algorithm, &own, rank, &plan, &message);
+    if (!collective_is_rooted(part->collective)) own.root = 0;
+    const enum tutti_status status = generate_rank_plan(part->generate, &own, rank, &plan, &message);
     if (status != TUTTI_OK) plan_fail(b, status, message);
     return plan;
 }
 
-struct pair {
-    enum collective first, second;
-    const char *first_name, *second_name;
-    int second_channel; /* 0 where the second may use the first one's links */
-};
-
 static void compose_pair(const struct algo_params *params, int rank, struct plan_builder *b,
                          const struct pair *pair)
 {
-    struct rank_plan *first = make(b, params, pair->first, pair->first_name, rank);
-    struct rank_plan *second = make(b, params, pair->second, pair->second_name, rank);
+    struct rank_plan *first = make(b, params, &pair->first, rank);
+    struct rank_plan *second = make(b, params, &pair->second, rank);
     const struct composition composition = {.first = first,
                                             .second = second,
                                             .collective = params->collective,
@@ -58,36 +59,44 @@ static void compose_pair(const struct algo_params *params, int rank, struct plan
 void composed_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     compose_pair(params, rank, b,
-                 &(struct pair){COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALLGATHER, "circulant",
-                                "circulant", 0});
+                 &(struct pair){{COLLECTIVE_REDUCE_SCATTER, circulant_reduce_scatter},
+                                {COLLECTIVE_ALLGATHER, circulant_allgather},
+                                0});
 }
 
 void composed_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    compose_pair(params, rank, b,
-                 &(struct pair){COLLECTIVE_GATHER, COLLECTIVE_BROADCAST, "tree", "tree", 0});
+    compose_pair(
+        params, rank, b,
+        &(struct pair){{COLLECTIVE_GATHER, tree_gather}, {COLLECTIVE_BROADCAST, tree_broadcast}, 0});
 }
 
 void composed_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     compose_pair(params, rank, b,
-                 &(struct pair){COLLECTIVE_SCATTER, COLLECTIVE_ALLGATHER, "tree", "ring", 1});
+                 &(struct pair){
+                     {COLLECTIVE_SCATTER, tree_scatter}, {COLLECTIVE_ALLGATHER, ring_allgather}, 1});
 }
 
 void composed_broadcast_twoshot(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     compose_pair(params, rank, b,
-                 &(struct pair){COLLECTIVE_SCATTER, COLLECTIVE_ALLGATHER, "direct", "direct", 1});
+                 &(struct pair){
+                     {COLLECTIVE_SCATTER, mesh_scatter}, {COLLECTIVE_ALLGATHER, mesh_allgather}, 1});
 }
 
 void composed_reduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     compose_pair(params, rank, b,
-                 &(struct pair){COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_GATHER, "halving", "tree", 0});
+                 &(struct pair){{COLLECTIVE_REDUCE_SCATTER, halving_reduce_scatter},
+                                {COLLECTIVE_GATHER, tree_gather},
+                                0});
 }
 
 void composed_reduce_twoshot(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     compose_pair(params, rank, b,
-                 &(struct pair){COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_GATHER, "direct", "direct", 0});
+                 &(struct pair){{COLLECTIVE_REDUCE_SCATTER, mesh_reduce_scatter},
+                                {COLLECTIVE_GATHER, mesh_gather},
+                                0});
 }

@@ -1,11 +1,12 @@
-/* generators.h - the generators of all families, for the list (list.c) and for nobody else.
+/* generators.h - the generators of all families, for the list (list.c) and for plans that are made of several
+ * (composed.c and hierarchical*.c), and for nobody else.
  *
- * A generator is called for two ranks and more: list.c writes the plan of one rank, a copy.
+ * A generator is called for two ranks and more: generate.c writes the plan of one rank, a copy.
  */
 #ifndef TUTTI_ALGO_GENERATORS_H
 #define TUTTI_ALGO_GENERATORS_H
 
-#include "algo/algo.h"
+#include "algo/generate.h"
 
 /* mesh.c */
 algo_generate mesh_oneshot, mesh_twoshot, mesh_broadcast, mesh_reduce, mesh_gather, mesh_scatter,

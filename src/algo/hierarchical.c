@@ -54,9 +54,9 @@
 
 /* What does the work: in hosts, between the teams of the levels in between, and at the top. */
 struct recipe {
-    const char *in_host_scatter, *in_host_gather;
-    const char *between_scatter, *between_gather;
-    const char *top;
+    algo_generate *in_host_scatter, *in_host_gather;
+    algo_generate *between_scatter, *between_gather;
+    algo_generate *top;
 };
 
 struct vector_design {
@@ -143,11 +143,11 @@ static void allreduce_on(struct vector_design *v, int level, struct path path, u
 }
 
 /* A small plan of the top team, for its number of parts. */
-static uint32_t parts_at_top(struct design *d, enum collective collective, const char *name)
+static uint32_t parts_at_top(struct design *d, enum collective collective, algo_generate *generate)
 {
     const struct team team = {.count = d->h.unit_count[d->h.top],
                               .index = d->h.unit_of[d->h.top][d->self]};
-    const struct rank_plan *plan = design_part(d, collective, name, &team);
+    const struct rank_plan *plan = design_part(d, collective, generate, &team);
     return plan != NULL ? plan->shape.parts : 1;
 }
 
@@ -168,12 +168,15 @@ static void allreduce_by(const struct algo_params *params, int rank, struct plan
 void hierarchical_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     allreduce_by(params, rank, b,
-                 &(struct recipe){"direct", "direct", "circulant", "circulant", "circulant"});
+                 &(struct recipe){mesh_reduce_scatter, mesh_allgather, circulant_reduce_scatter,
+                                  circulant_allgather, composed_allreduce});
 }
 
 void hierarchical_ring_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    allreduce_by(params, rank, b, &(struct recipe){"direct", "direct", "ring", "ring", "ring"});
+    allreduce_by(params, rank, b,
+                 &(struct recipe){mesh_reduce_scatter, mesh_allgather, ring_reduce_scatter,
+                                  ring_allgather, ring_allreduce});
 }
 
 /* ---------------------------------------------------------------------- broadcast and reduce on rails
@@ -306,10 +309,9 @@ static void broadcast_slice(struct vector_design *v)
 typedef void write_slice(struct vector_design *v);
 
 static void write_slices(const struct algo_params *params, int rank, struct plan_builder *b,
-                         write_slice *write)
+                         const struct recipe *recipe, write_slice *write)
 {
-    const struct recipe recipe = {"direct", "direct", NULL, NULL, "double_tree"};
-    struct vector_design v = {.recipe = &recipe};
+    struct vector_design v = {.recipe = recipe};
     if (!design_init(&v.d, params, rank, b)) return;
     cut_shards(&v, params->collective);
     for (uint32_t slice = 0; slice < DESIGN_SLICES && !design_failed(&v.d); slice++) {
@@ -322,7 +324,11 @@ static void write_slices(const struct algo_params *params, int rank, struct plan
 
 void hierarchical_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    write_slices(params, rank, b, broadcast_slice);
+    write_slices(params, rank, b,
+                 &(struct recipe){.in_host_scatter = mesh_scatter,
+                                  .in_host_gather = mesh_allgather,
+                                  .top = double_tree_broadcast},
+                 broadcast_slice);
 }
 
 /* Where this rank keeps what it has of its own shards: sums. */
@@ -394,5 +400,9 @@ static void reduce_slice(struct vector_design *v)
 
 void hierarchical_reduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    write_slices(params, rank, b, reduce_slice);
+    write_slices(params, rank, b,
+                 &(struct recipe){.in_host_scatter = mesh_reduce_scatter,
+                                  .in_host_gather = mesh_gather,
+                                  .top = double_tree_reduce},
+                 reduce_slice);
 }

@@ -34,7 +34,7 @@ struct blocks {
 
 struct block_design {
     struct design d;
-    const char *in_host, *above;
+    algo_generate *in_host, *above;
 };
 
 /* Which member of a team has to do with a block. */
@@ -202,9 +202,10 @@ static struct blocks all_blocks(struct design *d)
     return blocks;
 }
 
-static void blocks_by(const struct algo_params *params, int rank, struct plan_builder *b)
+static void blocks_by(const struct algo_params *params, int rank, struct plan_builder *b,
+                      algo_generate *in_host, algo_generate *above)
 {
-    struct block_design s = {.in_host = "direct", .above = "ring"};
+    struct block_design s = {.in_host = in_host, .above = above};
     if (!design_init(&s.d, params, rank, b)) return;
     design_set_parts(&s.d, DESIGN_SLICES);
     for (uint32_t slice = 0; slice < DESIGN_SLICES && !design_failed(&s.d); slice++) {
@@ -221,10 +222,10 @@ static void blocks_by(const struct algo_params *params, int rank, struct plan_bu
 
 void hierarchical_reduce_scatter(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    blocks_by(params, rank, b);
+    blocks_by(params, rank, b, mesh_reduce_scatter, ring_reduce_scatter);
 }
 
 void hierarchical_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
 {
-    blocks_by(params, rank, b);
+    blocks_by(params, rank, b, mesh_allgather, ring_allgather);
 }

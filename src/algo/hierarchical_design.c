@@ -1,13 +1,12 @@
 #include "algo/hierarchical_design.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const char OUT_OF_MEMORY[] = "out of memory while a hierarchical plan was made";
 
 struct design_part {
     enum collective collective;
-    const char *name;
+    algo_generate *generate;
     int member_count, index, root;
     struct rank_plan *plan;
 };
@@ -103,13 +102,13 @@ int design_member_count_at(const struct design *d, int level, int position)
     return hierarchy_members(&d->h, level, hierarchy_team(&d->h, level, position)).count;
 }
 
-const struct rank_plan *design_part(struct design *d, enum collective collective, const char *name,
-                                    const struct team *team)
+const struct rank_plan *design_part(struct design *d, enum collective collective,
+                                    algo_generate *generate, const struct team *team)
 {
     const int root = collective_is_rooted(collective) ? team->root : 0;
     for (int i = 0; i < d->part_count; i++) {
         const struct design_part *part = &d->parts[i];
-        if (part->collective == collective && strcmp(part->name, name) == 0 && part->root == root &&
+        if (part->collective == collective && part->generate == generate && part->root == root &&
             part->member_count == team->count && part->index == team->index)
             return part->plan;
     }
@@ -119,25 +118,24 @@ const struct rank_plan *design_part(struct design *d, enum collective collective
     /* In place: what lies between two plans may be the whole's output. */
     const struct algo_params params = {
         .collective = collective, .rank_count = team->count, .root = root, .in_place = true};
-    const struct algorithm *algorithm = algo_find(collective, name);
-    struct rank_plan *plan = NULL;
-    const char *message = "a part of a hierarchical algorithm is not listed";
-    enum tutti_status status = TUTTI_INTERNAL;
-    if (algorithm != NULL)
-        status = algo_rank_plan(algorithm, &params, team->index, &plan, &message);
+    struct rank_plan *plan;
+    const char *message;
+    const enum tutti_status status =
+        generate_rank_plan(generate, &params, team->index, &plan, &message);
     if (status != TUTTI_OK) {
         plan_fail(d->b, status, message);
         return NULL;
     }
     d->parts[d->part_count++] =
-        (struct design_part){collective, name, team->count, team->index, root, plan};
+        (struct design_part){collective, generate, team->count, team->index, root, plan};
     return plan;
 }
 
-struct embedding *design_embed(struct design *d, enum collective collective, const char *name,
-                               const struct team *team, int channel)
+struct embedding *design_embed(struct design *d, enum collective collective,
+                               algo_generate *generate, const struct team *team, int channel)
 {
-    const struct rank_plan *plan = design_failed(d) ? NULL : design_part(d, collective, name, team);
+    const struct rank_plan *plan =
+        design_failed(d) ? NULL : design_part(d, collective, generate, team);
     struct embedding *embeddings = plan == NULL ? NULL
                                                 : grown(d, d->embeddings, d->embedding_count,
                                                         &d->embedding_capacity, sizeof *embeddings);

@@ -70,13 +70,13 @@ static inline int design_member_at(const struct design *design, int level, int p
 }
 int design_member_count_at(const struct design *design, int level, int position);
 
-/* The small plan of this rank, by that algorithm; NULL when the design failed. */
+/* The small plan of this rank, by that generator of the collective; NULL when the design failed. */
 const struct rank_plan *design_part(struct design *design, enum collective collective,
-                                    const char *name, const struct team *team);
+                                    algo_generate *generate, const struct team *team);
 /* That plan's place in the whole, where chunks and classes have still to be filled in. Never NULL; valid until the
  * next one. */
-struct embedding *design_embed(struct design *design, enum collective collective, const char *name,
-                               const struct team *team, int channel);
+struct embedding *design_embed(struct design *design, enum collective collective,
+                               algo_generate *generate, const struct team *team, int channel);
 
 /* -------------------------------------------------------------------------------------------- rails */
 

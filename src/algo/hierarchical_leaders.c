@@ -59,7 +59,7 @@ static struct plan_place reduce_to_leaders(struct design *d, struct plan_place s
         const struct team team = leader_team(d, level);
         if (team.count == 1) continue;
         struct embedding *reduce =
-            design_embed(d, COLLECTIVE_REDUCE, level == 0 ? "direct" : "tree", &team, 0);
+            design_embed(d, COLLECTIVE_REDUCE, level == 0 ? mesh_reduce : tree_reduce, &team, 0);
         reduce->input = at;
         reduce->output = sums;
         reduce->partial = is_partial || level < end_level - 1;
@@ -75,8 +75,9 @@ static void broadcast_from_leaders(struct design *d, struct plan_place from, int
         if (!leads(d, level)) continue;
         const struct team team = leader_team(d, level);
         if (team.count == 1) continue;
-        struct embedding *broadcast = design_embed(
-            d, COLLECTIVE_BROADCAST, level == 0 ? "direct" : "tree", &team, DESIGN_GATHER_CHANNEL);
+        struct embedding *broadcast =
+            design_embed(d, COLLECTIVE_BROADCAST, level == 0 ? mesh_broadcast : tree_broadcast,
+                         &team, DESIGN_GATHER_CHANNEL);
         broadcast->input = from;
         broadcast->output = (struct plan_place){PLAN_OUTPUT, 0};
         from = broadcast->output;
@@ -91,7 +92,7 @@ void hierarchical_tree_allreduce(const struct algo_params *params, int rank, str
     const struct plan_place at = reduce_to_leaders(&d, output, d.h.top, true);
     if (leads(&d, d.h.top) && !design_failed(&d)) {
         const struct team team = leader_team(&d, d.h.top);
-        struct embedding *top = design_embed(&d, COLLECTIVE_ALLREDUCE, "doubling", &team, 0);
+        struct embedding *top = design_embed(&d, COLLECTIVE_ALLREDUCE, doubling_allreduce, &team, 0);
         top->input = at;
         top->output = output;
     }
@@ -181,13 +182,14 @@ static uint32_t *unit_starts(struct design *d, int level, const struct members *
 }
 
 /* A plan of a team on the blocks of its units. */
-static struct embedding *embed_units(struct design *d, enum collective collective, const char *name,
-                                     int level, const uint32_t *like, int channel)
+static struct embedding *embed_units(struct design *d, enum collective collective,
+                                     algo_generate *generate, int level, const uint32_t *like,
+                                     int channel)
 {
     const struct members members =
         hierarchy_members(&d->h, level, hierarchy_team(&d->h, level, d->self));
     const struct team team = leader_team(d, level);
-    struct embedding *embedding = design_embed(d, collective, name, &team, channel);
+    struct embedding *embedding = design_embed(d, collective, generate, &team, channel);
     const uint32_t *starts = unit_starts(d, level, &members);
     if (starts == NULL || like == NULL) return embedding;
     embedding->starts = starts;
@@ -213,7 +215,7 @@ static void copy_all(struct design *d, const struct run *run, enum plan_buffer u
     alone.ranks[0] = d->rank;
     for (int i = 0; i < d->h.rank_count; i++) {
         const uint32_t rank = (uint32_t)d->h.order[i];
-        struct embedding *copy = design_embed(d, COLLECTIVE_BROADCAST, "direct", &alone, 0);
+        struct embedding *copy = design_embed(d, COLLECTIVE_BROADCAST, mesh_broadcast, &alone, 0);
         const struct plan_place at_user = {user, rank}, at_run = place_in(run, i);
         copy->first_class = rank;
         copy->input = to_user ? at_run : at_user;
@@ -228,8 +230,8 @@ static struct plan_place gather_to_leaders(struct design *d, const struct run *r
     struct plan_place at = {PLAN_INPUT, 0};
     for (int level = 0; level < end_level && leads(d, level); level++) {
         if (design_member_count_at(d, level, d->self) == 1) continue;
-        struct embedding *gather =
-            embed_units(d, COLLECTIVE_GATHER, level == 0 ? "direct" : "tree", level, like, 0);
+        struct embedding *gather = embed_units(
+            d, COLLECTIVE_GATHER, level == 0 ? mesh_gather : tree_gather, level, like, 0);
         gather->input = at;
         gather->output = place_in(run, team_start(d, level));
         at = gather->output;
@@ -258,8 +260,8 @@ static void scatter_from_leaders(struct design *d, const struct run *run, const 
     for (int level = end_level - 1; level >= 0; level--) {
         if (!leads(d, level) || design_member_count_at(d, level, d->self) == 1) continue;
         const bool is_last = hierarchy_unit_size(&d->h, level, d->h.unit_of[level][d->self]) == 1;
-        struct embedding *scatter =
-            embed_units(d, COLLECTIVE_SCATTER, level == 0 ? "direct" : "tree", level, like, channel);
+        struct embedding *scatter = embed_units(
+            d, COLLECTIVE_SCATTER, level == 0 ? mesh_scatter : tree_scatter, level, like, channel);
         scatter->input = place_in(run, team_start(d, level));
         scatter->output =
             is_last ? (struct plan_place){PLAN_OUTPUT, 0} : place_in(run, unit_start(d, level));
@@ -305,15 +307,17 @@ void hierarchical_tree_allgather(const struct algo_params *params, int rank, str
     if (!in_order) run = scratch_run(&d, all_positions(&d));
     const struct plan_place at = gather_to_leaders(&d, &run, like, d.h.top);
     if (leads(&d, d.h.top)) {
-        struct embedding *top = embed_units(&d, COLLECTIVE_ALLGATHER, "circulant", d.h.top, like, 0);
+        struct embedding *top =
+            embed_units(&d, COLLECTIVE_ALLGATHER, circulant_allgather, d.h.top, like, 0);
         top->input = at;
         top->output = place_in(&run, 0);
     }
     for (int level = d.h.top - 1; level >= 0 && !design_failed(&d); level--) {
         if (!leads(&d, level) || design_member_count_at(&d, level, d.self) == 1) continue;
         const struct team team = leader_team(&d, level);
-        struct embedding *broadcast = design_embed(
-            &d, COLLECTIVE_BROADCAST, level == 0 ? "direct" : "tree", &team, DESIGN_GATHER_CHANNEL);
+        struct embedding *broadcast =
+            design_embed(&d, COLLECTIVE_BROADCAST, level == 0 ? mesh_broadcast : tree_broadcast,
+                         &team, DESIGN_GATHER_CHANNEL);
         embed_all_blocks(&d, broadcast, like);
         broadcast->input = broadcast->output = run.place;
     }
@@ -340,7 +344,7 @@ void hierarchical_tree_reduce_scatter(const struct algo_params *params, int rank
         if (design_member_count_at(&d, level, d.self) == 1) continue;
         const struct team team = leader_team(&d, level);
         struct embedding *reduce =
-            design_embed(&d, COLLECTIVE_REDUCE, level == 0 ? "direct" : "tree", &team, 0);
+            design_embed(&d, COLLECTIVE_REDUCE, level == 0 ? mesh_reduce : tree_reduce, &team, 0);
         embed_all_blocks(&d, reduce, like);
         reduce->input = at;
         reduce->output = sums.place;
@@ -353,7 +357,7 @@ void hierarchical_tree_reduce_scatter(const struct algo_params *params, int rank
         const bool is_last =
             d.h.top == 0 || hierarchy_unit_size(&d.h, d.h.top, d.h.unit_of[d.h.top][d.self]) == 1;
         struct embedding *top =
-            embed_units(&d, COLLECTIVE_REDUCE_SCATTER, "circulant", d.h.top, like, 0);
+            embed_units(&d, COLLECTIVE_REDUCE_SCATTER, circulant_reduce_scatter, d.h.top, like, 0);
         top->input = at;
         top->output = is_last ? (struct plan_place){PLAN_OUTPUT, 0}
                               : place_in(&results, unit_start(&d, d.h.top));

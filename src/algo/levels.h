@@ -24,7 +24,14 @@
 #ifndef TUTTI_ALGO_LEVELS_H
 #define TUTTI_ALGO_LEVELS_H
 
-#include "algo/algo.h"
+#include "algo/generate.h"
+
+/* Whether the levels can be used: INVALID_RANK and *message, where they cannot. */
+enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_count,
+                                    const char **message);
+/* Fills order with all ranks, those that are together side by side: at each level, groups come in the order of their
+ * smallest ranks. Levels that were checked; NO_MEMORY. */
+enum tutti_status algo_order_by_levels(const struct algo_levels *levels, int rank_count, int *order);
 
 struct hierarchy {
     int rank_count;

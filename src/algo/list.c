@@ -1,7 +1,10 @@
+#include "algo/algo.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/generators.h"
+#include "algo/levels.h"
 #include "base/status.h"
 
 static const char OUT_OF_MEMORY[] = "out of memory while a plan was made";
@@ -361,39 +364,12 @@ static enum tutti_status check_params(const struct algorithm *algorithm,
     return algo_check_levels(params->levels, params->rank_count, message);
 }
 
-static void write_steps(const struct algorithm *algorithm, const struct algo_params *params,
-                        int rank, struct plan_builder *b)
-{
-    if (plan_builder_error(b) != NULL) return; /* the rank or the root is out of range */
-    if (params->rank_count > 1) {
-        algorithm->generate(params, rank, b);
-        return;
-    }
-    plan_lane(b); /* one rank has its result at hand */
-    if (params->collective != COLLECTIVE_BARRIER) plan_copy(b, PLAN_INPUT, 0, PLAN_OUTPUT, 0, 1);
-}
-
-/* With parameters that were checked. */
-static enum tutti_status make_rank_plan(const struct algorithm *algorithm,
-                                        const struct algo_params *params, int rank,
-                                        struct rank_plan **rank_plan, const char **message)
-{
-    *message = OUT_OF_MEMORY;
-    struct plan_builder *builder =
-        plan_builder_create(params->collective, params->rank_count, params->root, rank);
-    if (builder == NULL) return TUTTI_NO_MEMORY;
-    write_steps(algorithm, params, rank, builder);
-    const enum tutti_status status = plan_builder_finish(builder, rank_plan, message);
-    plan_builder_free(builder);
-    return status;
-}
-
 enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,
                                  int rank, struct rank_plan **rank_plan, const char **message)
 {
     *rank_plan = NULL;
     TRY(check_params(algorithm, params, message));
-    return make_rank_plan(algorithm, params, rank, rank_plan, message);
+    return generate_rank_plan(algorithm->generate, params, rank, rank_plan, message);
 }
 
 enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo_params *params,
@@ -409,7 +385,7 @@ enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo
     whole->ranks = calloc((size_t)params->rank_count, sizeof(struct rank_plan *));
     if (whole->ranks == NULL) goto free_plan;
     for (int rank = 0; rank < params->rank_count; rank++) {
-        status = make_rank_plan(algorithm, params, rank, &whole->ranks[rank], message);
+        status = generate_rank_plan(algorithm->generate, params, rank, &whole->ranks[rank], message);
         if (status != TUTTI_OK) goto free_plan;
     }
     whole->shape = whole->ranks[0]->shape;

@@ -2,6 +2,7 @@
 #include "api/check.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "memory/heap.h"
 
 #define EVEN(of) \
     .collective = COLLECTIVE_##of, .send = send, .recv = recv, .count = count, .dtype = dtype

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "algo/algo.h"
 #include "api/blocks.h"
 #include "base/dtype.h"
 #include "base/status.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "algo/levels.h"
 #include "host_map.h"
 #include "plan/verify.h"
 #include "tune/choose.h"

@@ -1,38 +1,13 @@
 #!/bin/bash
-# Includes point down.  Prints every include that the table below does not allow as FILE:LINE.
+# Includes point down.  Prints every include that the table of docs/architecture.md does not allow as FILE:LINE.
 # ctest: label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 
-# folder: the folders of src/ whose headers it may include.  Its own and those of include/ it always may.
-# All of src/ but base may also include base, all but base and os may include os; so may tools and bench.
+# shellcheck source=tests/repo/layers.sh
+source tests/repo/layers.sh
 # Tests and fuzzers (X_test.c, X_fuzz.c) may look anywhere: nothing is built on them.
-table='
-include:
-src/base:
-src/os:        base
-src/plan:
-src/format:    plan topo
-src/topo:
-src/kernel:
-src/memory:
-src/transport: memory
-src/bootstrap:
-src/connect:   bootstrap
-src/control:
-src/algo:      plan topo
-src/model:     plan topo
-src/tune:      algo model plan topo
-src/engine:    plan kernel memory transport
-src/p2p:       engine memory transport
-src/process:
-src/comm:      plan format topo kernel memory transport bootstrap connect control algo model tune engine p2p process
-src/api:       comm plan
-tools:         plan format algo topo model
-bench:         kernel
-train:         base kernel
-examples:
-'
+table=$(layers_table)
 
 # Findings of one tree, the current folder.
 find_offences() {
@@ -51,10 +26,6 @@ find_offences() {
                 folder = words[1]
                 known[folder] = 1
                 for (j = 2; j <= word_count; j++) if (words[j] != "") allowed[folder, words[j]] = 1
-                if (folder ~ /^(src\/|(tools|bench)$)/ && folder != "src/base") {
-                    allowed[folder, "base"] = 1
-                    if (folder != "src/os") allowed[folder, "os"] = 1
-                }
             }
         }
         function offence(why) { print FILENAME ":" FNR ": " why; found = 1 }

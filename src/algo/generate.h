@@ -1,0 +1,45 @@
+/* generate.h - one rank's plan, by one generator.
+ *
+ * A generator writes down one rank's steps and nothing else: no allocation, no state, the same parameters on
+ * every rank. Plans that are made of other ones (composed.c, hierarchical.c) call the generators of their parts
+ * through this; the list of all (algo.h) stands above both and is known to neither.
+ */
+#ifndef TUTTI_ALGO_GENERATE_H
+#define TUTTI_ALGO_GENERATE_H
+
+#include <stdbool.h>
+
+#include "base/collective.h"
+#include "plan/build.h"
+#include "plan/plan.h"
+
+enum { ALGO_LEVELS_MAX = 4 };
+
+/* Which ranks are near each other: the ranks of a host, from the finest level on, then the hosts of a rack, and
+ * so on. Groups of a level have numbers of any kind; ranks that are together at one level are so at the next. What
+ * is together at the last level is still apart from the rest. The same on all ranks. */
+struct algo_levels {
+    int level_count;                      /* 1 or more */
+    const int *group_of[ALGO_LEVELS_MAX]; /* of each rank */
+};
+
+struct algo_params {
+    enum collective collective;
+    int rank_count;
+    int root;
+    bool in_place;  /* input aliases output; links and messages must not depend on it */
+    unsigned radix; /* of what has one: 2 or more; 0: the algorithm's default */
+    /* The ranks in the order in which they are near each other: what shares a core or a cache side by side. Each
+     * once, the same on all ranks; NULL: as they are numbered. */
+    const int *order;
+    const struct algo_levels *levels; /* NULL: nothing is known of hosts */
+};
+
+typedef void algo_generate(const struct algo_params *params, int rank, struct plan_builder *builder);
+
+/* The generator is one of the parameters' collective and can do that number of ranks; order and levels were checked. A rank or
+ * root out of range is found here. *message tells what went wrong; *rank_plan is the caller's, NULL on failure. */
+enum tutti_status generate_rank_plan(algo_generate *generate, const struct algo_params *params,
+                                     int rank, struct rank_plan **rank_plan, const char **message);
+
+#endif

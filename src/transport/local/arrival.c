@@ -1,0 +1,156 @@
+#include "transport/local/arrival.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/status.h"
+#include "memory/heap.h"
+#include "os/clock.h"
+#include "os/cpu.h"
+#include "os/futex.h"
+#include "os/last_word.h"
+#include "transport/local/nearness.h"
+#include "transport/local/remote.h"
+
+enum { LOOKS_APART = 500 }; /* naps of somebody who waits for the others at the start: 25 ms */
+
+static bool have_all_come(const struct local *local, uint32_t all)
+{
+    return atomic_load_explicit(&local->header->ready_count, memory_order_acquire) >= all;
+}
+
+static bool is_visible(const struct local *local, int rank)
+{
+    return local->peers[rank].same_process || local->peers[rank].pid != 0;
+}
+
+/* The first rank that cannot be seen from here; -1. */
+static int first_hidden(const struct local *local)
+{
+    for (int r = 0; r < local->base.size; r++)
+        if (!is_visible(local, r)) return r;
+    return -1;
+}
+
+bool local_has_ended(const struct transport *transport, int rank)
+{
+    const struct local *local = (const struct local *)transport;
+    return last_word_is_spoken(&segment_bell(local->segment, rank)->last_word);
+}
+
+static enum tutti_status look_at_hidden(const struct local *local)
+{
+    for (int r = 0; r < local->base.size; r++)
+        if (!is_visible(local, r) && local_has_ended(&local->base, r))
+            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
+                             local_name_of(local, r));
+    return TUTTI_OK;
+}
+
+static enum tutti_status look(const struct local *local, const struct local_options *options)
+{
+    TRY(look_at_hidden(local));
+    return options->look != NULL ? options->look(options->look_context) : TUTTI_OK;
+}
+
+/* Waits until everybody has come to the same point `times` times. */
+static enum tutti_status wait_for_all(struct local *local, uint32_t times,
+                                      const struct local_options *options)
+{
+    const uint32_t all = (uint32_t)local->base.size * times;
+    atomic_fetch_add_explicit(&local->header->ready_count, 1, memory_order_acq_rel);
+    for (int i = 1; !have_all_come(local, all); i++) {
+        if (i < 200)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        if (clock_now_ns() > options->deadline_ns)
+            return error_set(TUTTI_INIT_TIMEOUT,
+                             "a rank answered at start-up but did not join the segment");
+        if (i % LOOKS_APART != 0) continue;
+        const enum tutti_status status = look(local, options);
+        /* The rank that came last may have gone since: then nobody is missing. */
+        if (status != TUTTI_OK && !have_all_come(local, all)) return status;
+    }
+    return TUTTI_OK;
+}
+
+static bool reads(const struct local *local, int rank)
+{
+    const struct local_peer *peer = &local->peers[rank];
+    if (peer->same_process) return true;
+    const uint64_t address = atomic_load_explicit(
+        &segment_bell(local->segment, rank)->probe_address, memory_order_relaxed);
+    uint64_t word = 0;
+    return peer->pid != 0 && remote_read(peer->pid, address, &word, sizeof word) && word == address;
+}
+
+static bool maps(const struct local *local, int rank)
+{
+    const struct local_peer *peer = &local->peers[rank];
+    return peer->same_process ||
+           (peer->window != NULL && heap_is_reachable(heap_window_location(peer->window)));
+}
+
+/* Users and security modules, of which there are few kinds among the ranks, decide whether the kernel allows it: each rank tries it with
+ * the ranks 1, 2, 4, ... further on, and all must succeed. No rank reaches a process that it cannot see. */
+static bool can_with_neighbours(const struct local *local,
+                                bool (*can)(const struct local *local, int rank))
+{
+    if (first_hidden(local) >= 0) return false;
+    for (int distance = 1; distance < local->base.size; distance *= 2)
+        if (!can(local, (local->base.rank + distance) % local->base.size)) return false;
+    return true;
+}
+
+static bool wants_remote_copies(void)
+{
+    const char *wish = getenv("TUTTI_CMA");
+    return wish == NULL || strcmp(wish, "0") != 0;
+}
+
+enum tutti_status arrival_meet(struct local *local, const struct local_options *options)
+{
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
+        for (int cpu = 0; cpu < 1024 && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &cpus))
+                atomic_fetch_or_explicit(&local->header->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
+                                         memory_order_relaxed);
+    struct cpu_place place;
+    cpu_place_of_thread(&place);
+    atomic_store_explicit(&local->bell->place, nearness_word(&place), memory_order_relaxed);
+    if (!fence_register()) {
+        atomic_fetch_add_explicit(&local->header->unfenced_count, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&local->header->sleeper_count, 1, memory_order_relaxed);
+    }
+    local->probe = (uint64_t)(uintptr_t)&local->probe;
+    atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
+    atomic_store_explicit(&local->bell->heap_bases, heap_bases(), memory_order_relaxed);
+    if (first_hidden(local) >= 0) TRY(last_word_give(&local->bell->last_word, &local->last_word));
+    TRY(wait_for_all(local, 1, options));
+    local->publishers_fence =
+        atomic_load_explicit(&local->header->unfenced_count, memory_order_relaxed) != 0;
+    if (!wants_remote_copies() || !can_with_neighbours(local, reads))
+        atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
+    if (!can_with_neighbours(local, maps))
+        atomic_fetch_add_explicit(&local->header->unmappable_count, 1, memory_order_relaxed);
+    TRY(wait_for_all(local, 2, options));
+    local->copies_remote =
+        atomic_load_explicit(&local->header->unreadable_count, memory_order_relaxed) == 0;
+    local->maps_heaps =
+        atomic_load_explicit(&local->header->unmappable_count, memory_order_relaxed) == 0;
+    return TUTTI_OK;
+}
+
+void arrival_find_order(struct local *local, uint64_t *places)
+{
+    for (int r = 0; r < local->base.size; r++)
+        places[r] =
+            atomic_load_explicit(&segment_bell(local->segment, r)->place, memory_order_relaxed);
+    if (nearness_order(places, local->base.size, local->order)) return;
+    free(local->order);
+    local->order = NULL;
+}

@@ -1,0 +1,51 @@
+/* bells.h - how a rank sleeps, and how the others wake it.
+ *
+ * Invariant: a rank that publishes something (a message, a tail) looks for sleepers after it. A rank that is about to sleep makes
+ * the stores of all ranks visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
+ *
+ * Where the kernel refuses that fence to a rank, the rank counts as asleep for good. All ranks then go on to look at the bell of each
+ * rank that they publish for, with a fence of their own before that look.
+ */
+#ifndef TUTTI_TRANSPORT_LOCAL_BELLS_H
+#define TUTTI_TRANSPORT_LOCAL_BELLS_H
+
+#include "os/futex.h"
+#include "transport/local/state.h"
+
+/* Ask after publishing. The common case is one load of a line that is in everybody's cache. */
+static inline bool bells_somebody_sleeps(struct local *local)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    return __builtin_expect(
+        atomic_load_explicit(&local->header->sleeper_count, memory_order_relaxed) != 0, 0);
+}
+
+/* The rest of bells_ring; `asleep` is the word of that bell. */
+__attribute__((cold)) void bells_ring_sleeper(struct local *local, struct bell *bell,
+                                              uint32_t asleep);
+
+/* Somebody sleeps: wakes that rank, if it is the one. */
+static inline void bells_ring(struct local *local, int rank)
+{
+    struct bell *bell = segment_bell(local->segment, rank);
+    /* Between what was published and the look, as the sleeper has one between its word and its last look. */
+    if (local->publishers_fence) fence_this_thread();
+    const uint32_t asleep = atomic_load_explicit(&bell->asleep, memory_order_relaxed);
+    if (__builtin_expect(asleep != AWAKE, 0)) bells_ring_sleeper(local, bell, asleep);
+}
+
+/* Whether this rank sleeps at a doorbell, not on its futex. */
+static inline bool bells_have_door(const struct local *local)
+{
+    return atomic_load_explicit(&local->door_fd, memory_order_relaxed) >= 0;
+}
+
+/* The functions of transport_ops. */
+void bells_sleep_begin(struct transport *transport);
+void bells_sleep_cancel(struct transport *transport);
+void bells_sleep(struct transport *transport, uint64_t timeout_ns);
+int bells_descriptor(struct transport *transport);
+void bells_wake(struct transport *transport);
+void bells_wake_all(struct transport *transport);
+
+#endif

@@ -1,0 +1,106 @@
+/* ends.h - the two ends of a link, and what every way of sending and of receiving does with them.
+ *
+ * Invariants
+ *   1. A header or slot is written only after every reader's tail has passed its last use.
+ *   2. Message numbers run on for the life of the segment; both ends count by themselves.
+ *   3. What a peer wrote is read once, checked, and only then used.
+ */
+#ifndef TUTTI_TRANSPORT_LOCAL_ENDS_H
+#define TUTTI_TRANSPORT_LOCAL_ENDS_H
+
+#include "base/watched.h"
+#include "transport/local/bells.h"
+#include "transport/local/checked.h"
+#include "transport/local/state.h"
+
+enum {
+    MESSAGE_KIND_SHIFT = 56,    /* in kind_and_bytes */
+    FETCH_BYTES_MAX = 128 << 10 /* of another process's memory, brought near at once */
+};
+
+struct local_tx {
+    struct link_tx base;
+    struct local *local;
+    const uint64_t *signature;
+    struct message_header *headers;
+    char *data;
+    uint64_t sequence;                 /* messages sent */
+    uint64_t consumed;                 /* by all readers, as last seen */
+    uint64_t data_sequence;            /* payload slots used */
+    uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
+    bool all_same_process, data_reserved;
+    int local_peer; /* not of links to all */
+    int reader_count;
+    int *readers;
+    struct tail **tails; /* of the readers */
+};
+
+struct local_rx {
+    struct link_rx base;
+    struct local *local;
+    const uint64_t *signature;
+    struct message_header *headers;
+    const char *data;
+    struct tail *tail;
+    int slot;
+    int local_peer;
+    uint64_t sequence; /* messages consumed */
+    uint64_t expected; /* what was offered last; foreign memory is not asked what it was */
+    size_t expected_bytes;
+    void *expected_at;
+    struct link_view view;
+    bool loaded;         /* view is of message `sequence` */
+    struct lent *lent;   /* of a MESSAGE_LENT in view; else NULL */
+    uint64_t lent_where; /* as it was read from the header, and checked */
+    /* MESSAGE_REMOTE */
+    uint64_t remote; /* where the view without data lies, or what follows the fetched one: as its sender says */
+    size_t rest_bytes;              /* behind a fetched view */
+    char *fetched;                  /* FETCH_BYTES_MAX, allocated when first needed */
+    struct checked_message checked; /* what view is of, where messages are compared */
+};
+
+/* Of the message that comes next. */
+static inline struct message_header *ends_next_header(struct local_tx *tx)
+{
+    return &tx->headers[tx->sequence % HEADER_COUNT];
+}
+
+/* The message's number, or what checked_seal made of it, is all that the header lacks. */
+static inline void ends_announce(struct local_tx *tx, struct message_header *header,
+                                 uint64_t sequence)
+{
+    tx->sequence++;
+    atomic_store_explicit(&header->sequence, sequence, memory_order_release); /* pairs with peek */
+    if (bells_somebody_sleeps(tx->local))
+        for (int i = 0; i < tx->reader_count; i++) bells_ring(tx->local, tx->readers[i]);
+}
+
+/* Sends the message whose data or place is in the next header. */
+static inline void ends_publish(struct local_tx *tx, enum message_kind kind, size_t bytes)
+{
+    struct message_header *header = ends_next_header(tx);
+    if (CALLS_ARE_WATCHED) header->signature = *tx->signature;
+    header->kind_and_bytes = (uint64_t)kind << MESSAGE_KIND_SHIFT | bytes;
+    ends_announce(tx, header, tx->sequence + 1);
+}
+
+/* The next message is what was written to the reserved slot. Returns the number of that slot. */
+static inline unsigned ends_use_slot(struct local_tx *tx)
+{
+    const unsigned slot = tx->data_sequence++ % DATA_SLOTS;
+    ends_next_header(tx)->u.slot = slot;
+    tx->slot_free_at[slot] = tx->sequence + 1;
+    return slot;
+}
+
+/* The message in view has been consumed. */
+static inline void ends_finish_message(struct local_rx *rx)
+{
+    rx->loaded = false;
+    rx->sequence++;
+    atomic_store_explicit(&rx->tail->consumed, rx->sequence,
+                          memory_order_release); /* pairs with look_at_tails */
+    if (bells_somebody_sleeps(rx->local)) bells_ring(rx->local, rx->local_peer);
+}
+
+#endif

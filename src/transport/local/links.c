@@ -1,0 +1,165 @@
+#include "transport/local/links.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "transport/local/checked_link.h"
+#include "transport/local/ends.h"
+#include "transport/local/receiving.h"
+#include "transport/local/sending.h"
+
+static enum tutti_status check_channel(int channel)
+{
+    if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED, "the plan uses channel %d, this transport has %d", channel,
+                     TRANSPORT_CHANNEL_COUNT);
+}
+
+static void tx_free(struct local_tx *tx)
+{
+    if (tx == NULL) return;
+    free(tx->readers);
+    free(tx->tails);
+    free(tx);
+}
+
+static void rx_free(struct local_rx *rx)
+{
+    if (rx != NULL) free(rx->fetched);
+    free(rx);
+}
+
+static enum tutti_status tx_create(struct local *local, int slot, int channel, int peer,
+                                   struct local_tx **created)
+{
+    const int rank = local->base.rank, size = local->base.size;
+    const bool to_all = peer == TRANSPORT_ALL;
+    struct local_tx *tx = calloc(1, sizeof *tx);
+    if (tx == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    tx->readers = calloc((size_t)size, sizeof *tx->readers);
+    tx->tails = calloc((size_t)size, sizeof(struct tail *));
+    enum tutti_status status = TUTTI_OK;
+    if (tx->readers == NULL || tx->tails == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "out of memory");
+    if (status == TUTTI_OK)
+        status = segment_link(local->segment, rank, slot, channel, to_all ? rank : peer,
+                              &tx->headers, &tx->data);
+    tx->all_same_process = true;
+    for (int r = 0; r < size && status == TUTTI_OK; r++) {
+        if (r == rank || (!to_all && r != peer)) continue;
+        status = segment_tail(local->segment, r, slot, channel, rank, to_all,
+                              &tx->tails[tx->reader_count]);
+        tx->readers[tx->reader_count++] = r;
+        tx->all_same_process &= local->peers[r].same_process;
+    }
+    if (status != TUTTI_OK) {
+        tx_free(tx);
+        return status;
+    }
+    tx->base = (struct link_tx){local->checks ? &checked_sending_ops : &sending_ops,
+                                local_name_of(local, peer)};
+    tx->local = local;
+    tx->local_peer = peer;
+    tx->signature = &local->base.signatures[slot];
+    *created = tx;
+    return TUTTI_OK;
+}
+
+enum tutti_status links_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                size_t bytes, struct link_tx **link)
+{
+    struct local *local = (struct local *)transport;
+    TRY(check_channel(channel));
+    const int place = peer == TRANSPORT_ALL ? transport->rank : peer;
+    struct local_tx **entry =
+        &local->tx[(slot * TRANSPORT_CHANNEL_COUNT + channel) * transport->size + place];
+    if (*entry == NULL) TRY(tx_create(local, slot, channel, peer, entry));
+    if (bytes > INLINE_BYTES && !(*entry)->data_reserved) {
+        TRY(segment_reserve_data(local->segment, (*entry)->data));
+        (*entry)->data_reserved = true;
+    }
+    *link = &(*entry)->base;
+    return TUTTI_OK;
+}
+
+enum tutti_status links_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                bool from_all, struct link_rx **link)
+{
+    struct local *local = (struct local *)transport;
+    TRY(check_channel(channel));
+    const int index =
+        ((slot * TRANSPORT_CHANNEL_COUNT + channel) * 2 + from_all) * transport->size + peer;
+    struct local_rx *rx = local->rx[index];
+    if (rx == NULL) {
+        rx = calloc(1, sizeof *rx);
+        if (rx == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+        char *data;
+        enum tutti_status status =
+            segment_link(local->segment, peer, slot, channel, from_all ? peer : transport->rank,
+                         &rx->headers, &data);
+        if (status == TUTTI_OK)
+            status = segment_tail(local->segment, transport->rank, slot, channel, peer, from_all,
+                                  &rx->tail);
+        if (status != TUTTI_OK) {
+            free(rx);
+            return status;
+        }
+        rx->base = (struct link_rx){local->checks ? &checked_receiving_ops : &receiving_ops,
+                                    local_name_of(local, peer)};
+        rx->local = local;
+        rx->local_peer = peer;
+        rx->signature = &transport->signatures[slot];
+        rx->slot = slot;
+        rx->data = data;
+        local->rx[index] = rx;
+    }
+    *link = &rx->base;
+    return TUTTI_OK;
+}
+
+void links_free(struct local *local)
+{
+    const size_t links =
+        (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * (size_t)local->base.size;
+    for (size_t i = 0; local->tx != NULL && i < links; i++) tx_free(local->tx[i]);
+    for (size_t i = 0; local->rx != NULL && i < links * 2; i++) rx_free(local->rx[i]);
+    free(local->tx);
+    free(local->rx);
+}
+
+static void add_writers(const struct local *local, struct local_footprint *footprint)
+{
+    const size_t size = (size_t)local->base.size,
+                 links = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * size;
+    for (size_t i = 0; i < links; i++) {
+        const struct local_tx *tx = local->tx[i];
+        if (tx == NULL) continue;
+        footprint->link_count++;
+        footprint->private_bytes +=
+            sizeof *tx + size * (sizeof *tx->readers + sizeof(struct tail *));
+        footprint->shared_bytes += segment_link_bytes(local->segment, tx->data_reserved);
+    }
+}
+
+static void add_readers(const struct local *local, struct local_footprint *footprint)
+{
+    const size_t size = (size_t)local->base.size,
+                 channels = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    for (size_t channel = 0; channel < channels; channel++) {
+        bool reads = false;
+        for (size_t i = channel * 2 * size; i < (channel + 1) * 2 * size; i++) {
+            const struct local_rx *rx = local->rx[i];
+            if (rx == NULL) continue;
+            reads = true;
+            footprint->link_count++;
+            footprint->private_bytes += sizeof *rx + (rx->fetched != NULL ? FETCH_BYTES_MAX : 0);
+        }
+        if (reads) footprint->shared_bytes += local->segment->tails_bytes;
+    }
+}
+
+void links_add_footprint(const struct local *local, struct local_footprint *footprint)
+{
+    add_writers(local, footprint);
+    add_readers(local, footprint);
+}

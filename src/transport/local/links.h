@@ -1,0 +1,17 @@
+/* links.h - the links that a rank has open: opened when a plan first needs them, released with the transport. */
+#ifndef TUTTI_TRANSPORT_LOCAL_LINKS_H
+#define TUTTI_TRANSPORT_LOCAL_LINKS_H
+
+#include "transport/local/state.h"
+
+/* The functions of transport_ops. */
+enum tutti_status links_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                size_t bytes, struct link_tx **link);
+enum tutti_status links_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                bool from_all, struct link_rx **link);
+/* All that are open, and the tables of them. */
+void links_free(struct local *local);
+/* What they hold, on top of what the footprint says already. */
+void links_add_footprint(const struct local *local, struct local_footprint *footprint);
+
+#endif

@@ -1,0 +1,163 @@
+#include "transport/local/receiving.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/heap.h"
+#include "transport/local/ends.h"
+#include "transport/local/lending.h"
+#include "transport/local/remote.h"
+
+static const uint64_t BYTES_MASK = (UINT64_C(1) << MESSAGE_KIND_SHIFT) - 1;
+
+/* Memory that this rank can read where it lies; NULL where there is none. */
+static const void *readable_at(const struct local_rx *rx, enum message_kind kind, uint64_t where,
+                               size_t bytes)
+{
+    const struct local_peer *peer = &rx->local->peers[rx->local_peer];
+    if (kind == MESSAGE_HEAP && peer->same_process) return heap_at(where, bytes);
+    if (kind == MESSAGE_HEAP && peer->window != NULL)
+        return heap_window_at(peer->window, where, bytes);
+    if ((kind == MESSAGE_ADDRESS || kind == MESSAGE_REMOTE) && peer->same_process)
+        return (const void *)(uintptr_t)where;
+    return NULL;
+}
+
+/* Turns a header into a view. */
+static enum link_state view_of(struct local_rx *rx, const struct message_header *header)
+{
+    const uint64_t kind_and_bytes = read_once(&header->kind_and_bytes);
+    const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = read_once(&header->u.where);
+    const struct local *local = rx->local;
+    const enum message_kind kind = (enum message_kind)(kind_and_bytes >> MESSAGE_KIND_SHIFT);
+    const void *data = NULL;
+    switch (kind) {
+    case MESSAGE_INLINE:
+        if (bytes <= INLINE_BYTES) data = header->u.data;
+        break;
+    case MESSAGE_SLOT:
+        if (where < DATA_SLOTS && bytes <= local->segment->slot_bytes)
+            data = rx->data + where * local->segment->slot_bytes;
+        break;
+    case MESSAGE_ADDRESS:
+    case MESSAGE_HEAP:
+        data = readable_at(rx, kind, where, bytes);
+        if (data != NULL) break;
+        rx->view = (struct link_view){.bytes = bytes};
+        return remote_reach(rx, kind, where, bytes, &rx->remote);
+    case MESSAGE_LENT: return lending_view(rx, where, bytes) ? LINK_READY : LINK_FAULT;
+    case MESSAGE_KIND_COUNT: break;
+    case MESSAGE_REMOTE:
+        data = readable_at(rx, kind, where, bytes);
+        if (data != NULL) break;
+        rx->view = (struct link_view){.bytes = bytes};
+        rx->remote = where;
+        return local->copies_remote ? LINK_READY : LINK_FAULT;
+    case MESSAGE_PLACED:
+        if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes) data = rx->expected_at;
+        break;
+    }
+    rx->view = (struct link_view){.data = data, .bytes = bytes};
+    return data != NULL ? LINK_READY : LINK_FAULT;
+}
+
+static enum link_state receiving_peek(struct link_rx *link, struct link_view *view)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    if (!rx->loaded) {
+        const struct message_header *header = &rx->headers[rx->sequence % HEADER_COUNT];
+        const uint64_t sequence = atomic_load_explicit(&header->sequence, memory_order_acquire);
+        if (__builtin_expect(sequence != rx->sequence + 1, 1)) return LINK_EMPTY;
+        if (CALLS_ARE_WATCHED && header->signature != *rx->signature) return LINK_FAULT;
+        const enum link_state state = view_of(rx, header);
+        if (state != LINK_READY) return state;
+        rx->loaded = true;
+    }
+    *view = rx->view;
+    return LINK_READY;
+}
+
+void receiving_consume(struct link_rx *link, size_t bytes)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    rx->view.bytes -= bytes;
+    if (rx->view.data == NULL) rx->remote += bytes;
+    if (rx->view.bytes > 0) {
+        if (rx->view.data != NULL) rx->view.data = (const char *)rx->view.data + bytes;
+        rx->view.place = NULL;
+        return;
+    }
+    if (rx->rest_bytes > 0) {
+        rx->view = (struct link_view){.bytes = rx->rest_bytes};
+        rx->rest_bytes = 0;
+        return;
+    }
+    if (rx->lent != NULL) lending_give_back(rx);
+    ends_finish_message(rx);
+}
+
+static bool receiving_take(struct link_rx *link, void *destination, size_t bytes)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    return remote_read(rx->local->peers[rx->local_peer].pid, rx->remote, destination, bytes);
+}
+
+static bool receiving_fetch(struct link_rx *link)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    const size_t bytes = rx->view.bytes < FETCH_BYTES_MAX ? rx->view.bytes : FETCH_BYTES_MAX;
+    if (rx->fetched == NULL && (rx->fetched = aligned_alloc(CACHE_LINE, FETCH_BYTES_MAX)) == NULL) {
+        remote_note_shortage(rx->local, rx->local_peer, TUTTI_NO_MEMORY);
+        return false;
+    }
+    if (!receiving_take(link, rx->fetched, bytes)) return false;
+    rx->remote += bytes;
+    rx->rest_bytes = rx->view.bytes - bytes;
+    rx->view = (struct link_view){.data = rx->fetched, .bytes = bytes};
+    return true;
+}
+
+static enum link_state receiving_copy(struct link_rx *link, const struct link_reference *reference,
+                                      size_t offset, void *destination, size_t bytes)
+{
+    const struct local_rx *rx = (const struct local_rx *)link;
+    const enum message_kind kind = (enum message_kind)(reference->kind - 1);
+    const uint64_t where = reference->where + offset;
+    const void *data = readable_at(rx, kind, where, bytes);
+    if (data != NULL) {
+        memcpy(destination, data, bytes);
+        return LINK_READY;
+    }
+    uint64_t remote = where;
+    if (kind != MESSAGE_REMOTE) {
+        const enum link_state state = remote_reach(rx, kind, where, bytes, &remote);
+        if (state != LINK_READY) return state;
+    }
+    if (!rx->local->copies_remote) return LINK_FAULT;
+    const pid_t pid = rx->local->peers[rx->local_peer].pid;
+    return remote_read(pid, remote, destination, bytes) ? LINK_READY : LINK_EMPTY;
+}
+
+static void receiving_expect(struct link_rx *link, void *destination, size_t bytes)
+{
+    struct local_rx *rx = (struct local_rx *)link;
+    uint64_t where = (uint64_t)(uintptr_t)destination;
+    if (!rx->local->peers[rx->local_peer].same_process &&
+        (!rx->local->maps_heaps || !heap_find(destination, bytes, &where)))
+        return;
+    rx->expected = rx->sequence + 1;
+    rx->expected_bytes = bytes;
+    rx->expected_at = destination;
+    atomic_store_explicit(&rx->tail->expected_bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&rx->tail->expected_where, where, memory_order_relaxed);
+    atomic_store_explicit(&rx->tail->expected, rx->expected,
+                          memory_order_release); /* pairs with expected_at */
+}
+
+const struct link_rx_ops receiving_ops = {.peek = receiving_peek,
+                                          .take = receiving_take,
+                                          .fetch = receiving_fetch,
+                                          .consume = receiving_consume,
+                                          .hand_on = lending_hand_on,
+                                          .expect = receiving_expect,
+                                          .copy = receiving_copy};

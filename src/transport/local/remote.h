@@ -1,0 +1,22 @@
+/* remote.h - memory of other processes that this one cannot read where it lies.
+ *
+ * Private memory is copied out by process_vm_readv, if every rank was seen to be allowed to at start-up; else, and with TUTTI_CMA=0,
+ * its contents go through slots. Heaps that cannot be mapped for want of a descriptor or of address space are copied out, too.
+ */
+#ifndef TUTTI_TRANSPORT_LOCAL_REMOTE_H
+#define TUTTI_TRANSPORT_LOCAL_REMOTE_H
+
+#include <sys/types.h>
+
+#include "transport/local/ends.h"
+
+/* Reads the private memory of another process; false when it cannot, now or for ever. */
+bool remote_read(pid_t pid, uint64_t remote, void *destination, size_t bytes);
+/* For memory that is not readable where it lies. READY: it can be copied from *remote. EMPTY: not now. The process whose heap it is
+ * may have gone, or this process lacks what opening the heap takes. FAULT: it has no heap that holds the range. */
+enum link_state remote_reach(const struct local_rx *rx, enum message_kind kind, uint64_t where,
+                             size_t bytes, uint64_t *remote);
+/* This rank could not read what the peer sent, for want of what the status says: see local_shortage. */
+void remote_note_shortage(struct local *local, int local_peer, enum tutti_status shortage);
+
+#endif

@@ -1,0 +1,65 @@
+/* state.h - a rank's part of a segment: what it knows of itself and of the other ranks, and which links it has open.
+ *
+ * The transport's files share it, and nobody else. Each uses only those below it:
+ *
+ *     local.c                            opens and closes the transport, answers questions about it
+ *     arrival.c        links.c           how the ranks meet; links, opened and counted
+ *                      checked_link.c    links whose messages are compared
+ *                      receiving.c       readers' ends of links
+ *     remote.c         lending.c         memory that only a system call reads; slots that travel
+ *                      sending.c         writers' ends of links
+ *     bells.c                            sleeping, and waking others
+ *     segment.c                          the shared memory
+ */
+#ifndef TUTTI_TRANSPORT_LOCAL_STATE_H
+#define TUTTI_TRANSPORT_LOCAL_STATE_H
+
+#include "transport/local/local.h"
+#include "transport/local/segment.h"
+
+/* What this rank lends in a slot. */
+struct lending {
+    struct lent *lent; /* LENT_SLOTS of them; NULL: not opened */
+    char *data;
+    unsigned last; /* the one that was lent last */
+};
+
+struct local {
+    struct transport base;
+    struct segment *segment;
+    struct segment_header *header;
+    struct bell *bell;                 /* of this rank */
+    struct last_word_giver *last_word; /* NULL: all processes see each other */
+    uint32_t ring_seen;                /* since sleep_begin: another value means that it rang */
+    _Atomic int door_fd;               /* what this rank sleeps on instead of the futex; -1: none */
+    bool asked_for_door;
+    uint32_t sleep_count; /* at the door */
+    struct local_peer *peers;
+    int *names;            /* that links show, of the ranks by number; NULL: their numbers */
+    bool publishers_fence; /* see bells.h: the kernel refuses a rank its fence */
+    bool copies_remote;    /* all ranks can read each other's private memory */
+    bool maps_heaps;       /* all ranks can map each other's heaps */
+    uint64_t probe;        /* its own address, for peers to try */
+    int *order;            /* of the ranks by nearness; NULL: as numbered */
+    bool checks;
+    _Atomic int corrupt_peer; /* the first one that sent what had changed for good; -1 */
+    _Atomic uint64_t mended, change_reported_ns;
+    /* Of what this rank cannot read now; relaxed: they are only shown. */
+    _Atomic uint32_t shortage; /* enum tutti_status */
+    _Atomic int shortage_peer;
+    _Atomic uint64_t shortage_since_ns, shortage_seen_ns;
+    /* [slot][channel][peer]; the own rank's place is the link to all */
+    struct local_tx **tx;
+    /* [slot][channel][from_all][peer] */
+    struct local_rx **rx;
+    struct lending lending[TRANSPORT_SLOT_COUNT];
+};
+
+/* A rank's number as links show it. */
+static inline int local_name_of(const struct local *local, int local_peer)
+{
+    return local->names != NULL && local_peer != TRANSPORT_ALL ? local->names[local_peer]
+                                                               : local_peer;
+}
+
+#endif
