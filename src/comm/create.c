@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
+#include "base/option_mistake.h"
 #include "base/printable.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -396,9 +398,9 @@ static enum tutti_status check_wish(const struct tutti_comm *comm,
 {
     for (int r = 1; r < comm->size; r++)
         if ((members[r].port != 0) != (members[0].port != 0))
-            return error_set(TUTTI_INVALID_OPTIONS,
-                             "TUTTI_TRANSPORT=tcp holds for rank %d, and not for rank %d",
-                             members[0].port != 0 ? 0 : r, members[0].port != 0 ? r : 0);
+            return error_set(TUTTI_INVALID_OPTIONS, "%s=tcp holds for rank %d, and not for rank %d",
+                             option_names.TRANSPORT, members[0].port != 0 ? 0 : r,
+                             members[0].port != 0 ? r : 0);
     return TUTTI_OK;
 }
 
@@ -751,7 +753,10 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
     const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;
     struct launcher_place place;
     struct id_content id = {.magic = 0};
-    TRY(find_place(&options, options.init_timeout_ns, &place, &id));
+    const enum tutti_status placed = find_place(&options, options.init_timeout_ns, &place, &id);
+    /* Where a launcher says which rank is the first of its host, that one tells for all. */
+    if (placed != TUTTI_OK || place.local_rank <= 0) option_mistake_tell();
+    if (placed != TUTTI_OK) return placed;
     const struct creation creation = {.origin = place.launcher,
                                       .rank = place.rank,
                                       .size = place.size,

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "base/watched.h"
 #include "os/clock.h"
@@ -1026,8 +1027,7 @@ static bool can_with_neighbours(const struct local *local,
 
 static bool wants_remote_copies(void)
 {
-    const char *wish = getenv("TUTTI_CMA");
-    return wish == NULL || strcmp(wish, "0") != 0;
+    return option_wish(OPTION_CMA) != 0; /* "0" is the first of its words */
 }
 
 /* Everybody adds its CPUs and itself, tries to read the others' memory, and waits for the rest. */
