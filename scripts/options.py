@@ -97,7 +97,7 @@ def table(options, group):
     for option in options:
         if option.group == group:
             cells = ["`%s`" % option.variable, value_of(option), option.meaning, default_of(option)]
-            lines.append("| %s |" % " | ".join(cell for cell in cells).replace("|  |", "| |"))
+            lines.append(" ".join(("| %s |" % " | ".join(cells)).split()))
     return "\n".join(lines)
 
 

@@ -52,15 +52,16 @@
       "The CPUs of the thread that moves [started operations](buckets.md#how-much-is-hidden) while the program computes: name "     \
       "some that do not compute.")                                                                                                  \
     X(JOB, UNEXPECTED, BYTES, "16m",                                                                                                \
-      "How much of [messages](point-to-point.md) may wait at a rank for its `tutti_recv`.")                                         \
+      "How many bytes of [messages](point-to-point.md) may wait at a rank for its `tutti_recv`.")                                   \
     X(JOB, TRACE_DIR, TEXT("a folder"), "",                                                                                         \
       "Where each rank of a communicator that fails leaves [what it did last](tracing.md).")                                        \
     X(JOB, TRACE_SIGNAL,                                                                                                            \
       TEXT("USR1, USR2, HUP, QUIT, URG, WINCH, or the number of one of these or of a real-time signal"), "(none)",                  \
-      "The signal on which healthy communicators leave that, too: in the working directory where there is no `TUTTI_TRACE_DIR`.")   \
+      "A signal on which every communicator, failed or not, leaves what it did last: in `TUTTI_TRACE_DIR`, or else in the "          \
+      "working directory.")                                                                                                         \
     X(JOB, METRICS_DIR, TEXT("a folder"), "",                                                                                       \
       "Where each process writes [numbers for Prometheus](tracing.md#numbers-for-prometheus).")                                     \
-    X(JOB, METRICS_INTERVAL, SECONDS(1, 86400), "10", "How often each process writes them.")                                        \
+    X(JOB, METRICS_INTERVAL, SECONDS(1, 86400), "10", "How often each process writes its numbers for Prometheus.")                  \
     X(JOB, LOG, WISH("off", "warn", "info", "debug"), "warn",                                                                       \
       "How much Tutti says on stderr. If nobody reads stderr, Tutti drops lines, and a later line says how many.")                  \
                                                                                                                                     \
@@ -87,8 +88,8 @@
     X(NETWORK, PROBE, BOOLEAN, "1",                                                                                                 \
       "`0` on rank 0: where no file names racks, Tutti does [not measure them](topology.md#racks-found-by-measuring) either.")      \
     X(NETWORK, HEARTBEAT, MILLISECONDS(10, 10000), "100",                                                                           \
-      "From one [heartbeat](failures.md#hosts-that-vanish) of a host to the next, the same for all ranks. A host is suspected "     \
-      "after ten without one, and gone after thirty. `0`: no heartbeats.")                                                          \
+      "The time from one [heartbeat](failures.md#hosts-that-vanish) of a host to the next, the same for all ranks. A host is "      \
+      "suspected after ten times that in silence, and gone after thirty. `0`: no heartbeats.")                                      \
     X(NETWORK, HOSTID, TEXT("any text"), "",                                                                                        \
       "Ranks with different ones are on different hosts for Tutti, even where they could share memory. Ranks without one are "      \
       "together.")                                                                                                                  \
@@ -104,7 +105,7 @@
       "Tells this job from others of the user, [under every launcher](launchers.md). The same on all ranks.")                       \
     X(LAUNCH, PODS, COUNT(1, 65536), "",                                                                                            \
       "The number of pods in an [Indexed Job](launchers.md#an-indexed-job-or-jobset) of Kubernetes.")                               \
-    X(LAUNCH, RANKS_PER_POD, COUNT(1, 65536), "", "The number of ranks in each of these pods.")                                     \
+    X(LAUNCH, RANKS_PER_POD, COUNT(1, 65536), "", "The number of ranks in each pod of an Indexed Job.")                             \
                                                                                                                                     \
     X(PYTHON, LIBRARY, TEXT("a file"), "(beside the package, or the system's)",                                                     \
       "The library `libtutti.so` that the [Python package](python.md) loads.")                                                      \
@@ -114,14 +115,15 @@
     X(TEST, LONG, BOOLEAN, "", "`1`: tests that draw what they try go on for longer; `./check --long` sets it.")                    \
     X(TEST, ROOT, TEXT("a folder"), "", "The source tree.")                                                                         \
     X(TEST, BUILD, TEXT("a folder"), "", "The build folder.")                                                                       \
-    X(TEST, BIN, TEXT("a folder"), "", "Where the programs are.")                                                                   \
+    X(TEST, BIN, TEXT("a folder"), "", "Where the build has its programs.")                                                         \
     X(TEST, SEED, TEXT("a number"), "", "The seed of `src/plan/mutation_test.c`.")                                                  \
-    X(TEST, MUTANTS, TEXT("a number"), "", "How many plans that test changes.")                                                     \
+    X(TEST, MUTANTS, TEXT("a number"), "", "How many changed plans `src/plan/mutation_test.c` tries.")                              \
     X(TEST, TORCH_PYTHON, TEXT("a program"), "", "A Python that can import PyTorch, to be tried before others.")                    \
+    X(TEST, PROGRAM_MINUTES, TEXT("a number"), "5", "How long `tests/program_long_test.sh` goes on.")                               \
     X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one: repeats that run.")                        \
     X(TEST, TEST_FILTER, TEXT("a pattern"), "", "Which cases of a test program run.")                                               \
-    X(TEST, TEST_RANKS, TEXT("threads"), "", "`threads`: ranks are threads where they would be processes.")                         \
-    X(TEST, TEST_HOSTS, TEXT("a number"), "", "On how many hosts ranks take themselves to be.")                                     \
+    X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads where they would be processes.")                       \
+    X(TEST, TEST_HOSTS, TEXT("a number"), "", "On how many hosts the ranks of a test take themselves to be.")                       \
     X(TEST, TEST_RESTARTS, TEXT("a number"), "", "How often `tests/restart_test.c` repeats itself.")
 /* clang-format on */
 

@@ -2,6 +2,7 @@
 # Environment variables of Tutti have one home, the table in src/base/option_list.h:
 #   * no string of src/, tools/ and train/ begins with the name of one: code says OPTION_NAME or option_names.NAME;
 #   * every name within such a string, in the bindings and in the documents is in the table, or in the public headers or the build files;
+#     so is every variable that a test reads, unless its name begins with TUTTI_TEST_;
 #   * every option of the table is read by somebody.
 # ctest: label=nosan
 set -euo pipefail
@@ -69,6 +70,12 @@ for path in files("bindings/*/src/**/*.py"):
         if name not in known | declared:
             offences.append("%s: %s is not in the table of options" % (path, name))
 
+# Tests may have options of their own, with a prefix that says so.
+for path in files("src/**/*_test.c", "tests/**/*.[ch]", "tests/**/*.sh", "tests/**/*.py", "check", "bench/*", "bindings/*/tests/**/*.py"):
+    for name in re.findall(r"(?:getenv\(\"|\$\{?|environ(?:\.get\(|\[)\")(TUTTI_[A-Z0-9_]+)", read(path)):
+        if name not in known and not name.startswith("TUTTI_TEST_") and path != "tests/repo/options_test.sh":
+            offences.append("%s: reads %s, which is not in the table of options" % (path, name))
+
 python = words_of("bindings/*/src/**/*.py")
 tests = words_of("tests/**/*.[ch]", "tests/**/*.sh", "tests/*.py", "src/**/*_test.c", "check", "bindings/*/tests/**/*.py")
 for row in rows:
@@ -106,7 +113,8 @@ self_test() {
     X(JOB, LONELY, CHOICE("a", "b"), "a", "No reader.")  \
     X(LAUNCH, NAMED, TEXT("any text"), "", "A name.")    \
     X(PYTHON, SNAKE, BOOLEAN, "", "A binding's.")        \
-    X(TEST, TRIAL, BOOLEAN, "", "A test's.")
+    X(TEST, TRIAL, BOOLEAN, "", "A test's.")             \
+    X(TEST, IDLE, BOOLEAN, "", "No reader either.")
 END
     echo '#define OPTION_PREFIX "TUTTI_"' >"$tree/src/base/option.h"
     echo 'int x = TUTTI_OK;' >"$tree/include/tutti/tutti.h"
@@ -121,11 +129,12 @@ END
     echo 'char *name = getenv("TUTTI_GOOD");' >"$tree/src/comm/a_test.c"
     printf '#define PREFIX "TUTTI_"\nsetenv(option_names.NAMED, "\\"TUTTI_", 1);\n' >"$tree/tools/tool.c"
     echo 'puts("x" "TUTTI_GOOD=1");' >"$tree/train/a.h"
+    printf 'echo "$TUTTI_TRIAL" "${TUTTI_TEST_MINE-}"\necho "${TUTTI_YOURS:-5}"\n' >"$tree/tests/a_test.sh"
     printf 'environ["TUTTI_SNAKE"]\nenviron["TUTTI_CAMEL"]\n' >"$tree/bindings/python/src/a.py"
     printf 'TUTTI_GOOD TUTTI_OK TUTTI_BUILT TUTTI_TEST_\n`TUTTI_BAD`\n' >"$tree/docs/a.md"
     printf '.B \\fBTUTTI_GOOD\\fR\n.B \\fBTUTTI_WORSE\\fR\n' >"$tree/man/a.7"
     expected='bindings/python/src/a.py docs/a.md:2 man/a.7:2 src/base/option_list.h src/base/option_list.h'
-    expected+=' src/comm/a.c:3 src/comm/a.c:5 tools/tool.c:1 train/a.h:1 '
+    expected+=' src/comm/a.c:3 src/comm/a.c:5 tests/a_test.sh tools/tool.c:1 train/a.h:1 '
     offences=$(find_offences "$tree" || true)
     # shellcheck disable=SC2001
     offences=$(sed 's/: .*//' <<<"$offences" | sort | tr '\n' ' ')
