@@ -8,7 +8,8 @@
 #     make programs MINUTES=30 [SEED=1]  random programs, and what is left of those that fail
 #     make coverage          lines that the tests reach, per file
 #     make format            clang-format over all sources
-#     make reference         docs/reference.md, man/tutti.7 and include/tutti/forms.h, from the public headers
+#     make reference         docs/reference.md, man/tutti.7, include/tutti/forms.h and the tables of docs/options.md, from the
+#                            public headers and the table of options
 #     make pictures          the pictures of docs/ and the gallery, from the algorithms
 #     make install PREFIX=/usr/local
 #     make clean

@@ -300,19 +300,3 @@ def parse_statuses(path):
     block = re.search(r"#define STATUS_LIST\(X\)((?:[^\n]*\\\n)*[^\n]*)", source).group(1).replace("\\\n", " ")
     return [(name, "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', rest)))
             for name, rest in re.findall(r'X\((\w+),((?:\s*"(?:[^"\\]|\\.)*")+)\)', block)]
-
-
-def parse_environment(path):
-    """[(variable, meaning, default)] of the table at the top of src/comm/options.h."""
-    with open(path, encoding="utf-8") as file:
-        first = clean_comment(re.match(r"/\*.*?\*/", file.read(), re.S).group())
-    rows = []
-    for line in first.split("\n"):
-        match = re.match(r"    (TUTTI_\w+) +(.*?)(?: {2,}\((.*)\))?$", line)
-        if match:
-            rows.append(match.groups(default=""))
-        elif rows and re.match(r" {8,}\S", line):
-            variable, meaning, default = rows[-1]
-            more = re.match(r" +(.*?)(?: {2,}\((.*)\))?$", line)
-            rows[-1] = (variable, meaning + " " + more.group(1), more.group(2) or default)
-    return rows

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""reference.py - what the documents say about the interface, from the public headers.
+"""reference.py - what the documents say about the interface, from the public headers and the table of options.
 
-    scripts/reference.py                writes docs/reference.md, man/tutti.7 and include/tutti/forms.h
+    scripts/reference.py                writes docs/reference.md, man/tutti.7, include/tutti/forms.h and the tables of docs/options.md
     scripts/reference.py --compare      writes nothing; fails when they would change
     scripts/reference.py --check        fails when a comment in the headers leaves out what it must say
     scripts/reference.py --man DIR      writes a manual page for every function (section 3) into DIR
@@ -18,8 +18,9 @@ import textwrap
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import options  # noqa: E402
 from header import (Define, Enum, Function, HeaderError, Section, Struct, Text, Typedef, one_line,  # noqa: E402
-                    parse_environment, parse_header, parse_statuses)
+                    parse_header, parse_statuses)
 
 PICTURES = "docs/pictures/primitives"
 
@@ -34,7 +35,7 @@ class Interface:
                         if not path.endswith("/forms.h")]
         self.headers.sort(key=lambda header: not header.path.endswith("/tutti.h"))
         self.statuses = parse_statuses(os.path.join(root, "src/base/status.h"))
-        self.environment = parse_environment(os.path.join(root, "src/comm/options.h"))
+        self.options = options.parse_options(self.read(options.LIST))
         self.version = ".".join(re.findall(r"#define TUTTI_VERSION_\w+ (\d+)", self.read("include/tutti/tutti.h")))
         self.sections = [section for header in self.headers for section in header.sections]
         self.anchors = {}
@@ -43,19 +44,16 @@ class Interface:
                 for name in names_of(item):
                     self.anchors[name] = item.name.partition("(")[0].lower()
 
-    def environment_section(self):
-        """Of docs/running.md: its paragraphs, [("text" or "code", words)], and its table."""
-        section = re.search(r"\n## Environment variables\n(.*?)\n## ", self.read("docs/running.md"), re.S).group(1)
-        rows = [[cell.strip().replace("`", "") for cell in line.strip("| ").split(" | ")] + [""]
-                for line in section.split("\n") if line.startswith("| `")]
-        prose = []
-        for block in re.split(r"\n\n+", section.strip()):
-            code = re.match(r"```\w*\n(.*)\n```$", block, re.S)
-            if code:
-                prose.append(("code", code.group(1)))
-            elif not block.startswith("|"):
-                prose.append(("text", one_line(block)))
-        return prose, [(row[0], row[1], row[2].strip("| ")) for row in rows]
+    def environment_prose(self):
+        """What docs/options.md says of all options, [("text" or "code", words)]."""
+        page, prose = self.read(options.PAGE), []
+        for title in ("", "Rules for algorithms", "Between a launcher and its ranks"):
+            for block in re.split(r"\n\n+", options.section(page, title)):
+                if block.startswith("<!--"):
+                    continue
+                code = re.match(r"```\w*\n(.*)\n```$", block, re.S)
+                prose.append(("code", code.group(1)) if code else ("text", one_line(block)))
+        return prose
 
     def read(self, path):
         with open(os.path.join(self.root, path), encoding="utf-8") as file:
@@ -136,7 +134,7 @@ def own_comment(function):
 class Markdown:
     def __init__(self, interface):
         self.interface = interface
-        self.variables = {variable for variable, _, _ in interface.environment}
+        self.variables = {option.variable for option in interface.options}
         statuses = "|".join(sorted((name for name, _ in interface.statuses), key=len, reverse=True))
         self.code = re.compile(
             r"`[^`]*`"                                          # is code already
@@ -427,10 +425,14 @@ def man_overview(interface):
         names = [item.name for item in section.items if isinstance(item, Function)]
         lines += [".TP", title_of(section), ",\n".join(".BR %s (3)" % name for name in names).replace(",\n", " ,\n")]
     lines += [".SH ENVIRONMENT"]
-    prose, rows = interface.environment_section()
-    for variables, meaning, default in rows:
-        lines += [".TP", ".B " + roff(variables), roff(meaning + (" (%s)" % default if default else ""))]
-    for kind, text in prose:
+    for option in interface.options:
+        if option.group == "TEST":
+            continue
+        default = options.default_of(option)
+        lines += [".TP", ".B " + option.variable, roff("%s%s." % (options.value_of(option),
+                                                                  " (default: %s)" % default if default else "")),
+                  sentences(option.meaning)]
+    for kind, text in interface.environment_prose():
         lines += [".PP", ".EX", roff_code(text), ".EE"] if kind == "code" else [".PP", sentences(text)]
     lines += [".SH ERRORS", "Functions return one of these;",
               ".BR tutti_status_text (3)", "gives the text,", ".BR tutti_error_message (3)",
@@ -531,32 +533,12 @@ def find_faults(interface):
                 first = item.fields[0]
                 if first.name == "size_bytes" and "sizeof(struct %s)" % item.name not in first.comment:
                     faults.append("%s: size_bytes does not say which size" % item.name)
-    faults += environment_faults(interface)
     listed = {"TUTTI_" + name for name, _ in interface.statuses}
     declared = {name for section in interface.sections for item in section.items
                 if isinstance(item, Enum) and item.name == "tutti_status" for name, _, _ in item.values}
     for name in sorted(listed ^ declared):
         faults.append("%s: in one of enum tutti_status and STATUS_LIST only" % name)
     return faults
-
-
-def environment_faults(interface):
-    """Variables that the code reads, that options.h lists, and that docs/running.md explains are the same."""
-    read = set()
-    for folder, _, files in os.walk(os.path.join(interface.root, "src")):
-        for name in files:
-            if name.endswith(".c") and not name.endswith(("_test.c", "_fuzz.c")):
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    code = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
-                read |= set(re.findall(r'"(TUTTI_[A-Z_]+)"', code))
-    listed = {variable for variable, _, _ in interface.environment}
-    explained = set(re.findall(r"TUTTI_[A-Z_]+", " ".join(row[0] for row in interface.environment_section()[1])))
-    launcher = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_JOB_ID",   # what tutti-run or a job's description sets is no option
-                "TUTTI_PODS", "TUTTI_RANKS_PER_POD"}
-    faults = ["%s: read in src/ but not listed in src/comm/options.h" % name for name in sorted(read - listed - launcher)]
-    faults += ["%s: listed in src/comm/options.h but read nowhere" % name for name in sorted(listed - read)]
-    faults += ["%s: not explained in docs/running.md" % name for name in sorted((listed | read) - explained)]
-    return faults + ["%s: docs/running.md explains what nobody reads" % name for name in sorted(explained - read)]
 
 
 def function_faults(interface, section, function):
@@ -592,25 +574,26 @@ def main():
     action.add_argument("--check", action="store_true")
     action.add_argument("--names", action="store_true", help="prints every function")
     action.add_argument("--man", metavar="DIR")
-    options = parser.parse_args()
-    interface = Interface(options.root)
-    if options.man:
-        write_manual(interface, options.man)
+    wishes = parser.parse_args()
+    interface = Interface(wishes.root)
+    if wishes.man:
+        write_manual(interface, wishes.man)
         return 0
-    if options.names:
+    if wishes.names:
         functions = [item for section in interface.sections for item in section.items if isinstance(item, Function)]
         print("\n".join(sorted(form.name for item in functions for form in item.forms())))
         return 0
-    if options.check:
+    if wishes.check:
         faults = find_faults(interface)
         print("\n".join(faults + ["%d faults" % len(faults)]))
         return 1 if faults else 0
     made = {"docs/reference.md": Markdown(interface).document(), "man/tutti.7": man_overview(interface),
-            "include/tutti/forms.h": forms_header(interface)}
+            "include/tutti/forms.h": forms_header(interface),
+            options.PAGE: options.page_with_tables(interface.read(options.PAGE), interface.options)}
     stale = 0
     for path, text in made.items():
-        place = os.path.join(options.root, path)
-        if not options.compare:
+        place = os.path.join(wishes.root, path)
+        if not wishes.compare:
             write(place, text)
             continue
         old = interface.read(path) if os.path.exists(place) else ""
@@ -625,5 +608,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except HeaderError as error:
+    except (HeaderError, options.OptionError) as error:
         sys.exit("reference.py: " + str(error))

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
+
 static const char usage[] =
     "usage: tutti-perf OP [options]\n"
     "       tutti-perf --plot FILE.svg --from RESULTS.csv ...\n"
@@ -442,7 +444,7 @@ static int default_ranks(void)
 static bool is_launched(bool starts_ranks)
 {
     int size;
-    if (getenv("RANK") || getenv("TUTTI_RANK")) return true;
+    if (getenv("RANK") || getenv(option_names.RANK)) return true;
     return tutti_launcher(NULL, &size) && (size > 1 || !starts_ranks);
 }
 

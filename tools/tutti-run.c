@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "tutti-run_agent.h"
 #include "tutti-run_conductor.h"
 #include "tutti-run_descendants.h"
@@ -255,19 +256,14 @@ static bool make_digits(char *digits, size_t bytes_count)
     return true;
 }
 
-static bool is_set(const char *name)
-{
-    const char *const value = getenv(name);
-    return value != NULL && *value != '\0';
-}
-
 /* For the ranks, one that nobody can guess, unless the user has said which: in the environment, which all that starts a rank in its turn
  * (a shell, a wrapper) hands on, where a descriptor is often closed. False after it was said why not. */
 static bool make_secret(void)
 {
     char secret[2 * SECRET_BYTES + 1];
-    if (is_set("TUTTI_SECRET") || is_set("TUTTI_SECRET_FILE")) return true;
-    const bool is_made = make_digits(secret, SECRET_BYTES) && setenv("TUTTI_SECRET", secret, 1) == 0;
+    if (option_text(OPTION_SECRET) != NULL || option_text(OPTION_SECRET_FILE) != NULL) return true;
+    const bool is_made =
+        make_digits(secret, SECRET_BYTES) && setenv(option_names.SECRET, secret, 1) == 0;
     explicit_bzero(secret, sizeof secret);
     return is_made;
 }
@@ -297,8 +293,9 @@ static int run_here(struct command_line *line)
 static bool is_exported(const char *variable, char *const *names)
 {
     size_t length = strcspn(variable, "=");
-    if (strncmp(variable, "TUTTI_", 6) == 0 || strncmp(variable, "OMP_", 4) == 0 ||
-        strncmp(variable, "PATH=", 5) == 0 || strncmp(variable, "LD_LIBRARY_PATH=", 16) == 0)
+    if (strncmp(variable, OPTION_PREFIX, strlen(OPTION_PREFIX)) == 0 ||
+        strncmp(variable, "OMP_", 4) == 0 || strncmp(variable, "PATH=", 5) == 0 ||
+        strncmp(variable, "LD_LIBRARY_PATH=", 16) == 0)
         return true;
     for (; *names != NULL; ++names)
         if (strlen(*names) == length && strncmp(variable, *names, length) == 0) return true;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "os/clock.h"
 #include "tutti-run_program.h"
 
@@ -48,8 +49,8 @@ static const char *receive_message(struct message *message)
 /* The user's host decides which secret there is: one that this host has of its own would contradict it. */
 static void set_environment(char *const *environment)
 {
-    unsetenv("TUTTI_SECRET");
-    unsetenv("TUTTI_SECRET_FILE");
+    unsetenv(option_names.SECRET);
+    unsetenv(option_names.SECRET_FILE);
     for (int i = 0; environment[i] != NULL; ++i) putenv(environment[i]);
 }
 

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "os/clock.h"
 #include "tutti-run_child.h"
 #include "tutti-run_descendants.h"
@@ -117,9 +118,9 @@ static void set_number(const char *name, int number)
 
 static void set_environment(const struct run_options *options, int index)
 {
-    set_number("TUTTI_RANK", options->ranks[index]);
-    set_number("TUTTI_SIZE", options->size);
-    setenv("TUTTI_JOB_ID", options->job_id, 1);
+    set_number(option_names.RANK, options->ranks[index]);
+    set_number(option_names.SIZE, options->size);
+    setenv(option_names.JOB_ID, options->job_id, 1);
     set_number("RANK", options->ranks[index]);
     set_number("WORLD_SIZE", options->size);
     set_number("LOCAL_RANK", index);

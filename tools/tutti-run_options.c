@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "tutti/tutti.h"
 
 static const char usage[] =
@@ -174,7 +175,7 @@ static int take_option(int option, struct command_line *line)
     case OUTPUT: run->output_folder = optarg; break;
     case PIN: run->pin = true; break;
     case ENCRYPT:
-        if (setenv("TUTTI_ENCRYPTION", "on", 1) != 0) return usage_error("no memory", "");
+        if (setenv(option_names.ENCRYPTION, "on", 1) != 0) return usage_error("no memory", "");
         break;
     case GRACE:
         if (!parse_seconds(optarg, &run->grace_ns))

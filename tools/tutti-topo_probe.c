@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "topo/probe.h"
@@ -202,7 +203,7 @@ static enum tutti_status measure_hosts(struct tutti_comm *hosts, struct probe_re
 static void name_host(char name[TOPO_NAME_SIZE])
 {
     char host[TOPO_NAME_SIZE] = "", text[2 * TOPO_NAME_SIZE];
-    const char *id = getenv("TUTTI_HOSTID");
+    const char *id = option_text(OPTION_HOSTID);
     if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "host");
     snprintf(text, sizeof text, id == NULL ? "%s" : "%s.%s", host, id);
     topo_set_text(name, TOPO_NAME_SIZE, text);

@@ -15,20 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "base/printable.h"
 
 /* A line is all or nothing in a pipe up to PIPE_BUF bytes. */
 enum { LINE_BYTES = 640, PATIENCE_MS = 10 };
 static_assert((int)LINE_BYTES <= PIPE_BUF, "lines of several processes do not mix");
-
-static int level_of_environment(void)
-{
-    static const char *const names[] = {"off", "warn", "info", "debug"};
-    const char *value = getenv("TUTTI_LOG");
-    for (int i = 0; value != NULL && i < 4; i++)
-        if (strcmp(value, names[i]) == 0) return i;
-    return LOG_WARN;
-}
 
 /* Another open file of the same pipe or terminal, which does not block: the flags of stderr's own belong to the application, and
  * are shared with other processes. -1: there is none, or it needs none. */
@@ -84,7 +76,7 @@ void log_write(enum log_level level, const char *format, ...)
     static atomic_int chosen = -1;
     int limit = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (limit < 0) {
-        limit = level_of_environment();
+        limit = option_wish(OPTION_LOG); /* the places of its words are the levels; off is 0 */
         atomic_store_explicit(&chosen, limit, memory_order_relaxed);
     }
     if ((int)level > limit) return;

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "base/status.h"
 #include "bootstrap/folder.h"
 #include "bootstrap/pmi1.h"
@@ -279,8 +280,8 @@ static enum tutti_status open_pmi1(struct exchange *exchange, uint64_t deadline_
 static enum tutti_status open_some(struct exchange *exchange, const struct launcher_place *place,
                                    unsigned means, uint64_t deadline_ns)
 {
-    const char *path = getenv("TUTTI_RENDEZVOUS_DIR");
-    if ((means & EXCHANGE_FOLDER) != 0 && path != NULL && *path != '\0') {
+    const char *path = option_text(OPTION_RENDEZVOUS_DIR);
+    if ((means & EXCHANGE_FOLDER) != 0 && path != NULL) {
         exchange->ops = &folder_ops;
         return folder_open(path, place->run_id, place->rank, place->size, deadline_ns,
                            &exchange->folder);

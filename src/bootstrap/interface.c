@@ -1,11 +1,13 @@
 #include "bootstrap/interface.h"
 
+#include <assert.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/option.h"
 #include "base/status.h"
 
 /* ----------------------------------------------------------------------------------- the user's names */
@@ -119,7 +121,7 @@ static void explain(const struct chooser *chooser, struct interface_choice *choi
     net_address_print_host(&interface->address, address);
     net_address_print_host(&chooser->wish->target, target);
     if (is_named(chooser))
-        snprintf(reason, sizeof reason, "TUTTI_SOCKET_IFNAME names it");
+        snprintf(reason, sizeof reason, "%s names it", option_names.SOCKET_IFNAME);
     else if (merit.is_source || merit.is_sources_interface)
         snprintf(reason, sizeof reason, "the way to %s starts here", target);
     else if (interface->is_loopback)
@@ -231,36 +233,28 @@ enum tutti_status interface_list(struct interface *interfaces, size_t max, size_
     return TUTTI_OK;
 }
 
-/* NCCL spells families AF_INET and AF_INET6. */
 static enum tutti_status read_family(sa_family_t *family)
 {
-    const char *text = getenv("TUTTI_SOCKET_FAMILY");
-    *family = AF_UNSPEC;
-    if (text == NULL || *text == '\0') return TUTTI_OK;
-    if (strcmp(text, "4") == 0 || strcmp(text, "AF_INET") == 0)
-        *family = AF_INET;
-    else if (strcmp(text, "6") == 0 || strcmp(text, "AF_INET6") == 0)
-        *family = AF_INET6;
-    else
-        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SOCKET_FAMILY=%.30s: 4 or 6 is needed", text);
+    /* NCCL spells families AF_INET and AF_INET6. */
+    static const sa_family_t choices[] = {AF_INET, AF_INET6, AF_INET, AF_INET6};
+    int choice;
+    TRY(option_choice(OPTION_SOCKET_FAMILY, &choice));
+    *family = choice < 0 ? AF_UNSPEC : choices[choice];
     return TUTTI_OK;
 }
 
 enum tutti_status interface_wish_read(struct interface_wish *wish)
 {
-    *wish = (struct interface_wish){.names = getenv("TUTTI_SOCKET_IFNAME")};
+    *wish = (struct interface_wish){.names = option_text(OPTION_SOCKET_IFNAME)};
     return read_family(&wish->family);
 }
 
 enum tutti_status interface_rails_read(unsigned *rail_max)
 {
-    const char *text = getenv("TUTTI_RAILS");
-    *rail_max = 1;
-    if (text == NULL || *text == '\0') return TUTTI_OK;
-    if (*text < '1' || *text > '0' + INTERFACE_RAILS_MAX || text[1] != '\0')
-        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_RAILS=%.40s: a number from 1 to %d is needed",
-                         text, INTERFACE_RAILS_MAX);
-    *rail_max = (unsigned)(*text - '0');
+    int count;
+    TRY(option_count(OPTION_RAILS, &count));
+    assert(count <= INTERFACE_RAILS_MAX);
+    *rail_max = (unsigned)count;
     return TUTTI_OK;
 }
 

@@ -32,6 +32,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "base/status.h"
 #include "os/local_socket.h"
 #include "os/tcp_socket.h"
@@ -65,7 +66,10 @@ static enum tutti_status examine_indexed_job(struct launcher_place *place);
     }
 
 static const struct launcher launchers[] = {
-    {.name = "tutti-run", .rank = "TUTTI_RANK", .sizes = {"TUTTI_SIZE"}, .examine = examine_tutti_run},
+    {.name = "tutti-run",
+     .rank = option_names.RANK,
+     .sizes = {option_names.SIZE},
+     .examine = examine_tutti_run},
     {.name = "torchrun",
      .marks = {"TORCHELASTIC_RUN_ID"},
      .rank = "RANK",
@@ -140,7 +144,7 @@ static const struct launcher launchers[] = {
      .has_pmi1 = true},
     {.name = "Indexed Job", /* of Kubernetes, also those of a JobSet */
      .rank = "JOB_COMPLETION_INDEX",
-     .sizes = {"TUTTI_PODS"},
+     .sizes = {option_names.PODS},
      .is_known_by_its_rank = true,
      .run = {"MASTER_ADDR", "MASTER_PORT"},
      .examine = examine_indexed_job},
@@ -223,11 +227,11 @@ static enum tutti_status examine_tutti_run(struct launcher_place *place)
     if (!same && is_set("TORCHELASTIC_RUN_ID") && is_set("RANK") && is_set("WORLD_SIZE"))
         return error_set(
             TUTTI_INVALID_OPTIONS,
-            "TUTTI_RANK=%d of TUTTI_SIZE=%d, but torchrun says RANK=%.12s of WORLD_SIZE=%.12s: "
-            "where "
-            "tutti-run started torchrun, unset TUTTI_RANK and TUTTI_SIZE in between; to overrule "
-            "torchrun, unset TORCHELASTIC_RUN_ID",
-            place->rank, place->size, getenv("RANK"), getenv("WORLD_SIZE"));
+            "%s=%d of %s=%d, but torchrun says RANK=%.12s of WORLD_SIZE=%.12s: where tutti-run "
+            "started torchrun, unset TUTTI_RANK and TUTTI_SIZE in between; to overrule torchrun, "
+            "unset TORCHELASTIC_RUN_ID",
+            option_names.RANK, place->rank, option_names.SIZE, place->size, getenv("RANK"),
+            getenv("WORLD_SIZE"));
     if (!same) return TUTTI_OK; /* set by hand: who knows whose LOCAL_RANK it is */
     TRY(read_optional("LOCAL_WORLD_SIZE", 1, place->size, &place->local_size));
     const int local_max = place->local_size > 0 ? place->local_size : place->size;
@@ -237,8 +241,8 @@ static enum tutti_status examine_tutti_run(struct launcher_place *place)
     TRY(read_optional("GROUP_RANK", 0, node_max - 1, &place->node_index));
     if (place->node_count == 1 && place->local_size > 0 && place->local_size != place->size)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "GROUP_WORLD_SIZE=1 means one host, but LOCAL_WORLD_SIZE=%d of "
-                         "TUTTI_SIZE=%d ranks are on this one",
+                         "GROUP_WORLD_SIZE=1 means one host, but LOCAL_WORLD_SIZE=%d "
+                         "of TUTTI_SIZE=%d ranks are on this one",
                          place->local_size, place->size);
     return TUTTI_OK;
 }
@@ -250,7 +254,7 @@ static enum tutti_status examine_hydra(struct launcher_place *place)
     pid_t pid;
     uid_t uid;
     if (is_set("I_MPI_MPIRUN")) place->launcher = "Intel MPI";
-    if (place->local_size != place->size || is_set("TUTTI_JOB_ID")) return TUTTI_OK;
+    if (place->local_size != place->size || is_set(option_names.JOB_ID)) return TUTTI_OK;
     if (!is_number("PMI_FD", &fd) || fd < 0 || fd > INT_MAX) return TUTTI_OK;
     if (local_socket_peer((int)fd, &pid, &uid))
         snprintf(place->run_id, sizeof place->run_id, "manager %d", (int)pid);
@@ -378,17 +382,16 @@ static void name_by_pod(struct launcher_place *place, int pod)
 static enum tutti_status examine_indexed_job(struct launcher_place *place)
 {
     const int pod = place->rank, pod_count = place->size;
-    if (!is_set("TUTTI_RANKS_PER_POD"))
+    if (!is_set(option_names.RANKS_PER_POD))
         return error_set(TUTTI_INVALID_OPTIONS,
                          "JOB_COMPLETION_INDEX=%d of TUTTI_PODS=%d, but nothing says how many "
                          "processes a pod runs: set TUTTI_RANKS_PER_POD",
                          pod, pod_count);
-    TRY(read_number("TUTTI_RANKS_PER_POD", 1, RANKS_MAX / pod_count, &place->local_size));
+    TRY(read_number(option_names.RANKS_PER_POD, 1, RANKS_MAX / pod_count, &place->local_size));
     if (place->local_size > 1 && !is_set("LOCAL_RANK"))
-        return error_set(
-            TUTTI_INVALID_OPTIONS,
-            "TUTTI_RANKS_PER_POD=%d, but LOCAL_RANK is not set: which of them is this?",
-            place->local_size);
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "%s=%d, but LOCAL_RANK is not set: which of them is this?",
+                         option_names.RANKS_PER_POD, place->local_size);
     place->local_rank = 0;
     if (place->local_size > 1)
         TRY(read_number("LOCAL_RANK", 0, place->local_size - 1, &place->local_rank));
@@ -428,7 +431,7 @@ static void name_job(const struct launcher *launcher, struct launcher_place *pla
     name_add(&naming, found);
     const int last = sizeof launcher->run / sizeof *launcher->run;
     for (int i = -1; i < last; i++) {
-        const char *variable = i < 0 ? "TUTTI_JOB_ID" : launcher->run[i];
+        const char *variable = i < 0 ? option_names.JOB_ID : launcher->run[i];
         if (variable == NULL) break;
         name_add(&naming, "/");
         if (is_set(variable)) name_add(&naming, getenv(variable));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "os/clock.h"
 
@@ -45,20 +46,22 @@ static enum tutti_status check_privacy(const char *path, int fd)
 {
     struct stat about;
     if (fstat(fd, &about) != 0)
-        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: %s", path,
+        return error_set(TUTTI_INVALID_OPTIONS, "%s=%.200s: %s", option_names.SECRET_FILE, path,
                          strerror(errno));
     if (S_ISDIR(about.st_mode))
-        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: it is a directory", path);
+        return error_set(TUTTI_INVALID_OPTIONS, "%s=%.200s: it is a directory",
+                         option_names.SECRET_FILE, path);
     if (about.st_uid != geteuid() && about.st_uid != 0)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "TUTTI_SECRET_FILE=%.200s: it belongs to user %u, and only a file of user "
+                         "%s=%.200s: it belongs to user %u, and only a file of user "
                          "%u (this process's) or 0 will do: copy it, with mode 600",
-                         path, (unsigned)about.st_uid, (unsigned)geteuid());
+                         option_names.SECRET_FILE, path, (unsigned)about.st_uid,
+                         (unsigned)geteuid());
     if ((about.st_mode & 077) != 0)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "TUTTI_SECRET_FILE=%.200s: it is open to other users (mode %04o): say "
+                         "%s=%.200s: it is open to other users (mode %04o): say "
                          "`chmod 600` and, if they may have read it, make a new secret",
-                         path, (unsigned)about.st_mode & 07777);
+                         option_names.SECRET_FILE, path, (unsigned)about.st_mode & 07777);
     return TUTTI_OK;
 }
 
@@ -76,11 +79,11 @@ static enum tutti_status read_open(const char *path, int fd,
             continue;
         }
         if (errno != EINTR && errno != EAGAIN)
-            return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: %s", path,
+            return error_set(TUTTI_INVALID_OPTIONS, "%s=%.200s: %s", option_names.SECRET_FILE, path,
                              strerror(errno));
         if (clock_now_ns() >= deadline_ns)
-            return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: nobody writes to it",
-                             path);
+            return error_set(TUTTI_INVALID_OPTIONS, "%s=%.200s: nobody writes to it",
+                             option_names.SECRET_FILE, path);
         (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, clock_poll_ms(deadline_ns));
     }
     return TUTTI_OK;
@@ -92,7 +95,7 @@ static enum tutti_status read_file(const char *path, unsigned char text[SECRET_B
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     *bytes = 0;
     if (fd < 0)
-        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: %s", path,
+        return error_set(TUTTI_INVALID_OPTIONS, "%s=%.200s: %s", option_names.SECRET_FILE, path,
                          strerror(errno));
     const enum tutti_status status = read_open(path, fd, text, bytes);
     close(fd);
@@ -114,8 +117,8 @@ static enum tutti_status from_file(const char *path, struct secret_key *key)
     if (bytes > 0 && text[bytes - 1] == '\n') bytes--;
     if (bytes > 0 && text[bytes - 1] == '\r') bytes--;
     if (status == TUTTI_OK && (bytes == 0 || bytes > SECRET_BYTES_MAX))
-        status = error_set(TUTTI_INVALID_OPTIONS, "TUTTI_SECRET_FILE=%.200s: is %s", path,
-                           bytes == 0 ? "empty" : "too long for a secret");
+        status = error_set(TUTTI_INVALID_OPTIONS, "%s=%.200s: is %s", option_names.SECRET_FILE,
+                           path, bytes == 0 ? "empty" : "too long for a secret");
     if (status == TUTTI_OK) status = from_user(text, bytes, key);
     mac_wipe(text, sizeof text);
     return status;
@@ -123,13 +126,11 @@ static enum tutti_status from_file(const char *path, struct secret_key *key)
 
 enum tutti_status secret_read(const char *run_id, struct secret_key *key)
 {
-    const char *secret = getenv("TUTTI_SECRET"), *file = getenv("TUTTI_SECRET_FILE");
+    const char *secret = option_text(OPTION_SECRET), *file = option_text(OPTION_SECRET_FILE);
     memset(key, 0, sizeof *key);
-    if (secret != NULL && *secret == '\0') secret = NULL;
-    if (file != NULL && *file == '\0') file = NULL;
     if (secret != NULL && file != NULL)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "TUTTI_SECRET and TUTTI_SECRET_FILE are both set: only one can be");
+        return error_set(TUTTI_INVALID_OPTIONS, "%s and %s are both set: only one can be",
+                         option_names.SECRET, option_names.SECRET_FILE);
     if (file != NULL) return from_file(file, key);
     if (secret != NULL) return from_user(secret, strlen(secret), key);
     return secret_from_run(run_id, key);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
 #include "bootstrap/launcher.h"
@@ -320,9 +321,9 @@ static enum tutti_status check_wish(const struct tutti_comm *comm,
 {
     for (int r = 1; r < comm->size; r++)
         if ((members[r].port != 0) != (members[0].port != 0))
-            return error_set(TUTTI_INVALID_OPTIONS,
-                             "TUTTI_TRANSPORT=tcp holds for rank %d, and not for rank %d",
-                             members[0].port != 0 ? 0 : r, members[0].port != 0 ? r : 0);
+            return error_set(TUTTI_INVALID_OPTIONS, "%s=tcp holds for rank %d, and not for rank %d",
+                             option_names.TRANSPORT, members[0].port != 0 ? 0 : r,
+                             members[0].port != 0 ? r : 0);
     return TUTTI_OK;
 }
 

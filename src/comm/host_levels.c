@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "algo/levels.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "os/file.h"
 #include "topo/racks.h"
@@ -28,19 +29,19 @@ static enum tutti_status parse(const char *text, size_t size, struct topo *topo)
 
 enum tutti_status host_levels_read_topology(struct topo *topo)
 {
-    const char *name = getenv("TUTTI_TOPO_FILE");
+    const char *name = option_text(OPTION_TOPO_FILE);
     size_t size = 0;
     *topo = (struct topo){0};
-    if (name == NULL || *name == '\0') return TUTTI_OK;
+    if (name == NULL) return TUTTI_OK;
     FILE *file = fopen(name, "rbe");
     char *text = file == NULL ? NULL : file_read_all(file, FILE_BYTES_MAX, &size);
     enum tutti_status status = TUTTI_OK;
     if (text == NULL) {
-        status = error_system("TUTTI_TOPO_FILE: %s", name);
+        status = error_system("%s: %s", option_names.TOPO_FILE, name);
     } else if ((status = parse(text, size, topo)) != TUTTI_OK) {
         char why[MESSAGE_SIZE];
         error_copy(why, sizeof why);
-        error_set(status, "TUTTI_TOPO_FILE: %s: %s", name, why);
+        error_set(status, "%s: %s: %s", option_names.TOPO_FILE, name, why);
     }
     free(text);
     if (file != NULL) fclose(file);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "base/status.h"
 #include "bootstrap/launcher.h"
 #include "connect/discovery.h"
@@ -18,15 +19,10 @@ static_assert(sizeof(struct id_content) <= sizeof(struct tutti_id), "an id holds
 /* What its maker's environment says of hosts. */
 static enum tutti_status wants_hosts(const struct launcher_place *place, bool *wants)
 {
-    const char *text = getenv("TUTTI_ID_HOSTS");
-    *wants = launcher_may_span_hosts(place);
-    if (text == NULL || *text == '\0') return TUTTI_OK;
-    *wants = strcmp(text, "many") == 0;
-    if (*wants || strcmp(text, "one") == 0) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_OPTIONS,
-                     "TUTTI_ID_HOSTS=%.40s: \"one\" is needed where the ranks that meet by an id "
-                     "are on one host, \"many\" where they may be on several",
-                     text);
+    int choice;
+    TRY(option_choice(OPTION_ID_HOSTS, &choice));
+    *wants = choice < 0 ? launcher_may_span_hosts(place) : choice == 1;
+    return TUTTI_OK;
 }
 
 static enum tutti_status create(struct tutti_id *id)

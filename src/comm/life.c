@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/option_mistake.h"
 #include "base/printable.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -97,7 +98,10 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
     const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;
     struct launcher_place place;
     struct id_content id = {.magic = 0};
-    TRY(find_place(&options, options.init_timeout_ns, &place, &id));
+    const enum tutti_status placed = find_place(&options, options.init_timeout_ns, &place, &id);
+    /* Where a launcher says which rank is the first of its host, that one tells for all. */
+    if (placed != TUTTI_OK || place.local_rank <= 0) option_mistake_tell();
+    if (placed != TUTTI_OK) return placed;
     const struct creation creation = {.origin = place.launcher,
                                       .rank = place.rank,
                                       .size = place.size,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "comm/create.h"
 #include "comm/derive.h"
@@ -159,10 +160,9 @@ static void release(struct prober *prober)
 
 static enum tutti_status is_wanted(struct tutti_comm *comm, bool *wanted)
 {
-    const char *file = getenv("TUTTI_TOPO_FILE");
     bool probes;
     TRY(options_probe(&probes));
-    int32_t wish = probes && (file == NULL || *file == '\0');
+    int32_t wish = probes && option_text(OPTION_TOPO_FILE) == NULL;
     TRY(own_broadcast(comm, &wish, 1, TUTTI_INT32, 0));
     *wanted = wish != 0;
     return TUTTI_OK;

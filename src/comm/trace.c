@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/op.h"
+#include "base/option.h"
 #include "base/printable.h"
 #include "base/status.h"
 #include "comm/comm.h"
@@ -309,9 +310,9 @@ static void measure(struct monitor_client *client, struct metrics_counts *sum,
 enum tutti_status trace_init(struct tutti_comm *comm)
 {
     struct trace *trace = &comm->trace;
-    const char *folder = getenv("TUTTI_TRACE_DIR");
+    const char *folder = option_text(OPTION_TRACE_DIR);
     pthread_mutex_init(&trace->lock, NULL);
-    if (folder != NULL && *folder != '\0' && (trace->folder = strdup(folder)) == NULL)
+    if (folder != NULL && (trace->folder = strdup(folder)) == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     return recorder_init(&comm->recorder);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/rank_list.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
@@ -105,7 +106,7 @@ enum tutti_status discovery_machine(uint64_t *machine)
 
 static const char *host_id(void)
 {
-    const char *said = getenv("TUTTI_HOSTID");
+    const char *said = option_text(OPTION_HOSTID);
     return said != NULL ? said : "";
 }
 

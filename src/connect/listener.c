@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/tls.h"
@@ -101,18 +102,16 @@ struct listener {
 
 enum tutti_status listener_ports_read(uint16_t *first, uint16_t *last)
 {
-    const char *text = getenv("TUTTI_PORT_RANGE");
+    const char *text = option_text(OPTION_PORT_RANGE);
     *first = *last = 0;
-    if (text == NULL || *text == '\0') return TUTTI_OK;
+    if (text == NULL) return TUTTI_OK;
     unsigned low, high;
     int used = 0;
     const int count = sscanf(text, "%5u%n-%5u%n", &low, &used, &high, &used);
     if (count == 1) high = low;
     if (count < 1 || text[used] != '\0' || strpbrk(text, " +") != NULL || low < 1 || high < low ||
         high > UINT16_MAX)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "TUTTI_PORT_RANGE=%.40s: FIRST-LAST is needed, ports from 1 to 65535",
-                         text);
+        return option_refuse(OPTION_PORT_RANGE, text);
     *first = (uint16_t)low;
     *last = (uint16_t)high;
     return TUTTI_OK;
@@ -738,8 +737,8 @@ enum tutti_status listener_encrypt(struct listener *listener)
 {
     if (!listener->self.key.is_secret)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "encryption needs a secret that all ranks have and others do not: set "
-                         "TUTTI_SECRET_FILE (or TUTTI_SECRET)");
+                         "encryption needs a secret that all ranks have and others do not: "
+                         "set TUTTI_SECRET_FILE (or TUTTI_SECRET)");
     return listener->tls != NULL ? TUTTI_OK : tls_context_create(&listener->tls);
 }
 

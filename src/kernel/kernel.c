@@ -8,6 +8,7 @@
 #include <cpuid.h>
 #endif
 
+#include "base/option.h"
 #include "kernel/kernel_level.h"
 
 static const struct {
@@ -62,7 +63,7 @@ const char *kernel_level_name(enum kernel_level level)
 /* What TUTTI_KERNEL names, if this processor has it; otherwise the best there is. */
 static enum kernel_level level_decide(void)
 {
-    const char *const wish = getenv("TUTTI_KERNEL");
+    const char *const wish = option_text(OPTION_KERNEL);
     enum kernel_level best = KERNEL_SCALAR;
     for (unsigned i = 0; i < KERNEL_LEVEL_COUNT; i++) {
         const enum kernel_level level = (enum kernel_level)i;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/dtype.h"
+#include "base/option.h"
 
 enum {
     SOURCES_MAX = 9,
@@ -1081,6 +1082,11 @@ static void levels_have_names(void **state)
     assert_string_equal(kernel_level_name(KERNEL_AVX512), "avx512");
     assert_string_equal(kernel_level_name(KERNEL_NEON), "neon");
     assert_string_equal(kernel_level_name(KERNEL_LEVEL_COUNT), "unknown");
+    for (int level = 0; level < KERNEL_LEVEL_COUNT; level++) { /* the table of options has them all */
+        setenv("TUTTI_KERNEL", kernel_level_name((enum kernel_level)level), 1);
+        assert_int_equal(option_wish(OPTION_KERNEL), level);
+    }
+    unsetenv("TUTTI_KERNEL");
     assert_true(kernel_level_available(KERNEL_SCALAR));
     assert_false(kernel_level_available(KERNEL_LEVEL_COUNT));
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/file.h"
@@ -25,7 +26,7 @@ enum {
     NAMES_MAX = 4096,
     NAMES_LOOKED_AT = 4
 }; /* the others look by themselves, if a little later */
-static const uint64_t INTERVAL_NS = 10000000000u, REQUEST_NS = 100000000, ANSWER_NS = 1000000000;
+static const uint64_t REQUEST_NS = 100000000, ANSWER_NS = 1000000000;
 /* Without accepting, or polling, when the system has no descriptors or memory for it. */
 static const uint64_t WRITE_NS = 2000000000u; /* for a file system to take a file */
 static const uint64_t BREATH_NS = 100000000;
@@ -76,9 +77,9 @@ static enum tutti_status read_signal(int *number)
         int number;
     } known[] = {{"HUP", SIGHUP},   {"QUIT", SIGQUIT}, {"USR1", SIGUSR1},
                  {"USR2", SIGUSR2}, {"URG", SIGURG},   {"WINCH", SIGWINCH}};
-    const char *text = getenv("TUTTI_TRACE_SIGNAL");
+    const char *text = option_text(OPTION_TRACE_SIGNAL);
     *number = 0;
-    if (text == NULL || *text == '\0') return TUTTI_OK;
+    if (text == NULL) return TUTTI_OK;
     const char *name = strncmp(text, "SIG", 3) == 0 ? text + 3 : text;
     int value = 0;
     const bool is_number = read_signal_number(text, &value);
@@ -86,35 +87,17 @@ static enum tutti_status read_signal(int *number)
         if (is_number ? value == known[i].number : strcmp(name, known[i].name) == 0)
             *number = known[i].number;
     if (is_number && value >= SIGRTMIN) *number = value;
-    if (*number != 0) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_OPTIONS,
-                     "TUTTI_TRACE_SIGNAL=%.40s: USR1, USR2, HUP, QUIT, URG, WINCH, or the number "
-                     "of one of these or of a "
-                     "real-time signal is needed",
-                     text);
-}
-
-static enum tutti_status read_interval(uint64_t *interval_ns)
-{
-    const char *text = getenv("TUTTI_METRICS_INTERVAL");
-    *interval_ns = INTERVAL_NS;
-    if (text == NULL || *text == '\0') return TUTTI_OK;
-    char *end;
-    const long seconds = strtol(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || seconds < 1 || seconds > 86400)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "TUTTI_METRICS_INTERVAL=%.40s: seconds from 1 to 86400 are needed", text);
-    *interval_ns = (uint64_t)seconds * 1000000000u;
-    return TUTTI_OK;
+    return *number != 0 ? TUTTI_OK : option_refuse(OPTION_TRACE_SIGNAL, text);
 }
 
 static enum tutti_status read_options(struct options *options)
 {
-    const char *folder = getenv("TUTTI_METRICS_DIR");
-    options->metrics_folder = folder != NULL && *folder != '\0' ? folder : NULL;
-    if (options->metrics_folder != NULL && strlen(folder) >= sizeof metrics_folder - 64)
-        return error_set(TUTTI_INVALID_OPTIONS, "TUTTI_METRICS_DIR: the name is too long");
-    TRY(read_interval(&options->interval_ns));
+    const char *folder = option_text(OPTION_METRICS_DIR);
+    options->metrics_folder = folder;
+    if (folder != NULL && strlen(folder) >= sizeof metrics_folder - 64)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: the name is too long",
+                         option_names.METRICS_DIR);
+    TRY(option_duration(OPTION_METRICS_INTERVAL, &options->interval_ns));
     return read_signal(&options->signal);
 }
 
@@ -158,9 +141,8 @@ static void watch_signal(int number)
     const bool has_info = (current.sa_flags & SA_SIGINFO) != 0;
     const bool is_own = !has_info && current.sa_handler == handle_signal;
     if (!is_own && (has_info || current.sa_handler != SIG_DFL)) {
-        log_write(LOG_WARN,
-                  "TUTTI_TRACE_SIGNAL: the application handles signal %d itself; it keeps it",
-                  number);
+        log_write(LOG_WARN, "%s: the application handles signal %d itself; it keeps it",
+                  option_names.TRACE_SIGNAL, number);
         return;
     }
     struct sigaction own = {.sa_handler = handle_signal, .sa_flags = SA_RESTART};
@@ -214,7 +196,7 @@ static void write_metrics(void)
     static bool has_complained;
     const enum tutti_status status = file_replace_within(metrics_folder, path, text, size, WRITE_NS);
     if (status != TUTTI_OK && !has_complained)
-        log_write(LOG_WARN, "TUTTI_METRICS_DIR: %s", tutti_error_message());
+        log_write(LOG_WARN, "%s: %s", option_names.METRICS_DIR, tutti_error_message());
     has_complained = status != TUTTI_OK;
 }
 

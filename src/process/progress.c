@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/option.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/cpu.h"
@@ -191,11 +192,10 @@ static void join_thread(void)
 /* *is_said: whether it keeps to certain CPUs. */
 static enum tutti_status read_cpus(cpu_set_t *cpus, bool *is_said)
 {
-    const char *text = getenv("TUTTI_PROGRESS_CPUS");
-    *is_said = text != NULL && *text != '\0';
+    const char *text = option_text(OPTION_PROGRESS_CPUS);
+    *is_said = text != NULL;
     if (!*is_said || (cpu_list_read(text, cpus) && CPU_COUNT(cpus) > 0)) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_OPTIONS,
-                     "TUTTI_PROGRESS_CPUS=%.40s: a list of CPUs such as 3 or 0-1,8 is needed", text);
+    return option_refuse(OPTION_PROGRESS_CPUS, text);
 }
 
 enum tutti_status progress_check_options(void)

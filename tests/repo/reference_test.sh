@@ -1,5 +1,6 @@
 #!/bin/bash
-# docs/reference.md, man/tutti.7 and forms.h are what the public headers say, and the headers say all that they must.
+# docs/reference.md, man/tutti.7, forms.h and docs/options.md are what the public headers and the table of options say, and the headers say
+# all that they must.
 # ctest: label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -47,8 +48,6 @@ expect_fault 's|Fills \*id with a fresh|Makes a fresh|' 'tutti_id_create: says n
 expect_fault 's|return INVALID_\*, TIMEOUT, PROC_FAILED|return NO_TIME|' 'NO_TIME is no status'
 expect_fault 's|^    TUTTI_PROC_FAILED,.*||' 'TUTTI_PROC_FAILED: in one of'
 cp include/tutti/tutti.h "$work/include/tutti"
-echo 'int main(void) { return getenv("TUTTI_SURPRISE") != 0; }' >"$work/src/base/surprise.c"
-expect_fault '' 'TUTTI_SURPRISE: read in src/ but not listed'
 sed 's/unguessable/fresh and new/' include/tutti/tutti.h >"$work/include/tutti/tutti.h"
 if scripts/reference.py --root "$work" --compare >"$work/said"; then
     echo "this test does not work: another comment changes nothing"
@@ -58,6 +57,18 @@ sed 's/tutti_broadcast(const void \*send/tutti_broadcast(const void *root_send/'
 scripts/reference.py --root "$work" --compare >"$work/said" || true
 if ! grep -q 'include/tutti/forms.h is not what the headers say' "$work/said"; then
     echo "this test does not work: another parameter changes no form"
+    bad=1
+fi
+cp include/tutti/tutti.h "$work/include/tutti"
+sed 's/"30m"/"31m"/' src/base/option_list.h >"$work/src/base/option_list.h"
+scripts/reference.py --root "$work" --compare >"$work/said" || true
+if ! grep -q 'docs/options.md is not what the headers say' "$work/said" || ! grep -q 'man/tutti.7 is not' "$work/said"; then
+    echo "this test does not work: another default changes no page"
+    bad=1
+fi
+sed 's/X(JOB, TIMEOUT, DURATION,/X(JOB, TIMEOUT, AGES,/' src/base/option_list.h >"$work/src/base/option_list.h"
+if scripts/reference.py --root "$work" --compare >"$work/said" 2>&1 || ! grep -q 'TUTTI_TIMEOUT is of a kind that is not known' "$work/said"; then
+    echo "this test does not work: a kind that is not known is none"
     bad=1
 fi
 exit $bad

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/option.h"
 #include "base/status.h"
 #include "memory/heap.h"
 #include "os/clock.h"
@@ -107,8 +108,7 @@ static bool can_with_neighbours(const struct local *local,
 
 static bool wants_remote_copies(void)
 {
-    const char *wish = getenv("TUTTI_CMA");
-    return wish == NULL || strcmp(wish, "0") != 0;
+    return option_wish(OPTION_CMA) != 0; /* "0" is the first of its words */
 }
 
 enum tutti_status arrival_meet(struct local *local, const struct local_options *options)

@@ -1,0 +1,130 @@
+/* option_list.h - the one table of options: every environment variable TUTTI_... that the library, its tools, its bindings or its tests
+ * read.
+ *
+ * To add an option, add one line here, and read it where it is needed with a function of option.h:
+ *
+ *     X(JOB, RAILS, COUNT(1, 4), "1", "How many network cards carry large data at once.")         here
+ *     TRY(option_count(OPTION_RAILS, &rail_count));                                               there
+ *
+ * Then `make reference` writes it into docs/options.md and man/tutti.7. Everything else follows from the line: the name, the default,
+ * the error text, and that a typo in it is noticed. tests/repo/options_test.sh checks that no other file spells a name out.
+ *
+ * The columns:
+ *
+ *     group          which table of docs/options.md has it: LAUNCH (between a launcher and its ranks), JOB, NETWORK (ranks on several
+ *                    hosts), PYTHON (the bindings read it), TEST (only tests read it)
+ *     name           without the prefix TUTTI_; option.h makes OPTION_name and option_names.name of it
+ *     kind           how the value is read:
+ *                        DURATION                 30s, 500ms, 2h; a number alone is seconds       option_duration
+ *                        SECONDS(least, most)     a whole number of seconds                       option_duration
+ *                        MILLISECONDS(least, most)  a whole number of them, also as 50ms, or 0    option_duration
+ *                        BYTES                    4096, 64k, 16m, 1g                              option_bytes
+ *                        COUNT(least, most)       a whole number                                  option_count
+ *                        BOOLEAN                  0 or 1                                          option_boolean
+ *                        CHOICE("a", "b")         one of these words                              option_choice
+ *                        WISH("a", "b")           one of these words; another one counts as not set, with a line in the log: for what
+ *                                                 must not fail                                   option_wish
+ *                        TEXT("a folder")         what the reader makes of it; the words say what it should be       option_text
+ *     default        as one would write it into the variable. Words in parentheses are for readers alone: then the option has no
+ *                    value when nobody sets it.
+ *     documentation  a sentence or two of Markdown, with links as from docs/
+ *
+ * A variable that is set to nothing is as one that is not set. Readers of words count on their order: a new word comes last.
+ */
+#ifndef TUTTI_BASE_OPTION_LIST_H
+#define TUTTI_BASE_OPTION_LIST_H
+
+/* clang-format off */
+#define OPTION_LIST(X)                                                                                                              \
+    X(JOB, TIMEOUT, DURATION, "30m", "The deadline of an operation.")                                                               \
+    X(JOB, INIT_TIMEOUT, DURATION, "5m", "How long `tutti_comm_create` waits for all ranks to arrive.")                             \
+    X(JOB, ALGORITHMS, TEXT("rules for algorithms"), "(chosen)",                                                                    \
+      "Which algorithm runs which call, [see below](#rules-for-algorithms).")                                                       \
+    X(JOB, DETERMINISTIC, BOOLEAN, "0",                                                                                             \
+      "`1`: the bits of a result do not depend on size, offset or bucketing either.")                                               \
+    X(JOB, KERNEL, WISH("scalar", "avx2", "avx512", "neon"), "(the best)",                                                          \
+      "Which instructions reduce and copy. Those that the processor lacks are not used.")                                           \
+    X(JOB, CMA, WISH("0", "1"), "1",                                                                                                \
+      "`0`: no rank reads private memory of other processes directly; it always goes through slots.")                               \
+    X(JOB, TRANSPORT, CHOICE("auto", "tcp"), "auto",                                                                                \
+      "`tcp`: all data goes over TCP, also between ranks of one host, to measure or test that. The same on all ranks.")             \
+    X(JOB, PROGRESS_CPUS, TEXT("a list of CPUs such as 3 or 0-1,8"), "(where the program may run)",                                 \
+      "The CPUs of the thread that moves [started operations](buckets.md#how-much-is-hidden) while the program computes: name "     \
+      "some that do not compute.")                                                                                                  \
+    X(JOB, UNEXPECTED, BYTES, "16m",                                                                                                \
+      "How many bytes of [messages](point-to-point.md) may wait at a rank for its `tutti_recv`.")                                   \
+    X(JOB, TRACE_DIR, TEXT("a folder"), "",                                                                                         \
+      "Where each rank of a communicator that fails leaves [what it did last](tracing.md).")                                        \
+    X(JOB, TRACE_SIGNAL,                                                                                                            \
+      TEXT("USR1, USR2, HUP, QUIT, URG, WINCH, or the number of one of these or of a real-time signal"), "(none)",                  \
+      "A signal on which every communicator, failed or not, leaves what it did last: in `TUTTI_TRACE_DIR`, or else in the "          \
+      "working directory.")                                                                                                         \
+    X(JOB, METRICS_DIR, TEXT("a folder"), "",                                                                                       \
+      "Where each process writes [numbers for Prometheus](tracing.md#numbers-for-prometheus).")                                     \
+    X(JOB, METRICS_INTERVAL, SECONDS(1, 86400), "10", "How often each process writes its numbers for Prometheus.")                  \
+    X(JOB, LOG, WISH("off", "warn", "info", "debug"), "warn",                                                                       \
+      "How much Tutti says on stderr. If nobody reads stderr, Tutti drops lines, and a later line says how many.")                  \
+                                                                                                                                    \
+    X(NETWORK, SOCKET_IFNAME, TEXT("names of network interfaces"), "(by the way to the first host)",                                \
+      "The network interfaces between hosts: prefixes of their names with commas between them, the better ones first. `^` in "      \
+      "front: all but these; `=` in front: whole names.")                                                                           \
+    X(NETWORK, SOCKET_FAMILY, CHOICE("4", "6", "AF_INET", "AF_INET6"), "(both)",                                                    \
+      "`4`: only addresses of IPv4; `6`: only those of IPv6. The other words mean the same.")                                       \
+    X(NETWORK, RAILS, COUNT(1, 4), "1",                                                                                             \
+      "Over how many [network cards](running.md#several-network-cards) large data may go at once.")                                 \
+    X(NETWORK, PORT_RANGE, TEXT("a port or a range of them such as 5000-5100, from 1 to 65535"), "(any)",                           \
+      "A process listens at the first free one of these ports.")                                                                    \
+    X(NETWORK, SECRET, TEXT("a secret"), "(the job's id)",                                                                          \
+      "The secret of the job: only ranks that have it can join from other hosts. It shows in the environment; a file does not.")    \
+    X(NETWORK, SECRET_FILE, TEXT("a file"), "",                                                                                     \
+      "The file with the secret, closed to all other users (`chmod 600`). A newline at its end does not count.")                    \
+    X(NETWORK, INTEGRITY, CHOICE("off", "network", "on"), "off",                                                                    \
+      "`network`: ranks [compare with a checksum](running.md#what-arrives-changed) what comes over TCP; `on`: and what comes "      \
+      "through shared memory. The same on all ranks.")                                                                              \
+    X(NETWORK, ENCRYPTION, CHOICE("off", "on"), "off",                                                                              \
+      "`on`: what ranks send each other over TCP is [encrypted](security.md#encryption), which needs a secret. The same on all "    \
+      "ranks.")                                                                                                                     \
+    X(NETWORK, TOPO_FILE, TEXT("a file"), "", "[Which hosts stand in which rack](topology.md#racks-for-the-library).")              \
+    X(NETWORK, PROBE, BOOLEAN, "1",                                                                                                 \
+      "`0` on rank 0: where no file names racks, Tutti does [not measure them](topology.md#racks-found-by-measuring) either.")      \
+    X(NETWORK, HEARTBEAT, MILLISECONDS(10, 10000), "100",                                                                           \
+      "The time from one [heartbeat](failures.md#hosts-that-vanish) of a host to the next, the same for all ranks. A host is "      \
+      "suspected after ten times that in silence, and gone after thirty. `0`: no heartbeats.")                                      \
+    X(NETWORK, HOSTID, TEXT("any text"), "",                                                                                        \
+      "Ranks with different ones are on different hosts for Tutti, even where they could share memory. Ranks without one are "      \
+      "together.")                                                                                                                  \
+    X(NETWORK, ID_HOSTS, CHOICE("one", "many"), "(as the launcher says; without one, `one`)",                                       \
+      "Whether ranks that meet by an id made in this process, or through a store, "                                                 \
+      "[may be on several hosts](start-up.md#an-id-over-several-hosts).")                                                           \
+    X(NETWORK, RENDEZVOUS_DIR, TEXT("a folder"), "",                                                                                \
+      "A folder that all ranks see, to exchange addresses where the launcher has no service for it.")                               \
+                                                                                                                                    \
+    X(LAUNCH, RANK, COUNT(0, 65535), "", "The rank of this process.")                                                               \
+    X(LAUNCH, SIZE, COUNT(1, 65536), "", "The number of ranks.")                                                                    \
+    X(LAUNCH, JOB_ID, TEXT("any text"), "",                                                                                         \
+      "Tells this job from others of the user, [under every launcher](launchers.md). The same on all ranks.")                       \
+    X(LAUNCH, PODS, COUNT(1, 65536), "",                                                                                            \
+      "The number of pods in an [Indexed Job](launchers.md#an-indexed-job-or-jobset) of Kubernetes.")                               \
+    X(LAUNCH, RANKS_PER_POD, COUNT(1, 65536), "", "The number of ranks in each pod of an Indexed Job.")                             \
+                                                                                                                                    \
+    X(PYTHON, LIBRARY, TEXT("a file"), "(beside the package, or the system's)",                                                     \
+      "The library `libtutti.so` that the [Python package](python.md) loads.")                                                      \
+    X(PYTHON, TORCH_BACKEND, CHOICE("auto", "cpp", "python"), "auto",                                                               \
+      "Which of the [two backends for PyTorch](torch.md#two-ways-in) carries out calls.")                                           \
+                                                                                                                                    \
+    X(TEST, LONG, BOOLEAN, "", "`1`: tests that draw what they try go on for longer; `./check --long` sets it.")                    \
+    X(TEST, ROOT, TEXT("a folder"), "", "The source tree.")                                                                         \
+    X(TEST, BUILD, TEXT("a folder"), "", "The build folder.")                                                                       \
+    X(TEST, BIN, TEXT("a folder"), "", "Where the build has its programs.")                                                         \
+    X(TEST, SEED, TEXT("a number"), "", "The seed of `src/plan/mutation_test.c`.")                                                  \
+    X(TEST, MUTANTS, TEXT("a number"), "", "How many changed plans `src/plan/mutation_test.c` tries.")                              \
+    X(TEST, TORCH_PYTHON, TEXT("a program"), "", "A Python that can import PyTorch, to be tried before others.")                    \
+    X(TEST, PROGRAM_MINUTES, TEXT("a number"), "5", "How long `tests/program_long_test.sh` goes on.")                               \
+    X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one: repeats that run.")                        \
+    X(TEST, TEST_FILTER, TEXT("a pattern"), "", "Which cases of a test program run.")                                               \
+    X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads where they would be processes.")                       \
+    X(TEST, TEST_HOSTS, TEXT("a number"), "", "On how many hosts the ranks of a test take themselves to be.")                       \
+    X(TEST, TEST_RESTARTS, TEXT("a number"), "", "How often `tests/restart_test.c` repeats itself.")
+/* clang-format on */
+
+#endif
