@@ -287,7 +287,7 @@ static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
         claim(&meeting, rank, 0, i % 7 == 6, &call.hello);
         struct connector *connector;
         struct accepted_connection accepted;
-        enum tutti_status status = connector_create(listener, &call, &connector);
+        enum tutti_status status = listener_connect(listener, &call, &connector);
         while (status == TUTTI_OK &&
                (status = connector_test(connector, &accepted)) == TUTTI_IN_PROGRESS) {
             listener_progress(listener, clock_now_ns());

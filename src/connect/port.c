@@ -409,7 +409,7 @@ static enum tutti_status begin_connecting(struct port_client *client, int peer, 
     pthread_mutex_lock(&lock);
     const bool is_needed = !is_under_way(client, own);
     const enum tutti_status status =
-        is_needed ? connector_create(listener, call, &own->connector) : TUTTI_OK;
+        is_needed ? listener_connect(listener, call, &own->connector) : TUTTI_OK;
     if (is_needed && status == TUTTI_OK) {
         own->next = client->connectors;
         client->connectors = own;
