@@ -224,7 +224,7 @@ static enum tutti_status report_timeout(const struct connector *connector)
     char address[NET_ADDRESS_TEXT_MAX];
     const char *last = connector->was_refused ? connector->refusal : connector->text;
     net_address_print(&connector->options.address, address);
-    return error_set(connector->status, "%s: not let in until the deadline (attempt %u); %.200s",
+    return error_set(connector->status, "%s: not accepted before the deadline (attempt %u); %.200s",
                      address, connector->attempt_count, last[0] != '\0' ? last : "no answer");
 }
 
