@@ -28,7 +28,7 @@
 #include "os/clock.h"
 #include "ranks.h"
 
-enum { RANKS_MAX = 3, PORTS = 12, GUESTS_MAX = 256, KIND_REFUSAL = 9 };
+enum { RANKS_MAX = 3, PORTS = 12, CONNECTIONS_MAX = 256, KIND_REFUSAL = 9 };
 static const uint64_t SECOND_NS = 1000000000u;
 
 enum says { SAYS_REFUSAL, SAYS_ANSWER, SAYS_GARBAGE, SAYS_NOTHING, SAYS_COUNT };
@@ -77,10 +77,10 @@ static void answer(int fd, enum says says)
 
 static int be_stranger(struct scene *scene)
 {
-    int guests[GUESTS_MAX], listener = take_port(scene);
+    int connections[CONNECTIONS_MAX], listener = take_port(scene);
     unsigned count = 0;
     if (listener < 0) return 1;
-    for (int i = 0; i < GUESTS_MAX; i++) guests[i] = -1;
+    for (int i = 0; i < CONNECTIONS_MAX; i++) connections[i] = -1;
     atomic_store(&scene->listens, 1);
     while (atomic_load(&scene->ended) < scene->ranks - (scene->is_early ? 0 : 1)) {
         struct pollfd entry = {listener, POLLIN, 0};
@@ -89,11 +89,11 @@ static int be_stranger(struct scene *scene)
         if (fd < 0) continue;
         answer(fd, (enum says)scene->says);
         atomic_fetch_add(&scene->greeted, 1);
-        if (guests[count % GUESTS_MAX] >= 0) close(guests[count % GUESTS_MAX]);
-        guests[count++ % GUESTS_MAX] = fd; /* the ranks close */
+        if (connections[count % CONNECTIONS_MAX] >= 0) close(connections[count % CONNECTIONS_MAX]);
+        connections[count++ % CONNECTIONS_MAX] = fd; /* the ranks close */
     }
-    for (int i = 0; i < GUESTS_MAX; i++)
-        if (guests[i] >= 0) close(guests[i]);
+    for (int i = 0; i < CONNECTIONS_MAX; i++)
+        if (connections[i] >= 0) close(connections[i]);
     close(listener);
     return 0;
 }

@@ -5,7 +5,7 @@
  *     loris      200 connections that say one byte a second
  *     garbage    10,000 connections that say what makes no sense, and recorded hellos; the last rank waits for them
  *     insider    has the key, and says that it is whom it is not, or what makes no sense
- *     silent     fills a table of guests with connections that say nothing, and waits until they are closed
+ *     silent     fills a table with connections that say nothing, and waits until they are closed
  *
  * The same comes to a job that runs, which makes new connections meanwhile; and there are ranks with another secret.
  *
@@ -263,7 +263,7 @@ static void say_nonsense(int fd, int rank, int kind, uint64_t *random)
     say(fd, &entry, sizeof entry);
 }
 
-/* One visit at a time; what it was let in for stays open until the next one. */
+/* One connection at a time; it stays open until the next one is accepted. */
 static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
 {
     static const int wrong[] = {-1, 0, RANKS, INT_MIN, INT_MAX, RANKS + 40};
@@ -287,7 +287,7 @@ static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
         claim(&meeting, rank, 0, i % 7 == 6, &call.hello);
         struct connector *connector;
         struct accepted_connection accepted;
-        enum tutti_status status = connector_create(listener, &call, &connector);
+        enum tutti_status status = listener_connect(listener, &call, &connector);
         while (status == TUTTI_OK &&
                (status = connector_test(connector, &accepted)) == TUTTI_IN_PROGRESS) {
             listener_progress(listener, clock_now_ns());
@@ -432,7 +432,7 @@ static void read_log(struct scene *scene, int fd)
         atomic_fetch_add(&scene->without_key, without_key);
         atomic_fetch_add(&scene->pushed_out, pushed_out);
     }
-    for (const char *at = log; (at = strstr(at, "said what makes no sense")) != NULL; at++)
+    for (const char *at = log; (at = strstr(at, "sent a report that makes no sense")) != NULL; at++)
         atomic_fetch_add(&scene->nonsense, 1);
     free(log);
 }
@@ -539,7 +539,7 @@ static void who_has_the_key_and_makes_no_sense_is_dropped(void **state)
     struct scene *scene = set_scene(strangers, 1, 2);
     scene->least[INSIDER] = INSIDER_CONNECTIONS;
     run(scene);
-    printf("%d visits, %ld of them said what makes no sense\n", scene->counts[INSIDER],
+    printf("%d connections, %ld of them sent what makes no sense\n", scene->counts[INSIDER],
            scene->nonsense);
     assert_true(scene->nonsense >= INSIDER_CONNECTIONS / 8);
     munmap(scene, sizeof *scene);

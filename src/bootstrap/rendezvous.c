@@ -53,7 +53,7 @@ struct members_message {
     struct rendezvous_member members[MEMBERS_A_MESSAGE];
 };
 
-/* Somebody who has connected here. */
+/* A connection that another process has made to this rank. */
 struct incoming {
     int fd;                     /* -1: place is free */
     int rank;                   /* -1: no hello yet */
@@ -216,7 +216,7 @@ static enum tutti_status foreign_failure(const struct packet *packet)
                      MESSAGE_BYTES - 1, packet->message);
 }
 
-/* Records of a guest's members; false when they make no sense. */
+/* Reads the records of a subtree's members; false when they make no sense. */
 static bool take_members(struct meeting *m, struct incoming *incoming)
 {
     struct members_message message;
@@ -241,7 +241,7 @@ static bool take_members(struct meeting *m, struct incoming *incoming)
     return true;
 }
 
-/* What a guest has to say. Whatever is wrong with a stranger is its problem alone; a child that goes away ends it all. */
+/* Reads what an incoming connection has to say. A stranger's mistake harms that stranger alone; a child that goes away ends the meeting. */
 static enum tutti_status listen_to(struct meeting *m, struct incoming *incoming)
 {
     if (incoming->left > 0) {
@@ -291,8 +291,8 @@ static bool is_silent(const struct incoming *incoming)
     return incoming->fd >= 0 && incoming->rank < 0;
 }
 
-/* A free place, or that of the guest that has been silent for longest; NULL: all have said who they are. Reads first what a guest may have
- * sent in the last moment: only if there is nothing is it silent. */
+/* A free place, or that of the connection that has been silent for longest; NULL: all have said who they are. First reads what a
+ * connection may have sent in the last moment: it is silent only if there is nothing. */
 static enum tutti_status make_place(struct meeting *m, struct incoming **place)
 {
     for (;;) {

@@ -19,22 +19,22 @@
 #include "os/clock.h"
 
 enum { NAP_NS = 200000, RECONNECT_NS = 10000000, RECONNECT_NS_MAX = 320000000 };
-/* Who is there hears from rank 0 who is missing: it may come a moment after the deadline. */
+/* Ranks wait for so long after the deadline: rank 0's word on which ranks are missing may come a moment later. */
 static const uint64_t PATIENCE_NS = 1000000000;
 
 /* One connection, and how far a message has got on it. */
 struct connection {
     struct channel channel;
     size_t done;
-    bool has_reported; /* rank 0's: a sound report came over it */
-    bool is_told;      /* rank 0's: and was answered with the run */
-    bool is_answering; /* what is sent is the answer */
-    bool is_over;      /* all that was to be sent has gone */
-    bool is_unfit;     /* its rank was refused, and has heard so */
-    bool is_claimed;   /* somebody else came as the same rank, and it was said */
+    bool has_reported; /* on rank 0: a sound report came over it */
+    bool is_told;      /* on rank 0: and was answered with the run */
+    bool is_answering; /* the message that is being sent is the answer */
+    bool is_over;      /* everything has been sent */
+    bool is_unfit;     /* its rank was refused, and has been told */
+    bool is_claimed;   /* somebody else came as the same rank, and the log says so */
 };
 
-/* As a rank sent it to rank 0. */
+/* A rank's report to rank 0. */
 struct report {
     struct discovery_head head;
     struct discovery_entry entry;
@@ -45,22 +45,22 @@ struct discovery {
     const struct launcher_place *place;
     struct discovery_entry *entries;
     unsigned *message_count;
-    struct rendezvous_key report_identity; /* of the way up, before the run is known */
+    struct rendezvous_key report_identity; /* for the way up, before the run is known */
     struct rendezvous_key run;             /* zero: not known yet */
-    struct port_client client; /* whom the others visit; and visits the parent, in this run alone */
-    struct port_client calls[PORT_MASTER_COUNT]; /* for rank 0: each at another port */
-    unsigned called;                             /* a bit for each port that is being visited */
-    unsigned port;                               /* the number of that which let this rank in */
-    unsigned others;                             /* a bit for each that did and had no use for it */
-    uint64_t forget_ns;                          /* when those are visited again */
+    struct port_client client; /* the others connect to it, and it connects to the parent, in this run alone */
+    struct port_client calls[PORT_MASTER_COUNT]; /* these connect to rank 0, each at another port */
+    unsigned called; /* a bit for each port to which one is connecting */
+    unsigned port;   /* the number of the port that accepted this rank */
+    unsigned others; /* a bit for each port that accepted this rank and closed without an answer */
+    uint64_t forget_ns; /* when those are tried again */
     uint64_t reconnect_ns;
     bool is_entered;
     struct connection *connections; /* of each rank */
-    struct report *reports;         /* rank 0's: of each rank */
-    bool *is_known;                 /* rank 0's: has reported, or was refused */
+    struct report *reports;         /* on rank 0: of each rank */
+    bool *is_known;                 /* on rank 0: has reported, or was refused */
     int known_count;
-    bool is_complete;               /* rank 0's: entries stay as they are */
-    char unfit[DISCOVERY_TEXT_MAX]; /* why one was refused */
+    bool is_complete;               /* on rank 0: entries stay as they are */
+    char unfit[DISCOVERY_TEXT_MAX]; /* why a rank was refused */
 };
 
 static void nap(void)
@@ -80,7 +80,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash; /* FNV-1a */
 }
 
-/* Who cannot read it for want of a descriptor would take itself for another machine. */
+/* A process that cannot read it for want of a descriptor fails, or it would take itself for another machine. */
 static enum tutti_status read_boot(char *boot, size_t bytes)
 {
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -125,7 +125,7 @@ uint64_t discovery_host_id(void)
 
 /* -------------------------------------------------------------------------------------------- messages */
 
-/* How many entries may follow: as many as there is room for. */
+/* entry_max: for how many entries there is room. */
 static enum tutti_status receive(const struct discovery *discovery, struct connection *connection,
                                  struct discovery_head *message, struct discovery_entry *entries,
                                  uint32_t entry_max)
@@ -190,7 +190,7 @@ static bool is_none(const struct rendezvous_key *run)
     return is_same(run, &(struct rendezvous_key){.bytes = {0}});
 }
 
-/* From now on others of the same run are let in, and nobody else. */
+/* From now on ranks of the same run are accepted, and nobody else. */
 static void enter_run(struct discovery *discovery, const struct rendezvous_key *run)
 {
     discovery->run = *run;
@@ -199,9 +199,9 @@ static void enter_run(struct discovery *discovery, const struct rendezvous_key *
     port_enter(&discovery->client);
 }
 
-/* ---------------------------------------------------------------------------------------------- guests */
+/* ----------------------------------------------------------------------------------------- connections */
 
-/* Whether the other side still has it. A guest whose report was read says nothing more. */
+/* Whether the other side still has the connection. A rank whose report was read sends nothing more. */
 static bool stands(const struct connection *connection)
 {
     char byte;
@@ -209,7 +209,7 @@ static bool stands(const struct connection *connection)
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
-/* Whoever comes again has lost the first connection; only who has reported, and is still there, has not. */
+/* A rank that connects again has lost its first connection, unless it has reported and is still there: then it is another process. */
 static void seat(struct discovery *discovery, int peer, struct channel channel)
 {
     struct connection *connection = &discovery->connections[peer];
@@ -217,7 +217,7 @@ static void seat(struct discovery *discovery, int peer, struct channel channel)
         error_copy(discovery->unfit, sizeof discovery->unfit);
         connection->is_unfit = true;
     }
-    if (channel.fd < 0) return; /* or a knock: nobody goes to anybody here */
+    if (channel.fd < 0) return; /* or a callback request, which nobody follows here */
     if (connection->channel.fd >= 0 && connection->has_reported && stands(connection)) {
         if (!connection->is_claimed)
             log_write(LOG_WARN,
@@ -253,7 +253,7 @@ static int parent_of(int rank)
     return rank & (rank - 1);
 }
 
-/* What a rank is to be told, or how it failed. */
+/* The message that tells a rank the table, where to get it, or how rank discovery failed. */
 static struct discovery_head answer_for(const struct discovery *discovery, int rank,
                                         enum tutti_status status)
 {
@@ -271,7 +271,7 @@ static struct discovery_head answer_for(const struct discovery *discovery, int r
     return message;
 }
 
-/* ------------------------------------------------------------------------------------- rank 0's guests */
+/* ------------------------------------------------------------------------------------ reports to rank 0 */
 
 /* A rank that was told of another run stays out of this one, and ends: its rank 0 is gone. */
 static void turn_away(struct discovery *discovery, struct connection *connection, int rank)
@@ -280,12 +280,13 @@ static void turn_away(struct discovery *discovery, struct connection *connection
     message.status = TUTTI_PROC_FAILED;
     snprintf(message.text, sizeof message.text,
              "start-up: rank 0 is gone, and another run of this job has its place");
-    log_write(LOG_INFO, "start-up: rank %d of an earlier run is not let in", rank);
-    (void)transmit(discovery, connection, &message, NULL); /* who misses that comes again */
+    log_write(LOG_INFO, "start-up: rank %d of an earlier run is turned away", rank);
+    (void)transmit(discovery, connection, &message,
+                   NULL); /* a rank that misses this connects again */
     hang_up(connection);
 }
 
-/* Whether a rank that has lost its connection and comes again is the one that the others are being told of. */
+/* Whether a rank that has lost its connection and connects again is the one that the others are being told of. */
 static bool is_as_told(const struct discovery *discovery, int rank,
                        const struct discovery_entry *entry)
 {
@@ -294,7 +295,7 @@ static bool is_as_told(const struct discovery *discovery, int rank,
                                        net_address_equal(&entry->address, &told->address));
 }
 
-/* A rank's report as far as it has come, and then that it is in. */
+/* Reads a rank's report as far as it has come, and then tells the rank the run. */
 static void hear_report(struct discovery *discovery, int r)
 {
     struct connection *connection = &discovery->connections[r];
@@ -305,7 +306,9 @@ static void hear_report(struct discovery *discovery, int r)
         if (got == TUTTI_IN_PROGRESS) return;
         if (got != TUTTI_OK || report->head.kind != DISCOVERY_ENTRY || report->head.rank != r ||
             report->entry.address.family == AF_UNSPEC || !is_as_told(discovery, r, &report->entry)) {
-            log_write(LOG_INFO, "start-up: who came as rank %d said what makes no sense", r);
+            log_write(LOG_INFO,
+                      "start-up: a process that came as rank %d sent a report that makes no sense",
+                      r);
             hang_up(connection);
             return;
         }
@@ -325,7 +328,7 @@ static void hear_report(struct discovery *discovery, int r)
     if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(connection);
 }
 
-/* Whether an answer may follow. Of a failure everybody hears who is there, but in the middle of a message. */
+/* Whether the answer may be sent now. A failure is told to every rank that is there, except in the middle of a message. */
 static bool is_ready(const struct connection *connection, enum tutti_status status)
 {
     return connection->is_told || (status != TUTTI_OK && !connection->has_reported);
@@ -333,7 +336,7 @@ static bool is_ready(const struct connection *connection, enum tutti_status stat
 
 /* ---------------------------------------------------------------------------------------------- answers */
 
-/* Tells all ranks, or only those below this one; those who have not come are waited for, unless something failed. */
+/* Tells all ranks, or only those below this one. Waits for ranks that have not come yet, unless something failed. */
 static enum tutti_status answer(struct discovery *discovery, bool all, enum tutti_status status,
                                 uint64_t deadline_ns)
 {
@@ -353,7 +356,7 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
                 continue;
             }
             if (!connection->is_answering)
-                connection->done = 0; /* what came of a report does not count now */
+                connection->done = 0; /* a report that has come in part does not count now */
             connection->is_answering = true;
             if (status != TUTTI_OK) error_set(status, "%s", why);
             const struct discovery_head message = answer_for(discovery, r, status);
@@ -374,7 +377,7 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
 
 /* ---------------------------------------------------------------------------------------------- rank 0 */
 
-/* Rank 0 goes to nobody, so nothing failed for it. But where it does not even get to itself, others do not come. */
+/* Rank 0 connects to nobody, so no connection of its own has failed. But if it cannot even reach itself, others cannot either. */
 static void look_at_own_port(const struct net_address *own, char *text, size_t text_bytes)
 {
     int fd = -1;
@@ -402,7 +405,7 @@ static enum tutti_status say_who_is_missing(const struct discovery *discovery, d
                      missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text, own);
 }
 
-/* Until all have reported. */
+/* Waits until all ranks have reported. */
 static enum tutti_status collect(struct discovery *discovery)
 {
     const uint64_t begin_ns = clock_now_ns();
@@ -441,7 +444,7 @@ static enum tutti_status lead(struct discovery *discovery)
 
 /* ------------------------------------------------------------------------------------------- the others */
 
-/* At how many ports rank 0 may be. */
+/* How many ports rank 0 may be at. */
 static unsigned master_port_count(const struct discovery *discovery)
 {
     return discovery->options->meeting != NULL ? 1 : PORT_MASTER_COUNT;
@@ -463,7 +466,7 @@ static enum tutti_status resolve_master(const struct discovery *discovery,
     return net_address_resolve(place->master_address, port, AF_UNSPEC, address, 1, &count);
 }
 
-/* At all ports but those where it just was not. */
+/* Connects to all ports of rank 0 but those where it just was not. */
 static enum tutti_status call_rank_0(struct discovery *discovery, const struct net_address *master)
 {
     if (clock_now_ns() >= discovery->forget_ns) discovery->others = 0;
@@ -478,8 +481,8 @@ static enum tutti_status call_rank_0(struct discovery *discovery, const struct n
     return TUTTI_OK;
 }
 
-/* Whoever let this rank in and closed before it was heard is not rank 0, or not yet: first the others are asked, for a moment that
- * grows. */
+/* A process that accepted this rank and closed before it had read the report is not rank 0, or not yet. The other ports are tried first,
+ * for a time that grows. */
 static void leave_port(struct discovery *discovery, struct connection *connection)
 {
     hang_up(connection);
@@ -493,7 +496,7 @@ static void leave_port(struct discovery *discovery, struct connection *connectio
     discovery->others |= 1u << discovery->port;
 }
 
-/* Whether rank 0's door has let this rank in; what failed at all ports is the reason why not. */
+/* Whether rank 0 has accepted this rank. If all ports failed, one of their reasons is the error. */
 static enum tutti_status look_for_rank_0(struct discovery *discovery, struct connection *connection)
 {
     int peer;
@@ -510,18 +513,19 @@ static enum tutti_status look_for_rank_0(struct discovery *discovery, struct con
             return TUTTI_OK;
         }
         const int status = atomic_load_explicit(&call->status, memory_order_acquire);
-        if (tried++ == 0 || status == TUTTI_AUTH_FAILED) reason = i; /* more than nobody's answer */
+        if (tried++ == 0 || status == TUTTI_AUTH_FAILED)
+            reason = i; /* it says more than no answer */
         failed += status != TUTTI_OK;
-        if (status == TUTTI_INVALID_OPTIONS) /* it was rank 0, and no other port will be */
-            return error_set(TUTTI_INVALID_OPTIONS,
-                             "start-up: rank 0 does not let this rank in: %s", call->why);
+        if (status == TUTTI_INVALID_OPTIONS) /* it was rank 0, so no other port will be */
+            return error_set(TUTTI_INVALID_OPTIONS, "start-up: rank 0 refuses this rank: %s",
+                             call->why);
     }
     if (failed < tried || discovery->others != 0) return TUTTI_IN_PROGRESS;
     return error_set((enum tutti_status)discovery->calls[reason].status,
                      "start-up: rank 0 cannot be reached: %s", discovery->calls[reason].why);
 }
 
-/* Why connecting to a rank comes to nothing, behind a "; "; "": it does not. */
+/* Why connections to a rank fail now, behind a "; "; "": they do not. */
 static void find_trouble(const struct discovery *discovery, int rank,
                          char text[PORT_TROUBLE_MAX + 2])
 {
@@ -546,7 +550,7 @@ static enum tutti_status is_too_late(const struct discovery *discovery, int awai
     return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s%s", address, what, trouble);
 }
 
-/* Whether the answer is over: rank 0 first says which run this is. */
+/* OK: the answer is complete. IN_PROGRESS: rank 0 has only said which run this is. */
 static enum tutti_status read_answer(struct discovery *discovery,
                                      const struct discovery_head *answered)
 {
@@ -570,13 +574,13 @@ static enum tutti_status report(struct discovery *discovery, struct connection *
         enum tutti_status status = TUTTI_OK;
         if (connection->channel.fd < 0) {
             TRY(call_rank_0(discovery, &master));
-            TRY(is_too_late(discovery, 0, "was not to be found until the deadline"));
+            TRY(is_too_late(discovery, 0, "was not found before the deadline"));
             status = look_for_rank_0(discovery, connection);
             if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
         } else if (!connection->is_over) {
             const struct discovery_head mine = make_message(discovery, DISCOVERY_ENTRY);
             status = transmit(discovery, connection, &mine, &discovery->options->self);
-            connection->is_over = status == TUTTI_OK; /* now the answer */
+            connection->is_over = status == TUTTI_OK; /* the answer is next */
         } else {
             status = receive(discovery, connection, answered, discovery->entries,
                              (uint32_t)discovery->place->size);
@@ -584,10 +588,10 @@ static enum tutti_status report(struct discovery *discovery, struct connection *
                 status = read_answer(discovery, answered);
                 if (status != TUTTI_IN_PROGRESS) return status;
             }
-            TRY(is_too_late(discovery, 0, "has not said who is there"));
+            TRY(is_too_late(discovery, 0, "has not said which ranks are there"));
         }
         if (status == TUTTI_OK) continue;
-        if (status != TUTTI_IN_PROGRESS) { /* it did not know yet what for: once more */
+        if (status != TUTTI_IN_PROGRESS) { /* the other side did not expect this rank yet: once more */
             leave_port(discovery, connection);
             nanosleep(&(struct timespec){0, RECONNECT_NS}, NULL);
         }
@@ -617,7 +621,7 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
                                  discovery->client.why);
             if (port_take(&discovery->client, &peer, &stream, &connection->channel) &&
                 peer != parent) {
-                seat(discovery, peer, connection->channel); /* a child that was quick */
+                seat(discovery, peer, connection->channel); /* a child has connected already */
                 connection->channel = channel_none();
             }
         } else {
@@ -630,13 +634,13 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
                 nanosleep(&(struct timespec){0, RECONNECT_NS}, NULL);
             }
         }
-        TRY(is_too_late(discovery, parent, "said who is there, but the list did not come"));
+        TRY(is_too_late(discovery, parent, "said which ranks are there, but the list did not come"));
         nap();
     }
     return TUTTI_OK;
 }
 
-/* Whether the table says of this rank what it has said itself: another one may have come under its number. */
+/* Whether the table has this rank's own entry: another process may have come as the same rank. */
 static bool has_own(const struct discovery *discovery)
 {
     const struct discovery_entry *own = &discovery->entries[discovery->place->rank];
@@ -669,7 +673,7 @@ static enum tutti_status follow(struct discovery *discovery)
 static enum tutti_status begin(struct discovery *discovery)
 {
     const struct launcher_place *place = discovery->place;
-    static const char what[] = "roll call";
+    static const char what[] = "roll call"; /* part of the wire format: identities follow from it */
     rendezvous_key_derive(&place->key, what, sizeof what, &discovery->report_identity);
     discovery->client.rank = place->rank;
     discovery->client.size = place->size;
@@ -681,13 +685,13 @@ static enum tutti_status begin(struct discovery *discovery)
     if (place->rank == 0) {
         TRY(rendezvous_key_create(&discovery->run));
         discovery->client.identity =
-            discovery->report_identity; /* those below it have come up already */
+            discovery->report_identity; /* the ranks below it know this one already */
         port_enter(&discovery->client);
     }
     for (unsigned i = 0; i < PORT_MASTER_COUNT; i++) {
         discovery->calls[i].identity = discovery->report_identity;
         discovery->calls[i].is_encrypted = discovery->options->is_encrypted;
-        discovery->calls[i].rank = place->rank; /* of size 0: nobody visits these */
+        discovery->calls[i].rank = place->rank; /* their size is 0: nobody connects to these */
         port_enter(&discovery->calls[i]);
     }
     discovery->is_entered = true;
@@ -720,7 +724,7 @@ static enum tutti_status over_exchange(struct exchange *exchange,
                                        const struct discovery_options *options,
                                        struct discovery_entry *entries, struct rendezvous_key *run)
 {
-    static const char key[] = "roll", run_key[] = "run";
+    static const char key[] = "roll", run_key[] = "run"; /* part of the wire format */
     const uint64_t deadline_ns = options->deadline_ns;
     size_t run_bytes;
     TRY(exchange_put(exchange, key, &options->self, sizeof options->self, deadline_ns));
@@ -742,7 +746,7 @@ static enum tutti_status over_exchange(struct exchange *exchange,
     return exchange_fence(exchange, deadline_ns);
 }
 
-/* Over what there is. */
+/* Over an exchange, if there is one, or else over connections. */
 static enum tutti_status call(const struct discovery_options *options,
                               struct discovery_entry *entries, struct rendezvous_key *run,
                               unsigned *message_count)

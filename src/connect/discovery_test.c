@@ -1,4 +1,4 @@
-/* Ranks are threads that share one door: what goes between processes goes over the same sockets. */
+/* Ranks are threads that share one port: messages between processes go over the same sockets. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -252,7 +252,7 @@ static void without_rank_0_the_others_say_where_they_looked(void **state)
     prepare(3, SOON_NS);
     close_ports(3); /* nobody listens */
     struct launcher_place elsewhere = ranks[0].place;
-    elsewhere.rank = 1; /* a door, but not at the master's port */
+    elsewhere.rank = 1; /* a port, but not the master's */
     struct net_address address;
     assert_int_equal(port_open(&elsewhere, &address), TUTTI_OK);
     run_all_but(0, 3);

@@ -87,7 +87,7 @@ static struct connector *sent(struct listener *from, const struct net_address *t
                                      .hello = {0, purpose, "hello", 5},
                                      .is_encrypted = purpose == PURPOSE_ENCRYPTED,
                                      .deadline_ns = clock_now_ns() + timeout_ns};
-    assert_int_equal(connector_create(from, &call, &connector), TUTTI_OK);
+    assert_int_equal(listener_connect(from, &call, &connector), TUTTI_OK);
     return connector;
 }
 
@@ -588,7 +588,7 @@ static void another_rank_than_the_one_called_is_refused(void **state)
     const struct connector_options call = {.address = pair.address,
                                            .hello = {.peer_rank = 5},
                                            .deadline_ns = clock_now_ns() + 10 * SECOND_NS};
-    assert_int_equal(connector_create(pair.caller, &call, &connector), TUTTI_OK);
+    assert_int_equal(listener_connect(pair.caller, &call, &connector), TUTTI_OK);
     assert_int_equal(outcome(&pair, connector, &accepted), TUTTI_AUTH_FAILED);
     assert_non_null(strstr(tutti_error_message(), "rank 0 answers where rank 5 was called"));
     connector_free(connector);

@@ -16,15 +16,15 @@
 
 enum { PURPOSE_LINKS = 1, PURPOSE_CALLBACK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
 static const uint64_t CALLBACK_NS = 2000000000, STARVED_NS = 1000000000;
-static const uint64_t FRESH_NS =
-    2000000000; /* until a knock is old; the next one is under way then */
+/* For so long the failure of a callback request counts. The next request is under way by then. */
+static const uint64_t FRESH_NS = 2000000000;
 
 struct port_delivery {
     struct port_delivery *next;
-    struct channel channel; /* or what came instead, see port_take */
+    struct channel channel; /* or what stands instead of it, see port_take */
     int peer;
     unsigned stream;
-    char why[300]; /* nothing was reached, or what came did not fit */
+    char why[300]; /* of PORT_NOT_REACHED and PORT_UNFIT: the error message */
 };
 
 struct port_connector {
@@ -35,17 +35,17 @@ struct port_connector {
     bool is_callback, is_optional;
 };
 
-/* A meeting that is to come to this door, and keeps it open. */
+/* A meeting that will take place at this port, and keeps it open. */
 struct announced {
     struct announced *next;
     struct rendezvous_key name;
-    uint32_t generation; /* of the process whose it is */
+    uint32_t generation; /* of the process that announced it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all below, and every client */
 static struct listener *listener;
 static_assert((int)PORT_RAILS_MAX == (int)INTERFACE_RAILS_MAX, "as the user may want");
-static struct net_address own_rails[PORT_RAILS_MAX]; /* where others find it: the first best */
+static struct net_address own_rails[PORT_RAILS_MAX]; /* where others find the port: the best address first */
 static unsigned own_rail_count;
 static bool is_everywhere; /* not only on loopback */
 static unsigned user_count;
@@ -64,7 +64,7 @@ static void let_go(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The parent's door stays the parent's: a listening socket that a child kept would answer for a parent that is dead. */
+/* The listener stays the parent's: a listening socket that a child kept would answer for a parent that is dead. */
 static void forget(void)
 {
     listener_forget(listener);
@@ -80,9 +80,9 @@ static void watch_forks(void)
     pthread_atfork(hold, let_go, forget);
 }
 
-/* --------------------------------------------------------------------------------------------- door */
+/* --------------------------------------------------------------------------------------- open, close */
 
-/* One line, where several are wanted. */
+/* Logs the rails, if several are wanted. */
 static void tell_rails(const struct interface_choice *choices, size_t count, unsigned rail_max)
 {
     char list[PORT_RAILS_MAX * (INTERFACE_NAME_MAX + NET_ADDRESS_TEXT_MAX + 4)] = "";
@@ -98,7 +98,8 @@ static void tell_rails(const struct interface_choice *choices, size_t count, uns
     log_write(LOG_INFO, "rails: %s (%u wanted)", count > 0 ? list : "loopback alone", rail_max);
 }
 
-/* Where ranks of other hosts find this process. towards: whom it has to reach; NULL: rank 0 of the place. */
+/* Chooses the addresses at which ranks of other hosts find this process. towards: the address that it has to reach; NULL: rank 0's, as
+ * the place has it. */
 static enum tutti_status choose_addresses(const struct launcher_place *place,
                                           const struct net_address *towards)
 {
@@ -113,14 +114,14 @@ static enum tutti_status choose_addresses(const struct launcher_place *place,
     else if (place->master_address[0] != '\0' &&
              net_address_resolve(place->master_address, (uint16_t)place->master_port, AF_UNSPEC,
                                  &target, 1, &count) != TUTTI_OK)
-        target = (struct net_address){0}; /* who has to reach it will say so */
+        target = (struct net_address){0}; /* a rank that has to reach it will report that */
     if (towards != NULL)
         *chosen = *towards;
     else if (!net_address_parse(place->master_address, chosen))
         *chosen = (struct net_address){0};
     if (chosen->family != AF_UNSPEC && net_address_is_loopback(chosen)) {
         tell_rails(NULL, 0, rail_max);
-        return TUTTI_OK; /* then all are here, whatever hosts they take themselves for */
+        return TUTTI_OK; /* all ranks are on this host, even if they pretend to be on several */
     }
     TRY(interface_find(&target, true, rail_max, choices, &count));
     log_write(LOG_INFO, "others reach this process by %s", choices[0].why);
@@ -130,7 +131,7 @@ static enum tutti_status choose_addresses(const struct launcher_place *place,
     return TUTTI_OK;
 }
 
-/* On all addresses of the host, of both families where there are two. */
+/* Listens at all addresses of the host, of both families if there are two. */
 static enum tutti_status open_everywhere(struct listener_options *options, uint16_t first)
 {
     net_address_parse("::", &options->address);
@@ -141,7 +142,7 @@ static enum tutti_status open_everywhere(struct listener_options *options, uint1
     return listener_open(options, &listener);
 }
 
-/* Whose call this is; the payload says so. NULL: of a communicator that is not here (yet). */
+/* The client that a hello's payload names. NULL: its communicator is not here, or not yet. */
 static struct port_client *client_of(const uint8_t *payload, uint8_t bytes, bool is_callback,
                                      int *peer)
 {
@@ -158,7 +159,8 @@ static struct port_client *client_of(const uint8_t *payload, uint8_t bytes, bool
     return NULL;
 }
 
-/* Who calls nobody is let in, to hear at once that nobody is there. */
+/* The configuration of the client that a caller wants. If there is none, the caller's own one does: its hello succeeds, and it hears at
+ * once that the communicator is not here. */
 static uint64_t configure(void *context, const struct hello_call *call, uint64_t theirs)
 {
     int peer;
@@ -168,7 +170,7 @@ static uint64_t configure(void *context, const struct hello_call *call, uint64_t
     return client == NULL ? theirs : client->is_encrypted ? HELLO_ENCRYPTS : 0;
 }
 
-/* With the options as far as they come from the environment. */
+/* The options are filled in as far as they come from the environment. */
 static enum tutti_status open_port_with(struct listener_options *options, uint16_t first,
                                         const struct launcher_place *place,
                                         const struct net_address *towards)
@@ -182,8 +184,8 @@ static enum tutti_status open_port_with(struct listener_options *options, uint16
     } else {
         TRY(choose_addresses(place, towards));
         if (!options->self.key.is_secret && place->rank == 0)
-            log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: who can reach "
-                                "this job's ports and knows its name can join it");
+            log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: anybody who "
+                                "can reach this job's ports and knows its name can join it");
         if (place->rank == 0 && place->master_port > 0) {
             first = (uint16_t)place->master_port;
             options->port_last = (uint16_t)(first + PORT_MASTER_COUNT - 1);
@@ -197,7 +199,7 @@ static enum tutti_status open_port_with(struct listener_options *options, uint16
     return TUTTI_OK;
 }
 
-/* With the lock held. Only the door keeps the key. */
+/* With the lock held. Only the listener keeps the key. */
 static enum tutti_status open_port(const struct launcher_place *place,
                                    const struct net_address *towards)
 {
@@ -242,7 +244,7 @@ enum tutti_status port_open(const struct launcher_place *place, struct net_addre
     return use_port(place, NULL, address);
 }
 
-/* What a launcher says, or that there is none. */
+/* The place that a launcher has given this process, or one without a launcher. */
 static void look_for_launcher(int rank_without, struct launcher_place *place)
 {
     if (launcher_look(place) != TUTTI_OK)
@@ -305,7 +307,7 @@ enum tutti_status port_announce(const struct rendezvous_key *name, struct net_ad
     return TUTTI_OK;
 }
 
-/* With the lock held; NULL: none. */
+/* With the lock held; NULL: it was not announced. */
 static struct announced **find_announced(const struct rendezvous_key *name)
 {
     for (struct announced **link = &announced; *link != NULL; link = &(*link)->next)
@@ -370,7 +372,7 @@ void port_leave(struct port_client *client)
     pthread_mutex_unlock(&lock);
 }
 
-/* What a visitor says: the communicator, who it is, whom it wants, and the connection's number. */
+/* The payload of a connector's hello: the communicator's identity, this rank, the peer, and the connection's number. */
 static void write_payload(const struct port_client *client, int peer, unsigned stream,
                           struct hello_call *call)
 {
@@ -381,7 +383,7 @@ static void write_payload(const struct port_client *client, int peer, unsigned s
     call->payload[PAYLOAD_BYTES - 1] = (uint8_t)stream;
 }
 
-/* With the lock held. A rank that knocks again and again must not make this rank go there more than once at a time. */
+/* With the lock held. A rank that sends callback requests again and again must not make this rank connect more than once at a time. */
 static bool is_under_way(const struct port_client *client, const struct port_connector *own)
 {
     for (const struct port_connector *c = client->connectors; c != NULL; c = c->next)
@@ -391,7 +393,7 @@ static bool is_under_way(const struct port_client *client, const struct port_con
     return false;
 }
 
-/* Where to, from where and until when: *call. */
+/* *options says to where, from where and until when. */
 static enum tutti_status begin_connecting(struct port_client *client, int peer, unsigned stream,
                                           bool is_optional, struct connector_options *call)
 {
@@ -409,7 +411,7 @@ static enum tutti_status begin_connecting(struct port_client *client, int peer, 
     pthread_mutex_lock(&lock);
     const bool is_needed = !is_under_way(client, own);
     const enum tutti_status status =
-        is_needed ? connector_create(listener, call, &own->connector) : TUTTI_OK;
+        is_needed ? listener_connect(listener, call, &own->connector) : TUTTI_OK;
     if (is_needed && status == TUTTI_OK) {
         own->next = client->connectors;
         client->connectors = own;
@@ -491,8 +493,9 @@ void port_give_up(struct port_client *client, int peer)
     pthread_mutex_unlock(&lock);
 }
 
-/* Whether one of these lies in the queue already, and stands for both: of each peer and connection there is one at most, however
- * often the peer comes while nobody takes. Of two connections the later one counts, as it would where they are attached. */
+/* Whether the queue has an entry of this peer, number and kind already, which then stands for both. So the queue has at most one for
+ * each, however often the peer connects while nobody takes. Of two connections the later one counts, as it would where they are
+ * attached. */
 static bool is_waiting(struct port_client *client, int peer, unsigned stream, struct channel channel)
 {
     for (struct port_delivery *delivery = client->delivered; delivery != NULL;
@@ -508,12 +511,12 @@ static bool is_waiting(struct port_client *client, int peer, unsigned stream, st
     return false;
 }
 
-/* With the lock held; what came instead of a channel: this thread's error message says why. */
+/* With the lock held. If it is no channel but PORT_NOT_REACHED or PORT_UNFIT, this thread's error message says why. */
 static void deliver(struct port_client *client, int peer, unsigned stream, struct channel channel)
 {
     if (is_waiting(client, peer, stream, channel)) return;
     struct port_delivery *delivery = malloc(sizeof *delivery);
-    if (delivery == NULL) { /* its visitor comes again */
+    if (delivery == NULL) { /* the peer connects again */
         channel_close(&channel);
         return;
     }
@@ -557,10 +560,10 @@ static void receive_accepted(const struct accepted_connection *accepted)
         return;
     }
     if (fits) deliver(client, peer, stream, (struct channel){.fd = PORT_CALLBACK});
-    channel_close(&channel); /* of a communicator that is gone, or of nobody */
+    channel_close(&channel); /* its communicator is gone, or it has none */
 }
 
-/* One that was let in takes back what earlier ones met with. */
+/* A request that got through takes back the failures of earlier ones. */
 static void note_callback(struct port_client *client, const struct port_connector *callback,
                           enum tutti_status status)
 {
@@ -593,8 +596,9 @@ static void look_at_connectors(struct port_client *client)
             deliver(client, own->peer, own->stream, (struct channel){.fd = PORT_NOT_REACHED});
         } else if (atomic_load_explicit(&client->status, memory_order_relaxed) == TUTTI_OK) {
             error_copy(client->why, sizeof client->why);
-            atomic_store_explicit(&client->status, (int)status,
-                                  memory_order_release); /* pairs with whoever reads why */
+            atomic_store_explicit(
+                &client->status, (int)status,
+                memory_order_release); /* pairs with the acquire of a reader of `why` */
         }
         *link = own->next;
         connector_free(own->connector);
@@ -621,7 +625,7 @@ bool port_starves(uint64_t now_ns)
     pthread_mutex_unlock(&lock);
     if (does)
         error_set(TUTTI_NO_DESCRIPTORS,
-                  "connecting: there has been no descriptor for who wants to come in for %.1f s",
+                  "connecting: there has been no descriptor for incoming connections for %.1f s",
                   (double)STARVED_NS * 1e-9);
     return does;
 }

@@ -39,7 +39,7 @@ static void close_meeting(struct meeting *meeting)
     port_close();
 }
 
-/* Moves the door until the client gets a connection; false after the time. */
+/* Moves the port until the client gets a connection; false after the time. */
 static bool take_within(struct port_client *client, uint64_t time_ns, int *peer, unsigned *stream,
                         int *fd)
 {
@@ -56,7 +56,7 @@ static bool take_within(struct port_client *client, uint64_t time_ns, int *peer,
     return false;
 }
 
-static void the_higher_rank_visits_and_both_get_the_connection(void **state)
+static void the_higher_rank_connects_and_both_get_the_connection(void **state)
 {
     (void)state;
     struct meeting meeting;
@@ -98,7 +98,7 @@ static void who_is_of_another_communicator_is_not_let_in(void **state)
     close_meeting(&meeting);
 }
 
-static void a_visit_goes_out_from_the_address_that_is_said(void **state)
+static void a_connector_uses_the_address_that_is_said(void **state)
 {
     (void)state;
     struct meeting meeting;
@@ -175,7 +175,7 @@ static int open_descriptors(void)
     return count;
 }
 
-/* It has the key, and so is let in each time. */
+/* The peer has the key, and so is accepted each time. */
 static void who_comes_without_end_waits_once(void **state)
 {
     (void)state;
@@ -224,8 +224,8 @@ static void connections_that_nobody_has_a_number_for_are_not_let_in(void **state
     close_meeting(&meeting);
 }
 
-/* As for somebody who knocks and does not let in whom it called. */
-static void one_visit_at_a_time_goes_to_a_peer(void **state)
+/* As towards a peer that sends callback requests and does not accept the connections. */
+static void one_connector_at_a_time_goes_to_a_peer(void **state)
 {
     (void)state;
     struct meeting meeting;
@@ -249,14 +249,14 @@ static void one_visit_at_a_time_goes_to_a_peer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_higher_rank_visits_and_both_get_the_connection),
+        cmocka_unit_test(the_higher_rank_connects_and_both_get_the_connection),
         cmocka_unit_test(who_is_of_another_communicator_is_not_let_in),
-        cmocka_unit_test(a_visit_goes_out_from_the_address_that_is_said),
+        cmocka_unit_test(a_connector_uses_the_address_that_is_said),
         cmocka_unit_test(who_is_not_reached_by_one_way_is_told_and_the_client_goes_on),
         cmocka_unit_test(what_nobody_took_is_closed),
         cmocka_unit_test(who_comes_without_end_waits_once),
         cmocka_unit_test(connections_that_nobody_has_a_number_for_are_not_let_in),
-        cmocka_unit_test(one_visit_at_a_time_goes_to_a_peer),
+        cmocka_unit_test(one_connector_at_a_time_goes_to_a_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ enum {
 static const uint64_t REQUEST_NS = 100000000, ANSWER_NS = 1000000000;
 /* Without accepting, or polling, when the system has no descriptors or memory for it. */
 static const uint64_t WRITE_NS = 2000000000u; /* for a file system to take a file */
-static const uint64_t BREATH_NS = 100000000;
+static const uint64_t STARVED_PAUSE_NS = 100000000;
 
 /* Why the thread was woken. */
 enum { EVENT_LOOK = 1, EVENT_DUMP = 2 };
@@ -318,7 +318,7 @@ static int sooner_ms(int first_ms, int second_ms)
     return first_ms < 0 || (second_ms >= 0 && second_ms < first_ms) ? second_ms : first_ms;
 }
 
-/* False when the system has no descriptor for a visitor. It stays in the queue then, where poll would see it again at once. */
+/* False when the system has no descriptor for an incoming connection. It stays in the queue then, where poll would see it again at once. */
 static bool accept_one(void)
 {
     const int fd = accept4(listening_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -332,22 +332,22 @@ static void *thread_main(void *unused)
 {
     (void)unused;
     /* Neither changes while there is the thread. */
-    const int waking_fd = atomic_load(&wake_fd), door_fd = listening_fd;
+    const int waking_fd = atomic_load(&wake_fd), socket_fd = listening_fd;
     const bool has_metrics = metrics_folder[0] != '\0';
     uint64_t next_ns = clock_now_ns() + metrics_interval_ns;
-    uint64_t breath_ns = 0; /* accepts nothing until then; 0: it does */
+    uint64_t resume_ns = 0; /* accepts nothing until then; 0: it does */
     while (is_needed()) {
-        if (breath_ns != 0 && clock_now_ns() >= breath_ns) breath_ns = 0;
+        if (resume_ns != 0 && clock_now_ns() >= resume_ns) resume_ns = 0;
         struct pollfd entries[] = {{waking_fd, POLLIN, 0},
-                                   {breath_ns == 0 ? door_fd : -1, POLLIN, 0}};
+                                   {resume_ns == 0 ? socket_fd : -1, POLLIN, 0}};
         const int timeout_ms = sooner_ms(has_metrics ? milliseconds_until(next_ns) : -1,
-                                         breath_ns != 0 ? milliseconds_until(breath_ns) : -1);
+                                         resume_ns != 0 ? milliseconds_until(resume_ns) : -1);
         if (poll(entries, 2, timeout_ms) < 0) {
-            if (errno != EINTR) nanosleep(&(struct timespec){0, (long)BREATH_NS}, NULL);
+            if (errno != EINTR) nanosleep(&(struct timespec){0, (long)STARVED_PAUSE_NS}, NULL);
             continue;
         }
         if (entries[0].revents != 0) see_events();
-        if (entries[1].revents != 0 && !accept_one()) breath_ns = clock_now_ns() + BREATH_NS;
+        if (entries[1].revents != 0 && !accept_one()) resume_ns = clock_now_ns() + STARVED_PAUSE_NS;
         if (!has_metrics || clock_now_ns() < next_ns) continue;
         pthread_mutex_lock(&lock);
         if (clients != NULL) write_metrics();

@@ -125,7 +125,7 @@ static int threads_without_others(void)
 }
 
 /* Connected to this process's monitor; or -1. */
-static int visit(void)
+static int connect_to_monitor(void)
 {
     char name[MONITOR_NAME_SIZE];
     int fd;
@@ -159,10 +159,10 @@ static void every_client_is_described(void **state)
     (void)state;
     struct monitor_client clients[2] = {client_here(), client_here()};
     char first[64];
-    assert_int_equal(visit(), -1);
+    assert_int_equal(connect_to_monitor(), -1);
     monitor_register(&clients[0]);
     monitor_register(&clients[1]);
-    const int fd = visit();
+    const int fd = connect_to_monitor();
     assert_true(fd >= 0);
     ask(fd, "query");
     assert_int_equal(hear(fd, first, sizeof first), 2);
@@ -184,7 +184,7 @@ static void it_is_gone_with_the_last_client_and_comes_back(void **state)
         assert_true(has_threads(threads + 1));
         monitor_unregister(&client);
         assert_true(has_threads(threads));
-        assert_int_equal(visit(), -1);
+        assert_int_equal(connect_to_monitor(), -1);
         const int fd = dup(0);
         assert_int_equal(fd, next_fd); /* no descriptor is left */
         close(fd);
@@ -198,8 +198,8 @@ static void who_says_nothing_or_nonsense_holds_up_nobody(void **state)
     char first[64];
     int silent[3];
     monitor_register(&client);
-    for (int i = 0; i < 3; i++) silent[i] = visit();
-    const int nonsense = visit(), good = visit();
+    for (int i = 0; i < 3; i++) silent[i] = connect_to_monitor();
+    const int nonsense = connect_to_monitor(), good = connect_to_monitor();
     assert_int_equal(send(nonsense, "GET / HTTP/1.0", 14, MSG_NOSIGNAL), 14);
     ask(good, "query");
     const uint64_t begin_ns = clock_now_ns();
@@ -218,7 +218,7 @@ static uint64_t own_processor_ns(void)
     return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec;
 }
 
-/* A visitor for whom there is no descriptor stays in the queue: a thread that polls for it again and again burns a processor. */
+/* A connection for which there is no descriptor stays in the queue: a thread that polls for it again and again burns a processor. */
 static void without_descriptors_it_rests_and_still_hears_the_others(void **state)
 {
     (void)state;
@@ -392,14 +392,14 @@ static void numbers_are_written_again_and_again_and_never_shrink(void **state)
 static int be_a_child(void)
 {
     struct monitor_client own = client_here();
-    int fd = visit();
+    int fd = connect_to_monitor();
     if (fd >= 0) return 1; /* its parent's is not its */
     monitor_look();
     monitor_register(&own);
-    if ((fd = visit()) < 0) return 2;
+    if ((fd = connect_to_monitor()) < 0) return 2;
     close(fd);
     monitor_unregister(&own);
-    return visit() < 0 ? 0 : 3;
+    return connect_to_monitor() < 0 ? 0 : 3;
 }
 
 static void a_child_of_fork_has_none_and_may_have_its_own(void **state)
@@ -417,11 +417,11 @@ static void a_child_of_fork_has_none_and_may_have_its_own(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    const int fd = visit();
+    const int fd = connect_to_monitor();
     assert_true(fd >= 0);
     close(fd);
     monitor_unregister(&client);
-    assert_int_equal(visit(), -1);
+    assert_int_equal(connect_to_monitor(), -1);
 }
 
 /* Processes of other PID namespaces may have the same pid, and have come before. */

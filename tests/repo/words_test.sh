@@ -1,0 +1,89 @@
+#!/bin/bash
+# One word for one thing (docs/glossary.md).  Prints every word that the list below has replaced as FILE:LINE, with the word to use.
+# ctest: label=nosan
+set -euo pipefail
+cd "${TUTTI_ROOT:?}"
+
+# Where the old words must not come back: in names, comments and messages of all C files there.  A folder is added when its words
+# have been replaced.  Pages (docs/ and README.md) count always.
+folders='src/bootstrap src/connect src/process'
+
+# old word, an extended regular expression : the word of the field
+words='
+doors?                          : listener, or the port of the process
+guests?                         : incoming connection, or peer
+visit(s|ed|ing|ors?)?           : connect, connector, attempt
+knock(s|ed|ing)?                : callback request
+arrivals?                       : accepted connection
+roll[ -]?calls?                 : rank discovery
+'
+# These are bytes that other builds expect.
+kept='"roll call"'
+
+# Findings of one tree, the current folder.  Words in names are separated by underscores.
+find_offences() {
+    local folder found=() pages=()
+    for folder in $folders; do
+        if [[ -d $folder ]]; then found+=("$folder"); fi
+    done
+    if [[ -d docs ]]; then pages+=(docs); fi
+    if [[ -f README.md ]]; then pages+=(README.md); fi
+    {
+        find "${found[@]}" -name '*.[ch]'
+        find "${pages[@]}" -name '*.md'
+    } | LC_ALL=C sort | xargs awk -v words="$words" -v kept="$kept" '
+        BEGIN {
+            line_count = split(words, lines, "\n")
+            for (i = 1; i <= line_count; i++) {
+                if (lines[i] !~ /:/) continue
+                word = better = lines[i]
+                sub(/ *:.*/, "", word)
+                sub(/^[^:]*: */, "", better)
+                pattern[++count] = "(^|[^a-z0-9])(" word ")([^a-z0-9]|$)"
+                instead[count] = better
+            }
+        }
+        {
+            text = $0
+            while ((at = index(text, kept)) > 0) text = substr(text, 1, at - 1) substr(text, at + length(kept))
+            text = tolower(text)
+            gsub(/_/, " ", text)
+            for (i = 1; i <= count; i++)
+                if (match(text, pattern[i])) {
+                    word = substr(text, RSTART, RLENGTH)
+                    gsub(/^[^a-z0-9]|[^a-z0-9]$/, "", word)
+                    print FILENAME ":" FNR ": \"" word "\": say " instead[i]
+                    bad = 1
+                }
+        }
+        END { exit bad }'
+}
+
+# The test can fail: a small tree with one offence of each sort, and as many lines that are fine.
+self_test() {
+    local tree expected offences
+    tree=$(mktemp -d)
+    mkdir -p "$tree"/{docs/algorithms,src/{connect,process,other}}
+    cd "$tree"
+    printf 'struct door *front;\nint doorbell;\nint open_door(void);\n' >src/connect/a.h
+    printf '/* A guest, */\nlog("%%d Visitors");\nchar what[] = "roll call";\n' >src/connect/a.c
+    printf 'enum { PORT_KNOCK };\nbool is_visible, is_revisited;\n' >src/process/a.c
+    printf 'struct door *front;\n' >src/other/a.h
+    printf 'The roll call.\nArrivals\nAn arrivals_count\n' >docs/algorithms/a.md
+    printf 'Nothing\n' >README.md
+    expected='docs/algorithms/a.md:1 docs/algorithms/a.md:2 docs/algorithms/a.md:3'
+    expected+=' src/connect/a.c:1 src/connect/a.c:2 src/connect/a.h:1 src/connect/a.h:3 src/process/a.c:1'
+    offences=$(find_offences || true)
+    # shellcheck disable=SC2001
+    offences=$(sed 's/^\([^:]*:[0-9]*\):.*/\1/' <<<"$offences" | LC_ALL=C sort | tr '\n' ' ')
+    cd - >/dev/null
+    rm -rf "$tree"
+    if [[ $offences != "$expected " ]]; then
+        echo "this test does not work: it found $offences"
+        echo "                        instead of $expected"
+        return 1
+    fi
+}
+
+self_test
+find_offences
