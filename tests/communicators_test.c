@@ -256,7 +256,7 @@ static bool has_rule(const struct tutti_comm *comm, enum collective collective)
 {
     const struct algorithm *algorithm;
     unsigned radix;
-    return rules_wanted(comm->rules, collective, 8, &algorithm, &radix);
+    return rules_wanted(comm->settings.rules, collective, 8, &algorithm, &radix);
 }
 
 static int inherit(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -271,17 +271,21 @@ static int inherit(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
     options.size = 1;
     struct tutti_comm *same, *other, *third;
     RANKS_EXPECT(tutti_comm_dup(comm, NULL, &same) == TUTTI_OK);
-    RANKS_EXPECT(same->timeout_ns == 20 * SECOND_NS && same->init_timeout_ns == 20 * SECOND_NS);
-    RANKS_EXPECT(!same->deterministic && strcmp(same->algorithms, "broadcast=tree") == 0);
+    RANKS_EXPECT(same->settings.timeout_ns == 20 * SECOND_NS &&
+                 same->settings.init_timeout_ns == 20 * SECOND_NS);
+    RANKS_EXPECT(!same->settings.deterministic &&
+                 strcmp(same->settings.algorithms, "broadcast=tree") == 0);
     RANKS_EXPECT(has_rule(same, COLLECTIVE_BROADCAST));
     RANKS_EXPECT(tutti_comm_dup(same, &options, &other) == TUTTI_OK);
-    RANKS_EXPECT(other->timeout_ns == 11 * SECOND_NS && other->init_timeout_ns == 12 * SECOND_NS);
-    RANKS_EXPECT(other->deterministic && strcmp(other->algorithms, "reduce=tree") == 0);
+    RANKS_EXPECT(other->settings.timeout_ns == 11 * SECOND_NS &&
+                 other->settings.init_timeout_ns == 12 * SECOND_NS);
+    RANKS_EXPECT(other->settings.deterministic &&
+                 strcmp(other->settings.algorithms, "reduce=tree") == 0);
     RANKS_EXPECT(!has_rule(other, COLLECTIVE_BROADCAST));
     options = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
     options.algorithms = "";
     RANKS_EXPECT(tutti_comm_dup(other, &options, &third) == TUTTI_OK);
-    RANKS_EXPECT(third->timeout_ns == 11 * SECOND_NS && third->deterministic);
+    RANKS_EXPECT(third->settings.timeout_ns == 11 * SECOND_NS && third->settings.deterministic);
     RANKS_EXPECT(!has_rule(third, COLLECTIVE_REDUCE));
     RANKS_EXPECT(tutti_comm_free(same) == TUTTI_OK);
     RANKS_EXPECT(tutti_comm_free(other) == TUTTI_OK);
@@ -312,7 +316,7 @@ static enum tutti_status allreduce_as(const char *algorithm, struct tutti_comm *
 static bool was_made_by(const struct tutti_comm *comm, const char *algorithm)
 {
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
-        const struct cached_program *cached = &comm->cache[i];
+        const struct cached_program *cached = &comm->programs.cached[i];
         if (cached->program != NULL && cached->what.collective == COLLECTIVE_ALLREDUCE)
             return strcmp(cached->program->algorithm, algorithm) == 0;
     }
@@ -872,7 +876,7 @@ static int grow(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     RANKS_EXPECT(tutti_comm_dup(comm, NULL, &other) == TUTTI_OK);
     shared = (int64_t)footprint_of(comm).shared_bytes;
     RANKS_EXPECT(tutti_allreduce(&shared, &sum, 1, TUTTI_INT64, TUTTI_SUM, other) == TUTTI_OK);
-    if (!ranks_are_threads() && !comm->has_threads) {
+    if (!ranks_are_threads() && !comm->members.has_threads) {
         RANKS_EXPECT(tutti_comm_free(other) == TUTTI_OK);
         other = NULL;
         const int64_t found = (int64_t)segment_bytes();

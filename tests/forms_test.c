@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "comm/comm.h"
+#include "comm/lock.h"
 #include "elements.h"
 #include "ranks.h"
 

@@ -27,7 +27,7 @@ static int pretend_hosts(struct tutti_comm *comm, int rank, const int *host_of, 
     if (racks != NULL) RANKS_EXPECT(topo_racks_load(racks, strlen(racks), &topo) == TUTTI_OK);
     RANKS_EXPECT(host_levels_init(levels, RANKS, host_of, host_names, &topo) == TUTTI_OK);
     topo_release(&topo);
-    comm->host_levels = levels;
+    comm->members.levels = levels;
     return 0;
 }
 
@@ -90,7 +90,7 @@ static int is_right(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     free(in);
     free(out);
-    comm->host_levels = NULL;
+    comm->members.levels = NULL;
     host_levels_release(&levels);
     return 0;
 }
@@ -116,7 +116,7 @@ static int disagrees(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     float one = 1;
     if (pretend_hosts(comm, rank, rank == 3 ? others : hosts, NULL, &levels) != 0) return 1;
     RANKS_EXPECT(tutti_allreduce(&one, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, comm) == TUTTI_MISMATCH);
-    comm->host_levels = NULL;
+    comm->members.levels = NULL;
     host_levels_release(&levels);
     return 0;
 }

@@ -17,6 +17,7 @@
 
 #include "comm/comm.h"
 #include "comm/network.h"
+#include "comm/network_state.h"
 #include "connect/port.h"
 #include "os/clock.h"
 #include "ranks.h"
@@ -28,7 +29,7 @@ static const uint64_t SECOND = 1000000000u;
 
 static int connect_often(struct tutti_comm *comm, int rank)
 {
-    struct comm_network *const network = comm->network;
+    struct comm_network *const network = comm->transports.network;
     for (unsigned i = 0; i < ATTEMPTS; i++)
         RANKS_EXPECT(port_connect(&network->client, HOST, i % network->stream_count,
                                   &network->addresses[HOST],

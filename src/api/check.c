@@ -7,8 +7,12 @@
 #include "api/blocks.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "comm/call.h"
 #include "comm/comm.h"
+#include "comm/group.h"
 #include "comm/options.h"
+#include "comm/program.h"
+#include "comm/start.h"
 
 static const char *name_of(const struct arguments *a)
 {
@@ -103,8 +107,8 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     *call = (struct call){
         .what = {.collective = a->collective, .dtype = a->dtype, .op = op->kind, .root = a->root},
         .op = op,
-        .timeout_ns = comm->timeout_ns,
-        .deterministic = comm->deterministic};
+        .timeout_ns = comm->settings.timeout_ns,
+        .deterministic = comm->settings.deterministic};
     switch (a->shape) {
     case SHAPE_EVEN: TRY(check_even(a, comm, call)); break;
     case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;

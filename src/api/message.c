@@ -5,6 +5,8 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/group.h"
+#include "comm/message_call.h"
 #include "comm/options.h"
 
 static enum tutti_status check(const struct message_call *given,
@@ -31,7 +33,7 @@ static enum tutti_status check(const struct message_call *given,
         TRY(SIZED_CHECK_RESULT("tutti_recv: message", tutti_message, given->result));
     *call = *given;
     if (given->result != NULL) call->result_bytes = given->result->size_bytes;
-    call->timeout_ns = comm->timeout_ns;
+    call->timeout_ns = comm->settings.timeout_ns;
     if (options == NULL) return TUTTI_OK;
     struct tutti_call_options own;
     TRY(options_for_call(options, &own));

@@ -1,5 +1,11 @@
 #include "comm/agree.h"
 
+#include "comm/failure.h"
+#include "comm/far.h"
+#include "comm/lock.h"
+#include "comm/network.h"
+#include "comm/progress.h"
+
 #include <time.h>
 
 #include "base/status.h"
@@ -16,7 +22,7 @@ static const uint64_t CUT_OFF_NS = 4000000000u;
 
 int agree_gone_ahead(struct tutti_comm *comm, uint64_t now_ns)
 {
-    const struct recovery *recovery = comm->recovery;
+    const struct recovery *recovery = comm->health.recovery;
     if (!comm_try_lock(comm)) return -1;
     const bool is_behind = recovery->ahead_ns != 0 && now_ns > recovery->ahead_ns + SETTLING_NS;
     const int rank = is_behind ? recovery->ahead : -1;
@@ -56,7 +62,7 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     struct tutti_comm *comm = recovery->comm;
     const bool looks = now_ns - recovery->looked_ns >= LOOK_NS;
     if (looks) recover_look(recovery, now_ns);
-    if (comm->network != NULL) (void)comm_network_progress(comm);
+    if (comm->transports.network != NULL) (void)comm_network_progress(comm);
     recover_read_letters(recovery);
     if (looks) recover_tell_lost(recovery, now_ns); /* whose last words have been heard by now */
     if (looks) recovery->looked_ns = now_ns;
@@ -93,14 +99,14 @@ static enum tutti_status wait_for_decision(struct tutti_comm *comm, struct recov
         pass(recovery, now);
         if (agreement_state(recovery->current) != AGREEMENT_RUNNING) return TUTTI_OK;
         if (agreement_may_decide(recovery->current)) quorum_ns = now;
-        if (now - begin_ns > comm->timeout_ns || now - quorum_ns > CUT_OFF_NS) {
+        if (now - begin_ns > comm->settings.timeout_ns || now - quorum_ns > CUT_OFF_NS) {
             recovery->awaited = agreement_awaited(recovery->current);
             agreement_give_up(recovery->current);
             return TUTTI_OK;
         }
         comm_unlock(comm);
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
-        TRY(comm_lock_failed(comm, comm->timeout_ns));
+        TRY(comm_lock_failed(comm, comm->settings.timeout_ns));
     }
 }
 
@@ -110,7 +116,7 @@ enum tutti_status agree(struct tutti_comm *comm, const char *function, uint64_t 
 {
     struct recovery *recovery = NULL;
     TRY(comm_ensure_progress(comm)); /* answers when this call is over */
-    TRY(comm_lock_failed(comm, comm->timeout_ns));
+    TRY(comm_lock_failed(comm, comm->settings.timeout_ns));
     enum tutti_status status = recover_get(comm, &recovery);
     if (status == TUTTI_OK) status = begin(recovery, word);
     if (status != TUTTI_OK) {
@@ -119,8 +125,8 @@ enum tutti_status agree(struct tutti_comm *comm, const char *function, uint64_t 
     }
     TRY(wait_for_decision(comm, recovery));
     if (agreement_state(recovery->current) != AGREEMENT_DECIDED)
-        status = fail(recovery, function, comm->timeout_ns);
-    if (comm->network != NULL) (void)comm_network_progress(comm); /* the word of it */
+        status = fail(recovery, function, comm->settings.timeout_ns);
+    if (comm->transports.network != NULL) (void)comm_network_progress(comm); /* the word of it */
     comm_unlock(comm);
     *result = (struct agreed){.epoch = recovery->epoch};
     if (status != TUTTI_OK) return status;
@@ -131,8 +137,8 @@ enum tutti_status agree(struct tutti_comm *comm, const char *function, uint64_t 
 
 void agree_leave(struct tutti_comm *comm)
 {
-    struct recovery *recovery = comm->recovery;
-    if (recovery == NULL || comm_lock_failed(comm, comm->timeout_ns) != TUTTI_OK) return;
+    struct recovery *recovery = comm->health.recovery;
+    if (recovery == NULL || comm_lock_failed(comm, comm->settings.timeout_ns) != TUTTI_OK) return;
     recovery->sent_count = 0;
     if (recovery->current != NULL) agreement_spread(recovery->current);
     comm_unlock(comm);

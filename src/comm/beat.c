@@ -1,5 +1,8 @@
 #include "comm/beat.h"
 
+#include "comm/failure.h"
+#include "comm/far.h"
+
 #include <stddef.h>
 #include <stdio.h>
 
@@ -26,12 +29,12 @@ static_assert(sizeof(struct beat_note) <= TCP_NOTE_BYTES_MAX, "a part of a beat 
 
 static int first_rank(const struct comm_network *network, int host)
 {
-    return network->comm->hosts->firsts[host];
+    return network->comm->members.hosts->firsts[host];
 }
 
 enum tutti_status beat_create(struct comm_network *network)
 {
-    const struct comm_hosts *hosts = network->comm->hosts;
+    const struct comm_hosts *hosts = network->comm->members.hosts;
     const int host = hosts->host_of[network->comm->rank];
     uint64_t period_ns;
     TRY(options_heartbeat(&period_ns));
@@ -63,7 +66,7 @@ void beat_end(struct comm_network *network)
 
 void beat_hear(struct comm_network *network, int peer, const void *note, size_t bytes)
 {
-    const int host = network->comm->hosts->host_of[peer];
+    const int host = network->comm->members.hosts->host_of[peer];
     if (network->heartbeat == NULL || bytes < HEAD_BYTES || first_rank(network, host) != peer)
         return;
     heartbeat_hear(network->heartbeat, (const char *)note + HEAD_BYTES, bytes - HEAD_BYTES,
@@ -99,7 +102,7 @@ static void send_beats(struct comm_network *network)
 /* Whether those who are silent may only be stopped. */
 static void look_for_answers(struct comm_network *network)
 {
-    for (int h = 0; h < network->comm->hosts->host_count; h++) {
+    for (int h = 0; h < network->comm->members.hosts->host_count; h++) {
         if (!heartbeat_wants_answer(network->heartbeat, h)) continue;
         const uint64_t at_ns = tcp_answered_ns(network->tcp, first_rank(network, h));
         if (at_ns > 0) heartbeat_answered(network->heartbeat, h, at_ns);
@@ -136,13 +139,13 @@ static void report_change(struct comm_network *network, int host, enum heartbeat
 /* The call that this rank is in, if any. */
 static const struct tutti_request *request_under_way(struct tutti_comm *comm)
 {
-    if (board_is_engaged(comm_calls_of(comm, comm->rank, 0))) return &comm->blocking;
-    return comm->running_count > 0 ? comm->order[0] : NULL;
+    if (board_is_engaged(comm_calls_of(comm, comm->rank, 0))) return &comm->calls.blocking;
+    return comm->calls.running_count > 0 ? comm->calls.order[0] : NULL;
 }
 
 static long rank_count(const struct comm_network *network, bool suspected)
 {
-    const struct comm_hosts *hosts = network->comm->hosts;
+    const struct comm_hosts *hosts = network->comm->members.hosts;
     long count = 0;
     for (int h = 0; h < hosts->host_count; h++)
         if ((heartbeat_state(network->heartbeat, h) == HEARTBEAT_SUSPECTED) == suspected)
@@ -158,7 +161,7 @@ static void fail(struct comm_network *network, const struct heartbeat_verdict *v
     const struct tutti_request *request = request_under_way(comm);
     char who[128], trouble[COMM_TROUBLE_MAX], others[48] = "";
     comm_name_rank(comm, rank, who, sizeof who);
-    board_announce_verdict(comm->board);
+    board_announce_verdict(comm->health.board);
     if (verdict->suspect_count > 1)
         snprintf(others, sizeof others, ", nor of %d more hosts", verdict->suspect_count - 1);
     comm_network_trouble(comm, rank, trouble);
@@ -180,15 +183,15 @@ static bool has_ended(const struct comm_network *network, int rank)
     const struct tutti_comm *comm = network->comm;
     struct tutti_failure failure;
     if (comm_network_has_died(comm, rank)) return true;
-    return board_failure(comm->board, &failure) == TUTTI_PROC_FAILED &&
-           !board_is_verdict(comm->board) && failure.culprit == rank;
+    return board_failure(comm->health.board, &failure) == TUTTI_PROC_FAILED &&
+           !board_is_verdict(comm->health.board) && failure.culprit == rank;
 }
 
 /* Whoever is gone for the verdict is gone for whom waits for it in any other way. But where the rank has ended that beat
  * for a host, the others there may be well. */
 static void bury(struct comm_network *network)
 {
-    const struct comm_hosts *hosts = network->comm->hosts;
+    const struct comm_hosts *hosts = network->comm->members.hosts;
     for (int r = 0; r < network->comm->size; r++) {
         const int host = hosts->host_of[r], first = first_rank(network, host);
         if (heartbeat_state(network->heartbeat, host) != HEARTBEAT_SUSPECTED) continue;
@@ -219,6 +222,6 @@ void beat_progress(struct comm_network *network, uint64_t now_ns)
     }
     while (heartbeat_change(network->heartbeat, &host, &before, &now))
         report_change(network, host, before, now, now_ns);
-    board_set_minority(network->comm->board, heartbeat_is_minority(network->heartbeat));
+    board_set_minority(network->comm->health.board, heartbeat_is_minority(network->heartbeat));
     judge(network, now_ns);
 }

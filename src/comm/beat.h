@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "comm/network.h"
+#include "comm/network_state.h"
 
 /* For the first rank of a host; nothing for others, or where it is switched off. NO_MEMORY. */
 enum tutti_status beat_create(struct comm_network *network);

@@ -1,6 +1,9 @@
 /* begin.c - the beginning of a call. */
 #include "comm/begin.h"
 
+#include "comm/failure.h"
+#include "comm/quiesce.h"
+
 #include <string.h>
 
 #include "base/dtype.h"
@@ -26,18 +29,19 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *requ
 {
     struct program *program = request->program;
     if (__builtin_expect(program->tx[request->slot] == NULL, 0))
-        TRY(program_open_links(program, comm->transport, request->slot));
-    request->begun = ++comm->slot_begun[request->slot];
+        TRY(program_open_links(program, comm->transports.data, request->slot));
+    request->begun = ++comm->calls.begun[request->slot];
     const struct buffer input = call_buffer(&request->call, 0),
                         output = call_buffer(&request->call, 1);
-    TRY(operation_prepare(&request->operation, program, comm->transport, request->slot,
+    TRY(operation_prepare(&request->operation, program, comm->transports.data, request->slot,
                           signature_of_messages(request), &input, &output));
     request->call.what.signature = program->signature;
     request->started_ns = request->faulted_ns = request->crossed_ns = 0;
-    struct board_call *calls = board_calls(comm->board, comm->size, comm->rank, request->slot);
+    struct board_call *calls =
+        board_calls(comm->health.board, comm->size, comm->rank, request->slot);
     board_begin(calls, &request->call.what, request->begun);
     comm_publish(comm);
-    if (!board_has_failed(comm->board)) return TUTTI_OK;
+    if (!board_has_failed(comm->health.board)) return TUTTI_OK;
     comm_quiesce(comm, request); /* others may have seen already where it expects messages */
     return comm_check(comm);
 }
@@ -79,5 +83,5 @@ void comm_call_alone(struct tutti_comm *comm, const struct call *call)
     const bool is_short = call_may_be_short(comm, call);
     call_record(comm, call, sequence, 0, NULL, is_short ? 0 : clock_ticks());
     move_alone(call);
-    recorder_end(&comm->recorder, sequence, TUTTI_OK, is_short);
+    recorder_end(&comm->health.recorder, sequence, TUTTI_OK, is_short);
 }

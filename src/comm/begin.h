@@ -23,7 +23,7 @@ static inline bool call_may_be_short(const struct tutti_comm *comm, const struct
 {
     const struct call_description *what = &call->what;
     return !what->started && !what->varies && what->count <= SHORT_COUNT_MAX &&
-           !comm->oversubscribed && comm->network == NULL;
+           !comm->members.oversubscribed && comm->transports.network == NULL;
 }
 
 /* Of a v form: of all blocks that this rank has, or gets. */
@@ -38,7 +38,7 @@ static inline void call_record(struct tutti_comm *comm, const struct call *call,
     const size_t count =
         __builtin_expect(what->varies, 0) ? call_all_blocks(comm, call->extra) : what->count;
     recorder_begin(
-        &comm->recorder, sequence, begin_ticks,
+        &comm->health.recorder, sequence, begin_ticks,
         record_what(what->collective, what->dtype, what->op, slot, what->started, what->varies),
         count, what->root, what->signature, algorithm);
 }
@@ -53,9 +53,14 @@ static inline void comm_record(struct tutti_comm *comm, const struct tutti_reque
 /* Calls of a communicator are issued by one thread at a time, so no read-modify-write is needed. */
 static inline uint64_t comm_next_sequence(struct tutti_comm *comm)
 {
-    const uint64_t sequence = atomic_load_explicit(&comm->sequence, memory_order_relaxed) + 1;
-    atomic_store_explicit(&comm->sequence, sequence, memory_order_relaxed);
+    const uint64_t sequence = atomic_load_explicit(&comm->calls.sequence, memory_order_relaxed) + 1;
+    atomic_store_explicit(&comm->calls.sequence, sequence, memory_order_relaxed);
     return sequence;
 }
+
+/* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
+enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *request);
+/* A communicator of one: input becomes output. */
+void comm_call_alone(struct tutti_comm *comm, const struct call *call);
 
 #endif

@@ -4,6 +4,11 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "comm/begin.h"
+#include "comm/call.h"
+#include "comm/drive.h"
+#include "comm/failure.h"
+#include "comm/lock.h"
+#include "comm/program.h"
 #include "memory/heap.h"
 
 /* From where on an allreduce does better in mapped memory by another algorithm. */
@@ -25,7 +30,7 @@ static enum run_result run_first(struct tutti_comm *comm, struct tutti_request *
  * calls may begin before the one before them ends, and do not look. */
 static bool heeds_mapping(const struct tutti_comm *comm, const struct call *call)
 {
-    return call->what.collective == COLLECTIVE_ALLREDUCE && comm->network == NULL &&
+    return call->what.collective == COLLECTIVE_ALLREDUCE && comm->transports.network == NULL &&
            call->what.count >= MAPPED_BYTES_MIN / dtype_size(call->what.dtype);
 }
 
@@ -44,21 +49,22 @@ static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call 
 {
     const struct buffer input = call_buffer(call, 0), output = call_buffer(call, 1);
     const size_t bytes = call->what.count * dtype_size(call->what.dtype);
-    return comm->maps_heaps && is_mapped(&output, bytes) &&
+    return comm->transports.maps_heaps && is_mapped(&output, bytes) &&
            (call->in_place || is_mapped(&input, bytes));
 }
 
 static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
 {
-    struct tutti_request *request = &comm->blocking;
-    if (board_has_failed(comm->board)) return comm_check(comm);
+    struct tutti_request *request = &comm->calls.blocking;
+    if (board_has_failed(comm->health.board)) return comm_check(comm);
     const bool heeds = heeds_mapping(comm, call);
-    call->all_were_mapped = heeds && board_was_mapped(comm->board, comm->size, comm->mapped_calls);
+    call->all_were_mapped =
+        heeds && board_was_mapped(comm->health.board, comm->size, comm->calls.mapped);
     enum tutti_status status = comm_program(comm, call, &request->program);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
         return status; /* so it is on all ranks */
     if (heeds)
-        board_set_mapped(comm->board, comm->rank, ++comm->mapped_calls,
+        board_set_mapped(comm->health.board, comm->rank, ++comm->calls.mapped,
                          uses_mapped_memory(comm, call));
     request->call = *call;
     request->sequence = comm_next_sequence(comm);
@@ -74,8 +80,8 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     if (run_first(comm, request, may_end_soon) != RUN_DONE)
         status = comm_drive_blocking(comm, request);
     comm_program_release(request->program);
-    board_end(board_calls(comm->board, comm->size, comm->rank, 0), request->begun);
-    recorder_end(&comm->recorder, request->sequence, status,
+    board_end(board_calls(comm->health.board, comm->size, comm->rank, 0), request->begun);
+    recorder_end(&comm->health.recorder, request->sequence, status,
                  may_end_soon && request->passes <= SHORT_PASSES_MAX);
     return status;
 }
@@ -84,7 +90,7 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
 {
     enum tutti_status status = TUTTI_OK;
     if (comm->size == 1) {
-        if (board_has_failed(comm->board))
+        if (board_has_failed(comm->health.board))
             status = comm_check(comm);
         else
             comm_call_alone(comm, call);

@@ -2,6 +2,12 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
+#include "comm/drive.h"
+#include "comm/lock.h"
+#include "comm/message.h"
+#include "comm/request.h"
+#include "comm/wait.h"
+
 /* Who has the domain may keep it for long, in a call of its own: then that thread does it. */
 static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct tutti_request *receive)
 {

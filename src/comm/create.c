@@ -16,15 +16,25 @@
 #include "bootstrap/rendezvous.h"
 #include "comm/agree.h"
 #include "comm/comm.h"
+#include "comm/deaths.h"
 #include "comm/derived_list.h"
+#include "comm/drive.h"
+#include "comm/failure.h"
 #include "comm/letters.h"
+#include "comm/lock.h"
+#include "comm/message.h"
+#include "comm/network.h"
 #include "comm/options.h"
+#include "comm/program.h"
+#include "comm/progress.h"
 #include "comm/recover.h"
+#include "comm/request.h"
 #include "connect/discovery.h"
 #include "connect/port.h"
 #include "memory/heap.h"
 #include "os/at_exit.h"
 #include "os/clock.h"
+#include "transport/local/local.h"
 #include "transport/router/router.h"
 
 /* ---------------------------------------------------------------------------------------------- joining */
@@ -48,8 +58,8 @@ static int core_count(void)
 /* The door is open; nothing goes through it in clear where that is not wanted. */
 static enum tutti_status use_door(struct tutti_comm *comm)
 {
-    comm->has_door = true;
-    return comm->is_encrypted ? port_encrypt() : TUTTI_OK;
+    comm->transports.has_port = true;
+    return comm->settings.is_encrypted ? port_encrypt() : TUTTI_OK;
 }
 
 /* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by afterwards; the key that they knew before is
@@ -59,7 +69,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
 {
     struct net_address door;
     *key = creation->key;
-    if (comm->hosts != NULL) {
+    if (comm->members.hosts != NULL) {
         TRY(port_open(NULL, &door));
         return use_door(comm);
     }
@@ -68,9 +78,9 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
                                         .self = {.pid = getpid(), .core_count = core_count()},
                                         .deadline_ns = creation->deadline_ns,
                                         .exchange_means = exchange_means(),
-                                        .is_encrypted = comm->is_encrypted,
+                                        .is_encrypted = comm->settings.is_encrypted,
                                         .meeting = creation->meeting};
-    snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->host);
+    snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->members.host_name);
     TRY(discovery_host(&options.self.host));
     if (creation->meeting != NULL)
         TRY(port_open_towards(creation->meeting, &options.self.address));
@@ -83,15 +93,16 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     unsigned messages;
     enum tutti_status status = discovery_run(&options, entries, key, &messages);
     if (status == TUTTI_OK)
-        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->hosts);
+        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->members.hosts);
     free(entries);
     if (status != TUTTI_OK) return status;
     log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; the roll call took %u messages",
-              comm->rank, comm->size, comm->hosts->local_size, comm->hosts->host_count, messages);
-    if (comm->hosts->host_count > 1) return TUTTI_OK;
-    comm_hosts_free(comm->hosts);
-    comm->hosts = NULL;
-    comm->has_door = false;
+              comm->rank, comm->size, comm->members.hosts->local_size,
+              comm->members.hosts->host_count, messages);
+    if (comm->members.hosts->host_count > 1) return TUTTI_OK;
+    comm_hosts_free(comm->members.hosts);
+    comm->members.hosts = NULL;
+    comm->transports.has_port = false;
     port_close();
     return TUTTI_OK;
 }
@@ -112,29 +123,30 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                               const struct rendezvous_key *key, struct rendezvous_result *result)
 {
     const struct heap_location heap = heap_location();
-    struct rendezvous_options options = {.key = *key,
-                                         .rank = comm_local_number(comm, creation->rank),
-                                         .size = comm_local_size(comm),
-                                         .names = comm->hosts != NULL ? comm->hosts->names : NULL,
-                                         .deadline_ns = creation->deadline_ns,
-                                         .self = {.process_key = heap.process_key,
-                                                  .heap_inode = heap.inode,
-                                                  .heap_bytes = heap.bytes,
-                                                  .heap_fd = heap.fd,
-                                                  .core_count = core_count()},
-                                         .segment_fd = -1,
-                                         .look = creation->look,
-                                         .look_context = creation->look_context};
-    if (comm->hosts != NULL) { /* hosts can be told apart that share a namespace */
-        const int host = comm->hosts->host_of[comm->rank];
+    struct rendezvous_options options = {
+        .key = *key,
+        .rank = comm_local_number(comm, creation->rank),
+        .size = comm_local_size(comm),
+        .names = comm->members.hosts != NULL ? comm->members.hosts->names : NULL,
+        .deadline_ns = creation->deadline_ns,
+        .self = {.process_key = heap.process_key,
+                 .heap_inode = heap.inode,
+                 .heap_bytes = heap.bytes,
+                 .heap_fd = heap.fd,
+                 .core_count = core_count()},
+        .segment_fd = -1,
+        .look = creation->look,
+        .look_context = creation->look_context};
+    if (comm->members.hosts != NULL) { /* hosts can be told apart that share a namespace */
+        const int host = comm->members.hosts->host_of[comm->rank];
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
     }
-    TRY(options_transport(&comm->over_tcp));
+    TRY(options_transport(&comm->transports.over_tcp));
     /* A rank that makes a communicator from another one is where it was. */
     if (creation->place != NULL) options.self.host_id = discovery_host_id();
-    options.self.integrity = (uint8_t)comm->integrity;
-    options.self.is_encrypted = comm->is_encrypted;
-    if (comm->over_tcp && comm->hosts == NULL) {
+    options.self.integrity = (uint8_t)comm->settings.integrity;
+    options.self.is_encrypted = comm->settings.is_encrypted;
+    if (comm->transports.over_tcp && comm->members.hosts == NULL) {
         struct net_address door;
         TRY(port_open(NULL, &door));
         TRY(use_door(comm));
@@ -154,7 +166,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
 /* Whether ranks that have met take themselves to be on several hosts: TUTTI_HOSTID. */
 static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_member *members)
 {
-    for (int r = 1; comm->hosts == NULL && r < comm->size; r++)
+    for (int r = 1; comm->members.hosts == NULL && r < comm->size; r++)
         if (members[r].host_id != members[0].host_id) return true;
     return false;
 }
@@ -172,8 +184,8 @@ static enum tutti_status meet_for_doors(struct tutti_comm *comm, const struct cr
                                          .segment_fd = creation->rank == 0 ? met->segment_fd : -1,
                                          .look = creation->look,
                                          .look_context = creation->look_context};
-    if (comm->has_door) port_close();
-    comm->has_door = false;
+    if (comm->transports.has_port) port_close();
+    comm->transports.has_port = false;
     TRY(port_open(NULL, &door));
     TRY(use_door(comm));
     options.self.port = door.port;
@@ -196,16 +208,17 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
                                               .core_count = met->members[r].core_count};
         net_address_parse("127.0.0.1", &entries[r].address);
         entries[r].address.port = doors.members[r].port;
-        snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s", comm->host);
+        snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s", comm->members.host_name);
     }
     if (status == TUTTI_OK) {
         rendezvous_result_release(&doors);
-        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->hosts);
+        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->members.hosts);
     }
     free(entries);
     if (status == TUTTI_OK)
         log_write(LOG_INFO, "rank %d of %d: TUTTI_HOSTID makes %d hosts, %d ranks on this one",
-                  comm->rank, comm->size, comm->hosts->host_count, comm->hosts->local_size);
+                  comm->rank, comm->size, comm->members.hosts->host_count,
+                  comm->members.hosts->local_size);
     return status;
 }
 
@@ -222,22 +235,23 @@ static enum tutti_status know_processes(struct tutti_comm *comm,
 {
     const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank),
               own = members[number].first;
-    comm->processes = calloc((size_t)size, sizeof *comm->processes);
-    comm->local_ranks = calloc((size_t)size, sizeof *comm->local_ranks);
-    if (comm->processes == NULL || comm->local_ranks == NULL)
+    comm->health.processes.all = calloc((size_t)size, sizeof *comm->health.processes.all);
+    comm->health.processes.of_ranks = calloc((size_t)size, sizeof *comm->health.processes.of_ranks);
+    if (comm->health.processes.all == NULL || comm->health.processes.of_ranks == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (int i = 0; i < size; i++) {
         const int first = members[i].first;
         const pid_t pid = visible_pid(&members[number], &members[i]);
-        comm->has_threads |= i != number && first == own;
-        comm->local_ranks[i] = (struct local_rank){first, -1};
+        comm->members.has_threads |= i != number && first == own;
+        comm->health.processes.of_ranks[i] = (struct local_rank){first, -1};
         if (first == own) continue;
         if (first != i && pid != 0) {
-            comm->local_ranks[i].process = comm->local_ranks[first].process;
+            comm->health.processes.of_ranks[i].process =
+                comm->health.processes.of_ranks[first].process;
             continue;
         }
-        comm->local_ranks[i].process = comm->process_count;
-        comm->processes[comm->process_count++] = (struct watched_process){
+        comm->health.processes.of_ranks[i].process = comm->health.processes.count;
+        comm->health.processes.all[comm->health.processes.count++] = (struct watched_process){
             .key = members[i].process_key, .pid = pid, .rank = comm_local_rank(comm, i), .fd = -1};
     }
     return comm_watch_neighbours(comm);
@@ -248,8 +262,9 @@ static enum tutti_status look_for_deaths(struct tutti_comm *comm)
 {
     if (!comm_look_at_processes(comm)) return TUTTI_OK;
     int i = 0;
-    while (!comm->processes[i].has_ended) i++;
-    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", comm->processes[i].rank);
+    while (!comm->health.processes.all[i].has_ended) i++;
+    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
+                     comm->health.processes.all[i].rank);
 }
 
 static enum tutti_status acquire_window(const struct rendezvous_member *member, pid_t pid,
@@ -284,32 +299,32 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     const struct rendezvous_member *members = result->members;
     const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank);
     struct local_peer *peers = calloc((size_t)size, sizeof *peers);
-    comm->windows = calloc((size_t)size, sizeof *comm->windows);
+    comm->transports.windows = calloc((size_t)size, sizeof *comm->transports.windows);
     enum tutti_status status = TUTTI_OK;
-    if (peers == NULL || comm->windows == NULL)
+    if (peers == NULL || comm->transports.windows == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (int i = 0; i < size && status == TUTTI_OK; i++) {
         const int first = members[i].first;
         const bool same_process = first == members[number].first;
         const pid_t pid = visible_pid(&members[number], &members[i]);
         if (first == i && !same_process)
-            status = acquire_window(&members[i], pid, &comm->windows[i]);
-        peers[i] = (struct local_peer){same_process, pid, comm->windows[first]};
+            status = acquire_window(&members[i], pid, &comm->transports.windows[i]);
+        peers[i] = (struct local_peer){same_process, pid, comm->transports.windows[first]};
     }
     if (status == TUTTI_OK) {
-        const struct local_options options = {.rank = number,
-                                              .size = size,
-                                              .names =
-                                                  comm->hosts != NULL ? comm->hosts->names : NULL,
-                                              .segment_fd = result->segment_fd,
-                                              .board_bytes = shared_bytes(comm),
-                                              .peers = peers,
-                                              .checks = comm->integrity == TUTTI_INTEGRITY_ON,
-                                              .deadline_ns = creation->deadline_ns,
-                                              .look = look_at_joining,
-                                              .look_context = &joining};
+        const struct local_options options = {
+            .rank = number,
+            .size = size,
+            .names = comm->members.hosts != NULL ? comm->members.hosts->names : NULL,
+            .segment_fd = result->segment_fd,
+            .board_bytes = shared_bytes(comm),
+            .peers = peers,
+            .checks = comm->settings.integrity == TUTTI_INTEGRITY_ON,
+            .deadline_ns = creation->deadline_ns,
+            .look = look_at_joining,
+            .look_context = &joining};
         result->segment_fd = -1;
-        status = local_open(&options, &comm->local);
+        status = local_open(&options, &comm->transports.local);
     }
     free(peers);
     return status;
@@ -330,14 +345,14 @@ static enum tutti_status check_wish(const struct tutti_comm *comm,
 static enum tutti_status open_network(struct tutti_comm *comm,
                                       const struct rendezvous_member *members)
 {
-    if (comm->hosts == NULL) TRY(check_wish(comm, members));
-    if (comm->hosts == NULL && !comm->over_tcp) return TUTTI_OK;
+    if (comm->members.hosts == NULL) TRY(check_wish(comm, members));
+    if (comm->members.hosts == NULL && !comm->transports.over_tcp) return TUTTI_OK;
     struct net_address *const addresses = calloc((size_t)comm->size, sizeof *addresses);
     if (addresses == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (int r = 0; r < comm->size; r++) {
-        if (comm->hosts != NULL) {
-            addresses[r] = comm->hosts->entries[r].address;
+        if (comm->members.hosts != NULL) {
+            addresses[r] = comm->members.hosts->entries[r].address;
         } else {
             net_address_parse("127.0.0.1", &addresses[r]);
             addresses[r].port = members[r].port;
@@ -345,17 +360,17 @@ static enum tutti_status open_network(struct tutti_comm *comm,
     }
     enum tutti_status status = comm_network_create(comm, addresses);
     free(addresses);
-    if (status != TUTTI_OK || comm->over_tcp) return status;
+    if (status != TUTTI_OK || comm->transports.over_tcp) return status;
     struct router_options options = {.rank = comm->rank,
                                      .size = comm->size,
-                                     .near = comm->local,
-                                     .near_numbers = comm->hosts->locals,
-                                     .far = comm->transport};
-    if (comm->hosts->largest > 1)
-        local_limits(comm->hosts->largest, comm->integrity == TUTTI_INTEGRITY_ON,
+                                     .near = comm->transports.local,
+                                     .near_numbers = comm->members.hosts->locals,
+                                     .far = comm->transports.data};
+    if (comm->members.hosts->largest > 1)
+        local_limits(comm->members.hosts->largest, comm->settings.integrity == TUTTI_INTEGRITY_ON,
                      &options.piece_bytes_max, &options.piece_count_max);
-    status = router_create(&options, &comm->router);
-    comm->transport = comm->router;
+    status = router_create(&options, &comm->transports.router);
+    comm->transports.data = comm->transports.router;
     return status;
 }
 
@@ -365,10 +380,11 @@ static enum tutti_status levels_of_hosts(const struct tutti_comm *comm, struct h
     struct topo topology;
     const char **names = calloc((size_t)comm->size, sizeof *names);
     if (names == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int r = 0; r < comm->size; r++) names[r] = comm->hosts->entries[r].host_name;
+    for (int r = 0; r < comm->size; r++) names[r] = comm->members.hosts->entries[r].host_name;
     enum tutti_status status = host_levels_read_topology(&topology);
     if (status == TUTTI_OK) {
-        status = host_levels_init(levels, comm->size, comm->hosts->host_of, names, &topology);
+        status =
+            host_levels_init(levels, comm->size, comm->members.hosts->host_of, names, &topology);
         topo_release(&topology);
     }
     free(names);
@@ -392,10 +408,10 @@ static enum tutti_status find_levels(struct tutti_comm *comm)
 {
     struct host_levels *levels = calloc(1, sizeof *levels);
     if (levels == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    const enum tutti_status status =
-        comm->hosts != NULL ? levels_of_hosts(comm, levels) : levels_of_strangers(comm, levels);
+    const enum tutti_status status = comm->members.hosts != NULL ? levels_of_hosts(comm, levels)
+                                                                 : levels_of_strangers(comm, levels);
     if (status == TUTTI_OK)
-        comm->host_levels = levels;
+        comm->members.levels = levels;
     else
         free(levels);
     return status;
@@ -405,19 +421,20 @@ static enum tutti_status find_levels(struct tutti_comm *comm)
 static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct rendezvous_key *key)
 {
     static const char what[] = "hosts";
-    rendezvous_key_derive(key, what, sizeof what, &comm->identity);
-    comm->shares_cores = comm_hosts_share_cores(comm->hosts);
-    comm->rank_order = NULL;
-    if (comm->host_levels == NULL) TRY(find_levels(comm));
+    rendezvous_key_derive(key, what, sizeof what, &comm->lineage.identity);
+    comm->members.shares_cores = comm_hosts_share_cores(comm->members.hosts);
+    comm->members.order = NULL;
+    if (comm->members.levels == NULL) TRY(find_levels(comm));
     const size_t bytes = (board_bytes(comm->size) + 63) / 64 * 64;
-    comm->far_board = aligned_alloc(64, bytes);
-    if (comm->far_board == NULL)
+    comm->health.remote_board = aligned_alloc(64, bytes);
+    if (comm->health.remote_board == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    memset(comm->far_board, 0, bytes);
+    memset(comm->health.remote_board, 0, bytes);
     for (int r = 0; r < comm->size; r++) {
         if (comm_is_near(comm, r)) continue;
-        board_enter(comm->far_board, r, comm->hosts->entries[r].pid);
-        board_enter(comm->board, r, comm->hosts->entries[r].pid); /* for whom a failure names */
+        board_enter(comm->health.remote_board, r, comm->members.hosts->entries[r].pid);
+        board_enter(comm->health.board, r,
+                    comm->members.hosts->entries[r].pid); /* for whom a failure names */
     }
     return TUTTI_OK;
 }
@@ -442,7 +459,7 @@ static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const
               "ranks %d and %d differ in %s, or what options say, has to be the same on all ranks",
               comm_local_rank(comm, 0), rank, what);
     /* Other hosts first have to hear of it. */
-    return comm->hosts == NULL ? comm_check(comm) : TUTTI_OK;
+    return comm->members.hosts == NULL ? comm_check(comm) : TUTTI_OK;
 }
 
 static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation)
@@ -458,47 +475,48 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
         TRY(apart);
         TRY(meet(comm, creation, &key, &result));
     }
-    comm->identity = result.identity;
+    comm->lineage.identity = result.identity;
     enum tutti_status status = know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
     log_write(LOG_INFO, "rank %d of %d met the others%s with %u messages", comm->rank, comm->size,
-              comm->hosts != NULL ? " of its host" : "", result.message_count);
+              comm->members.hosts != NULL ? " of its host" : "", result.message_count);
     if (status != TUTTI_OK) {
         rendezvous_result_release(&result);
         return status;
     }
-    comm->board = local_board(comm->local);
-    comm->letters = (struct letter_ring *)(void *)((char *)comm->board + letters_offset(comm));
-    comm->maps_heaps = local_maps_heaps(comm->local);
-    comm->publishers_fence = local_publishers_fence(comm->local);
-    comm->oversubscribed = comm_local_size(comm) > local_core_count(comm->local);
-    comm->shares_cores = comm->oversubscribed;
-    comm->rank_order = local_order(comm->local);
-    comm->transport = comm->local;
-    if (comm->hosts != NULL) status = agree_over_hosts(comm, &key);
+    comm->health.board = local_board(comm->transports.local);
+    comm->health.letters =
+        (struct letter_ring *)(void *)((char *)comm->health.board + letters_offset(comm));
+    comm->transports.maps_heaps = local_maps_heaps(comm->transports.local);
+    comm->transports.publishers_fence = local_publishers_fence(comm->transports.local);
+    comm->members.oversubscribed = comm_local_size(comm) > local_core_count(comm->transports.local);
+    comm->members.shares_cores = comm->members.oversubscribed;
+    comm->members.order = local_order(comm->transports.local);
+    comm->transports.data = comm->transports.local;
+    if (comm->members.hosts != NULL) status = agree_over_hosts(comm, &key);
     if (status == TUTTI_OK) status = open_network(comm, result.members);
-    if (status == TUTTI_OK && comm->network != NULL && comm->host_levels == NULL)
+    if (status == TUTTI_OK && comm->transports.network != NULL && comm->members.levels == NULL)
         status = find_levels(comm);
     const char *what;
     const int odd_one = find_odd_one(comm, result.members, &what);
     rendezvous_result_release(&result);
-    if (status == TUTTI_OK) board_enter(comm->board, comm->rank, getpid());
+    if (status == TUTTI_OK) board_enter(comm->health.board, comm->rank, getpid());
     if (status == TUTTI_OK && odd_one >= 0) status = reject_odd_one(comm, odd_one, what);
-    if (status == TUTTI_OK && comm->hosts != NULL)
+    if (status == TUTTI_OK && comm->members.hosts != NULL)
         status =
             comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns);
-    if (status == TUTTI_OK && comm->network != NULL) status = comm_ensure_progress(comm);
+    if (status == TUTTI_OK && comm->transports.network != NULL) status = comm_ensure_progress(comm);
     return status;
 }
 
 static enum tutti_status be_alone(struct tutti_comm *comm)
 {
-    TRY(rendezvous_key_create(&comm->identity));
-    comm->board = aligned_alloc(64, (board_bytes(1) + 63) / 64 * 64);
-    if (comm->board == NULL)
+    TRY(rendezvous_key_create(&comm->lineage.identity));
+    comm->health.board = aligned_alloc(64, (board_bytes(1) + 63) / 64 * 64);
+    if (comm->health.board == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    memset(comm->board, 0, board_bytes(1));
-    board_enter(comm->board, 0, getpid());
+    memset(comm->health.board, 0, board_bytes(1));
+    board_enter(comm->health.board, 0, getpid());
     return TUTTI_OK;
 }
 
@@ -507,7 +525,7 @@ static enum tutti_status be_alone(struct tutti_comm *comm)
 /* What calls left behind: programs and operations. */
 static void release_calls(struct tutti_comm *comm)
 {
-    operation_release(&comm->blocking.operation);
+    operation_release(&comm->calls.blocking.operation);
     comm_requests_free(comm);
     comm_programs_free(comm);
 }
@@ -516,9 +534,9 @@ static void release_calls(struct tutti_comm *comm)
  * it was changing stays allocated: nobody can tell how far it came. */
 static bool was_busy(struct tutti_comm *comm)
 {
-    if (atomic_load_explicit(&comm->domain, memory_order_relaxed) != 0) return true;
-    if (pthread_mutex_trylock(&comm->queue_lock) != 0) return true;
-    pthread_mutex_unlock(&comm->queue_lock);
+    if (atomic_load_explicit(&comm->domain.lock, memory_order_relaxed) != 0) return true;
+    if (pthread_mutex_trylock(&comm->requests.lock) != 0) return true;
+    pthread_mutex_unlock(&comm->requests.lock);
     return false;
 }
 
@@ -533,28 +551,28 @@ static void release(struct tutti_comm *comm)
     if (!comm_is_foreign(comm) || !was_busy(comm)) {
         release_calls(comm);
         comm_messages_free(comm);
-        pthread_mutex_destroy(&comm->queue_lock);
+        pthread_mutex_destroy(&comm->requests.lock);
     }
-    if (comm->size == 1) free(comm->board);
-    router_free(comm->router);
-    local_close(comm->local);
+    if (comm->size == 1) free(comm->health.board);
+    router_free(comm->transports.router);
+    local_close(comm->transports.local);
     /* Of a parent's connections a child has descriptors only: closing them properly would disturb the parent. */
     if (!comm_is_foreign(comm)) comm_network_free(comm);
-    if (comm->has_door && !comm_is_foreign(comm)) port_close();
-    for (int i = 0; comm->windows != NULL && i < comm_local_size(comm); i++)
-        heap_window_release(comm->windows[i]);
+    if (comm->transports.has_port && !comm_is_foreign(comm)) port_close();
+    for (int i = 0; comm->transports.windows != NULL && i < comm_local_size(comm); i++)
+        heap_window_release(comm->transports.windows[i]);
     comm_unwatch(comm);
-    free(comm->windows);
-    free(comm->far_board);
-    comm_hosts_free(comm->hosts);
-    levels_free(comm->host_levels);
-    rules_free(comm->rules);
-    free(comm->algorithms);
+    free(comm->transports.windows);
+    free(comm->health.remote_board);
+    comm_hosts_free(comm->members.hosts);
+    levels_free(comm->members.levels);
+    rules_free(comm->settings.rules);
+    free(comm->settings.algorithms);
     trace_release(comm);
-    straggler_release(&comm->straggler);
+    straggler_release(&comm->health.straggler);
     derived_lists_free(comm);
     recover_free(comm);
-    heap_release_of(comm->generation);
+    heap_release_of(comm->lineage.generation);
     free(comm);
 }
 
@@ -565,7 +583,7 @@ static void finish_started(struct tutti_comm *comm)
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);
-            request = comm->running_count > 0 ? comm->order[0] : comm->messages;
+            request = comm->calls.running_count > 0 ? comm->calls.order[0] : comm->messages.first;
             comm_unlock(comm);
         }
         if (request != NULL) comm_drive_started(comm, request);
@@ -575,7 +593,8 @@ static void finish_started(struct tutti_comm *comm)
 static void finish_network(struct tutti_comm *comm)
 {
     enum { FAILED_NS = 2000000000 }; /* whoever has it then is on the way out */
-    const uint64_t timeout_ns = board_has_failed(comm->board) ? FAILED_NS : comm->timeout_ns;
+    const uint64_t timeout_ns =
+        board_has_failed(comm->health.board) ? FAILED_NS : comm->settings.timeout_ns;
     if (comm_lock_failed(comm, timeout_ns) != TUTTI_OK) return;
     comm_network_finish(comm);
     comm_unlock(comm);
@@ -584,15 +603,16 @@ static void finish_network(struct tutti_comm *comm)
 void comm_end(struct tutti_comm *comm)
 {
     if (!comm_is_foreign(comm)) {
-        if (comm->is_encrypted && at_exit_has_begun()) /* nothing comes or goes any more */
+        if (comm->settings.is_encrypted && at_exit_has_begun()) /* nothing comes or goes any more */
             comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d is in exit()", comm->rank);
         finish_started(comm);
         agree_leave(comm);
-        if (comm->network != NULL) finish_network(comm);
-        if (comm->client_registered) progress_unregister(&comm->client);
+        if (comm->transports.network != NULL) finish_network(comm);
+        if (comm->domain.is_registered) progress_unregister(&comm->domain.client);
         trace_close(comm);
-        board_leave(comm->board, comm->rank);
-        if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
+        board_leave(comm->health.board, comm->rank);
+        if (comm->transports.data != NULL)
+            comm->transports.data->ops->wake_all(comm->transports.data);
     }
     handle_remove(comm);
     release(comm);
@@ -615,31 +635,32 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         return status;
     }
     memset(created, 0, sizeof *created);
-    created->hosts = creation->hosts;
-    created->host_levels = creation->host_levels;
-    pthread_mutex_init(&created->queue_lock, NULL);
-    created->generation = process_generation();
+    created->members.hosts = creation->hosts;
+    created->members.levels = creation->host_levels;
+    pthread_mutex_init(&created->requests.lock, NULL);
+    created->lineage.generation = process_generation();
     created->rank = creation->rank;
     created->size = creation->size;
-    created->timeout_ns = options->timeout_ns;
-    created->init_timeout_ns = options->init_timeout_ns;
-    created->deterministic = options->deterministic != 0;
-    created->integrity = options->integrity;
-    created->is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
-    created->level = kernel_level_chosen();
-    created->client.progress = comm_client_progress;
-    created->blocking.comm = created;
-    if (gethostname(created->host, sizeof created->host - 1) != 0) strcpy(created->host, "?");
+    created->settings.timeout_ns = options->timeout_ns;
+    created->settings.init_timeout_ns = options->init_timeout_ns;
+    created->settings.deterministic = options->deterministic != 0;
+    created->settings.integrity = options->integrity;
+    created->settings.is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
+    created->settings.level = kernel_level_chosen();
+    created->domain.client.progress = comm_client_progress;
+    created->calls.blocking.comm = created;
+    if (gethostname(created->members.host_name, sizeof created->members.host_name - 1) != 0)
+        strcpy(created->members.host_name, "?");
 
     status = trace_init(created);
-    if (status == TUTTI_OK) status = straggler_init(&created->straggler, created->size);
+    if (status == TUTTI_OK) status = straggler_init(&created->health.straggler, created->size);
     if (status == TUTTI_OK && options->algorithms != NULL &&
-        (created->algorithms = strdup(options->algorithms)) == NULL)
+        (created->settings.algorithms = strdup(options->algorithms)) == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->rules);
+    if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->settings.rules);
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : join(created, creation);
-    operation_init(&created->blocking.operation, comm_patience(created));
+    operation_init(&created->calls.blocking.operation, comm_patience(created));
     if (status != TUTTI_OK) {
         release(created);
         return status;
@@ -651,8 +672,8 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     }
     trace_open(created);
     log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size,
-              creation->origin, kernel_level_name(created->level),
-              created->oversubscribed ? ", more ranks than cores" : "");
+              creation->origin, kernel_level_name(created->settings.level),
+              created->members.oversubscribed ? ", more ranks than cores" : "");
     *comm = created;
     return TUTTI_OK;
 }

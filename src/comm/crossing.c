@@ -1,5 +1,8 @@
 #include "comm/crossing.h"
 
+#include "comm/failure.h"
+#include "comm/far.h"
+
 #include <stdio.h>
 
 #include "os/clock.h"
@@ -17,8 +20,9 @@ enum {
 /* False: not known. */
 static bool progress_of(struct tutti_comm *comm, int rank, struct board_progress *progress)
 {
-    return comm_is_near(comm, rank) ? board_read_progress(comm->board, comm->size, rank, progress)
-                                    : comm_network_read_progress(comm, rank, progress);
+    return comm_is_near(comm, rank)
+               ? board_read_progress(comm->health.board, comm->size, rank, progress)
+               : comm_network_read_progress(comm, rank, progress);
 }
 
 static bool is_blocking(const struct tutti_request *request)
@@ -115,7 +119,7 @@ static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *
                            uint64_t now_ns)
 {
     bool knows_all = true;
-    for (int r = 0; comm->hosts != NULL && r < comm->size; r++) {
+    for (int r = 0; comm->members.hosts != NULL && r < comm->size; r++) {
         if (comm_is_near(comm, r) ||
             comm_network_progress_heard_ns(comm, r) >= request->crossed_ns + FRESH_NS)
             continue;
@@ -164,7 +168,7 @@ void crossing_wait(struct tutti_comm *comm, const struct tutti_request *request,
     const uint64_t now_ns = clock_now_ns();
     if (wait->since_ns == 0) wait->since_ns = now_ns;
     if (now_ns - wait->since_ns < WAIT_NS) return;
-    board_set_awaited(comm->board, comm->rank, request->number, request->sequence,
+    board_set_awaited(comm->health.board, comm->rank, request->number, request->sequence,
                       &request->call.what);
     wait->is_told = true;
 }
@@ -172,5 +176,5 @@ void crossing_wait(struct tutti_comm *comm, const struct tutti_request *request,
 void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait)
 {
     static const struct call_description nothing;
-    if (wait->is_told) board_set_awaited(comm->board, comm->rank, 0, 0, &nothing);
+    if (wait->is_told) board_set_awaited(comm->health.board, comm->rank, 0, 0, &nothing);
 }

@@ -19,7 +19,10 @@
 
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/deaths.h"
+#include "comm/far.h"
 #include "process/watch.h"
+#include "transport/local/local.h"
 
 enum { NEIGHBOURS = 2, A_LOOK = 64 };
 
@@ -44,34 +47,37 @@ static bool looks_another(struct watched_process *process)
 enum tutti_status comm_watch_neighbours(struct tutti_comm *comm)
 {
     int next = 0; /* the first process behind this rank's own */
-    while (next < comm->process_count && comm->processes[next].rank < comm->rank) next++;
-    for (int i = 0, watched = 0; watched < NEIGHBOURS && i < comm->process_count; i++) {
-        struct watched_process *process = &comm->processes[(next + i) % comm->process_count];
+    while (next < comm->health.processes.count && comm->health.processes.all[next].rank < comm->rank)
+        next++;
+    for (int i = 0, watched = 0; watched < NEIGHBOURS && i < comm->health.processes.count; i++) {
+        struct watched_process *process =
+            &comm->health.processes.all[(next + i) % comm->health.processes.count];
         if (is_hidden(process)) continue;
         TRY(watch_open(process->key, process->pid, &process->fd));
         watched++;
     }
-    for (int i = 0; i < comm->process_count && i < A_LOOK; i++)
-        if (!is_hidden(&comm->processes[i])) (void)looks_another(&comm->processes[i]);
+    for (int i = 0; i < comm->health.processes.count && i < A_LOOK; i++)
+        if (!is_hidden(&comm->health.processes.all[i]))
+            (void)looks_another(&comm->health.processes.all[i]);
     return TUTTI_OK;
 }
 
 void comm_unwatch(struct tutti_comm *comm)
 {
-    for (int i = 0; i < comm->process_count; i++)
-        if (comm->processes[i].fd >= 0) watch_close(comm->processes[i].fd);
-    free(comm->processes);
-    free(comm->local_ranks);
-    comm->processes = NULL;
-    comm->local_ranks = NULL;
-    comm->process_count = 0;
+    for (int i = 0; i < comm->health.processes.count; i++)
+        if (comm->health.processes.all[i].fd >= 0) watch_close(comm->health.processes.all[i].fd);
+    free(comm->health.processes.all);
+    free(comm->health.processes.of_ranks);
+    comm->health.processes.all = NULL;
+    comm->health.processes.of_ranks = NULL;
+    comm->health.processes.count = 0;
 }
 
 /* While the ranks are on their way to their segment, that looks for those who are not (transport/local). */
 static bool has_spoken(const struct tutti_comm *comm, const struct watched_process *process)
 {
-    return comm->local != NULL &&
-           local_has_ended(comm->local, comm_local_number(comm, process->rank));
+    return comm->transports.local != NULL &&
+           local_has_ended(comm->transports.local, comm_local_number(comm, process->rank));
 }
 
 static bool looks_ended(const struct tutti_comm *comm, struct watched_process *process)
@@ -92,13 +98,13 @@ static bool has_ended(const struct tutti_comm *comm, struct watched_process *pro
 
 bool comm_look_at_processes(struct tutti_comm *comm)
 {
-    const int all = comm->process_count, some = all < A_LOOK ? all : A_LOOK;
-    const int first = comm->next_process;
-    for (int i = 0; i < some; i++) has_ended(comm, &comm->processes[(first + i) % all]);
-    if (all > some) comm->next_process = (first + some) % all;
+    const int all = comm->health.processes.count, some = all < A_LOOK ? all : A_LOOK;
+    const int first = comm->health.processes.next;
+    for (int i = 0; i < some; i++) has_ended(comm, &comm->health.processes.all[(first + i) % all]);
+    if (all > some) comm->health.processes.next = (first + some) % all;
     bool any = false;
     for (int i = 0; i < all; i++) {
-        struct watched_process *process = &comm->processes[i];
+        struct watched_process *process = &comm->health.processes.all[i];
         const bool was_looked_at = (i - first + all) % all < some;
         const bool is_cheap = process->fd >= 0 || is_hidden(process);
         any |= is_cheap && !was_looked_at ? has_ended(comm, process) : process->has_ended;
@@ -109,18 +115,19 @@ bool comm_look_at_processes(struct tutti_comm *comm)
 bool comm_share_process(const struct tutti_comm *comm, int rank, int other)
 {
     if (rank == other) return true;
-    if (comm->local_ranks == NULL || !comm_is_near(comm, rank) || !comm_is_near(comm, other))
+    if (comm->health.processes.of_ranks == NULL || !comm_is_near(comm, rank) ||
+        !comm_is_near(comm, other))
         return false;
-    return comm->local_ranks[comm_local_number(comm, rank)].first ==
-           comm->local_ranks[comm_local_number(comm, other)].first;
+    return comm->health.processes.of_ranks[comm_local_number(comm, rank)].first ==
+           comm->health.processes.of_ranks[comm_local_number(comm, other)].first;
 }
 
 /* Of a rank of this host; NULL: this process. */
 static struct watched_process *process_of(const struct tutti_comm *comm, int rank)
 {
-    if (comm->local_ranks == NULL) return NULL;
-    const int process = comm->local_ranks[comm_local_number(comm, rank)].process;
-    return process >= 0 ? &comm->processes[process] : NULL;
+    if (comm->health.processes.of_ranks == NULL) return NULL;
+    const int process = comm->health.processes.of_ranks[comm_local_number(comm, rank)].process;
+    return process >= 0 ? &comm->health.processes.all[process] : NULL;
 }
 
 bool comm_is_hidden(const struct tutti_comm *comm, int rank)

@@ -1,5 +1,11 @@
 #include "comm/derive.h"
 
+#include "comm/deaths.h"
+#include "comm/failure.h"
+#include "comm/far.h"
+#include "comm/lock.h"
+#include "comm/network.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,9 +49,9 @@ static enum tutti_status look_for_the_dead(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
     if (!comm_look_at_processes(parent)) return TUTTI_OK;
-    for (int i = 0; i < parent->process_count; i++) {
-        if (!parent->processes[i].has_ended) continue;
-        const int first = parent->processes[i].rank;
+    for (int i = 0; i < parent->health.processes.count; i++) {
+        if (!parent->health.processes.all[i].has_ended) continue;
+        const int first = parent->health.processes.all[i].rank;
         for (int r = first; r < parent->size; r++)
             if (comm_share_process(parent, r, first) && is_member(roster, r))
                 return gone(roster, r, "died");
@@ -59,9 +65,9 @@ static enum tutti_status look_at_connections(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
     int dead = -1;
-    if (parent->network == NULL || !comm_try_lock(parent)) return TUTTI_OK;
+    if (parent->transports.network == NULL || !comm_try_lock(parent)) return TUTTI_OK;
     (void)comm_network_progress(parent);
-    if (parent->hosts != NULL) comm_network_look_at_all(parent, clock_now_ns());
+    if (parent->members.hosts != NULL) comm_network_look_at_all(parent, clock_now_ns());
     for (int i = 0; i < roster->size && dead < 0; i++)
         if (!comm_is_near(parent, roster->ranks[i]) && comm_network_is_dead(parent, roster->ranks[i]))
             dead = roster->ranks[i];
@@ -107,7 +113,7 @@ static enum tutti_status find_hosts(const struct roster *roster, struct creation
 {
     const struct tutti_comm *parent = roster->parent;
     struct comm_hosts *hosts;
-    TRY(comm_hosts_of_some(parent->hosts, roster->ranks, roster->rank, roster->size, &hosts));
+    TRY(comm_hosts_of_some(parent->members.hosts, roster->ranks, roster->rank, roster->size, &hosts));
     if (hosts->host_count == 1) {
         comm_hosts_free(hosts);
         return TUTTI_OK;
@@ -117,7 +123,7 @@ static enum tutti_status find_hosts(const struct roster *roster, struct creation
     if (levels == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status == TUTTI_OK)
-        status = host_levels_select(levels, parent->host_levels, roster->ranks, roster->size);
+        status = host_levels_select(levels, parent->members.levels, roster->ranks, roster->size);
     if (status != TUTTI_OK) {
         comm_hosts_free(hosts);
         free(levels);
@@ -134,12 +140,12 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
 {
     const struct tutti_comm *parent = roster->parent;
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
-    options.timeout_ns = parent->timeout_ns;
-    options.init_timeout_ns = parent->init_timeout_ns;
-    options.deterministic = parent->deterministic;
-    options.algorithms = parent->algorithms;
-    options.integrity = parent->integrity;
-    options.encryption = parent->is_encrypted ? TUTTI_ENCRYPTION_ON : TUTTI_ENCRYPTION_OFF;
+    options.timeout_ns = parent->settings.timeout_ns;
+    options.init_timeout_ns = parent->settings.init_timeout_ns;
+    options.deterministic = parent->settings.deterministic;
+    options.algorithms = parent->settings.algorithms;
+    options.integrity = parent->settings.integrity;
+    options.encryption = parent->settings.is_encrypted ? TUTTI_ENCRYPTION_ON : TUTTI_ENCRYPTION_OFF;
     TRY(options_for_derived(user, &options, &options));
     struct creation creation = {.origin = roster->function,
                                 .rank = roster->rank,
@@ -148,10 +154,11 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .deadline_ns = clock_now_ns() + options.init_timeout_ns,
                                 .look = look,
                                 .look_context = roster};
-    if (parent->hosts != NULL) TRY(find_hosts(roster, &creation));
-    rendezvous_key_derive(&parent->identity, what, what_bytes, &creation.key);
+    if (parent->members.hosts != NULL) TRY(find_hosts(roster, &creation));
+    rendezvous_key_derive(&parent->lineage.identity, what, what_bytes, &creation.key);
     const enum tutti_status status = comm_create_at(&creation, created);
-    return status == TUTTI_OK || board_has_failed(parent->board) ? status : explain(roster, status);
+    return status == TUTTI_OK || board_has_failed(parent->health.board) ? status
+                                                                        : explain(roster, status);
 }
 
 /* -------------------------------------------------------------------------------------------- split */
@@ -232,7 +239,7 @@ static enum tutti_status create_for_color(struct tutti_comm *comm, const char *f
             if (ranks[i] == comm->rank) roster.rank = i;
         }
         roster.ranks = ranks;
-        const uint64_t what[2] = {comm->derived_count, (uint64_t)wish->color};
+        const uint64_t what[2] = {comm->lineage.derived_count, (uint64_t)wish->color};
         status = create(&roster, wish->options, what, sizeof what, created);
     }
     free(candidates);
@@ -243,7 +250,7 @@ static enum tutti_status create_for_color(struct tutti_comm *comm, const char *f
 enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
                                const struct derive_wish *wish, struct tutti_comm **created)
 {
-    uint64_t timeout_ns = comm->init_timeout_ns;
+    uint64_t timeout_ns = comm->settings.init_timeout_ns;
     if (wish->options != NULL && wish->options->init_timeout_ns != 0)
         timeout_ns = wish->options->init_timeout_ns;
     struct choice *const choices = calloc((size_t)comm->size, sizeof *choices);
@@ -254,7 +261,7 @@ enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
     }
     enum tutti_status status = exchange(comm, wish, timeout_ns, choices);
     if (status == TUTTI_OK) {
-        comm->derived_count++;
+        comm->lineage.derived_count++;
         if (wish->color != TUTTI_NO_COLOR)
             status = create_for_color(comm, function, wish, choices, created);
     }

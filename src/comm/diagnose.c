@@ -5,7 +5,14 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/crossing.h"
+#include "comm/deaths.h"
+#include "comm/diagnose.h"
+#include "comm/failure.h"
+#include "comm/far.h"
+#include "comm/network.h"
+#include "comm/report.h"
 #include "os/clock.h"
+#include "transport/local/local.h"
 
 enum {
     COMPARE_NS = 200000000,  /* without progress this long: compare calls */
@@ -37,8 +44,9 @@ static void fail_dead(struct tutti_comm *comm, const struct tutti_request *reque
 bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)
 {
     int rank = comm_network_find_corrupt(comm);
-    const bool checks_memory = comm->integrity == TUTTI_INTEGRITY_ON && comm->local != NULL;
-    if (rank < 0 && checks_memory) rank = local_corrupt_peer(comm->local);
+    const bool checks_memory =
+        comm->settings.integrity == TUTTI_INTEGRITY_ON && comm->transports.local != NULL;
+    if (rank < 0 && checks_memory) rank = local_corrupt_peer(comm->transports.local);
     if (rank < 0) return false;
     char who[128];
     comm_name_rank(comm, rank, who, sizeof who);
@@ -52,7 +60,9 @@ static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_reques
 {
     int peer;
     const enum tutti_status status =
-        comm->local != NULL ? local_shortage(comm->local, clock_now_ns(), &peer) : TUTTI_OK;
+        comm->transports.local != NULL
+            ? local_shortage(comm->transports.local, clock_now_ns(), &peer)
+            : TUTTI_OK;
     if (status == TUTTI_OK) return false;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
@@ -64,15 +74,15 @@ static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_reques
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
     if (comm_look_for_corruption(comm, request) || look_for_shortage(comm, request)) return true;
-    const int far = comm->hosts != NULL ? comm_network_find_dead(comm, clock_now_ns()) : -1;
+    const int far = comm->members.hosts != NULL ? comm_network_find_dead(comm, clock_now_ns()) : -1;
     if (far >= 0) {
         fail_dead(comm, request, far);
         return true;
     }
     if (!comm_look_at_processes(comm)) return false;
-    for (int i = 0; i < comm->process_count; i++) {
-        if (!comm->processes[i].has_ended) continue;
-        const int rank = rank_that_stayed(comm, comm->processes[i].rank);
+    for (int i = 0; i < comm->health.processes.count; i++) {
+        if (!comm->health.processes.all[i].has_ended) continue;
+        const int rank = rank_that_stayed(comm, comm->health.processes.all[i].rank);
         if (rank < 0) continue;
         fail_dead(comm, request, rank);
         return true;
@@ -223,7 +233,7 @@ static int absentee(const struct tutti_comm *comm, const struct tutti_request *r
 static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *request,
                            uint64_t waited_ns)
 {
-    if (comm->hosts == NULL || absentee(comm, request) >= 0) return false;
+    if (comm->members.hosts == NULL || absentee(comm, request) >= 0) return false;
     comm_network_ask_all(comm, request->slot, request->begun);
     return waited_ns < request->call.timeout_ns + ANSWER_NS;
 }
@@ -257,7 +267,7 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *r
     const int peer = operation_waits_for(&request->operation);
     if (!request->call.what.varies || peer < 0 ||
         !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun) ||
-        (comm->network != NULL && comm_is_near(comm, peer) && comm_is_stopped(comm, peer)))
+        (comm->transports.network != NULL && comm_is_near(comm, peer) && comm_is_stopped(comm, peer)))
         return false;
     if (operation_run(&request->operation) != RUN_BLOCKED ||
         operation_waits_for(&request->operation) != peer)
@@ -275,7 +285,7 @@ static int whom_it_waits_for(const struct tutti_comm *comm, const struct tutti_r
 
 void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
 {
-    recorder_wait(&comm->recorder, request->sequence, whom_it_waits_for(comm, request),
+    recorder_wait(&comm->health.recorder, request->sequence, whom_it_waits_for(comm, request),
                   request->started_ns, now_ns);
     comm_report_presence(comm, now_ns);
     if (comm_look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
@@ -287,7 +297,8 @@ void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t 
         for (int r = 0; r < comm->size; r++)
             if (compare_with(comm, request, r)) return;
     /* Over TCP what a peer sent may still be on its way when its call is over. */
-    const uint64_t late_ns = comm->network != NULL ? request->call.timeout_ns : COMPARE_NS;
+    const uint64_t late_ns =
+        comm->transports.network != NULL ? request->call.timeout_ns : COMPARE_NS;
     if (waited_ns >= late_ns && look_for_shortfalls(comm, request)) return;
     if (crossing_look(comm, request, now_ns)) return;
     if (waited_ns >= request->call.timeout_ns) {

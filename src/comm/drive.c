@@ -12,7 +12,16 @@
 #include "base/watched.h"
 #include "comm/comm.h"
 #include "comm/crossing.h"
+#include "comm/diagnose.h"
+#include "comm/drive.h"
+#include "comm/failure.h"
+#include "comm/lock.h"
+#include "comm/message.h"
+#include "comm/network.h"
+#include "comm/progress.h"
+#include "comm/quiesce.h"
 #include "comm/recover.h"
+#include "comm/report.h"
 #include "connect/port.h"
 #include "os/clock.h"
 
@@ -37,7 +46,7 @@ enum {
 
 static bool is_wanted(const struct tutti_comm *comm)
 {
-    return __builtin_expect(atomic_load_explicit(&comm->wanted, memory_order_relaxed) > 0, 0);
+    return __builtin_expect(atomic_load_explicit(&comm->domain.wanted, memory_order_relaxed) > 0, 0);
 }
 
 /* How long nothing has moved. */
@@ -49,13 +58,13 @@ struct patience {
 /* Gives the CPU away; false when it is time to sleep. */
 static bool yield_awake(const struct tutti_comm *comm, struct patience *patience)
 {
-    const uint64_t before = comm->network != NULL ? clock_now_ns() : 0;
+    const uint64_t before = comm->transports.network != NULL ? clock_now_ns() : 0;
     sched_yield();
     const uint64_t now = clock_now_ns();
     if (patience->since_ns == 0) patience->since_ns = now;
-    if (comm->network != NULL && now - before > OTHERS_RAN_NS)
+    if (comm->transports.network != NULL && now - before > OTHERS_RAN_NS)
         return now - patience->since_ns < CROWDED_NS;
-    const unsigned doubled = atomic_load_explicit(&comm->wakefulness, memory_order_relaxed);
+    const unsigned doubled = atomic_load_explicit(&comm->domain.wakefulness, memory_order_relaxed);
     return now - patience->since_ns < (uint64_t)AWAKE_NS << doubled;
 }
 
@@ -63,8 +72,8 @@ static bool yield_awake(const struct tutti_comm *comm, struct patience *patience
 static bool pause_awake(const struct tutti_comm *comm, struct patience *patience)
 {
     patience->looks++;
-    const bool spins =
-        !comm->oversubscribed && comm->network == NULL; /* a look there is a system call */
+    const bool spins = !comm->members.oversubscribed &&
+                       comm->transports.network == NULL; /* a look there is a system call */
     if (spins && patience->looks < SPINS) {
         if (patience->looks > EAGER_LOOKS) cpu_relax();
         return true;
@@ -79,15 +88,15 @@ static void sleep_and_learn(struct tutti_comm *comm)
 {
     const uint64_t begin_ns = clock_now_ns();
     /* Who comes to the door does not wake this rank. */
-    const bool is_joining = comm->network != NULL && comm_network_is_joining(comm);
-    comm->transport->ops->sleep(comm->transport, is_joining ? JOINING_NS : SLEEP_NS);
-    unsigned doubled = atomic_load_explicit(&comm->wakefulness, memory_order_relaxed);
-    comm->straggler.woken_ns = clock_now_ns();
-    if (comm->straggler.woken_ns - begin_ns > SHORT_SLEEP_NS)
+    const bool is_joining = comm->transports.network != NULL && comm_network_is_joining(comm);
+    comm->transports.data->ops->sleep(comm->transports.data, is_joining ? JOINING_NS : SLEEP_NS);
+    unsigned doubled = atomic_load_explicit(&comm->domain.wakefulness, memory_order_relaxed);
+    comm->health.straggler.woken_ns = clock_now_ns();
+    if (comm->health.straggler.woken_ns - begin_ns > SHORT_SLEEP_NS)
         doubled = 0;
     else if (AWAKE_NS << doubled < AWAKE_NS_MAX)
         doubled++;
-    atomic_store_explicit(&comm->wakefulness, doubled, memory_order_relaxed);
+    atomic_store_explicit(&comm->domain.wakefulness, doubled, memory_order_relaxed);
 }
 
 static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, uint64_t now)
@@ -112,32 +121,35 @@ static void look_sometimes(struct tutti_comm *comm, struct tutti_request *reques
 static void look_at_messages(struct tutti_comm *comm, uint64_t now)
 {
     bool looked_for_deaths = false;
-    for (struct tutti_request *r = comm->messages; r != NULL; r = r->message_next) {
+    for (struct tutti_request *r = comm->messages.first; r != NULL; r = r->message_next) {
         if (!is_time_to_look(r, r->message_call.timeout_ns, now)) continue;
         if (!looked_for_deaths && comm_look_for_deaths(comm, r)) return;
         looked_for_deaths = true;
-        if (comm_message_look(comm, r, now) || board_has_failed(comm->board)) return;
+        if (comm_message_look(comm, r, now) || board_has_failed(comm->health.board)) return;
     }
 }
 
 static void look_at_started(struct tutti_comm *comm, uint64_t now)
 {
-    if (now - comm->looked_ns < LOOK_NS / 8) return;
-    comm->looked_ns = now;
+    if (now - comm->calls.looked_ns < LOOK_NS / 8) return;
+    comm->calls.looked_ns = now;
     look_at_messages(comm, now);
-    for (int i = 0; i < comm->running_count; i++) look_sometimes(comm, comm->order[i], now);
+    for (int i = 0; i < comm->calls.running_count; i++)
+        look_sometimes(comm, comm->calls.order[i], now);
 }
 
 /* Whether nothing that was started is as urgent as this call. */
 static bool is_most_urgent(const struct tutti_comm *comm, const struct tutti_request *request)
 {
-    return comm->running_count == 0 || comm->order[0]->call.priority < request->call.priority;
+    return comm->calls.running_count == 0 ||
+           comm->calls.order[0]->call.priority < request->call.priority;
 }
 
 /* Whether it is time to take in messages that nobody here waits for; the last time is before it sleeps. */
 static bool listens(const struct tutti_comm *comm, unsigned passes, bool about_to_sleep)
 {
-    return (passes % PASSES_A_LISTEN == 0 || about_to_sleep) && board_has_messages(comm->board);
+    return (passes % PASSES_A_LISTEN == 0 || about_to_sleep) &&
+           board_has_messages(comm->health.board);
 }
 
 enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request)
@@ -146,27 +158,27 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
     struct patience patience = {0};
     bool about_to_sleep = false, has_slept = false;
     for (unsigned passes = 1;; passes++) {
-        operation->impatient = comm->looks_rarely = about_to_sleep;
-        const bool came = comm->network != NULL && comm_network_progress(comm);
+        operation->impatient = comm->domain.looks_rarely = about_to_sleep;
+        const bool came = comm->transports.network != NULL && comm_network_progress(comm);
         const enum run_result result = operation_run(operation);
         bool moved = came || result != RUN_BLOCKED;
         if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
             (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
             moved = true;
-        comm->looks_rarely = false;
-        if (about_to_sleep && (moved || board_has_failed(comm->board))) {
-            comm->transport->ops->sleep_cancel(comm->transport);
+        comm->domain.looks_rarely = false;
+        if (about_to_sleep && (moved || board_has_failed(comm->health.board))) {
+            comm->transports.data->ops->sleep_cancel(comm->transports.data);
             about_to_sleep = false;
         }
         if (result == RUN_DONE) {
-            if (comm->report.is_open) comm_end_report(comm, request);
+            if (comm->health.report.is_open) comm_end_report(comm, request);
             if (has_slept) straggler_end(comm, request);
             request->passes = passes;
             return TUTTI_OK;
         }
-        if (result == RUN_FAULT && !board_has_failed(comm->board))
+        if (result == RUN_FAULT && !board_has_failed(comm->health.board))
             comm_fault(comm, request, operation->fault_peer);
-        if (board_has_failed(comm->board)) {
+        if (board_has_failed(comm->health.board)) {
             const enum tutti_status status = comm_check(comm);
             comm_quiesce(comm, request);
             return status;
@@ -185,7 +197,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
         } else {
             straggler_sleep(comm, request, patience.since_ns);
             has_slept = true;
-            comm->transport->ops->sleep_begin(comm->transport);
+            comm->transports.data->ops->sleep_begin(comm->transports.data);
             about_to_sleep = true; /* one more look before it is true */
             continue;
         }
@@ -214,16 +226,17 @@ static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *req
 /* With a last look in between, until something happens or it is time to look around. */
 static void sleep_until_something(struct tutti_comm *comm)
 {
-    if (comm->transport == NULL) { /* a communicator of one: only another thread can do something */
+    if (comm->transports.data ==
+        NULL) { /* a communicator of one: only another thread can do something */
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         return;
     }
-    comm->transport->ops->sleep_begin(comm->transport);
-    comm->looks_rarely = true;
+    comm->transports.data->ops->sleep_begin(comm->transports.data);
+    comm->domain.looks_rarely = true;
     const bool moved = comm_progress(comm);
-    comm->looks_rarely = false;
-    if (moved || board_has_failed(comm->board) || is_wanted(comm))
-        comm->transport->ops->sleep_cancel(comm->transport);
+    comm->domain.looks_rarely = false;
+    if (moved || board_has_failed(comm->health.board) || is_wanted(comm))
+        comm->transports.data->ops->sleep_cancel(comm->transports.data);
     else
         sleep_and_learn(comm);
 }
@@ -259,7 +272,7 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
 /* It sees itself to what it leaves, and must not wake itself. */
 static void let_go(struct tutti_comm *comm)
 {
-    if (comm->network != NULL) comm_network_note_rest(comm);
+    if (comm->transports.network != NULL) comm_network_note_rest(comm);
     comm_unlock_for_now(comm);
 }
 
@@ -267,12 +280,13 @@ static void let_go(struct tutti_comm *comm)
  * an agreement. */
 static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
-    if (comm->network == NULL && comm->recovery == NULL) return PROGRESS_NOTHING_TO_DO;
+    if (comm->transports.network == NULL && comm->health.recovery == NULL)
+        return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
-    if (comm->network != NULL) port_progress(clock_now_ns());
-    comm->looks_rarely = true;
-    const bool moved = comm->network != NULL && comm_network_progress(comm);
-    comm->looks_rarely = false;
+    if (comm->transports.network != NULL) port_progress(clock_now_ns());
+    comm->domain.looks_rarely = true;
+    const bool moved = comm->transports.network != NULL && comm_network_progress(comm);
+    comm->domain.looks_rarely = false;
     recover_listen(comm);
     let_go(comm);
     if (moved) return PROGRESS_MOVED;
@@ -282,17 +296,18 @@ static enum progress_result listen_to_others(struct tutti_comm *comm)
 enum progress_result comm_client_progress(struct progress_client *client)
 {
     struct tutti_comm *comm =
-        (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, client));
+        (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, domain.client));
     if (!comm_is_busy(comm)) return listen_to_others(comm);
     if (is_wanted(comm) || !comm_try_lock(comm))
         return PROGRESS_BLOCKED; /* somebody else moves it */
-    comm->looks_rarely = comm->has_napped;
+    comm->domain.looks_rarely = comm->domain.has_napped;
     const bool moved = comm_progress(comm);
-    comm->looks_rarely = false;
-    comm->has_napped = !moved;
+    comm->domain.looks_rarely = false;
+    comm->domain.has_napped = !moved;
     recover_listen(comm);
     if (!moved) look_at_started(comm, clock_now_ns());
     let_go(comm);
     if (!moved) return PROGRESS_BLOCKED;
-    return comm->network != NULL && comm->local == NULL ? PROGRESS_STREAMED : PROGRESS_MOVED;
+    return comm->transports.network != NULL && comm->transports.local == NULL ? PROGRESS_STREAMED
+                                                                              : PROGRESS_MOVED;
 }

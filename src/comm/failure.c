@@ -6,10 +6,16 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
+#include "comm/deaths.h"
+#include "comm/failure.h"
+#include "comm/request.h"
+
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
 {
-    const char *host = comm->hosts != NULL ? comm->hosts->entries[rank].host_name : comm->host;
-    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank, host, board_pid(comm->board, rank),
+    const char *host = comm->members.hosts != NULL ? comm->members.hosts->entries[rank].host_name
+                                                   : comm->members.host_name;
+    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank, host,
+             board_pid(comm->health.board, rank),
              comm_is_hidden(comm, rank) ? " of another PID namespace" : "");
 }
 
@@ -36,16 +42,16 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
     } else {
         snprintf(message, sizeof message, "%.250s", text);
     }
-    if (!board_fail(comm->board, status, culprit, comm->rank, sequence, message)) return;
+    if (!board_fail(comm->health.board, status, culprit, comm->rank, sequence, message)) return;
     log_write(LOG_WARN, "rank %d: %s: %s", comm->rank, tutti_status_name(status), message);
     trace_tell_failure(comm);
-    if (comm->transport != NULL) comm->transport->ops->wake_all(comm->transport);
+    if (comm->transports.data != NULL) comm->transports.data->ops->wake_all(comm->transports.data);
 }
 
 enum tutti_status comm_check(struct tutti_comm *comm)
 {
     struct tutti_failure failure;
-    const enum tutti_status status = board_failure(comm->board, &failure);
+    const enum tutti_status status = board_failure(comm->health.board, &failure);
     if (status == TUTTI_OK) return TUTTI_OK;
     return error_set(status, "%s (rank %d of %d; found by rank %d)", failure.message, comm->rank,
                      comm->size, failure.reporter);

@@ -41,6 +41,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/far.h"
 #include "comm/far_note.h"
 #include "os/clock.h"
 #include "os/tcp_socket.h"
@@ -102,10 +103,10 @@ static bool tell_last_word(struct comm_network *network, int rank, const struct 
 static struct note joined_note(const struct tutti_comm *comm)
 {
     struct note note = {.kind = NOTE_JOINED,
-                        .u.joined = {.levels = comm->host_levels->fingerprint,
-                                     .integrity = (uint32_t)comm->integrity}};
+                        .u.joined = {.levels = comm->members.levels->fingerprint,
+                                     .integrity = (uint32_t)comm->settings.integrity}};
     /* Its ranks differ already: nobody else is of their mind. */
-    if (board_has_failed(comm->board)) note.u.joined.integrity = TUTTI_INTEGRITY_DEFAULT;
+    if (board_has_failed(comm->health.board)) note.u.joined.integrity = TUTTI_INTEGRITY_DEFAULT;
     return note;
 }
 
@@ -136,12 +137,13 @@ void far_progress(struct comm_network *network)
 void far_tell_failure(struct comm_network *network)
 {
     struct tutti_failure failure;
-    if (network->far == NULL || board_failure(network->comm->board, &failure) == TUTTI_OK) return;
+    if (network->far == NULL || board_failure(network->comm->health.board, &failure) == TUTTI_OK)
+        return;
     struct note note = {.kind = NOTE_FAILURE,
                         .u.failure = {.status = (int32_t)failure.status,
                                       .culprit = failure.culprit,
                                       .reporter = failure.reporter,
-                                      .is_verdict = board_is_verdict(network->comm->board),
+                                      .is_verdict = board_is_verdict(network->comm->health.board),
                                       .sequence = failure.sequence}};
     memcpy(note.u.failure.message, failure.message, sizeof note.u.failure.message);
     for (int r = 0; r < network->comm->size; r++)
@@ -158,7 +160,7 @@ void far_tell_leaving(struct comm_network *network)
 
 void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
 {
-    struct comm_network *network = comm->network;
+    struct comm_network *network = comm->transports.network;
     if (network->far == NULL || network->is_stopped) return;
     const uint64_t now = clock_now_ns();
     const unsigned unheard = tcp_unheard_notes(network->tcp, rank); /* it may be stopped */
@@ -169,7 +171,7 @@ void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begu
 
 bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
 {
-    struct comm_network *network = comm->network;
+    struct comm_network *network = comm->transports.network;
     if (network->far == NULL || network->is_stopped || tcp_unheard_notes(network->tcp, rank) > 0)
         return false;
     return far_tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
@@ -177,44 +179,45 @@ bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_
 
 void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun)
 {
-    for (int r = 0; comm->hosts != NULL && r < comm->size; r++)
+    for (int r = 0; comm->members.hosts != NULL && r < comm->size; r++)
         if (!comm_is_near(comm, r) && !comm_network_knows(comm, r, slot, begun))
             comm_network_ask(comm, r, slot, begun);
 }
 
 bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint64_t begun)
 {
-    const struct far_rank *far = &comm->network->far[rank];
+    const struct far_rank *far = &comm->transports.network->far[rank];
     return far->known_slot == slot && far->known_begun == begun;
 }
 
 struct board_finding comm_network_finding(const struct tutti_comm *comm, int rank)
 {
-    return (struct board_finding){.rank = rank, .sequence = comm->network->far[rank].sequence};
+    return (struct board_finding){.rank = rank,
+                                  .sequence = comm->transports.network->far[rank].sequence};
 }
 
 bool comm_network_is_in_call(const struct tutti_comm *comm, int rank)
 {
-    return comm->network->far[rank].is_in_call;
+    return comm->transports.network->far[rank].is_in_call;
 }
 
 bool comm_network_read_progress(const struct tutti_comm *comm, int rank,
                                 struct board_progress *progress)
 {
-    const struct far_rank *far = &comm->network->far[rank];
+    const struct far_rank *far = &comm->transports.network->far[rank];
     *progress = far->progress;
     return far->has_progress;
 }
 
 uint64_t comm_network_progress_heard_ns(const struct tutti_comm *comm, int rank)
 {
-    return comm->network->far[rank].progress_ns;
+    return comm->transports.network->far[rank].progress_ns;
 }
 
 bool comm_network_hearsay(const struct tutti_comm *comm, int rank, struct board_finding *finding)
 {
-    if (!comm->network->far[rank].has_finding) return false;
-    *finding = comm->network->far[rank].finding;
+    if (!comm->transports.network->far[rank].has_finding) return false;
+    *finding = comm->transports.network->far[rank].finding;
     return true;
 }
 
@@ -222,7 +225,7 @@ bool comm_network_hearsay(const struct tutti_comm *comm, int rank, struct board_
 bool comm_network_is_stopped(const struct tutti_comm *comm, int rank, uint64_t since_ns,
                              uint64_t now_ns)
 {
-    const struct comm_network *network = comm->network;
+    const struct comm_network *network = comm->transports.network;
     const uint64_t told_ns = network->far[rank].told_ns;
     const uint64_t asked_ns = since_ns + COMPARE_NS > told_ns ? since_ns + COMPARE_NS : told_ns;
     if (network->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
@@ -232,7 +235,7 @@ bool comm_network_is_stopped(const struct tutti_comm *comm, int rank, uint64_t s
 
 void comm_network_invite(struct tutti_comm *comm, int rank)
 {
-    struct comm_network *network = comm->network;
+    struct comm_network *network = comm->transports.network;
     if (network->far == NULL || comm_is_near(comm, rank) || network->far[rank].is_invited) return;
     network->far[rank].is_invited = true;
     tell_once(network, rank, NOTE_MESSAGES);
@@ -253,15 +256,16 @@ void comm_network_tell_agreement(struct tutti_comm *comm, int rank, const void *
     } note = {.kind = FAR_NOTE_AGREEMENT};
     if (byte_count > sizeof note.bytes) return;
     memcpy(note.bytes, bytes, byte_count);
-    if (tcp_tell(comm->network->tcp, rank, &note, sizeof note.kind + byte_count) != TUTTI_OK)
-        far_count_untold(comm->network, rank); /* it is said again */
+    if (tcp_tell(comm->transports.network->tcp, rank, &note, sizeof note.kind + byte_count) !=
+        TUTTI_OK)
+        far_count_untold(comm->transports.network, rank); /* it is said again */
 }
 
 /* ----------------------------------------------------------------------------------------------- joining */
 
 bool far_all_hosts_have_joined(const struct comm_network *network)
 {
-    const struct comm_hosts *hosts = network->comm->hosts;
+    const struct comm_hosts *hosts = network->comm->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) /* rank 0's is the first */
         if (!network->far[hosts->firsts[host]].has_joined) return false;
     return true;
@@ -339,7 +343,7 @@ static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
 
 int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns)
 {
-    struct comm_network *network = comm->network;
+    struct comm_network *network = comm->transports.network;
     if (network == NULL || network->far == NULL || network->is_stopped) return -1;
     for (int r = 0; r < comm->size; r++)
         if (!comm_is_near(comm, r) && comm_state_of(comm, r) != RANK_LEFT &&
@@ -352,24 +356,25 @@ void comm_network_look_at_all(struct tutti_comm *comm, uint64_t now_ns)
 {
     for (int r = 0; r < comm->size; r++)
         if (!comm_is_near(comm, r) && comm_state_of(comm, r) != RANK_LEFT)
-            (void)has_died(comm->network, r, now_ns);
+            (void)has_died(comm->transports.network, r, now_ns);
 }
 
 uint64_t comm_network_heard_ns(const struct tutti_comm *comm, int rank)
 {
     struct tcp_peer_report report;
-    tcp_state(comm->network->tcp, rank, &report);
+    tcp_state(comm->transports.network->tcp, rank, &report);
     return report.heard_ns;
 }
 
 bool comm_network_has_died(const struct tutti_comm *comm, int rank)
 {
-    return comm->network->far[rank].refusals >= REFUSALS;
+    return comm->transports.network->far[rank].refusals >= REFUSALS;
 }
 
 bool comm_network_is_dead(const struct tutti_comm *comm, int rank)
 {
-    return comm->network != NULL && comm->network->far != NULL && comm->network->far[rank].is_dead;
+    return comm->transports.network != NULL && comm->transports.network->far != NULL &&
+           comm->transports.network->far[rank].is_dead;
 }
 
 void far_free(struct comm_network *network)
@@ -385,11 +390,13 @@ void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COM
 {
     char why[PORT_TROUBLE_MAX];
     text[0] = '\0';
-    if (comm->network == NULL || !port_trouble(&comm->network->client, peer, why)) return;
+    if (comm->transports.network == NULL ||
+        !port_trouble(&comm->transports.network->client, peer, why))
+        return;
     snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
 }
 
 int comm_network_find_corrupt(const struct tutti_comm *comm)
 {
-    return comm->network != NULL ? tcp_corrupt_peer(comm->network->tcp) : -1;
+    return comm->transports.network != NULL ? tcp_corrupt_peer(comm->transports.network->tcp) : -1;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/network.h"
+#include "comm/network_state.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -59,13 +59,13 @@ static void open_world(struct world *world)
     for (int r = 0; r < SIZE; r++) entries[r].host = r < 2 ? 0 : (uint64_t)r;
     struct tutti_comm *comm = world->comm;
     comm->size = SIZE;
-    if (comm_hosts_create(entries, 0, SIZE, &comm->hosts) != TUTTI_OK) abort();
-    comm->board = make_board();
-    comm->far_board = make_board();
-    if (straggler_init(&comm->straggler, SIZE) != TUTTI_OK) abort();
-    comm->host_levels = &world->levels;
-    comm->local = &world->near;
-    comm->network = &world->network;
+    if (comm_hosts_create(entries, 0, SIZE, &comm->members.hosts) != TUTTI_OK) abort();
+    comm->health.board = make_board();
+    comm->health.remote_board = make_board();
+    if (straggler_init(&comm->health.straggler, SIZE) != TUTTI_OK) abort();
+    comm->members.levels = &world->levels;
+    comm->transports.local = &world->near;
+    comm->transports.network = &world->network;
     world->near.ops = &near_ops;
     world->network.comm = comm;
     world->network.far = world->far;
@@ -83,17 +83,17 @@ static void close_world(struct world *world)
 {
     tcp_close(world->network.tcp);
     rails_free(world->network.rails);
-    comm_hosts_free(world->comm->hosts);
-    free(world->comm->board);
-    free(world->comm->far_board);
-    straggler_release(&world->comm->straggler);
+    comm_hosts_free(world->comm->members.hosts);
+    free(world->comm->health.board);
+    free(world->comm->health.remote_board);
+    straggler_release(&world->comm->health.straggler);
     free(world->comm);
 }
 
 /* A call waited for that rank, which was asked since when it is in it. */
 static void ask(struct world *world, int peer)
 {
-    struct straggler *straggler = &world->comm->straggler;
+    struct straggler *straggler = &world->comm->health.straggler;
     straggler->asked = (struct straggler_wait){.rank = peer, .since_ns = 1, .ns = 5000000};
     straggler->asked_slot = 0;
     straggler->asked_begun = 1;
@@ -104,14 +104,15 @@ static void check(struct world *world)
 {
     struct tutti_failure failure;
     char text[96];
-    if (board_failure(world->comm->board, &failure) != TUTTI_OK) {
+    if (board_failure(world->comm->health.board, &failure) != TUTTI_OK) {
         if (failure.culprit < -1 || failure.culprit >= SIZE) abort();
         if (failure.reporter < 0 || failure.reporter >= SIZE) abort();
         if (memchr(failure.message, '\0', sizeof failure.message) == NULL) abort();
         if ((int)failure.status <= TUTTI_IN_PROGRESS || (int)failure.status >= STATUS_COUNT)
             abort();
     }
-    if (board_state(world->comm->board, 1) == RANK_LEFT) abort(); /* no word of another host's */
+    if (board_state(world->comm->health.board, 1) == RANK_LEFT)
+        abort(); /* no word of another host's */
     for (int r = 2; r < SIZE; r++) {
         const struct board_finding *finding = &world->far[r].finding;
         if (world->far[r].known_slot >= TRANSPORT_SLOT_COUNT) abort();
@@ -124,7 +125,9 @@ static void check(struct world *world)
             if (memchr(text, '\0', sizeof text) == NULL) abort();
         }
     }
-    if (world->comm->straggler.name.rank < -1 || world->comm->straggler.name.rank >= SIZE) abort();
+    if (world->comm->health.straggler.name.rank < -1 ||
+        world->comm->health.straggler.name.rank >= SIZE)
+        abort();
     if (world->network.all_have_joined) abort(); /* rank 0 says so, and that is this one */
 }
 

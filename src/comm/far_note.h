@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "comm/network.h"
+#include "comm/network_state.h"
 #include "transport/tcp/tcp.h"
 
 enum note_kind {

@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "comm/network.h"
+#include "comm/far.h"
+#include "comm/network_state.h"
 #include "os/channel.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
@@ -63,11 +64,11 @@ static void open_world(struct world *world)
     assert_non_null(comm);
     memset(comm, 0, sizeof *comm);
     comm->size = SIZE;
-    assert_int_equal(comm_hosts_create(entries, 0, SIZE, &comm->hosts), TUTTI_OK);
-    comm->board = make_board();
-    comm->far_board = make_board();
-    comm->local = &world->near;
-    comm->network = &world->network;
+    assert_int_equal(comm_hosts_create(entries, 0, SIZE, &comm->members.hosts), TUTTI_OK);
+    comm->health.board = make_board();
+    comm->health.remote_board = make_board();
+    comm->transports.local = &world->near;
+    comm->transports.network = &world->network;
     world->network.comm = comm;
     world->network.far = world->far;
     for (int r = 0; r < SIZE; r++) world->far[r] = (struct far_rank){.probe_fd = -1};
@@ -86,9 +87,9 @@ static void close_world(struct world *world)
 {
     tcp_close(world->network.tcp);
     tcp_close(world->peer);
-    comm_hosts_free(world->comm->hosts);
-    free(world->comm->board);
-    free(world->comm->far_board);
+    comm_hosts_free(world->comm->members.hosts);
+    free(world->comm->health.board);
+    free(world->comm->health.remote_board);
     free(world->comm);
 }
 
@@ -116,7 +117,7 @@ static void last_words_come_however_many_others_are_under_way(void **state)
     struct world world;
     open_world(&world);
     fill(&world);
-    assert_true(board_fail(world.comm->board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
+    assert_true(board_fail(world.comm->health.board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
     far_tell_failure(&world.network);
     far_tell_leaving(&world.network);
     move(&world);
@@ -130,7 +131,7 @@ static void last_words_need_no_memory(void **state)
     (void)state;
     struct world world;
     open_world(&world);
-    assert_true(board_fail(world.comm->board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
+    assert_true(board_fail(world.comm->health.board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
     memory_is_short = true;
     far_tell_failure(&world.network);
     far_tell_leaving(&world.network);

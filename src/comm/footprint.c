@@ -13,6 +13,9 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "transport/local/local.h"
+
+#include "comm/network.h"
 
 static size_t held(const void *memory)
 {
@@ -38,8 +41,8 @@ static size_t operation_bytes(const struct operation *operation)
 
 static size_t bytes_of_hosts(const struct tutti_comm *comm)
 {
-    const struct comm_hosts *hosts = comm->hosts;
-    const struct host_levels *levels = comm->host_levels;
+    const struct comm_hosts *hosts = comm->members.hosts;
+    const struct host_levels *levels = comm->members.levels;
     size_t bytes = 0;
     if (hosts != NULL)
         bytes += held(hosts) + held(hosts->entries) + held(hosts->host_of) + held(hosts->firsts) +
@@ -54,31 +57,34 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     TRY(comm_check_handle(comm, "comm_footprint"));
     TRY(SIZED_CHECK_RESULT("tutti_comm_footprint: footprint", tutti_footprint, footprint));
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
-    sum.private_bytes = held(comm) + held(comm->processes) + held(comm->local_ranks) +
-                        held(comm->windows) + held(comm->rules) + held(comm->algorithms) +
-                        held(comm->p2p) + held(comm->far_board) + held(comm->recorder.memory) +
-                        held(comm->message_recorder.memory) + bytes_of_hosts(comm) +
-                        operation_bytes(&comm->blocking.operation);
+    sum.private_bytes = held(comm) + held(comm->health.processes.all) +
+                        held(comm->health.processes.of_ranks) + held(comm->transports.windows) +
+                        held(comm->settings.rules) + held(comm->settings.algorithms) +
+                        held(comm->messages.p2p) + held(comm->health.remote_board) +
+                        held(comm->health.recorder.memory) +
+                        held(comm->health.message_recorder.memory) + bytes_of_hosts(comm) +
+                        operation_bytes(&comm->calls.blocking.operation);
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
-        if (comm->cache[i].program == NULL) continue;
+        if (comm->programs.cached[i].program == NULL) continue;
         sum.program_count++;
-        sum.private_bytes += held(comm->cache[i].counts) + program_bytes(comm->cache[i].program);
+        sum.private_bytes +=
+            held(comm->programs.cached[i].counts) + program_bytes(comm->programs.cached[i].program);
     }
-    for (const struct tutti_request *r = comm->requests; r != NULL; r = r->next_made)
+    for (const struct tutti_request *r = comm->requests.all; r != NULL; r = r->next_made)
         sum.private_bytes += held(r) + held(r->call.extra) + operation_bytes(&r->operation);
-    for (int i = 0; i < comm->process_count; i++)
-        sum.descriptor_count += comm->processes[i].fd >= 0;
-    if (comm->local == NULL) {
-        sum.private_bytes += held(comm->board);
+    for (int i = 0; i < comm->health.processes.count; i++)
+        sum.descriptor_count += comm->health.processes.all[i].fd >= 0;
+    if (comm->transports.local == NULL) {
+        sum.private_bytes += held(comm->health.board);
     } else {
         struct local_footprint links;
-        local_footprint(comm->local, &links);
+        local_footprint(comm->transports.local, &links);
         sum.private_bytes += links.private_bytes;
         sum.shared_bytes = links.shared_bytes;
         sum.link_count = links.link_count;
         sum.descriptor_count += 1 + links.descriptor_count; /* one of the segment */
     }
-    if (comm->network != NULL) comm_network_footprint(comm, &sum);
+    if (comm->transports.network != NULL) comm_network_footprint(comm, &sum);
     SIZED_WRITE(tutti_footprint, footprint, footprint->size_bytes, &sum);
     return TUTTI_OK;
 }

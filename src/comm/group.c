@@ -7,6 +7,9 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
+#include "comm/group.h"
+#include "comm/progress.h"
+
 _Thread_local unsigned comm_group_depth;
 
 struct group {

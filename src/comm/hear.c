@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/beat.h"
+#include "comm/deaths.h"
+#include "comm/failure.h"
 #include "comm/far_note.h"
 #include "comm/recover.h"
 #include "os/clock.h"
@@ -12,7 +14,7 @@
 static void take_sides(struct tutti_comm *comm, int reporter, enum tutti_status *status,
                        int *culprit)
 {
-    if (*status == TUTTI_MINORITY && !board_is_in_minority(comm->board) &&
+    if (*status == TUTTI_MINORITY && !board_is_in_minority(comm->health.board) &&
         !comm_is_near(comm, reporter)) {
         *status = TUTTI_PROC_FAILED;
         *culprit = reporter;
@@ -36,14 +38,15 @@ static void hear_failure(struct comm_network *network, const struct failure_note
     int culprit = fits ? heard->culprit : -1;
     const int reporter = fits ? heard->reporter : comm->rank;
     if (fits && heard->is_verdict != 0) {
-        board_announce_verdict(comm->board);
+        board_announce_verdict(comm->health.board);
         take_sides(comm, reporter, &status, &culprit);
     }
-    if (!board_fail(comm->board, status, culprit, reporter, heard->sequence, message)) return;
+    if (!board_fail(comm->health.board, status, culprit, reporter, heard->sequence, message))
+        return;
     log_write(LOG_WARN, "rank %d: heard from another host: %s: %s", comm->rank,
               tutti_status_name(status), message);
     trace_tell_failure(comm);
-    comm->local->ops->wake_all(comm->local);
+    comm->transports.local->ops->wake_all(comm->transports.local);
 }
 
 static void write_straggler(const struct tutti_comm *comm, struct note *note)
@@ -77,7 +80,7 @@ static void write_progress(const struct tutti_comm *comm, struct progress_note *
 {
     struct board_progress own;
     *note = (struct progress_note){
-        .is_there = board_read_progress(comm->board, comm->size, comm->rank, &own)};
+        .is_there = board_read_progress(comm->health.board, comm->size, comm->rank, &own)};
     if (!note->is_there) return;
     note->blocking = own.blocking;
     note->started = own.started;
@@ -136,8 +139,8 @@ static void answer(struct comm_network *network, int peer, const struct note *as
                                          .varies = what.varies};
     struct board_finding finding;
     note.u.call.sequence = comm_sequence_of(comm, comm->rank);
-    note.u.call.is_in_call = board_is_in_call(comm->board, comm->size, comm->rank);
-    if (board_read_finding(comm->board, comm->size, comm->rank, &finding)) {
+    note.u.call.is_in_call = board_is_in_call(comm->health.board, comm->size, comm->rank);
+    if (board_read_finding(comm->health.board, comm->size, comm->rank, &finding)) {
         note.u.call.has_finding = true;
         note.u.call.is_stopped = finding.is_stopped;
         note.u.call.finding = finding.rank;
@@ -185,13 +188,13 @@ static void hear_joined(struct comm_network *network, int peer, const struct joi
     network->far[peer].has_joined = true;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
-    if (heard->integrity != (uint32_t)comm->integrity)
+    if (heard->integrity != (uint32_t)comm->settings.integrity)
         comm_fail(
             comm, NULL, TUTTI_INVALID_OPTIONS, peer,
             "%s and rank 0 differ in integrity: TUTTI_INTEGRITY, or what options say, has to be "
             "the same on all ranks",
             who);
-    if (heard->levels == comm->host_levels->fingerprint) return;
+    if (heard->levels == comm->members.levels->fingerprint) return;
     comm_fail(comm, NULL, TUTTI_MISMATCH, peer,
               "%s has other racks than rank 0: TUTTI_TOPO_FILE has to say the same on all hosts",
               who);
@@ -213,8 +216,8 @@ void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
     switch ((enum note_kind)note.kind) {
     case NOTE_FAILURE: hear_failure(network, &note.u.failure); break;
     case NOTE_LEFT:
-        board_leave(network->comm->far_board, peer);
-        if (!board_has_failed(network->comm->board)) beat_end(network);
+        board_leave(network->comm->health.remote_board, peer);
+        if (!board_has_failed(network->comm->health.board)) beat_end(network);
         break;
     case NOTE_ASK: answer(network, peer, &note); break;
     case NOTE_CALL: hear_call(network, peer, &note); break;
@@ -222,7 +225,7 @@ void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
     case NOTE_ALL_JOINED: network->all_have_joined |= peer == 0; break;
     case NOTE_RAILS: rails_hear(network->rails, peer, &note.u.rails); break;
     case NOTE_MESSAGES:
-        atomic_store_explicit(&network->comm->board->has_messages, 1, memory_order_relaxed);
+        atomic_store_explicit(&network->comm->health.board->has_messages, 1, memory_order_relaxed);
         break;
     }
 }

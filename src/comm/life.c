@@ -11,6 +11,8 @@
 #include "bootstrap/launcher.h"
 #include "comm/comm.h"
 #include "comm/create.h"
+#include "comm/deaths.h"
+#include "comm/failure.h"
 #include "comm/id.h"
 #include "comm/options.h"
 #include "comm/racks.h"
@@ -155,7 +157,7 @@ int tutti_comm_rank(const struct tutti_comm *comm)
 int tutti_comm_overlaps(const struct tutti_comm *comm)
 {
     if (!handle_is_known(comm)) return -1;
-    return comm->network != NULL || progress_has_free_cpu(comm_local_size(comm));
+    return comm->transports.network != NULL || progress_has_free_cpu(comm_local_size(comm));
 }
 
 int tutti_comm_size(const struct tutti_comm *comm)
@@ -168,7 +170,7 @@ enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti
     TRY(comm_check_handle(comm, "comm_failure"));
     TRY(SIZED_CHECK_RESULT("tutti_comm_failure: failure", tutti_failure, failure));
     struct tutti_failure own;
-    board_failure(comm->board, &own);
+    board_failure(comm->health.board, &own);
     printable_make(own.message);
     if (own.culprit >= 0 && own.culprit < comm->size && comm_is_hidden(comm, own.culprit))
         own.pid = 0;

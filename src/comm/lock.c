@@ -4,6 +4,8 @@
 
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/failure.h"
+#include "comm/lock.h"
 #include "os/clock.h"
 
 enum { NAP_NS = 20000 };
@@ -13,7 +15,7 @@ static enum tutti_status lock_slowly(struct tutti_comm *comm, uint64_t timeout_n
 {
     const uint64_t begin_ns = clock_now_ns();
     for (unsigned looks = 0; !comm_try_lock(comm); looks++) {
-        if (heeds_failure && board_has_failed(comm->board)) return comm_check(comm);
+        if (heeds_failure && board_has_failed(comm->health.board)) return comm_check(comm);
         if (clock_now_ns() - begin_ns > timeout_ns)
             return error_set(TUTTI_TIMEOUT,
                              "rank %d: another thread of this process kept the communicator busy "
@@ -30,11 +32,11 @@ static enum tutti_status lock_slowly(struct tutti_comm *comm, uint64_t timeout_n
 static enum tutti_status lock(struct tutti_comm *comm, uint64_t timeout_ns, bool heeds_failure)
 {
     if (comm_try_lock(comm)) return TUTTI_OK;
-    atomic_fetch_add_explicit(&comm->wanted, 1, memory_order_relaxed);
-    if (comm->transport != NULL)
-        comm->transport->ops->wake(comm->transport); /* it may sleep with it */
+    atomic_fetch_add_explicit(&comm->domain.wanted, 1, memory_order_relaxed);
+    if (comm->transports.data != NULL)
+        comm->transports.data->ops->wake(comm->transports.data); /* it may sleep with it */
     const enum tutti_status status = lock_slowly(comm, timeout_ns, heeds_failure);
-    atomic_fetch_sub_explicit(&comm->wanted, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&comm->domain.wanted, 1, memory_order_relaxed);
     return status;
 }
 

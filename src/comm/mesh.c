@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "comm/derive.h"
+#include "comm/failure.h"
 #include "comm/options.h"
 
 struct mesh_axis {

@@ -14,7 +14,15 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/diagnose.h"
+#include "comm/failure.h"
+#include "comm/far.h"
+#include "comm/lock.h"
+#include "comm/message.h"
+#include "comm/network.h"
 #include "comm/options.h"
+#include "comm/quiesce.h"
+#include "comm/request.h"
 
 enum {
     EAGER_BYTES_MAX = (16 << 10) - 1, /* a copy at the receiver costs less than asking first */
@@ -73,11 +81,11 @@ static const struct transport_ops alone_ops = {
 static void add(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->message_previous = NULL;
-    request->message_next = comm->messages;
-    if (comm->messages != NULL) comm->messages->message_previous = request;
-    comm->messages = request;
-    atomic_store_explicit(&comm->message_count,
-                          atomic_load_explicit(&comm->message_count, memory_order_relaxed) + 1,
+    request->message_next = comm->messages.first;
+    if (comm->messages.first != NULL) comm->messages.first->message_previous = request;
+    comm->messages.first = request;
+    atomic_store_explicit(&comm->messages.count,
+                          atomic_load_explicit(&comm->messages.count, memory_order_relaxed) + 1,
                           memory_order_relaxed);
 }
 
@@ -88,9 +96,9 @@ static void take_out(struct tutti_comm *comm, struct tutti_request *request)
     if (request->message_previous != NULL)
         request->message_previous->message_next = request->message_next;
     else
-        comm->messages = request->message_next;
-    atomic_store_explicit(&comm->message_count,
-                          atomic_load_explicit(&comm->message_count, memory_order_relaxed) - 1,
+        comm->messages.first = request->message_next;
+    atomic_store_explicit(&comm->messages.count,
+                          atomic_load_explicit(&comm->messages.count, memory_order_relaxed) - 1,
                           memory_order_relaxed);
 }
 
@@ -126,24 +134,25 @@ static void finished(struct p2p_request *message)
 
 static enum tutti_status open_p2p(struct tutti_comm *comm)
 {
-    atomic_store_explicit(&comm->board->has_messages, 1, memory_order_relaxed);
+    atomic_store_explicit(&comm->health.board->has_messages, 1, memory_order_relaxed);
     struct p2p_options options = {.eager_bytes_max = EAGER_BYTES_MAX,
                                   .unexpected_count_max = UNEXPECTED_COUNT_MAX,
-                                  .shares_cores = comm->oversubscribed,
+                                  .shares_cores = comm->members.oversubscribed,
                                   .finished = finished};
     TRY(options_unexpected(&options.unexpected_bytes_max));
-    if (comm->message_recorder.entries == NULL) TRY(recorder_init(&comm->message_recorder));
-    struct transport *transport = comm->transport;
+    if (comm->health.message_recorder.entries == NULL)
+        TRY(recorder_init(&comm->health.message_recorder));
+    struct transport *transport = comm->transports.data;
     if (comm->size == 1) {
-        comm->alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
-        comm->alone.signatures = comm->alone.own_signatures;
-        transport = &comm->alone;
+        comm->messages.alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
+        comm->messages.alone.signatures = comm->messages.alone.own_signatures;
+        transport = &comm->messages.alone;
     }
     struct p2p *created;
     TRY(p2p_create(transport, TRANSPORT_SLOT_MESSAGES, &options, &created));
     const enum tutti_status status = p2p_listen(created);
     if (status == TUTTI_OK)
-        comm->p2p = created;
+        comm->messages.p2p = created;
     else
         p2p_free(created);
     return status;
@@ -151,20 +160,21 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
 
 static inline enum tutti_status ensure_p2p(struct tutti_comm *comm)
 {
-    return __builtin_expect(comm->p2p != NULL, 1) ? TUTTI_OK : open_p2p(comm);
+    return __builtin_expect(comm->messages.p2p != NULL, 1) ? TUTTI_OK : open_p2p(comm);
 }
 
 /* Nothing of the failed communicator moves any more. Peers may be reading what was posted to them. */
 static void fail_all(struct tutti_comm *comm)
 {
     const enum tutti_status status = comm_check(comm);
-    struct tutti_request *first = comm->messages;
+    struct tutti_request *first = comm->messages.first;
     first->slot = TRANSPORT_SLOT_MESSAGES;
-    first->begun = comm->message_pass;
-    first->operation.any_referenced = comm->p2p != NULL && p2p_is_referenced(comm->p2p);
+    first->begun = comm->messages.pass;
+    first->operation.any_referenced =
+        comm->messages.p2p != NULL && p2p_is_referenced(comm->messages.p2p);
     if (comm->size > 1) comm_quiesce(comm, first);
-    while (comm->messages != NULL) {
-        struct tutti_request *request = comm->messages;
+    while (comm->messages.first != NULL) {
+        struct tutti_request *request = comm->messages.first;
         take_out(comm, request);
         comm_finish_request(request, status);
     }
@@ -174,31 +184,31 @@ static bool move_messages(struct tutti_comm *comm)
 {
     struct board_call *calls = comm_calls_of(comm, comm->rank, TRANSPORT_SLOT_MESSAGES);
     static const struct call_description nothing;
-    board_begin(calls, &nothing, ++comm->message_pass);
+    board_begin(calls, &nothing, ++comm->messages.pass);
     comm_publish(comm);
-    const bool moved = !board_has_failed(comm->board) && p2p_progress(comm->p2p);
-    board_end(calls, comm->message_pass);
+    const bool moved = !board_has_failed(comm->health.board) && p2p_progress(comm->messages.p2p);
+    board_end(calls, comm->messages.pass);
     return moved;
 }
 
 static void record(struct tutti_comm *comm, struct tutti_request *request)
 {
     const struct message_call *call = &request->message_call;
-    request->record = atomic_load_explicit(&comm->message_sequence, memory_order_relaxed) + 1;
-    recorder_begin(&comm->message_recorder, request->record, clock_ticks(),
+    request->record = atomic_load_explicit(&comm->messages.sequence, memory_order_relaxed) + 1;
+    recorder_begin(&comm->health.message_recorder, request->record, clock_ticks(),
                    record_what(call->is_send ? RECORD_SEND : RECORD_RECV, call->dtype, 0,
                                TRANSPORT_SLOT_MESSAGES, false, false),
                    call->count, call->peer, (uint64_t)(int64_t)call->tag, NULL);
     /* Pairs with trace.c: who sees a message sees the ring. */
-    atomic_store_explicit(&comm->message_sequence, request->record, memory_order_release);
+    atomic_store_explicit(&comm->messages.sequence, request->record, memory_order_release);
 }
 
 static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *request)
 {
     const struct message_call *call = &request->message_call;
-    if (board_has_failed(comm->board)) return comm_check(comm);
+    if (board_has_failed(comm->health.board)) return comm_check(comm);
     TRY(ensure_p2p(comm));
-    if (call->is_send && comm->hosts != NULL) comm_network_invite(comm, call->peer);
+    if (call->is_send && comm->members.hosts != NULL) comm_network_invite(comm, call->peer);
     request->message = (struct p2p_request){.is_send = call->is_send,
                                             .buffer = call->buffer,
                                             .bytes = call->count * dtype_size(call->dtype),
@@ -207,10 +217,10 @@ static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *re
                                             .tag = call->tag};
     record(comm, request);
     add(comm, request);
-    const enum tutti_status status = p2p_start(comm->p2p, &request->message);
+    const enum tutti_status status = p2p_start(comm->messages.p2p, &request->message);
     if (status == TUTTI_OK) return TUTTI_OK;
     take_out(comm, request);
-    recorder_end(&comm->message_recorder, request->record, status, false);
+    recorder_end(&comm->health.message_recorder, request->record, status, false);
     return status;
 }
 
@@ -218,7 +228,7 @@ static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *re
 static enum tutti_status take_back(struct tutti_comm *comm, struct tutti_request *receive)
 {
     if (atomic_load_explicit(&receive->done, memory_order_relaxed) ||
-        !p2p_take_back(comm->p2p, &receive->message))
+        !p2p_take_back(comm->messages.p2p, &receive->message))
         return TUTTI_IN_PROGRESS;
     take_out(comm, receive);
     comm_finish_request(receive, TUTTI_OK);
@@ -241,9 +251,9 @@ static bool begin_queued(struct tutti_comm *comm)
 {
     struct tutti_request *request;
     bool any = false;
-    while ((request = comm_line_first(comm, &comm->message_queue)) != NULL) {
+    while ((request = comm_line_first(comm, &comm->messages.queue)) != NULL) {
         begin_one(comm, request);
-        atomic_fetch_sub_explicit(&comm->message_queue.count, 1, memory_order_release);
+        atomic_fetch_sub_explicit(&comm->messages.queue.count, 1, memory_order_release);
         any = true;
     }
     return any;
@@ -252,7 +262,7 @@ static bool begin_queued(struct tutti_comm *comm)
 bool comm_messages_progress(struct tutti_comm *comm)
 {
     bool moved = begin_queued(comm);
-    if (comm->p2p == NULL) { /* a peer has begun to send */
+    if (comm->messages.p2p == NULL) { /* a peer has begun to send */
         const enum tutti_status status = ensure_p2p(comm);
         if (status != TUTTI_OK) {
             comm_fail(comm, NULL, status, comm->rank, "%s", tutti_error_message());
@@ -260,14 +270,14 @@ bool comm_messages_progress(struct tutti_comm *comm)
         }
     }
     moved |= move_messages(comm);
-    if (p2p_fault(comm->p2p) >= 0 && !board_has_failed(comm->board) &&
-        !comm_look_for_corruption(comm, comm->messages))
-        comm_fail(comm, comm->messages, TUTTI_INTERNAL, p2p_fault(comm->p2p), "%s",
+    if (p2p_fault(comm->messages.p2p) >= 0 && !board_has_failed(comm->health.board) &&
+        !comm_look_for_corruption(comm, comm->messages.first))
+        comm_fail(comm, comm->messages.first, TUTTI_INTERNAL, p2p_fault(comm->messages.p2p), "%s",
                   tutti_error_message());
-    if (p2p_status(comm->p2p) != TUTTI_OK && !board_has_failed(comm->board))
-        comm_fail(comm, comm->messages, p2p_status(comm->p2p), comm->rank, "%s",
+    if (p2p_status(comm->messages.p2p) != TUTTI_OK && !board_has_failed(comm->health.board))
+        comm_fail(comm, comm->messages.first, p2p_status(comm->messages.p2p), comm->rank, "%s",
                   tutti_error_message());
-    if (!board_has_failed(comm->board) || comm->messages == NULL) return moved;
+    if (!board_has_failed(comm->health.board) || comm->messages.first == NULL) return moved;
     fail_all(comm);
     return true;
 }
@@ -282,8 +292,8 @@ enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct tutti_
 /* Without it. */
 void comm_message_line_up(struct tutti_comm *comm, struct tutti_request *request)
 {
-    comm_line_up(comm, &comm->message_queue, request);
-    if (comm->transport != NULL) comm->transport->ops->wake(comm->transport);
+    comm_line_up(comm, &comm->messages.queue, request);
+    if (comm->transports.data != NULL) comm->transports.data->ops->wake(comm->transports.data);
     if (!comm_try_lock(comm)) return; /* whoever has it begins it */
     begin_queued(comm);
     comm_unlock(comm);
@@ -308,15 +318,15 @@ struct tutti_request *comm_message_request(struct tutti_comm *comm, bool has_dom
 {
     struct tutti_request *request;
     if (has_domain) {
-        request = comm_take_free(&comm->free_messages);
+        request = comm_take_free(&comm->messages.free);
     } else {
-        pthread_mutex_lock(&comm->queue_lock);
-        request = comm_take_free(&comm->free_queued_messages);
-        pthread_mutex_unlock(&comm->queue_lock);
+        pthread_mutex_lock(&comm->requests.lock);
+        request = comm_take_free(&comm->messages.free_queued);
+        pthread_mutex_unlock(&comm->requests.lock);
     }
     if (request == NULL)
         request =
-            comm_make_request(comm, has_domain ? &comm->free_messages : &comm->free_queued_messages);
+            comm_make_request(comm, has_domain ? &comm->messages.free : &comm->messages.free_queued);
     if (request == NULL) return NULL;
     comm_reset_request(comm, request);
     request->is_message = true;
@@ -332,8 +342,8 @@ enum tutti_status comm_message_take_back(struct tutti_comm *comm, struct tutti_r
 
 void comm_messages_free(struct tutti_comm *comm)
 {
-    p2p_free(comm->p2p);
-    comm->p2p = NULL;
+    p2p_free(comm->messages.p2p);
+    comm->messages.p2p = NULL;
 }
 
 /* ----------------------------------------------------------------------------------- why it is stuck */
@@ -355,10 +365,10 @@ static int leaver_waited_for(const struct tutti_comm *comm, int peer)
 /* A rank whose messages have no room here, if no other one can send what is waited for either; -1. */
 static int held_back(const struct tutti_comm *comm, int peer)
 {
-    if (peer != TUTTI_ANY_RANK) return p2p_held_back(comm->p2p, peer);
+    if (peer != TUTTI_ANY_RANK) return p2p_held_back(comm->messages.p2p, peer);
     int held = -1;
     for (int r = 0; r < comm->size; r++) {
-        if (p2p_held_back(comm->p2p, r) >= 0)
+        if (p2p_held_back(comm->messages.p2p, r) >= 0)
             held = r;
         else if (r != comm->rank && comm_state_of(comm, r) != RANK_LEFT)
             return -1;
@@ -373,7 +383,7 @@ static bool fail_held_back(struct tutti_comm *comm, const struct tutti_request *
         !atomic_load_explicit(&request->is_waited_for, memory_order_relaxed))
         return false;
     char first[64];
-    p2p_describe_unexpected(comm->p2p, first, sizeof first);
+    p2p_describe_unexpected(comm->messages.p2p, first, sizeof first);
     comm_fail(comm, request, TUTTI_UNEXPECTED_FULL, comm->rank,
               "rank %d has no room for messages of rank %d before others are received, first that "
               "of %s",
@@ -405,10 +415,11 @@ bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, u
     const uint64_t waited_ns = now_ns - request->started_ns;
     const int peer = request->message.peer;
     if (atomic_load_explicit(&request->is_waited_for, memory_order_relaxed))
-        recorder_wait(&comm->message_recorder, request->record, peer, request->started_ns, now_ns);
+        recorder_wait(&comm->health.message_recorder, request->record, peer, request->started_ns,
+                      now_ns);
     const int leaver = leaver_waited_for(comm, peer);
     /* What it sent may lie here still, and have no room. */
-    if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->p2p, peer) < 0)) {
+    if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {
         comm_network_read_all(comm);
         if (move_messages(comm)) return true;
         fail_left(comm, request, leaver);
@@ -421,6 +432,7 @@ bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, u
         if (fail_held_back(comm, request, held)) return false;
     }
     if (waited_ns < request->message_call.timeout_ns) return false;
-    if (!fail_held_back(comm, request, p2p_held_back(comm->p2p, peer))) fail_late(comm, request);
+    if (!fail_held_back(comm, request, p2p_held_back(comm->messages.p2p, peer)))
+        fail_late(comm, request);
     return false;
 }

@@ -2,10 +2,17 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
+#include "comm/failure.h"
+#include "comm/lock.h"
+#include "comm/message.h"
+#include "comm/message_call.h"
+#include "comm/progress.h"
+#include "comm/request.h"
+
 static enum tutti_status start(struct tutti_comm *comm, const struct message_call *call,
                                struct tutti_request **request)
 {
-    if (board_has_failed(comm->board)) return comm_check(comm);
+    if (board_has_failed(comm->health.board)) return comm_check(comm);
     const bool has_domain = comm_try_lock(comm);
     struct tutti_request *started = comm_message_request(comm, has_domain);
     enum tutti_status status = TUTTI_OK;

@@ -17,7 +17,11 @@
 #include "base/rank_list.h"
 #include "base/status.h"
 #include "comm/beat.h"
+#include "comm/deaths.h"
+#include "comm/failure.h"
+#include "comm/far.h"
 #include "comm/network.h"
+#include "comm/network_state.h"
 #include "comm/recover.h"
 #include "os/at_exit.h"
 #include "os/clock.h"
@@ -61,23 +65,23 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
     const size_t size = (size_t)comm->size;
     if (network == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    comm->network = network;
+    comm->transports.network = network;
     network->comm = comm;
     network->addresses = calloc(size, sizeof *network->addresses);
     network->wanted = calloc(size, sizeof *network->wanted);
     network->awaited = calloc(size, sizeof *network->awaited);
     network->next_ns = calloc(size, sizeof *network->next_ns);
-    if (comm->hosts != NULL) network->far = calloc(size, sizeof *network->far);
+    if (comm->members.hosts != NULL) network->far = calloc(size, sizeof *network->far);
     if (network->addresses == NULL || network->wanted == NULL || network->awaited == NULL ||
-        network->next_ns == NULL || (comm->hosts != NULL && network->far == NULL))
+        network->next_ns == NULL || (comm->members.hosts != NULL && network->far == NULL))
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     memcpy(network->addresses, addresses, size * sizeof *addresses);
     for (int r = 0; network->far != NULL && r < comm->size; r++)
         network->far[r] = (struct far_rank){.probe_fd = -1, .known_slot = -1};
-    network->client.identity = comm->identity;
+    network->client.identity = comm->lineage.identity;
     network->client.rank = comm->rank;
     network->client.size = comm->size;
-    network->client.is_encrypted = comm->is_encrypted;
+    network->client.is_encrypted = comm->settings.is_encrypted;
     struct net_address rails[PORT_RAILS_MAX];
     const unsigned rail_count = port_rails(rails);
     TRY(rails_create(network, rails, rail_count, &network->rails));
@@ -85,13 +89,13 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
     const struct tcp_options options = {.rank = comm->rank,
                                         .size = comm->size,
                                         .streams = network->stream_count,
-                                        .checks = comm->integrity != TUTTI_INTEGRITY_OFF,
+                                        .checks = comm->settings.integrity != TUTTI_INTEGRITY_OFF,
                                         .wants = want,
                                         .wants_context = network,
                                         .hears = far_hear,
                                         .hears_context = network};
     TRY(tcp_create(&options, &network->tcp));
-    comm->transport = network->tcp;
+    comm->transports.data = network->tcp;
     port_enter(&network->client);
     return TUTTI_OK;
 }
@@ -163,23 +167,23 @@ static enum tutti_status check_client(struct port_client *client)
 
 void comm_network_stop(struct tutti_comm *comm)
 {
-    if (comm->network->is_stopped) return;
-    comm->network->is_stopped = true;
-    tcp_stop(comm->network->tcp);
-    atomic_store_explicit(&comm->has_output, false, memory_order_relaxed);
+    if (comm->transports.network->is_stopped) return;
+    comm->transports.network->is_stopped = true;
+    tcp_stop(comm->transports.network->tcp);
+    atomic_store_explicit(&comm->domain.has_output, false, memory_order_relaxed);
 }
 
 bool comm_network_progress(struct tutti_comm *comm)
 {
-    struct comm_network *network = comm->network;
+    struct comm_network *network = comm->transports.network;
     bool moved = false;
     enum tutti_status status = TUTTI_OK;
-    const bool has_failed = board_has_failed(comm->board);
+    const bool has_failed = board_has_failed(comm->health.board);
     if (has_failed) comm_network_stop(comm);
     if (network->any_wanted) status = go_for_wanted(network);
     if (++network->passes % PASSES_A_LOOK == 0 || network->missing > 0)
         port_progress(clock_now_ns());
-    if (network->passes % PASSES_A_BEAT == 0 || comm->looks_rarely)
+    if (network->passes % PASSES_A_BEAT == 0 || comm->domain.looks_rarely)
         beat_progress(network, clock_now_ns());
     if (network->rails != NULL) rails_progress(network->rails, clock_now_ns());
     if (status == TUTTI_OK) status = attach_arrived(network, &moved);
@@ -191,41 +195,42 @@ bool comm_network_progress(struct tutti_comm *comm)
     if (has_failed) far_tell_failure(network);
     if (network->any_owed) far_progress(network);
     moved |= network->tcp->ops->progress(network->tcp);
-    if (atomic_load_explicit(&comm->has_output, memory_order_relaxed))
-        atomic_store_explicit(&comm->has_output, tcp_is_awaited(network->tcp), memory_order_relaxed);
+    if (atomic_load_explicit(&comm->domain.has_output, memory_order_relaxed))
+        atomic_store_explicit(&comm->domain.has_output, tcp_is_awaited(network->tcp),
+                              memory_order_relaxed);
     return moved && !has_failed;
 }
 
 void comm_network_read_all(struct tutti_comm *comm)
 {
     enum { PASSES_MAX = 64 };
-    for (int pass = 0; comm->network != NULL && pass < PASSES_MAX; pass++)
+    for (int pass = 0; comm->transports.network != NULL && pass < PASSES_MAX; pass++)
         if (!comm_network_progress(comm)) return;
 }
 
 bool comm_network_is_joining(const struct tutti_comm *comm)
 {
-    return comm->network->missing > 0;
+    return comm->transports.network->missing > 0;
 }
 
 void comm_network_note_rest(struct tutti_comm *comm)
 {
-    const struct comm_network *network = comm->network;
+    const struct comm_network *network = comm->transports.network;
     const bool is_left = !network->is_stopped && tcp_is_awaited(network->tcp);
-    atomic_store_explicit(&comm->has_output, is_left, memory_order_relaxed);
+    atomic_store_explicit(&comm->domain.has_output, is_left, memory_order_relaxed);
 }
 
 void comm_network_leave_rest(struct tutti_comm *comm)
 {
     comm_network_note_rest(comm);
-    if (atomic_load_explicit(&comm->has_output, memory_order_relaxed)) progress_notify();
+    if (atomic_load_explicit(&comm->domain.has_output, memory_order_relaxed)) progress_notify();
 }
 
 /* Whether somebody who is there lacks something of this rank. */
 static bool is_owed(struct tutti_comm *comm)
 {
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && !tcp_is_settled(comm->network->tcp, r) &&
+        if (r != comm->rank && !tcp_is_settled(comm->transports.network->tcp, r) &&
             comm_state_of(comm, r) != RANK_LEFT && !comm_is_gone(comm, r))
             return true;
     return false;
@@ -234,7 +239,7 @@ static bool is_owed(struct tutti_comm *comm)
 /* Also where no call of this rank noticed, but an agreement did. Others may have left then without a word that reached this rank. */
 static bool is_broken(const struct tutti_comm *comm)
 {
-    return board_has_failed(comm->board) || recover_has_lost(comm);
+    return board_has_failed(comm->health.board) || recover_has_lost(comm);
 }
 
 /* Until all who are there have what was sent to them; false at the deadline. Of a communicator that breaks meanwhile only the word of
@@ -243,7 +248,7 @@ static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
 {
     for (unsigned passes = 1; is_owed(comm); passes++) {
         const bool moved = comm_network_progress(comm);
-        (void)tcp_finish(comm->network->tcp); /* tells what is untold */
+        (void)tcp_finish(comm->transports.network->tcp); /* tells what is untold */
         if (passes % PASSES_A_LOOK != 0) {
             if (!moved) sched_yield();
             continue;
@@ -251,7 +256,7 @@ static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
         const uint64_t now = clock_now_ns();
         if (is_broken(comm) && deadline_ns > now + FAREWELL_NS) deadline_ns = now + FAREWELL_NS;
         if (now > deadline_ns) return false;
-        if (comm->hosts != NULL) (void)comm_network_find_dead(comm, now);
+        if (comm->members.hosts != NULL) (void)comm_network_find_dead(comm, now);
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
     return true;
@@ -260,18 +265,18 @@ static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
 void comm_network_finish(struct tutti_comm *comm)
 {
     const uint64_t now = clock_now_ns();
-    if (comm->is_encrypted && at_exit_has_begun()) return;
+    if (comm->settings.is_encrypted && at_exit_has_begun()) return;
     (void)comm_network_progress(comm);
-    (void)tcp_finish(comm->network->tcp);
+    (void)tcp_finish(comm->transports.network->tcp);
     /* The word of it is all that is left to say, and that nobody who goes on without others need wait for this rank. */
     if (is_broken(comm)) {
-        far_tell_leaving(comm->network);
+        far_tell_leaving(comm->transports.network);
         (void)settle(comm, now + FAREWELL_NS);
         return;
     }
-    if (!settle(comm, now + comm->timeout_ns)) return;
-    beat_end(comm->network);
-    far_tell_leaving(comm->network);
+    if (!settle(comm, now + comm->settings.timeout_ns)) return;
+    beat_end(comm->transports.network);
+    far_tell_leaving(comm->transports.network);
     (void)settle(comm, clock_now_ns() + FAREWELL_NS);
     (void)comm_network_progress(comm); /* who has left waits for the word that this was heard */
 }
@@ -279,7 +284,7 @@ void comm_network_finish(struct tutti_comm *comm)
 /* Rank 0 waits for the others to come. Where they do not, it goes to their doors, and so has a reason to tell. */
 static enum tutti_status knock_at_missing(struct comm_network *network, uint64_t now)
 {
-    const struct comm_hosts *hosts = network->comm->hosts;
+    const struct comm_hosts *hosts = network->comm->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) {
         const int first = hosts->firsts[host];
         struct tcp_peer_report report;
@@ -296,11 +301,11 @@ static enum tutti_status knock_at_missing(struct comm_network *network, uint64_t
 /* Names the ranks of the hosts of which nobody has come, to all that have. */
 static enum tutti_status fail_missing(struct tutti_comm *comm)
 {
-    const struct comm_hosts *hosts = comm->hosts;
+    const struct comm_hosts *hosts = comm->members.hosts;
     struct rank_list missing = RANK_LIST_EMPTY;
     for (int r = 0; r < comm->size; r++) {
         const int first_there = hosts->firsts[hosts->host_of[r]];
-        if (!comm_is_near(comm, r) && !comm->network->far[first_there].has_joined)
+        if (!comm_is_near(comm, r) && !comm->transports.network->far[first_there].has_joined)
             rank_list_add(&missing, r);
     }
     char trouble[COMM_TROUBLE_MAX];
@@ -324,15 +329,15 @@ static enum tutti_status look_around(struct tutti_comm *comm, uint64_t now)
 
 static bool has_joined(struct tutti_comm *comm)
 {
-    struct comm_network *network = comm->network;
-    if (comm->rank == 0 && !network->all_have_joined && !board_has_failed(comm->board) &&
+    struct comm_network *network = comm->transports.network;
+    if (comm->rank == 0 && !network->all_have_joined && !board_has_failed(comm->health.board) &&
         far_all_hosts_have_joined(network)) {
         network->all_have_joined = true;
         far_tell_all_have_joined(network);
     }
     if (network->all_have_joined)
-        atomic_store_explicit(&comm->board->all_have_joined, 1, memory_order_relaxed);
-    return atomic_load_explicit(&comm->board->all_have_joined, memory_order_relaxed) != 0;
+        atomic_store_explicit(&comm->health.board->all_have_joined, 1, memory_order_relaxed);
+    return atomic_load_explicit(&comm->health.board->all_have_joined, memory_order_relaxed) != 0;
 }
 
 enum tutti_status comm_network_join(struct tutti_comm *comm,
@@ -341,7 +346,8 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
 {
     const uint64_t begin_ns = clock_now_ns();
     uint64_t failed_ns = 0;
-    if (comm->rank != 0 && comm_local_rank(comm, 0) == comm->rank) far_tell_joined(comm->network);
+    if (comm->rank != 0 && comm_local_rank(comm, 0) == comm->rank)
+        far_tell_joined(comm->transports.network);
     for (unsigned passes = 1;; passes++) {
         port_progress(clock_now_ns());
         const bool moved = comm_network_progress(comm);
@@ -349,7 +355,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         if (passes % PASSES_A_LOOK != 0) continue;
         const uint64_t now = clock_now_ns();
-        if (board_has_failed(comm->board)) { /* perhaps the others began already */
+        if (board_has_failed(comm->health.board)) { /* perhaps the others began already */
             if (failed_ns == 0) failed_ns = now;
             if (now - failed_ns > HEARSAY_NS) return comm_check(comm);
             continue;
@@ -357,7 +363,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
         if (look != NULL) TRY(look(look_context));
         TRY(look_around(comm, now));
         if (comm->rank == 0 && now > begin_ns + MISSED_NS)
-            TRY(knock_at_missing(comm->network, now));
+            TRY(knock_at_missing(comm->transports.network, now));
         if (comm->rank == 0 && now > deadline_ns) return fail_missing(comm);
         if (now > deadline_ns + ANSWER_NS) {
             char trouble[COMM_TROUBLE_MAX];
@@ -369,17 +375,17 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
         }
     }
     (void)comm_network_progress(comm); /* the word of it */
-    return beat_create(comm->network);
+    return beat_create(comm->transports.network);
 }
 
 void comm_network_free(struct tutti_comm *comm)
 {
-    struct comm_network *network = comm->network;
+    struct comm_network *network = comm->transports.network;
     if (network == NULL) return;
     port_leave(&network->client);
     tcp_close(network->tcp);
-    comm->transport = NULL;
-    comm->network = NULL;
+    comm->transports.data = NULL;
+    comm->transports.network = NULL;
     far_free(network);
     beat_free(network);
     rails_free(network->rails);
@@ -393,13 +399,14 @@ void comm_network_free(struct tutti_comm *comm)
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
 {
     struct tcp_footprint links;
-    tcp_footprint(comm->network->tcp, &links);
+    tcp_footprint(comm->transports.network->tcp, &links);
     sum->private_bytes +=
-        sizeof *comm->network +
-        (size_t)comm->size * (sizeof *comm->network->addresses + sizeof *comm->network->wanted +
-                              sizeof *comm->network->awaited + sizeof *comm->network->next_ns +
-                              (comm->network->far != NULL ? sizeof *comm->network->far : 0)) +
-        rails_bytes(comm->network->rails) + links.private_bytes;
+        sizeof *comm->transports.network +
+        (size_t)comm->size *
+            (sizeof *comm->transports.network->addresses + sizeof *comm->transports.network->wanted +
+             sizeof *comm->transports.network->awaited + sizeof *comm->transports.network->next_ns +
+             (comm->transports.network->far != NULL ? sizeof *comm->transports.network->far : 0)) +
+        rails_bytes(comm->transports.network->rails) + links.private_bytes;
     sum->link_count += links.link_count;
     sum->descriptor_count += links.descriptor_count;
 }

@@ -1,76 +1,37 @@
-/* network.h - what network.c (connections) and far.c (ranks of other hosts) have in common. */
+/* network.h - connections between the ranks of a communicator, and who moves them. */
 #ifndef TUTTI_COMM_NETWORK_H
 #define TUTTI_COMM_NETWORK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "comm/comm.h"
-#include "comm/rails.h"
-#include "connect/port.h"
+#include "os/tcp_socket.h"
+#include "tutti/tutti.h"
 
-/* Of a rank of another host. */
-struct far_rank {
-    bool is_dead, is_invited, knows_failure, has_joined;
-    unsigned owed;      /* what it has to be told and could not be, a bit for each kind of note */
-    bool is_suspect;    /* its host is, and it was said */
-    int probe_fd;       /* a connection to its door that shows whether anybody listens; -1 */
-    unsigned refusals;  /* in a row */
-    uint64_t lost_ns;   /* since when its connections are lost; 0: they are not */
-    uint64_t probed_ns; /* when last */
-    uint64_t asked_ns;  /* the same of questions */
-    uint64_t told_ns;   /* when it answered last */
-    uint64_t warned_ns; /* when it was last said that its host is suspected */
-    int known_slot;     /* it said how far it was with this call */
-    uint64_t known_begun;
-    uint64_t sequence; /* and which was its latest call of all */
-    bool is_in_call;
-    bool has_progress; /* it said how far it was with all calls, and when that was heard */
-    uint64_t progress_ns;
-    struct board_progress progress;
-    bool has_finding; /* and whom it takes to hold that up */
-    struct board_finding finding;
-};
+/* Only for a communicator that has a network, if nothing else is said; the domain is held, if others may move it. */
 
-struct comm_network {
-    struct port_client client;
-    struct tutti_comm *comm;
-    struct transport *tcp;
-    unsigned stream_count;         /* of a pair of ranks, here */
-    struct rails *rails;           /* NULL: all goes over one card */
-    struct net_address *addresses; /* of the ranks' doors */
-    uint8_t *wanted;   /* of each rank, a bit for each connection that is still to be gone for */
-    uint8_t *awaited;  /* the same for those that have not come; some come twice */
-    uint64_t *next_ns; /* of each rank, when to go for it again at the earliest */
-    bool any_wanted, is_stopped, all_have_joined;
-    unsigned missing, passes;    /* missing: all that are awaited */
-    struct far_rank *far;        /* one a rank; NULL where there is one host */
-    struct heartbeat *heartbeat; /* of the first rank of a host, see beat.h; or NULL */
-    uint64_t beaten_ns;          /* when it was looked at last */
-    bool any_owed;               /* to one of `far` at least */
-    uint64_t untold, untold_logged, untold_log_ns; /* notes that were dropped, see far.c */
-    bool is_judged;                                /* its verdict is known to all */
-};
-
-enum { FAR_NOTE_BYTES = 296, FAR_NOTE_BEAT = 64, FAR_NOTE_AGREEMENT };
-/* The last two are kinds of notes of other sizes, see beat.c and recover.c. */
-/* far.c: what the transport heard, a note of that many bytes; may only tell. */
-void far_hear(void *context, int peer, const void *note, size_t bytes);
-/* Tells what could not be told when it was due. */
-void far_progress(struct comm_network *network);
-/* A note to that rank was dropped, since there was no memory or no place for it: counted, and said now and then. */
-void far_count_untold(struct comm_network *network, int rank);
-/* Tells those who are connected why the communicator failed; each once. */
-void far_tell_failure(struct comm_network *network);
-/* The same that this rank leaves. */
-void far_tell_leaving(struct comm_network *network);
-/* Whether the first rank of each host has said that its ranks have joined; rank 0 hears it. */
-bool far_all_hosts_have_joined(const struct comm_network *network);
-/* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
-void far_tell_joined(struct comm_network *network);
-void far_tell_all_have_joined(struct comm_network *network);
-/* By which further cards this rank can be reached. False: it cannot be told now. */
-bool far_tell_rails(struct comm_network *network, int rank, const struct rails_addresses *rails);
-void far_free(struct comm_network *network);
+/* On failure comm_network_free gives back what there is. addresses: of the ranks' doors. */
+enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_address *addresses);
+/* Blocks until the ranks of all hosts have come this far, `look` objects (create.h), or the deadline. */
+enum tutti_status comm_network_join(struct tutti_comm *comm,
+                                    enum tutti_status (*look)(void *context), void *look_context,
+                                    uint64_t deadline_ns);
+bool comm_network_progress(struct tutti_comm *comm);
+/* Before a rank is blamed for what it did not send: over TCP, what it sent may lie in sockets. A rank that goes on sending cannot keep
+ * this one here. Also without a network. */
+void comm_network_read_all(struct tutti_comm *comm);
+/* Whether connections are wanted that are not there. */
+bool comm_network_is_joining(const struct tutti_comm *comm);
+/* Before the domain is given back: leaves data that was not sent yet, also of operations that are over, to the progress thread. The first
+ * only notes it, for that thread itself; the second also tells the thread. */
+void comm_network_note_rest(struct tutti_comm *comm);
+void comm_network_leave_rest(struct tutti_comm *comm);
+/* After a failure: memory that was posted or is expected is not touched any more. */
+void comm_network_stop(struct tutti_comm *comm);
+/* Until the others have what was sent to them and know that this rank leaves, or the deadline. */
+void comm_network_finish(struct tutti_comm *comm);
+void comm_network_free(struct tutti_comm *comm);
+/* Adds what it holds. */
+void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
 
 #endif

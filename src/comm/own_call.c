@@ -4,6 +4,8 @@
 #include "base/op.h"
 #include "comm/comm.h"
 
+#include "comm/call.h"
+
 static struct call call_of(const struct tutti_comm *comm, enum collective collective, size_t count,
                            enum tutti_dtype dtype)
 {
@@ -12,7 +14,7 @@ static struct call call_of(const struct tutti_comm *comm, enum collective collec
         .what = {.collective = collective, .dtype = dtype, .op = op->kind, .count = count},
         .op = op,
         .in_place = true,
-        .timeout_ns = comm->timeout_ns};
+        .timeout_ns = comm->settings.timeout_ns};
 }
 
 enum tutti_status own_barrier(struct tutti_comm *comm)

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/program.h"
 #include "tune/choose.h"
 
 static uint64_t mixed(uint64_t hash, uint64_t value)
@@ -37,7 +38,7 @@ enum { LOOPBACK_BYTES_MAX = 64 << 10 };
 /* NULL: all ranks are on one host. */
 static const struct host_levels *several_hosts(const struct tutti_comm *comm)
 {
-    const struct host_levels *levels = comm->host_levels;
+    const struct host_levels *levels = comm->members.levels;
     return levels != NULL && levels->network.host_count > 1 ? levels : NULL;
 }
 
@@ -58,7 +59,7 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
     for (int r = 0; params->order != NULL && r < comm->size; r++)
         hash = mixed(hash, (uint64_t)(uint32_t)params->order[r]);
     if (params->levels != NULL) {
-        hash = mixed(hash, comm->host_levels->fingerprint);
+        hash = mixed(hash, comm->members.levels->fingerprint);
         hash = mixed(hash, (uint64_t)params->levels->level_count);
     }
     return mixed(hash, params->radix);
@@ -84,7 +85,7 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
 static const struct network_shape *network_of(const struct tutti_comm *comm, size_t bytes)
 {
     const struct host_levels *hosts = several_hosts(comm);
-    const bool is_far = comm->hosts != NULL || bytes < LOOPBACK_BYTES_MAX;
+    const bool is_far = comm->members.hosts != NULL || bytes < LOOPBACK_BYTES_MAX;
     return hosts != NULL && is_far ? &hosts->network : NULL;
 }
 
@@ -93,20 +94,20 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
 {
     const struct call_description *what = &call->what;
     const size_t bytes = shared_bytes(comm, call);
-    const struct choose_call wanted = {.collective = what->collective,
-                                       .bytes = bytes,
-                                       .rank_count = comm->size,
-                                       .deterministic = call->deterministic,
-                                       .in_rank_order = collective_reduces(what->collective) &&
-                                                        !call->op->commutative,
-                                       .oversubscribed = comm->shares_cores,
-                                       .mapped = call->all_were_mapped,
-                                       .over_sockets = comm->network != NULL && comm->hosts == NULL,
-                                       .counts_are_local = what->varies && !knows_all_counts(call),
-                                       .network = network_of(comm, bytes),
-                                       .algorithm = call->algorithm,
-                                       .radix = call->radix,
-                                       .rules = comm->rules};
+    const struct choose_call wanted = {
+        .collective = what->collective,
+        .bytes = bytes,
+        .rank_count = comm->size,
+        .deterministic = call->deterministic,
+        .in_rank_order = collective_reduces(what->collective) && !call->op->commutative,
+        .oversubscribed = comm->members.shares_cores,
+        .mapped = call->all_were_mapped,
+        .over_sockets = comm->transports.network != NULL && comm->members.hosts == NULL,
+        .counts_are_local = what->varies && !knows_all_counts(call),
+        .network = network_of(comm, bytes),
+        .algorithm = call->algorithm,
+        .radix = call->radix,
+        .rules = comm->settings.rules};
     return choose_algorithm(&wanted, choice);
 }
 
@@ -124,7 +125,7 @@ static const int *order_for(const struct tutti_comm *comm, const struct call *ca
                           (call->deterministic || !call->op->commutative);
     if (is_bound) return NULL;
     const struct host_levels *hosts = several_hosts(comm);
-    return hosts != NULL ? hosts->order : comm->rank_order;
+    return hosts != NULL ? hosts->order : comm->members.order;
 }
 
 static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call,
@@ -156,12 +157,12 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .output_counts = call->extra != NULL ? call->extra->output_counts : NULL,
         .dtype = what->dtype,
         .op = call->op,
-        .level = comm->level,
+        .level = comm->settings.level,
         .in_place = call->in_place,
-        .shares_cores = comm->shares_cores,
-        .is_one_to_one = comm->transport->is_one_to_one};
-    comm->transport->ops->limits(comm->transport, &options.piece_bytes_max,
-                                 &options.piece_count_max);
+        .shares_cores = comm->members.shares_cores,
+        .is_one_to_one = comm->transports.data->is_one_to_one};
+    comm->transports.data->ops->limits(comm->transports.data, &options.piece_bytes_max,
+                                       &options.piece_count_max);
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
     if (status != TUTTI_OK) return status;
@@ -200,7 +201,7 @@ static struct cached_program *cache_place(struct tutti_comm *comm, const struct 
     /* Ranks that are not root have no counts in gatherv and scatterv. */
     if (call->extra != NULL && call->extra->count_bytes > 0)
         hash = mixed(hash, counts_of(call)[0] ^ counts_of(call)[comm->size - 1] << 7);
-    return &comm->cache[hash >> 40 & (PROGRAM_CACHE_SIZE - 1)];
+    return &comm->programs.cached[hash >> 40 & (PROGRAM_CACHE_SIZE - 1)];
 }
 
 static void forget(struct cached_program *place)
@@ -250,5 +251,5 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
 
 void comm_programs_free(struct tutti_comm *comm)
 {
-    for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) forget(&comm->cache[i]);
+    for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) forget(&comm->programs.cached[i]);
 }

@@ -3,34 +3,45 @@
  *     start ──domain free, slot free──► begun ──► done ──wait──► free again
  *       └────otherwise────► queued ──────┘
  */
+#include "comm/progress.h"
 #include "base/status.h"
 #include "comm/begin.h"
+#include "comm/diagnose.h"
+#include "comm/failure.h"
+#include "comm/message.h"
+#include "comm/network.h"
+#include "comm/program.h"
+#include "comm/quiesce.h"
+#include "comm/report.h"
+#include "comm/request.h"
 #include "comm/straggler.h"
 
 static void add_running(struct tutti_comm *comm, struct tutti_request *request)
 {
-    int at = comm->running_count++;
-    for (; at > 0 && comm->order[at - 1]->call.priority < request->call.priority; at--)
-        comm->order[at] = comm->order[at - 1];
-    comm->order[at] = request;
-    comm->running[request->slot] = request;
-    atomic_store_explicit(&comm->outstanding, (uint32_t)comm->running_count, memory_order_relaxed);
+    int at = comm->calls.running_count++;
+    for (; at > 0 && comm->calls.order[at - 1]->call.priority < request->call.priority; at--)
+        comm->calls.order[at] = comm->calls.order[at - 1];
+    comm->calls.order[at] = request;
+    comm->calls.running[request->slot] = request;
+    atomic_store_explicit(&comm->calls.outstanding, (uint32_t)comm->calls.running_count,
+                          memory_order_relaxed);
 }
 
 static void remove_running(struct tutti_comm *comm, struct tutti_request *request)
 {
     int at = 0;
-    while (comm->order[at] != request) at++;
-    comm->running_count--;
-    for (; at < comm->running_count; at++) comm->order[at] = comm->order[at + 1];
-    comm->running[request->slot] = NULL;
-    atomic_store_explicit(&comm->outstanding, (uint32_t)comm->running_count, memory_order_relaxed);
+    while (comm->calls.order[at] != request) at++;
+    comm->calls.running_count--;
+    for (; at < comm->calls.running_count; at++) comm->calls.order[at] = comm->calls.order[at + 1];
+    comm->calls.running[request->slot] = NULL;
+    atomic_store_explicit(&comm->calls.outstanding, (uint32_t)comm->calls.running_count,
+                          memory_order_relaxed);
 }
 
 /* The slot of the next call to begin. */
 static int next_slot(const struct tutti_comm *comm)
 {
-    return 1 + (int)(comm->begun_started % STARTED_SLOT_COUNT);
+    return 1 + (int)(comm->calls.begun_started % STARTED_SLOT_COUNT);
 }
 
 /* Begins a call in the next slot, which is free; its program is there, or was tried for with that status. The
@@ -39,14 +50,14 @@ static void begin_started(struct tutti_comm *comm, struct tutti_request *request
                           enum tutti_status status)
 {
     request->slot = next_slot(comm);
-    comm->begun_started++;
+    comm->calls.begun_started++;
     if (status == TUTTI_OK) status = comm_begin(comm, request);
     if (status == TUTTI_OK) {
         comm_record(comm, request, clock_ticks());
         add_running(comm, request);
         return;
     }
-    if (!board_has_failed(comm->board))
+    if (!board_has_failed(comm->health.board))
         comm_fail(comm, request, status, comm->rank, "%s", tutti_error_message());
     comm_finish_request(request, comm_check(comm));
 }
@@ -62,24 +73,24 @@ enum tutti_status comm_find_program(struct tutti_comm *comm, struct tutti_reques
 /* Gives the next queued call its slot if that is free; false when there is nothing to do. */
 static bool begin_next(struct tutti_comm *comm)
 {
-    if (comm->running[next_slot(comm)] != NULL) return false;
-    struct tutti_request *request = comm_line_first(comm, &comm->queue);
+    if (comm->calls.running[next_slot(comm)] != NULL) return false;
+    struct tutti_request *request = comm_line_first(comm, &comm->requests.queue);
     if (request == NULL) return false;
-    enum tutti_status status = board_has_failed(comm->board) ? comm_check(comm) : TUTTI_OK;
+    enum tutti_status status = board_has_failed(comm->health.board) ? comm_check(comm) : TUTTI_OK;
     if (status == TUTTI_OK) status = comm_find_program(comm, request);
     begin_started(comm, request, status);
-    atomic_fetch_sub_explicit(&comm->queue.count, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&comm->requests.queue.count, 1, memory_order_release);
     return true;
 }
 
 static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
 {
     enum tutti_status status = TUTTI_OK;
-    request->operation.impatient = comm->looks_rarely;
+    request->operation.impatient = comm->domain.looks_rarely;
     enum run_result result =
-        board_has_failed(comm->board) ? RUN_FAULT : operation_run(&request->operation);
+        board_has_failed(comm->health.board) ? RUN_FAULT : operation_run(&request->operation);
     if (result == RUN_FAULT) {
-        if (!board_has_failed(comm->board) &&
+        if (!board_has_failed(comm->health.board) &&
             !comm_fault(comm, request, request->operation.fault_peer))
             return false;
         status = comm_check(comm);
@@ -88,28 +99,29 @@ static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
         return result == RUN_MOVED;
     }
     remove_running(comm, request);
-    if (comm->report.is_open) comm_end_report(comm, request);
+    if (comm->health.report.is_open) comm_end_report(comm, request);
     straggler_end(comm, request);
-    board_end(board_calls(comm->board, comm->size, comm->rank, request->slot), request->begun);
+    board_end(board_calls(comm->health.board, comm->size, comm->rank, request->slot),
+              request->begun);
     comm_finish_request(request, status);
     return true;
 }
 
 bool comm_progress(struct tutti_comm *comm)
 {
-    bool moved = comm->network != NULL && comm_network_progress(comm);
+    bool moved = comm->transports.network != NULL && comm_network_progress(comm);
     while (begin_next(comm)) moved = true;
     int urgency = 0;
     bool urgent_moved = false;
-    for (int i = 0; i < comm->running_count;) {
-        struct tutti_request *request = comm->order[i];
+    for (int i = 0; i < comm->calls.running_count;) {
+        struct tutti_request *request = comm->calls.order[i];
         if (urgent_moved && request->call.priority < urgency) break;
         urgency = request->call.priority;
         if (run_one(comm, request)) moved = urgent_moved = true;
-        i += i < comm->running_count && comm->order[i] == request;
+        i += i < comm->calls.running_count && comm->calls.order[i] == request;
     }
-    if (board_has_messages(comm->board) ||
-        atomic_load_explicit(&comm->message_queue.count, memory_order_relaxed) > 0)
+    if (board_has_messages(comm->health.board) ||
+        atomic_load_explicit(&comm->messages.queue.count, memory_order_relaxed) > 0)
         moved |= comm_messages_progress(comm);
     return moved;
 }
@@ -117,17 +129,17 @@ bool comm_progress(struct tutti_comm *comm)
 /* Several threads may come here at once: who is registered already is not registered again. */
 enum tutti_status comm_ensure_progress(struct tutti_comm *comm)
 {
-    if (atomic_load_explicit(&comm->client_registered, memory_order_relaxed)) return TUTTI_OK;
-    TRY(progress_register(&comm->client));
-    atomic_store_explicit(&comm->client_registered, true, memory_order_relaxed);
+    if (atomic_load_explicit(&comm->domain.is_registered, memory_order_relaxed)) return TUTTI_OK;
+    TRY(progress_register(&comm->domain.client));
+    atomic_store_explicit(&comm->domain.is_registered, true, memory_order_relaxed);
     return TUTTI_OK;
 }
 
 void comm_count_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->sequence = comm_next_sequence(comm);
-    request->number = ++comm->started_calls;
-    board_set_started(comm->board, comm->rank, request->number);
+    request->number = ++comm->calls.started;
+    board_set_started(comm->health.board, comm->rank, request->number);
 }
 
 /* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail
@@ -137,16 +149,16 @@ enum tutti_status comm_start_held(struct tutti_comm *comm, struct tutti_request 
     const enum tutti_status status = comm_find_program(comm, request);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status;
     comm_count_started(comm, request);
-    if (atomic_load_explicit(&comm->queue.count, memory_order_relaxed) > 0 ||
-        comm->running[next_slot(comm)] != NULL) {
-        comm_line_up(comm, &comm->queue, request);
+    if (atomic_load_explicit(&comm->requests.queue.count, memory_order_relaxed) > 0 ||
+        comm->calls.running[next_slot(comm)] != NULL) {
+        comm_line_up(comm, &comm->requests.queue, request);
         comm_progress(comm);
         return TUTTI_OK;
     }
     begin_started(comm, request, status);
     if (atomic_load_explicit(&request->done, memory_order_relaxed)) return TUTTI_OK;
     /* A first piece of it, and of what is as urgent. */
-    if (comm->running_count == 1)
+    if (comm->calls.running_count == 1)
         run_one(comm, request);
     else
         comm_progress(comm);

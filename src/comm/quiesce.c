@@ -2,6 +2,9 @@
 #include <time.h>
 
 #include "comm/comm.h"
+#include "comm/deaths.h"
+#include "comm/network.h"
+#include "comm/quiesce.h"
 #include "os/clock.h"
 #include "os/futex.h"
 
@@ -24,16 +27,16 @@ void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
 {
     board_end(comm_calls_of(comm, comm->rank, request->slot), request->begun);
     const struct operation *operation = &request->operation;
-    if (comm->network != NULL) comm_network_stop(comm);
-    if (comm->over_tcp) return;
+    if (comm->transports.network != NULL) comm_network_stop(comm);
+    if (comm->transports.over_tcp) return;
     if (!operation->any_referenced && !operation->any_expected) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;
-    const bool died = board_failure(comm->board, &failure) == TUTTI_PROC_FAILED &&
+    const bool died = board_failure(comm->health.board, &failure) == TUTTI_PROC_FAILED &&
                       failure.culprit >= 0 && comm_state_of(comm, failure.culprit) != RANK_LEFT;
     const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns =
-        comm->has_threads || operation->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
+        comm->members.has_threads || operation->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
     for (int r = 0; r < comm->size; r++)
         while (r != comm->rank && comm_is_near(comm, r) &&
                !(died && comm_share_process(comm, r, failure.culprit)) &&

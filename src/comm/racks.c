@@ -1,5 +1,9 @@
 #include "comm/racks.h"
 
+#include "comm/lock.h"
+#include "comm/message_call.h"
+#include "comm/program.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +44,7 @@ static enum tutti_status start_message(struct prober *prober, bool is_send, int 
                                       .count = bytes,
                                       .dtype = TUTTI_UINT8,
                                       .peer = other,
-                                      .timeout_ns = prober->hosts->timeout_ns};
+                                      .timeout_ns = prober->hosts->settings.timeout_ns};
     return comm_message_start(prober->hosts, &call, false, request);
 }
 
@@ -89,7 +93,7 @@ static enum tutti_status play(struct prober *prober)
 static enum tutti_status measure(struct prober *prober)
 {
     struct tutti_comm *const comm = prober->comm;
-    const struct comm_hosts *hosts = comm->hosts;
+    const struct comm_hosts *hosts = comm->members.hosts;
     const bool measures = hosts->firsts[hosts->host_of[comm->rank]] == comm->rank;
     const struct derive_wish wish = {DERIVE_SPLIT, 0, measures ? 0 : TUTTI_NO_COLOR, comm->rank,
                                      NULL};
@@ -109,11 +113,11 @@ static enum tutti_status take_racks(const struct prober *prober)
 {
     struct tutti_comm *const comm = prober->comm;
     struct host_levels levels;
-    TRY(host_levels_init_racks(&levels, comm->size, comm->hosts->host_of, prober->rack_of));
-    TRY(comm_lock(comm, comm->timeout_ns));
+    TRY(host_levels_init_racks(&levels, comm->size, comm->members.hosts->host_of, prober->rack_of));
+    TRY(comm_lock(comm, comm->settings.timeout_ns));
     comm_programs_free(comm);
-    host_levels_release(comm->host_levels);
-    *comm->host_levels = levels;
+    host_levels_release(comm->members.levels);
+    *comm->members.levels = levels;
     comm_unlock(comm);
     return TUTTI_OK;
 }
@@ -170,7 +174,7 @@ static enum tutti_status is_wanted(struct tutti_comm *comm, bool *wanted)
 
 enum tutti_status comm_find_racks(struct tutti_comm *comm)
 {
-    const struct comm_hosts *hosts = comm->hosts;
+    const struct comm_hosts *hosts = comm->members.hosts;
     if (hosts == NULL || hosts->host_count < HOSTS_MIN || hosts->host_count > HOSTS_MAX)
         return TUTTI_OK;
     struct prober prober = {.comm = comm, .host_count = hosts->host_count};
@@ -184,7 +188,7 @@ enum tutti_status comm_find_racks(struct tutti_comm *comm)
         release(&prober);
     }
     /* Calls of the application's count from 1. */
-    comm->unnumbered_calls = atomic_load_explicit(&comm->sequence, memory_order_relaxed);
-    atomic_store_explicit(&comm->sequence, 0, memory_order_relaxed);
+    comm->calls.unnumbered = atomic_load_explicit(&comm->calls.sequence, memory_order_relaxed);
+    atomic_store_explicit(&comm->calls.sequence, 0, memory_order_relaxed);
     return status;
 }

@@ -1,11 +1,13 @@
 #include "comm/rails.h"
 
+#include "comm/failure.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/network.h"
+#include "comm/network_state.h"
 #include "os/clock.h"
 #include "transport/tcp/tcp.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "comm/network.h"
+#include "comm/network_state.h"
 #include "os/clock.h"
 #include "transport/tcp/tcp.h"
 
@@ -51,10 +51,10 @@ static void open_world(struct world *world, int rank)
     memset(world->comm, 0, sizeof *world->comm);
     world->comm->rank = rank;
     world->comm->size = SIZE;
-    assert_int_equal(comm_hosts_create(entries, rank, SIZE, &world->comm->hosts), TUTTI_OK);
-    world->comm->board = make_board();
-    world->comm->far_board = make_board();
-    world->comm->network = &world->network;
+    assert_int_equal(comm_hosts_create(entries, rank, SIZE, &world->comm->members.hosts), TUTTI_OK);
+    world->comm->health.board = make_board();
+    world->comm->health.remote_board = make_board();
+    world->comm->transports.network = &world->network;
     assert_int_equal(port_open(NULL, &world->door), TUTTI_OK);
     for (int i = 0; i < 2; i++) {
         struct net_address any = at(i == 0 ? "127.0.0.11" : "127.0.0.12");
@@ -101,9 +101,9 @@ static int close_world(void **state)
     tcp_close(world->network.tcp);
     rails_free(world->network.rails);
     for (int i = 0; i < 2; i++) close(world->listeners[i]);
-    comm_hosts_free(world->comm->hosts);
-    free(world->comm->board);
-    free(world->comm->far_board);
+    comm_hosts_free(world->comm->members.hosts);
+    free(world->comm->health.board);
+    free(world->comm->health.remote_board);
     free(world->comm);
     return 0;
 }

@@ -1,5 +1,8 @@
 #include "comm/recover.h"
 
+#include "comm/deaths.h"
+#include "comm/far.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +20,7 @@ static const uint64_t SILENT_NS = 5000000000u;
 static void send_letter(struct recovery *recovery, int to, const void *bytes, size_t byte_count)
 {
     struct tutti_comm *comm = recovery->comm;
-    struct letter_ring *own = &comm->letters[comm_local_number(comm, comm->rank)];
+    struct letter_ring *own = &comm->health.letters[comm_local_number(comm, comm->rank)];
     struct sent *same = NULL;
     for (unsigned i = 0; i < recovery->sent_count && same == NULL; i++)
         if (recovery->sent[i].byte_count == byte_count &&
@@ -50,24 +53,24 @@ void recover_send(void *context, int to, const void *bytes, size_t byte_count)
 
 enum tutti_status recover_get(struct tutti_comm *comm, struct recovery **recovery)
 {
-    if (comm->recovery == NULL) {
+    if (comm->health.recovery == NULL) {
         struct recovery *made = calloc(1, sizeof *made + (size_t)comm->size * sizeof *made->others);
         if (made == NULL) return error_set(TUTTI_NO_MEMORY, "agreeing: out of memory");
         made->comm = comm;
-        comm->recovery = made;
+        comm->health.recovery = made;
         progress_notify(); /* from now on there is something to listen for */
     }
-    *recovery = comm->recovery;
+    *recovery = comm->health.recovery;
     return TUTTI_OK;
 }
 
 void recover_free(struct tutti_comm *comm)
 {
-    if (comm->recovery == NULL) return;
-    agreement_free(comm->recovery->current);
-    agreement_free(comm->recovery->previous);
-    free(comm->recovery);
-    comm->recovery = NULL;
+    if (comm->health.recovery == NULL) return;
+    agreement_free(comm->health.recovery->current);
+    agreement_free(comm->health.recovery->previous);
+    free(comm->health.recovery);
+    comm->health.recovery = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------- messages */
@@ -89,7 +92,7 @@ static void hear(struct recovery *recovery, int from, const void *bytes, size_t 
 
 void recover_hear(struct tutti_comm *comm, int from, const void *bytes, size_t byte_count)
 {
-    if (comm->recovery != NULL) hear(comm->recovery, from, bytes, byte_count);
+    if (comm->health.recovery != NULL) hear(comm->health.recovery, from, bytes, byte_count);
 }
 
 void recover_read_letters(struct recovery *recovery)
@@ -101,15 +104,15 @@ void recover_read_letters(struct recovery *recovery)
     for (int i = 0; i < comm_local_size(comm); i++) {
         const int rank = comm_local_rank(comm, i);
         if (rank == comm->rank) continue;
-        while (letters_read(&comm->letters[i], &recovery->others[rank].read, comm->rank, bytes,
-                            &byte_count))
+        while (letters_read(&comm->health.letters[i], &recovery->others[rank].read, comm->rank,
+                            bytes, &byte_count))
             hear(recovery, rank, bytes, byte_count);
     }
 }
 
 void recover_listen(struct tutti_comm *comm)
 {
-    if (comm->recovery != NULL) recover_read_letters(comm->recovery);
+    if (comm->health.recovery != NULL) recover_read_letters(comm->health.recovery);
 }
 
 /* ------------------------------------------------------------------------------------------ who is there */
@@ -118,7 +121,7 @@ void recover_look(struct recovery *recovery, uint64_t now_ns)
 {
     struct tutti_comm *comm = recovery->comm;
     (void)comm_look_at_processes(comm);
-    if (comm->hosts != NULL) comm_network_look_at_all(comm, now_ns);
+    if (comm->members.hosts != NULL) comm_network_look_at_all(comm, now_ns);
     for (int r = 0; r < comm->size; r++) {
         const bool has_left = comm_state_of(comm, r) == RANK_LEFT;
         const bool has_died =
@@ -166,7 +169,7 @@ static bool is_left_out(const struct agreement *agreement, int rank)
 
 bool recover_has_lost(const struct tutti_comm *comm)
 {
-    const struct recovery *recovery = comm->recovery;
+    const struct recovery *recovery = comm->health.recovery;
     for (int r = 0; recovery != NULL && r < comm->size; r++)
         if (recovery->others[r].is_lost || is_left_out(recovery->current, r)) return true;
     return false;

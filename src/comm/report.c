@@ -16,6 +16,10 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "comm/crossing.h"
+#include "comm/deaths.h"
+#include "comm/failure.h"
+#include "comm/far.h"
+#include "comm/report.h"
 #include "os/clock.h"
 
 enum { LOOK_APART_NS = 100000000, PAUSE_NS = 500000000, LISTEN_NS = 300000000 };
@@ -37,7 +41,7 @@ static struct board_finding near_finding(const struct tutti_comm *comm, int rank
 /* Who has not called it because it is in another call waits, too: it will find out for whom. */
 static bool is_in_call(const struct tutti_comm *comm, int rank)
 {
-    return comm_is_near(comm, rank) ? board_is_in_call(comm->board, comm->size, rank)
+    return comm_is_near(comm, rank) ? board_is_in_call(comm->health.board, comm->size, rank)
                                     : comm_network_is_in_call(comm, rank);
 }
 
@@ -76,7 +80,7 @@ static bool find_hearsay(const struct tutti_comm *comm, const struct tutti_reque
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank) continue;
         const bool was_told = comm_is_near(comm, r)
-                                  ? board_read_finding(comm->board, comm->size, r, finding)
+                                  ? board_read_finding(comm->health.board, comm->size, r, finding)
                                   : (r == peer || comm_has_not_begun(comm, request, r)) &&
                                         comm_network_knows(comm, r, request->slot, request->begun) &&
                                         comm_network_hearsay(comm, r, finding);
@@ -138,10 +142,10 @@ static void say(struct tutti_comm *comm, const struct tutti_request *request,
 
 void comm_end_report(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    struct comm_report *report = &comm->report;
+    struct comm_report *report = &comm->health.report;
     if (request != NULL && report->request != request) return;
     report->is_open = false;
-    if (board_has_failed(comm->board)) return;
+    if (board_has_failed(comm->health.board)) return;
     char who[128];
     comm_name_rank(comm, report->rank, who, sizeof who);
     log_write(LOG_WARN, "rank %d: %s goes on, %.1f s after it was waited for", comm->rank, who,
@@ -150,22 +154,22 @@ void comm_end_report(struct tutti_comm *comm, const struct tutti_request *reques
 
 void comm_report_presence(struct tutti_comm *comm, uint64_t now_ns)
 {
-    struct comm_report *report = &comm->report;
+    struct comm_report *report = &comm->health.report;
     if (now_ns - report->present_ns > PAUSE_NS) report->listens_until_ns = now_ns + LISTEN_NS;
     report->present_ns = now_ns;
 }
 
 void comm_report(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
 {
-    struct comm_report *report = &comm->report;
+    struct comm_report *report = &comm->health.report;
     struct board_finding finding;
     if (now_ns < report->listens_until_ns || now_ns - report->looked_ns < LOOK_APART_NS) return;
     report->looked_ns = now_ns;
     if (!find(comm, request, now_ns, &finding)) return;
-    board_set_finding(comm->board, comm->rank, request->slot, request->begun, &finding);
+    board_set_finding(comm->health.board, comm->rank, request->slot, request->begun, &finding);
     if (report->is_open && (report->rank != finding.rank || report->request != request))
         comm_end_report(comm, NULL);
-    if (report->is_open || !board_may_report(comm->board, finding.rank, now_ns)) return;
+    if (report->is_open || !board_may_report(comm->health.board, finding.rank, now_ns)) return;
     report->is_open = true;
     report->rank = finding.rank;
     report->request = request;

@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/orphans.h"
+#include "comm/program.h"
+#include "comm/request.h"
 
 /* ---------------------------------------------------------------------------------------- free requests */
 
@@ -18,10 +20,10 @@ struct tutti_request *comm_make_request(struct tutti_comm *comm, struct tutti_re
     if (request == NULL) return NULL;
     request->home = home;
     operation_init(&request->operation, comm_patience(comm));
-    pthread_mutex_lock(&comm->queue_lock);
-    request->next_made = comm->requests;
-    comm->requests = request;
-    pthread_mutex_unlock(&comm->queue_lock);
+    pthread_mutex_lock(&comm->requests.lock);
+    request->next_made = comm->requests.all;
+    comm->requests.all = request;
+    pthread_mutex_unlock(&comm->requests.lock);
     return request;
 }
 
@@ -68,11 +70,11 @@ struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm)
     operation_init(&made->request.operation, comm_patience(comm));
     made->request.comm = comm;
     made->request.is_prepared = true;
-    pthread_mutex_lock(&comm->queue_lock);
-    made->next = comm->prepared;
+    pthread_mutex_lock(&comm->requests.lock);
+    made->next = comm->requests.prepared;
     if (made->next != NULL) made->next->previous = made;
-    comm->prepared = made;
-    pthread_mutex_unlock(&comm->queue_lock);
+    comm->requests.prepared = made;
+    pthread_mutex_unlock(&comm->requests.lock);
     return made;
 }
 
@@ -80,24 +82,24 @@ struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm)
 
 void comm_line_up(struct tutti_comm *comm, struct request_line *line, struct tutti_request *request)
 {
-    pthread_mutex_lock(&comm->queue_lock);
+    pthread_mutex_lock(&comm->requests.lock);
     if (line->last != NULL)
         line->last->next = request;
     else
         line->first = request;
     line->last = request;
     atomic_fetch_add_explicit(&line->count, 1, memory_order_relaxed);
-    pthread_mutex_unlock(&comm->queue_lock);
+    pthread_mutex_unlock(&comm->requests.lock);
 }
 
 struct tutti_request *comm_line_first(struct tutti_comm *comm, struct request_line *line)
 {
     if (atomic_load_explicit(&line->count, memory_order_relaxed) == 0) return NULL;
-    pthread_mutex_lock(&comm->queue_lock);
+    pthread_mutex_lock(&comm->requests.lock);
     struct tutti_request *request = line->first;
     if (request != NULL) line->first = request->next;
     if (line->first == NULL) line->last = NULL;
-    pthread_mutex_unlock(&comm->queue_lock);
+    pthread_mutex_unlock(&comm->requests.lock);
     return request;
 }
 
@@ -115,9 +117,9 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
 {
     struct tutti_comm *comm = request->comm;
     if (request->is_message)
-        recorder_end(&comm->message_recorder, request->record, status, false);
+        recorder_end(&comm->health.message_recorder, request->record, status, false);
     else
-        recorder_end(&comm->recorder, request->sequence, status, false);
+        recorder_end(&comm->health.recorder, request->sequence, status, false);
     if (!request->is_prepared && !request->is_message) {
         if (request->program != NULL) comm_program_release(request->program);
         request->program = NULL;
@@ -152,18 +154,18 @@ static void outlive(struct tutti_request *request)
 
 void comm_requests_free(struct tutti_comm *comm)
 {
-    while (comm->requests != NULL) {
-        struct tutti_request *request = comm->requests;
-        comm->requests = request->next_made;
+    while (comm->requests.all != NULL) {
+        struct tutti_request *request = comm->requests.all;
+        comm->requests.all = request->next_made;
         outlive(request);
         if (request->is_owned)
             orphans_add(request);
         else
             free(request);
     }
-    while (comm->prepared != NULL) {
-        struct tutti_prepared *prepared = comm->prepared;
-        comm->prepared = prepared->next;
+    while (comm->requests.prepared != NULL) {
+        struct tutti_prepared *prepared = comm->requests.prepared;
+        comm->requests.prepared = prepared->next;
         if (prepared->request.program != NULL) comm_program_release(prepared->request.program);
         prepared->request.program = NULL;
         outlive(&prepared->request);

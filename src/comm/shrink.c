@@ -6,6 +6,7 @@
 #include "comm/agree.h"
 #include "comm/create.h"
 #include "comm/derive.h"
+#include "comm/failure.h"
 #include "comm/options.h"
 #include "control/rank_set.h"
 

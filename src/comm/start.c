@@ -3,11 +3,18 @@
 
 #include "base/status.h"
 #include "comm/begin.h"
+#include "comm/failure.h"
+#include "comm/lock.h"
+#include "comm/message.h"
+#include "comm/program.h"
+#include "comm/progress.h"
+#include "comm/request.h"
+#include "comm/start.h"
 
 static struct tutti_request *take_request(struct tutti_comm *comm)
 {
-    struct tutti_request *request = comm_take_free(&comm->free_requests);
-    if (request == NULL) request = comm_make_request(comm, &comm->free_requests);
+    struct tutti_request *request = comm_take_free(&comm->requests.free);
+    if (request == NULL) request = comm_make_request(comm, &comm->requests.free);
     if (request == NULL) return NULL;
     request->program = NULL;
     comm_reset_request(comm, request);
@@ -26,8 +33,8 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_reque
     } else {
         if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
         comm_count_started(comm, request);
-        comm_line_up(comm, &comm->queue, request);
-        comm->transport->ops->wake(comm->transport); /* whoever has the domain begins it */
+        comm_line_up(comm, &comm->requests.queue, request);
+        comm->transports.data->ops->wake(comm->transports.data); /* whoever has the domain begins it */
     }
     if (!request->is_grouped && !atomic_load_explicit(&request->done, memory_order_acquire))
         progress_notify();
@@ -37,7 +44,7 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_reque
 static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool is_grouped,
                                struct tutti_request **request)
 {
-    if (board_has_failed(comm->board)) return comm_check(comm);
+    if (board_has_failed(comm->health.board)) return comm_check(comm);
     if (comm->size > 1 && !is_grouped) TRY(comm_ensure_progress(comm));
     struct tutti_request *started = take_request(comm);
     if (started == NULL) return error_set(TUTTI_NO_MEMORY, "starting an operation: out of memory");
@@ -74,15 +81,15 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bo
 static void take_out(struct tutti_comm *comm, struct tutti_prepared *prepared)
 {
     if (!comm_is_foreign(comm))
-        pthread_mutex_lock(&comm->queue_lock);
-    else if (pthread_mutex_trylock(&comm->queue_lock) != 0)
+        pthread_mutex_lock(&comm->requests.lock);
+    else if (pthread_mutex_trylock(&comm->requests.lock) != 0)
         return;
     if (prepared->previous != NULL)
         prepared->previous->next = prepared->next;
     else
-        comm->prepared = prepared->next;
+        comm->requests.prepared = prepared->next;
     if (prepared->next != NULL) prepared->next->previous = prepared->previous;
-    pthread_mutex_unlock(&comm->queue_lock);
+    pthread_mutex_unlock(&comm->requests.lock);
 }
 
 /* All that can fail later is done now, but for the links of the slots it will run in. */
@@ -133,7 +140,7 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     TRY(comm_check_handle(comm, "start"));
     if (prepared->runs)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_start: it runs; wait for it first");
-    if (board_has_failed(comm->board)) return comm_check(comm);
+    if (board_has_failed(comm->health.board)) return comm_check(comm);
     comm_reset_request(comm, started);
     if (started->is_message) {
         TRY(comm_message_begin(comm, started));
@@ -156,7 +163,7 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_prepared_free: it runs; wait for it first");
     if (handle_is_known(comm)) {
         if (prepared->request.program != NULL && !comm_is_foreign(comm)) {
-            TRY(comm_lock_failed(comm, comm->timeout_ns));
+            TRY(comm_lock_failed(comm, comm->settings.timeout_ns));
             comm_program_release(prepared->request.program);
             comm_unlock(comm);
         }

@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/failure.h"
+#include "comm/far.h"
 #include "comm/recorder.h"
 #include "os/clock.h"
 
@@ -121,12 +123,12 @@ static void close_wait(struct straggler *straggler)
 static bool has_begun(const struct tutti_comm *comm, const struct tutti_request *request)
 {
     return !request->is_message &&
-           (request == &comm->blocking || comm->running[request->slot] == request);
+           (request == &comm->calls.blocking || comm->calls.running[request->slot] == request);
 }
 
 void straggler_sleep(struct tutti_comm *comm, const struct tutti_request *request, uint64_t since_ns)
 {
-    struct straggler *straggler = &comm->straggler;
+    struct straggler *straggler = &comm->health.straggler;
     if (!CALLS_ARE_WATCHED || !has_begun(comm, request)) return;
     if (straggler->sequence != request->sequence) {
         straggler->sequence = request->sequence;
@@ -146,8 +148,8 @@ void straggler_sleep(struct tutti_comm *comm, const struct tutti_request *reques
 static void say(struct tutti_comm *comm, const struct straggler_name *name, uint64_t now_ns)
 {
     char who[128];
-    comm->straggler.name = *name;
-    if (!board_may_name(comm->board, name->rank, now_ns)) return;
+    comm->health.straggler.name = *name;
+    if (!board_may_name(comm->health.board, name->rank, now_ns)) return;
     comm_name_rank(comm, name->rank, who, sizeof who);
     log_write(LOG_WARN,
               "rank %d: STRAGGLER: %s held up %u of the last %u calls, by %.1f ms on average",
@@ -158,10 +160,10 @@ static void say(struct tutti_comm *comm, const struct straggler_name *name, uint
 static bool add(struct tutti_comm *comm, const struct straggler_wait *wait, uint64_t now_ns)
 {
     struct straggler_name name;
-    recorder_add(&comm->straggler.held_ns[wait->rank], wait->ns);
-    board_add_wait(comm->board, comm->rank);
-    straggler_add(&comm->straggler, wait);
-    if (!straggler_judge(&comm->straggler, wait->rank_waits, now_ns, &name)) return false;
+    recorder_add(&comm->health.straggler.held_ns[wait->rank], wait->ns);
+    board_add_wait(comm->health.board, comm->rank);
+    straggler_add(&comm->health.straggler, wait);
+    if (!straggler_judge(&comm->health.straggler, wait->rank_waits, now_ns, &name)) return false;
     name.named_ns = now_ns;
     say(comm, &name, now_ns);
     return true;
@@ -169,14 +171,14 @@ static bool add(struct tutti_comm *comm, const struct straggler_wait *wait, uint
 
 void straggler_end(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    struct straggler *straggler = &comm->straggler;
+    struct straggler *straggler = &comm->health.straggler;
     if (straggler->sequence != request->sequence) return;
     close_wait(straggler);
     straggler->sequence = 0;
     struct straggler_wait *wait = &straggler->longest;
     if (wait->rank < 0 || wait->ns < WAIT_NS_MIN) return;
     if (comm_is_near(comm, wait->rank)) {
-        wait->rank_waits = board_waits(comm->board, wait->rank);
+        wait->rank_waits = board_waits(comm->health.board, wait->rank);
         add(comm, wait, clock_now_ns());
     } else if (comm_network_ask_after(comm, wait->rank, request->slot, request->begun)) {
         straggler->asked = *wait;
@@ -190,11 +192,11 @@ void straggler_end(struct tutti_comm *comm, const struct tutti_request *request)
 /* When this rank began the call of that number in a slot; 0: not yet, or long ago. */
 static uint64_t begun_ns(const struct tutti_comm *comm, int slot, uint64_t begun)
 {
-    uint64_t back = comm->slot_begun[slot];
-    const uint64_t last = atomic_load_explicit(&comm->sequence, memory_order_relaxed);
+    uint64_t back = comm->calls.begun[slot];
+    const uint64_t last = atomic_load_explicit(&comm->calls.sequence, memory_order_relaxed);
     struct record record;
     for (uint64_t number = last; back >= begun && number >= recorder_first(last); number--) {
-        if (!recorder_read(&comm->recorder, number, &record)) continue; /* in line */
+        if (!recorder_read(&comm->health.recorder, number, &record)) continue; /* in line */
         if (record.slot == (unsigned)slot && back-- == begun) return record.begin_ns;
     }
     return 0;
@@ -203,8 +205,8 @@ static uint64_t begun_ns(const struct tutti_comm *comm, int slot, uint64_t begun
 struct straggler_answer straggler_answer(const struct tutti_comm *comm, int slot, uint64_t begun)
 {
     const uint64_t now_ns = clock_now_ns(), since_ns = begun_ns(comm, slot, begun);
-    struct straggler_answer answer = {.waits = board_waits(comm->board, comm->rank),
-                                      .name = comm->straggler.name};
+    struct straggler_answer answer = {.waits = board_waits(comm->health.board, comm->rank),
+                                      .name = comm->health.straggler.name};
     if (since_ns > 0 && since_ns < now_ns) answer.age_ns = now_ns - since_ns;
     if (now_ns - answer.name.named_ns > NAME_NS_MAX) answer.name.rank = -1;
     return answer;
@@ -213,7 +215,7 @@ struct straggler_answer straggler_answer(const struct tutti_comm *comm, int slot
 void straggler_hear(struct tutti_comm *comm, int peer, int slot, uint64_t begun,
                     const struct straggler_answer *answer)
 {
-    struct straggler *straggler = &comm->straggler;
+    struct straggler *straggler = &comm->health.straggler;
     struct straggler_wait *wait = &straggler->asked;
     if (begun == 0 || straggler->asked_begun != begun || straggler->asked_slot != slot ||
         wait->rank != peer)

@@ -55,14 +55,15 @@ static uint64_t shown(uint64_t count)
 
 static const char *host_of(const struct tutti_comm *comm, int rank)
 {
-    return comm->hosts != NULL ? comm->hosts->entries[rank].host_name : comm->host;
+    return comm->members.hosts != NULL ? comm->members.hosts->entries[rank].host_name
+                                       : comm->members.host_name;
 }
 
 static void put_rank(FILE *file, const struct tutti_comm *comm, int rank)
 {
     fprintf(file, "{\"rank\": %d, \"host\": ", rank);
     put_text(file, host_of(comm, rank));
-    fprintf(file, ", \"pid\": %d", board_pid(comm->board, rank));
+    fprintf(file, ", \"pid\": %d", board_pid(comm->health.board, rank));
 }
 
 /* The end of an entry, which is the same for calls and messages. */
@@ -135,7 +136,7 @@ static void put_entries(FILE *file, const struct tutti_comm *comm, const struct 
 static void put_failure(FILE *file, const struct tutti_comm *comm)
 {
     struct tutti_failure failure;
-    if (board_failure(comm->board, &failure) == TUTTI_OK) return;
+    if (board_failure(comm->health.board, &failure) == TUTTI_OK) return;
     fprintf(file, " \"failure\": {\"status\": \"%s\", \"reporter\": %d, \"sequence\": %" PRIu64,
             tutti_status_name(failure.status), failure.reporter, failure.sequence);
     if (failure.culprit >= 0 && failure.culprit < comm->size) {
@@ -159,20 +160,20 @@ static void write_trace(const struct tutti_comm *comm, const char *reason, unsig
                         FILE *file)
 {
     fprintf(file, "{\"tutti_trace\": %d, \"communicator\": \"%s\", \"rank\": %d, \"size\": %d,\n",
-            VERSION, comm->trace.id, comm->rank, comm->size);
+            VERSION, comm->health.trace.id, comm->rank, comm->size);
     fputs(" \"host\": ", file);
-    put_text(file, comm->host);
+    put_text(file, comm->members.host_name);
     fprintf(file, ", \"pid\": %d, \"reason\": \"%s\",\n", (int)getpid(), reason);
     fprintf(file, " \"wall_ns\": %" PRIu64 ", \"monotonic_ns\": %" PRIu64 ",\n", wall_ns(),
             clock_now_ns());
-    const uint64_t calls = atomic_load_explicit(&comm->sequence, memory_order_relaxed);
-    const uint64_t messages = atomic_load_explicit(&comm->message_sequence, memory_order_acquire);
+    const uint64_t calls = atomic_load_explicit(&comm->calls.sequence, memory_order_relaxed);
+    const uint64_t messages = atomic_load_explicit(&comm->messages.sequence, memory_order_acquire);
     fprintf(file, " \"calls\": %" PRIu64 ", \"messages_begun\": %" PRIu64 ",\n", calls, messages);
     put_failure(file, comm);
     fputs(" \"operations\": [", file);
-    put_entries(file, comm, &comm->recorder, calls, entries_max, put_call);
+    put_entries(file, comm, &comm->health.recorder, calls, entries_max, put_call);
     fputs("],\n \"messages\": [", file);
-    put_entries(file, comm, &comm->message_recorder, messages, entries_max, put_message);
+    put_entries(file, comm, &comm->health.message_recorder, messages, entries_max, put_message);
     fputs("]}\n", file);
 }
 
@@ -183,8 +184,8 @@ static enum tutti_status dump(const struct tutti_comm *comm, const char *folder,
                               uint64_t timeout_ns)
 {
     char path[PATH_MAX];
-    const int length =
-        snprintf(path, sizeof path, "%s/tutti-%s-rank%d.json", folder, comm->trace.id, comm->rank);
+    const int length = snprintf(path, sizeof path, "%s/tutti-%s-rank%d.json", folder,
+                                comm->health.trace.id, comm->rank);
     if (length < 0 || (size_t)length >= sizeof path)
         return error_set(TUTTI_INVALID_OPTIONS, "a trace: the folder's name is too long");
     char *text = NULL;
@@ -205,22 +206,24 @@ static void log_dump(struct tutti_comm *comm, enum tutti_status status)
         log_write(LOG_WARN, "rank %d: no trace: %s", comm->rank, tutti_error_message());
     else
         log_write(LOG_INFO, "rank %d: a trace lies in %s; `tutti-trace verdict` reads it",
-                  comm->rank, comm->trace.folder);
+                  comm->rank, comm->health.trace.folder);
 }
 
 /* The monitors of the other processes of this host: once, by whoever comes first. Who leaves or ends right after a failure must
  * not be too quick for its own monitor. */
 static void tell_neighbours(struct tutti_comm *comm)
 {
-    if (!atomic_exchange_explicit(&comm->trace.is_first, false, memory_order_relaxed)) return;
-    for (int i = 0; i < comm->process_count; i++)
-        if (comm->processes[i].pid > 0) monitor_look_at(comm->processes[i].pid);
+    if (!atomic_exchange_explicit(&comm->health.trace.is_first, false, memory_order_relaxed))
+        return;
+    for (int i = 0; i < comm->health.processes.count; i++)
+        if (comm->health.processes.all[i].pid > 0)
+            monitor_look_at(comm->health.processes.all[i].pid);
 }
 
 void trace_dump_failure(struct tutti_comm *comm)
 {
-    struct trace *trace = &comm->trace;
-    if (trace->folder == NULL || !board_has_failed(comm->board)) return;
+    struct trace *trace = &comm->health.trace;
+    if (trace->folder == NULL || !board_has_failed(comm->health.board)) return;
     char message[640];
     error_copy(message, sizeof message);
     const int error = errno;
@@ -238,13 +241,13 @@ void trace_dump_failure(struct tutti_comm *comm)
 enum tutti_status tutti_trace_dump(struct tutti_comm *comm, const char *folder)
 {
     TRY(comm_check_handle(comm, "trace_dump"));
-    if (folder == NULL) folder = comm->trace.folder;
+    if (folder == NULL) folder = comm->health.trace.folder;
     if (folder == NULL)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_trace_dump: no folder is given, and TUTTI_TRACE_DIR is not set");
-    pthread_mutex_lock(&comm->trace.lock);
+    pthread_mutex_lock(&comm->health.trace.lock);
     const enum tutti_status status = dump(comm, folder, "request", ASKED_NS);
-    pthread_mutex_unlock(&comm->trace.lock);
+    pthread_mutex_unlock(&comm->health.trace.lock);
     return status;
 }
 
@@ -252,7 +255,7 @@ enum tutti_status tutti_trace_dump(struct tutti_comm *comm, const char *folder)
 
 static struct tutti_comm *comm_of(struct monitor_client *client)
 {
-    return (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, trace.client));
+    return (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, health.trace.client));
 }
 
 static void describe(struct monitor_client *client, FILE *file)
@@ -269,10 +272,10 @@ static void look(struct monitor_client *client)
 static void dump_on_signal(struct monitor_client *client)
 {
     struct tutti_comm *comm = comm_of(client);
-    const char *folder = comm->trace.folder != NULL ? comm->trace.folder : ".";
-    pthread_mutex_lock(&comm->trace.lock);
+    const char *folder = comm->health.trace.folder != NULL ? comm->health.trace.folder : ".";
+    pthread_mutex_lock(&comm->health.trace.lock);
     log_dump(comm, dump(comm, folder, "signal", UNASKED_NS));
-    pthread_mutex_unlock(&comm->trace.lock);
+    pthread_mutex_unlock(&comm->health.trace.lock);
 }
 
 static void add_counts(const struct recorder *recorder, struct metrics_counts *sum)
@@ -289,18 +292,18 @@ static void measure(struct monitor_client *client, struct metrics_counts *sum,
                     struct metrics_communicator *own)
 {
     struct tutti_comm *comm = comm_of(client);
-    add_counts(&comm->recorder, sum);
-    add_counts(&comm->message_recorder, sum);
-    sum->failures += board_has_failed(comm->board);
+    add_counts(&comm->health.recorder, sum);
+    add_counts(&comm->health.message_recorder, sum);
+    sum->failures += board_has_failed(comm->health.board);
     *own = (struct metrics_communicator){
         .rank = comm->rank,
         .size = comm->size,
-        .sequence = atomic_load_explicit(&comm->sequence, memory_order_relaxed)};
-    memcpy(own->id, comm->trace.id, sizeof own->id);
-    const uint64_t call_ns = recorder_done_ns(&comm->recorder);
-    const uint64_t message_ns = recorder_done_ns(&comm->message_recorder);
+        .sequence = atomic_load_explicit(&comm->calls.sequence, memory_order_relaxed)};
+    memcpy(own->id, comm->health.trace.id, sizeof own->id);
+    const uint64_t call_ns = recorder_done_ns(&comm->health.recorder);
+    const uint64_t message_ns = recorder_done_ns(&comm->health.message_recorder);
     const uint64_t last_ns = call_ns > message_ns ? call_ns : message_ns, now_ns = clock_now_ns();
-    own->held_ns = comm->straggler.held_ns;
+    own->held_ns = comm->health.straggler.held_ns;
     own->has_completed = last_ns > 0;
     own->idle_seconds = last_ns > 0 && last_ns < now_ns ? (double)(now_ns - last_ns) * 1e-9 : 0;
 }
@@ -309,21 +312,21 @@ static void measure(struct monitor_client *client, struct metrics_counts *sum,
 
 enum tutti_status trace_init(struct tutti_comm *comm)
 {
-    struct trace *trace = &comm->trace;
+    struct trace *trace = &comm->health.trace;
     const char *folder = option_text(OPTION_TRACE_DIR);
     pthread_mutex_init(&trace->lock, NULL);
     if (folder != NULL && (trace->folder = strdup(folder)) == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    return recorder_init(&comm->recorder);
+    return recorder_init(&comm->health.recorder);
 }
 
 void trace_open(struct tutti_comm *comm)
 {
-    struct trace *trace = &comm->trace;
+    struct trace *trace = &comm->health.trace;
     /* Communicators are derived from the identity, so another one is shown. */
     static const char what[] = "trace";
     struct rendezvous_key key;
-    rendezvous_key_derive(&comm->identity, what, sizeof what, &key);
+    rendezvous_key_derive(&comm->lineage.identity, what, sizeof what, &key);
     for (size_t i = 0; i < (sizeof trace->id - 1) / 2; i++)
         snprintf(trace->id + 2 * i, 3, "%02x", key.bytes[i]);
     trace->client = (struct monitor_client){
@@ -334,19 +337,19 @@ void trace_open(struct tutti_comm *comm)
 void trace_close(struct tutti_comm *comm)
 {
     trace_dump_failure(comm); /* one that no call of this rank has met */
-    monitor_unregister(&comm->trace.client);
+    monitor_unregister(&comm->health.trace.client);
 }
 
 void trace_release(struct tutti_comm *comm)
 {
-    recorder_release(&comm->recorder);
-    recorder_release(&comm->message_recorder);
-    free(comm->trace.folder);
+    recorder_release(&comm->health.recorder);
+    recorder_release(&comm->health.message_recorder);
+    free(comm->health.trace.folder);
 }
 
 void trace_tell_failure(struct tutti_comm *comm)
 {
-    if (comm->trace.folder == NULL) return;
-    atomic_store_explicit(&comm->trace.is_first, true, memory_order_relaxed);
+    if (comm->health.trace.folder == NULL) return;
+    atomic_store_explicit(&comm->health.trace.is_first, true, memory_order_relaxed);
     monitor_look();
 }

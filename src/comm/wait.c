@@ -6,7 +6,12 @@
 
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/drive.h"
+#include "comm/lock.h"
 #include "comm/orphans.h"
+#include "comm/progress.h"
+#include "comm/request.h"
+#include "comm/wait.h"
 
 enum tutti_status comm_collect(struct tutti_request **request)
 {

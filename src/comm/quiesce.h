@@ -1,0 +1,19 @@
+/* quiesce.h - after a failure: memory that others may still touch. */
+#ifndef TUTTI_COMM_QUIESCE_H
+#define TUTTI_COMM_QUIESCE_H
+
+#include "comm/comm.h"
+#include "os/futex.h"
+
+/* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
+ * reasonably take. */
+void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request);
+/* Between saying on the board that a call begins and the look whether the communicator has failed. Whoever fails has its fence
+ * (comm_quiesce) between saying so and its look at who is in a call: so one of the two sees the other. */
+static inline void comm_publish(const struct tutti_comm *comm)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    if (__builtin_expect(comm->transports.publishers_fence, 0)) fence_this_thread();
+}
+
+#endif

@@ -1,0 +1,10 @@
+/* wait.h - the end of a started operation. */
+#ifndef TUTTI_COMM_WAIT_H
+#define TUTTI_COMM_WAIT_H
+
+#include "comm/request.h"
+
+/* The end of a request that is done, for its waiter: its status and text; *request is NULL then. */
+enum tutti_status comm_collect(struct tutti_request **request);
+
+#endif
