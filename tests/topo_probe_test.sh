@@ -59,6 +59,9 @@ cmp -s out again || fail "its racks are read as others: $(cat out again)"
 [ $failed = 0 ] && echo "ok      what is printed can be read again"
 if "$bin/tutti-run" -n 2 "$bin/tutti-topo" --probe >out 2>&1; then fail "measures between the ranks of one host"; fi
 grep -q 'nothing to measure' out || fail "does not say that there is one host: $(cat out)"
+# As for the library, one that is set to nothing is none.
+TUTTI_HOSTID='' "$bin/tutti-run" -n 2 "$bin/tutti-topo" --probe >out 2>&1
+grep -qF "on host $(uname -n): nothing to measure" out || fail "an empty TUTTI_HOSTID is a part of the name: $(cat out)"
 
 stop_here() {
     echo "        $*: no cluster"

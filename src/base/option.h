@@ -4,7 +4,8 @@
  *  2. A variable that is not set, or set to nothing, gives the default of the table.
  *  3. A value that does not fit its kind gives INVALID_OPTIONS, with one form of text for all: "TUTTI_RAILS=9: a number from 1 to 4 is
  *     needed". Then the result is unchanged.
- *  4. The function has to fit the kind in the table: that is asserted.
+ *  4. The function has to fit the kind in the table, and but for text, choices and wishes the table has to have a default: both are
+ *     asserted.
  *
  * Any thread, while none changes the environment. Nothing blocks.
  */
@@ -42,7 +43,7 @@ enum tutti_status option_bytes(enum option_id option, size_t *bytes);
 enum tutti_status option_duration(enum option_id option, uint64_t *duration_ns);
 /* The place of the word in the table, from 0; -1: nobody sets the option and it has no default. */
 enum tutti_status option_choice(enum option_id option, int *choice);
-/* The same for what must not fail: a word that is not in the table counts as not set, and option_tell_mistakes tells of it. */
+/* The same for what must not fail: a word that is not in the table counts as not set, and option_mistake_tell tells of it. */
 int option_wish(enum option_id option);
 
 /* For readers of TEXT: INVALID_OPTIONS, with a message that has the name, the value and what is needed. */

@@ -1,9 +1,10 @@
-/* option_mistake.h - tells of variables that begin with TUTTI_ and that nobody reads, which are mistyped as a rule:
+/* option_mistake.h - warns of mistakes in the environment that would otherwise go unnoticed: names that begin with TUTTI_ and are no option,
+ * and wishes that mean nothing.
  *
  *     TUTTI_TIMOUT is set, but there is no such option: is TUTTI_TIMEOUT meant?
  *     TUTTI_LOG=verbose counts as not set: off, warn, info or debug is needed
  *
- * Values of the first sort are not shown: they may be secrets.
+ * The value of an unknown variable is not shown: it may be a secret.
  */
 #ifndef TUTTI_BASE_OPTION_MISTAKE_H
 #define TUTTI_BASE_OPTION_MISTAKE_H
