@@ -250,7 +250,7 @@ static void expect_wrong(const char *name, const struct program *program, const 
 
 enum { SLEEPER_STEPS = 16, AT_SEEN = 0, AT_FENCE = 3, AT_LOOK = 4 };
 
-/* Until a message of each publisher is there. local_sleep_begin, the last look (comm/drive.c), local_sleep. */
+/* Until a message of each publisher is there. bells_sleep_begin, the last look (comm/drive.c), bells_sleep. */
 static void write_sleeper(struct step steps[SLEEPER_STEPS])
 {
     static const struct step sleeper[SLEEPER_STEPS] = {
@@ -266,7 +266,7 @@ static void write_sleeper(struct step steps[SLEEPER_STEPS])
         S(STORE, ASLEEP_WORD, 0, 0),
         S(ADD, SLEEPERS, 0, UINT8_MAX),
         S(JUMP_UNLESS, 0, 0, 77, 0), /* always: look again */
-        S(STORE, ASLEEP_WORD, 0, 0), /* local_sleep_cancel */
+        S(STORE, ASLEEP_WORD, 0, 0), /* bells_sleep_cancel */
         S(ADD, SLEEPERS, 0, UINT8_MAX),
         S(END),
         S(END),
@@ -276,7 +276,7 @@ static void write_sleeper(struct step steps[SLEEPER_STEPS])
 
 enum { PUBLISHER_STEPS = 8, AT_PUBLISHER_FENCE = 3 };
 
-/* announce, somebody_sleeps, ring, ring_sleeper. */
+/* ends_announce, bells_somebody_sleeps, bells_ring, bells_ring_sleeper. */
 static void write_publisher(struct step steps[PUBLISHER_STEPS], enum word message, bool fences)
 {
     const struct step publisher[PUBLISHER_STEPS] = {
