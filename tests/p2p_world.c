@@ -240,7 +240,12 @@ static const struct transport_ops net_ops = {.limits = net_limits,
                                              .sleep_cancel = never_sleeps,
                                              .sleep = never_sleeps_long,
                                              .wake = never_sleeps,
-                                             .wake_all = never_sleeps};
+                                             .wake_all = never_sleeps,
+                                             .progress = transport_no_progress,
+                                             .descriptor = transport_no_descriptor,
+                                             .corrupt_rank = transport_no_corrupt_rank,
+                                             .shortage = transport_no_shortage,
+                                             .add_footprint = transport_no_footprint};
 
 struct net *net_create(int size, struct mood mood, uint64_t seed)
 {

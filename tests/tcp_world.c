@@ -241,8 +241,14 @@ static enum tutti_status fan_open_rx(struct transport *transport, int slot, int 
     return inner->ops->open_rx(inner, from_all ? FAN_SLOT : slot, channel, peer, false, link);
 }
 
-static const struct transport_ops fan_ops = {
-    .limits = fan_limits, .open_tx = fan_open_tx, .open_rx = fan_open_rx};
+static const struct transport_ops fan_ops = {.limits = fan_limits,
+                                             .open_tx = fan_open_tx,
+                                             .open_rx = fan_open_rx,
+                                             .progress = transport_no_progress,
+                                             .descriptor = transport_no_descriptor,
+                                             .corrupt_rank = transport_no_corrupt_rank,
+                                             .shortage = transport_no_shortage,
+                                             .add_footprint = transport_no_footprint};
 
 struct transport *const *tcp_world_fans(struct tcp_world *world)
 {

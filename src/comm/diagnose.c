@@ -12,7 +12,6 @@
 #include "comm/network.h"
 #include "comm/report.h"
 #include "os/clock.h"
-#include "transport/local/local.h"
 
 enum {
     COMPARE_NS = 200000000,  /* without progress this long: compare calls */
@@ -43,10 +42,8 @@ static void fail_dead(struct tutti_comm *comm, const struct tutti_request *reque
 
 bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    int rank = comm_network_find_corrupt(comm);
-    const bool checks_memory =
-        comm->settings.integrity == TUTTI_INTEGRITY_ON && comm->transports.local != NULL;
-    if (rank < 0 && checks_memory) rank = local_corrupt_peer(comm->transports.local);
+    const struct transport *data = comm->transports.data;
+    const int rank = data != NULL ? data->ops->corrupt_rank(data) : -1;
     if (rank < 0) return false;
     char who[128];
     comm_name_rank(comm, rank, who, sizeof who);
@@ -59,10 +56,9 @@ bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_reques
 static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_request *request)
 {
     int peer;
+    const struct transport *data = comm->transports.data;
     const enum tutti_status status =
-        comm->transports.local != NULL
-            ? local_shortage(comm->transports.local, clock_now_ns(), &peer)
-            : TUTTI_OK;
+        data != NULL ? data->ops->shortage(data, clock_now_ns(), &peer) : TUTTI_OK;
     if (status == TUTTI_OK) return false;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);

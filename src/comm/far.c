@@ -395,8 +395,3 @@ void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COM
         return;
     snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
 }
-
-int comm_network_find_corrupt(const struct tutti_comm *comm)
-{
-    return comm->transports.network != NULL ? tcp_corrupt_peer(comm->transports.network->tcp) : -1;
-}

@@ -38,8 +38,6 @@ enum { COMM_TROUBLE_MAX = 164 };
 /* The end of a message that a rank is missed: why connecting to it fails now, as "; connecting to ADDRESS: ..."; or "" if there is no such
  * trouble. peer -1: to any rank. */
 void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX]);
-/* A rank of which what it sends arrives changed; -1. */
-int comm_network_find_corrupt(const struct tutti_comm *comm);
 bool comm_network_is_dead(const struct tutti_comm *comm, int rank);
 /* When anything came from it last; 0: never. */
 uint64_t comm_network_heard_ns(const struct tutti_comm *comm, int rank);

@@ -13,7 +13,6 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
-#include "transport/local/local.h"
 
 #include "comm/network.h"
 
@@ -51,6 +50,15 @@ static size_t bytes_of_hosts(const struct tutti_comm *comm)
     return bytes;
 }
 
+/* Where all data goes over TCP, the local one still has the board. */
+static struct transport_footprint footprint_of_transports(const struct transports *transports)
+{
+    struct transport_footprint sum = {0};
+    transports->data->ops->add_footprint(transports->data, &sum);
+    if (transports->over_tcp) transports->local->ops->add_footprint(transports->local, &sum);
+    return sum;
+}
+
 enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                        struct tutti_footprint *footprint)
 {
@@ -77,12 +85,11 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     if (comm->transports.local == NULL) {
         sum.private_bytes += held(comm->health.board);
     } else {
-        struct local_footprint links;
-        local_footprint(comm->transports.local, &links);
-        sum.private_bytes += links.private_bytes;
-        sum.shared_bytes = links.shared_bytes;
-        sum.link_count = links.link_count;
-        sum.descriptor_count += 1 + links.descriptor_count; /* one of the segment */
+        const struct transport_footprint ends = footprint_of_transports(&comm->transports);
+        sum.private_bytes += ends.private_bytes;
+        sum.shared_bytes = ends.shared_bytes;
+        sum.link_count = ends.link_count;
+        sum.descriptor_count += 1 + ends.descriptor_count; /* one of the segment */
     }
     if (comm->transports.network != NULL) comm_network_footprint(comm, &sum);
     SIZED_WRITE(tutti_footprint, footprint, footprint->size_bytes, &sum);

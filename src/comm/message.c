@@ -74,6 +74,11 @@ static const struct transport_ops alone_ops = {
     .sleep = alone_sleep_for_unsupported,
     .wake = alone_sleep_unsupported,
     .wake_all = alone_sleep_unsupported,
+    .progress = transport_no_progress,
+    .descriptor = transport_no_descriptor,
+    .corrupt_rank = transport_no_corrupt_rank,
+    .shortage = transport_no_shortage,
+    .add_footprint = transport_no_footprint,
 };
 
 /* ------------------------------------------------------------------------------- lists of requests */

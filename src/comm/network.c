@@ -398,15 +398,11 @@ void comm_network_free(struct tutti_comm *comm)
 
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
 {
-    struct tcp_footprint links;
-    tcp_footprint(comm->transports.network->tcp, &links);
     sum->private_bytes +=
         sizeof *comm->transports.network +
         (size_t)comm->size *
             (sizeof *comm->transports.network->addresses + sizeof *comm->transports.network->wanted +
              sizeof *comm->transports.network->awaited + sizeof *comm->transports.network->next_ns +
              (comm->transports.network->far != NULL ? sizeof *comm->transports.network->far : 0)) +
-        rails_bytes(comm->transports.network->rails) + links.private_bytes;
-    sum->link_count += links.link_count;
-    sum->descriptor_count += links.descriptor_count;
+        rails_bytes(comm->transports.network->rails);
 }

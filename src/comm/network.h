@@ -31,7 +31,7 @@ void comm_network_stop(struct tutti_comm *comm);
 /* Until the others have what was sent to them and know that this rank leaves, or the deadline. */
 void comm_network_finish(struct tutti_comm *comm);
 void comm_network_free(struct tutti_comm *comm);
-/* Adds what it holds. */
+/* Adds what it holds beside its transport. */
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
 
 #endif

@@ -199,7 +199,12 @@ static const struct transport_ops ops = {.limits = fuzz_limits,
                                          .sleep_cancel = nothing,
                                          .sleep = nothing_long,
                                          .wake = nothing,
-                                         .wake_all = nothing};
+                                         .wake_all = nothing,
+                                         .progress = transport_no_progress,
+                                         .descriptor = transport_no_descriptor,
+                                         .corrupt_rank = transport_no_corrupt_rank,
+                                         .shortage = transport_no_shortage,
+                                         .add_footprint = transport_no_footprint};
 
 /* ---------------------------------------------------------------------------------------------- script */
 

@@ -143,6 +143,13 @@ struct transport {
     uint64_t own_signatures[TRANSPORT_SLOT_COUNT];
 };
 
+struct transport_footprint {
+    size_t private_bytes; /* as it is touched at most */
+    size_t shared_bytes;  /* reserved for what it writes, and its part of what all have in common */
+    size_t link_count;    /* both directions */
+    size_t descriptor_count; /* beside that of a segment */
+};
+
 struct transport_ops {
     /* What every link can take: bytes of a piece, and pieces under way. The same on all ranks. */
     void (*limits)(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max);
@@ -161,8 +168,7 @@ struct transport_ops {
     /* Sends the place lent last on links of the slot that all have room. */
     void (*share)(struct transport *transport, int slot, struct link_tx *const *links,
                   unsigned count, size_t bytes);
-    /* Moves bytes between links and the outside; never waits. True when something moved. NULL: links move by
-     * themselves. */
+    /* Moves bytes between links and the outside; never waits. True when something moved. */
     bool (*progress)(struct transport *transport);
     /* Announces that this rank is about to sleep; everything published before returns is seen by a look after
      * it. Then either cancel, or sleep until a peer publishes something (or wakes), at most timeout_ns. */
@@ -171,12 +177,28 @@ struct transport_ops {
     void (*sleep)(struct transport *transport, uint64_t timeout_ns);
     /* What is readable when `sleep` would end before its time, for who sleeps on several things and then cancels. Ask once
      * before the first sleep, and then each time after the last look: what that left is seen to. -1: there is none,
-     * now and for good, and whoever asks has to look often. NULL: the same. The descriptor stays the transport's. */
+     * now and for good, and whoever asks has to look often. The descriptor stays the transport's. */
     int (*descriptor)(struct transport *transport);
     /* Wakes this rank's own sleeper, from another thread; cheap when nobody sleeps. */
     void (*wake)(struct transport *transport);
     /* Wakes every sleeping rank. */
     void (*wake_all)(struct transport *transport);
+    /* A rank of which what it sent arrived changed for good, not only once; -1: none is known. Any thread. */
+    int (*corrupt_rank)(const struct transport *transport);
+    /* What this rank lacks, NO_DESCRIPTORS or NO_MEMORY, and has for a second, to read what *peer sent; OK: nothing. Any
+     * thread. */
+    enum tutti_status (*shortage)(const struct transport *transport, uint64_t now_ns, int *peer);
+    /* Adds what this rank's end holds. Between operations; allocates and waits for nothing. */
+    void (*add_footprint)(const struct transport *transport, struct transport_footprint *sum);
 };
+
+/* For transports of which the like cannot happen. */
+int transport_no_corrupt_rank(const struct transport *transport);
+enum tutti_status transport_no_shortage(const struct transport *transport, uint64_t now_ns,
+                                        int *peer);
+void transport_no_footprint(const struct transport *transport, struct transport_footprint *sum);
+/* Of links that move by themselves, and where nothing can be slept on beside others. */
+bool transport_no_progress(struct transport *transport);
+int transport_no_descriptor(struct transport *transport);
 
 #endif

@@ -91,7 +91,7 @@ static enum link_state checked_peek(struct link_rx *link, struct link_view *view
 const struct link_rx_ops checked_receiving_ops = {.peek = checked_peek,
                                                   .consume = receiving_consume};
 
-int local_corrupt_peer(const struct transport *transport)
+int checked_corrupt_rank(const struct transport *transport)
 {
     const struct local *local = (const struct local *)transport;
     const int peer = atomic_load_explicit(&local->corrupt_peer, memory_order_relaxed);

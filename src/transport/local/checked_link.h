@@ -9,5 +9,7 @@
 
 extern const struct link_tx_ops checked_sending_ops;
 extern const struct link_rx_ops checked_receiving_ops;
+/* transport_ops.corrupt_rank */
+int checked_corrupt_rank(const struct transport *transport);
 
 #endif

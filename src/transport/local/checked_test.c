@@ -97,7 +97,7 @@ static void messages_of_every_size_arrive_in_order(void **state)
         assert_true(tx->ops->consumed(tx));
     }
     assert_int_equal(local_mended(net.ranks[1]), 0);
-    assert_int_equal(local_corrupt_peer(net.ranks[1]), -1);
+    assert_int_equal(net.ranks[1]->ops->corrupt_rank(net.ranks[1]), -1);
     local_net_close(&net);
 }
 
@@ -128,7 +128,7 @@ static void a_change_of_any_byte_is_mended(void **state)
             assert_int_equal(local_mended(net.ranks[1]), mended);
         }
     }
-    assert_int_equal(local_corrupt_peer(net.ranks[1]), -1);
+    assert_int_equal(net.ranks[1]->ops->corrupt_rank(net.ranks[1]), -1);
     local_net_close(&net);
 }
 
@@ -164,7 +164,7 @@ static void what_changed_twice_is_the_senders_fault(void **state)
             *(s == 0 ? lies.headers[copy] + offsetof(struct message_header, u)
                      : lies.payloads[copy] + 1) ^= 16;
         expect_state(rx, LINK_FAULT);
-        assert_int_equal(local_corrupt_peer(net.ranks[1]), names[0]);
+        assert_int_equal(net.ranks[1]->ops->corrupt_rank(net.ranks[1]), names[0]);
         assert_int_equal(local_mended(net.ranks[1]), 0);
         *(s == 0 ? lies.headers[0] + offsetof(struct message_header, u) : lies.payloads[0] + 1) ^=
             16;
@@ -172,7 +172,7 @@ static void what_changed_twice_is_the_senders_fault(void **state)
         expect_state(from_all, LINK_FAULT);
         send_filled(other_tx, 8, 100);
         expect_filled(other_rx, 8, 100);
-        assert_int_equal(local_corrupt_peer(net.ranks[2]), -1);
+        assert_int_equal(net.ranks[2]->ops->corrupt_rank(net.ranks[2]), -1);
         local_net_close(&net);
     }
 }
@@ -221,7 +221,7 @@ static void another_signature_is_a_fault_of_nobodys_memory(void **state)
     net.ranks[0]->signatures[LOCAL_NET_SLOT] = LOCAL_NET_SIGNATURE + 1;
     send_filled(local_net_tx(&net, 0, 1), 7, 100);
     expect_state(local_net_rx(&net, 1, 0, false), LINK_FAULT);
-    assert_int_equal(local_corrupt_peer(net.ranks[1]), -1);
+    assert_int_equal(net.ranks[1]->ops->corrupt_rank(net.ranks[1]), -1);
     local_net_close(&net);
 }
 
@@ -252,7 +252,7 @@ static void headers_that_make_no_sense_have_changed(void **state)
             atomic_store(&header->sequence, first_mark);
         }
         expect_state(local_net_rx(&net, 1, 0, false), LINK_FAULT);
-        assert_int_equal(local_corrupt_peer(net.ranks[1]), names[0]);
+        assert_int_equal(net.ranks[1]->ops->corrupt_rank(net.ranks[1]), names[0]);
         local_net_close(&net);
     }
 }

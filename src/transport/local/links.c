@@ -127,7 +127,7 @@ void links_free(struct local *local)
     free(local->rx);
 }
 
-static void add_writers(const struct local *local, struct local_footprint *footprint)
+static void add_writers(const struct local *local, struct transport_footprint *footprint)
 {
     const size_t size = (size_t)local->base.size,
                  links = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * size;
@@ -141,7 +141,7 @@ static void add_writers(const struct local *local, struct local_footprint *footp
     }
 }
 
-static void add_readers(const struct local *local, struct local_footprint *footprint)
+static void add_readers(const struct local *local, struct transport_footprint *footprint)
 {
     const size_t size = (size_t)local->base.size,
                  channels = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
@@ -158,7 +158,7 @@ static void add_readers(const struct local *local, struct local_footprint *footp
     }
 }
 
-void links_add_footprint(const struct local *local, struct local_footprint *footprint)
+void links_add_footprint(const struct local *local, struct transport_footprint *footprint)
 {
     add_writers(local, footprint);
     add_readers(local, footprint);

@@ -12,6 +12,6 @@ enum tutti_status links_open_rx(struct transport *transport, int slot, int chann
 /* All that are open, and the tables of them. */
 void links_free(struct local *local);
 /* What they hold, on top of what the footprint says already. */
-void links_add_footprint(const struct local *local, struct local_footprint *footprint);
+void links_add_footprint(const struct local *local, struct transport_footprint *footprint);
 
 #endif

@@ -9,8 +9,10 @@
 #include "transport/local/arrival.h"
 #include "transport/local/bells.h"
 #include "transport/local/checked.h"
+#include "transport/local/checked_link.h"
 #include "transport/local/lending.h"
 #include "transport/local/links.h"
+#include "transport/local/remote.h"
 #include "transport/local/state.h"
 
 void local_limits(int size, bool checks, size_t *piece_bytes_max, unsigned *piece_count_max)
@@ -26,6 +28,22 @@ static void limits(struct transport *transport, size_t *piece_bytes_max, unsigne
                  piece_count_max);
 }
 
+static void add_footprint(const struct transport *transport, struct transport_footprint *sum)
+{
+    const struct local *local = (const struct local *)transport;
+    const size_t size = (size_t)transport->size,
+                 channels = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    sum->private_bytes += sizeof *local + size * sizeof *local->peers +
+                          channels * size * (sizeof *local->tx + 2 * sizeof *local->rx) +
+                          (local->order != NULL ? size * sizeof *local->order : 0) +
+                          (local->names != NULL ? size * sizeof *local->names : 0);
+    sum->descriptor_count += bells_have_door(local);
+    sum->shared_bytes += local->segment->regions_offset / size;
+    for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
+        if (local->lending[slot].lent != NULL) sum->shared_bytes += local->segment->lending_bytes;
+    links_add_footprint(local, sum);
+}
+
 static const struct transport_ops ops = {.limits = limits,
                                          .open_tx = links_open_tx,
                                          .open_rx = links_open_rx,
@@ -36,8 +54,12 @@ static const struct transport_ops ops = {.limits = limits,
                                          .sleep_cancel = bells_sleep_cancel,
                                          .sleep = bells_sleep,
                                          .descriptor = bells_descriptor,
+                                         .progress = transport_no_progress,
                                          .wake = bells_wake,
-                                         .wake_all = bells_wake_all};
+                                         .wake_all = bells_wake_all,
+                                         .corrupt_rank = transport_no_corrupt_rank,
+                                         .shortage = remote_shortage,
+                                         .add_footprint = add_footprint};
 
 /* A place that travels has no second copy. */
 static const struct transport_ops checked_ops = {.limits = limits,
@@ -47,8 +69,12 @@ static const struct transport_ops checked_ops = {.limits = limits,
                                                  .sleep_cancel = bells_sleep_cancel,
                                                  .sleep = bells_sleep,
                                                  .descriptor = bells_descriptor,
+                                                 .progress = transport_no_progress,
                                                  .wake = bells_wake,
-                                                 .wake_all = bells_wake_all};
+                                                 .wake_all = bells_wake_all,
+                                                 .corrupt_rank = checked_corrupt_rank,
+                                                 .shortage = remote_shortage,
+                                                 .add_footprint = add_footprint};
 
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd)
 {
@@ -119,24 +145,6 @@ void local_close(struct transport *transport)
 void *local_board(struct transport *transport)
 {
     return segment_board(((struct local *)transport)->segment);
-}
-
-void local_footprint(const struct transport *transport, struct local_footprint *footprint)
-{
-    const struct local *local = (const struct local *)transport;
-    const size_t size = (size_t)transport->size,
-                 channels = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
-    *footprint = (struct local_footprint){
-        .private_bytes = sizeof *local + size * sizeof *local->peers +
-                         channels * size * (sizeof *local->tx + 2 * sizeof *local->rx) +
-                         (local->order != NULL ? size * sizeof *local->order : 0) +
-                         (local->names != NULL ? size * sizeof *local->names : 0),
-        .descriptor_count = bells_have_door(local),
-        .shared_bytes = local->segment->regions_offset / size};
-    for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
-        if (local->lending[slot].lent != NULL)
-            footprint->shared_bytes += local->segment->lending_bytes;
-    links_add_footprint(local, footprint);
 }
 
 int local_core_count(struct transport *transport)

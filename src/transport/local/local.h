@@ -37,13 +37,6 @@ struct local_options {
 };
 
 /* What this rank's end of the segment holds now. */
-struct local_footprint {
-    size_t private_bytes;
-    size_t shared_bytes; /* reserved for what it writes, and its part of what all have in common */
-    size_t link_count;   /* both directions */
-    size_t descriptor_count; /* beside the segment's */
-};
-
 /* The descriptor of a segment for that many ranks, made by one of them. */
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd);
 /* What `limits` says in a segment for that many ranks: less the more there are, and with checks half of it. */
@@ -53,8 +46,6 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
 void local_close(struct transport *transport);
 /* Shared memory for the communicator's own use, zeroed at first, board_bytes long. */
 void *local_board(struct transport *transport);
-/* Between operations; allocates and waits for nothing. */
-void local_footprint(const struct transport *transport, struct local_footprint *footprint);
 /* Whether a rank whose process is not visible from here has ended. Any thread. */
 bool local_has_ended(const struct transport *transport, int rank);
 /* Cores that the ranks of this segment may run on, all together. */
@@ -63,11 +54,6 @@ int local_core_count(struct transport *transport);
 bool local_publishers_fence(const struct transport *transport);
 /* Whether ranks of other processes read and write this one's heap where it lies. */
 bool local_maps_heaps(const struct transport *transport);
-/* What this rank lacks, NO_DESCRIPTORS or NO_MEMORY, and has for a second, to read what *peer sent (as links name it) where that
- * lies; OK: nothing. Any thread. */
-enum tutti_status local_shortage(const struct transport *transport, uint64_t now_ns, int *peer);
-/* With checks: a peer that is corrupt, as links name it; -1: none is. Any thread. */
-int local_corrupt_peer(const struct transport *transport);
 /* With checks: messages that were right only in their second copy. Any thread. */
 uint64_t local_mended(const struct transport *transport);
 /* The ranks, near ones side by side (nearness.h): constant, the same on all ranks, and the transport's. NULL: as they are

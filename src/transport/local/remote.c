@@ -55,7 +55,7 @@ enum link_state remote_reach(const struct local_rx *rx, enum message_kind kind, 
     return LINK_EMPTY;
 }
 
-enum tutti_status local_shortage(const struct transport *transport, uint64_t now_ns, int *peer)
+enum tutti_status remote_shortage(const struct transport *transport, uint64_t now_ns, int *peer)
 {
     const struct local *local = (const struct local *)transport;
     const uint64_t seen_ns = atomic_load_explicit(&local->shortage_seen_ns, memory_order_relaxed),

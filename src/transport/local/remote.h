@@ -16,7 +16,9 @@ bool remote_read(pid_t pid, uint64_t remote, void *destination, size_t bytes);
  * may have gone, or this process lacks what opening the heap takes. FAULT: it has no heap that holds the range. */
 enum link_state remote_reach(const struct local_rx *rx, enum message_kind kind, uint64_t where,
                              size_t bytes, uint64_t *remote);
-/* This rank could not read what the peer sent, for want of what the status says: see local_shortage. */
+/* This rank could not read what the peer sent, for want of what the status says: see remote_shortage. */
 void remote_note_shortage(struct local *local, int local_peer, enum tutti_status shortage);
+/* transport_ops.shortage */
+enum tutti_status remote_shortage(const struct transport *transport, uint64_t now_ns, int *peer);
 
 #endif

@@ -67,7 +67,7 @@ static enum tutti_status router_open_rx(struct transport *transport, int slot, i
 
 static bool move(struct transport *part)
 {
-    return part != NULL && part->ops->progress != NULL && part->ops->progress(part);
+    return part != NULL && part->ops->progress(part);
 }
 
 static bool router_progress(struct transport *transport)
@@ -91,11 +91,6 @@ static void router_sleep_cancel(struct transport *transport)
     router->far->ops->sleep_cancel(router->far);
 }
 
-static int descriptor_of(struct transport *part)
-{
-    return part->ops->descriptor != NULL ? part->ops->descriptor(part) : -1;
-}
-
 static void router_sleep(struct transport *transport, uint64_t timeout_ns)
 {
     const struct router *router = router_of(transport);
@@ -104,8 +99,8 @@ static void router_sleep(struct transport *transport, uint64_t timeout_ns)
         return;
     }
     /* poll passes over what is negative */
-    struct pollfd entries[] = {{.fd = descriptor_of(router->near), .events = POLLIN},
-                               {.fd = descriptor_of(router->far), .events = POLLIN}};
+    struct pollfd entries[] = {{.fd = router->near->ops->descriptor(router->near), .events = POLLIN},
+                               {.fd = router->far->ops->descriptor(router->far), .events = POLLIN}};
     if ((entries[0].fd < 0 || entries[1].fd < 0) && timeout_ns > SHORT_SLEEP_NS)
         timeout_ns = SHORT_SLEEP_NS;
     const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
@@ -128,6 +123,33 @@ static void router_wake_all(struct transport *transport)
     router->far->ops->wake_all(router->far);
 }
 
+/* ------------------------------------------------------------------------------- what is known of ranks */
+
+static int router_corrupt_rank(const struct transport *transport)
+{
+    const struct router *router = (const struct router *)transport;
+    const int rank = router->far->ops->corrupt_rank(router->far);
+    if (rank >= 0 || router->near == NULL) return rank;
+    return router->near->ops->corrupt_rank(router->near);
+}
+
+static enum tutti_status router_shortage(const struct transport *transport, uint64_t now_ns,
+                                         int *peer)
+{
+    const struct router *router = (const struct router *)transport;
+    const enum tutti_status status = router->far->ops->shortage(router->far, now_ns, peer);
+    if (status != TUTTI_OK || router->near == NULL) return status;
+    return router->near->ops->shortage(router->near, now_ns, peer);
+}
+
+static void router_add_footprint(const struct transport *transport, struct transport_footprint *sum)
+{
+    const struct router *router = (const struct router *)transport;
+    sum->private_bytes += sizeof *router;
+    router->far->ops->add_footprint(router->far, sum);
+    if (router->near != NULL) router->near->ops->add_footprint(router->near, sum);
+}
+
 static const struct transport_ops ops = {.limits = router_limits,
                                          .open_tx = router_open_tx,
                                          .open_rx = router_open_rx,
@@ -136,7 +158,11 @@ static const struct transport_ops ops = {.limits = router_limits,
                                          .sleep_cancel = router_sleep_cancel,
                                          .sleep = router_sleep,
                                          .wake = router_wake,
-                                         .wake_all = router_wake_all};
+                                         .descriptor = transport_no_descriptor,
+                                         .wake_all = router_wake_all,
+                                         .corrupt_rank = router_corrupt_rank,
+                                         .shortage = router_shortage,
+                                         .add_footprint = router_add_footprint};
 
 /* ------------------------------------------------------------------------------------------ creating */
 
@@ -198,9 +224,9 @@ enum tutti_status router_create(const struct router_options *options, struct tra
     find_limits(router, options);
     if (router->near != NULL) {
         router->near->signatures = router->base.signatures;
-        (void)descriptor_of(router->near); /* from its first sleep on */
+        (void)router->near->ops->descriptor(router->near); /* from its first sleep on */
     }
-    (void)descriptor_of(router->far);
+    (void)router->far->ops->descriptor(router->far);
     *transport = &router->base;
     return TUTTI_OK;
 }

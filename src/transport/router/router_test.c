@@ -351,7 +351,7 @@ static void without_descriptors_sleeps_are_short(void **state)
         struct transport_ops changed[2] = {*world->near[0]->ops, *world->far[0]->ops};
         const struct transport_ops *const kept[2] = {world->near[0]->ops, world->far[0]->ops};
         if (which != 1) changed[0].descriptor = no_descriptor;
-        if (which != 0) changed[1].descriptor = NULL;
+        if (which != 0) changed[1].descriptor = transport_no_descriptor;
         world->near[0]->ops = &changed[0];
         world->far[0]->ops = &changed[1];
         struct transport *sleeper = world->ranks[0];
@@ -363,6 +363,55 @@ static void without_descriptors_sleeps_are_short(void **state)
         world->far[0]->ops = kept[1];
         router_world_close(world);
     }
+}
+
+static int second_rank(const struct transport *transport)
+{
+    (void)transport;
+    return 2;
+}
+
+static enum tutti_status no_memory(const struct transport *transport, uint64_t now_ns, int *peer)
+{
+    (void)transport, (void)now_ns;
+    *peer = 3;
+    return TUTTI_NO_MEMORY;
+}
+
+static void five_links(const struct transport *transport, struct transport_footprint *sum)
+{
+    (void)transport;
+    sum->link_count += 5;
+}
+
+static void what_either_part_knows_the_router_knows(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
+    const struct transport *router = world->ranks[0];
+    struct transport *const parts[2] = {world->near[0], world->far[0]};
+    int peer = -1;
+    assert_int_equal(router->ops->corrupt_rank(router), -1);
+    assert_int_equal(router->ops->shortage(router, clock_now_ns(), &peer), TUTTI_OK);
+    for (int i = 0; i < 2; i++) {
+        const struct transport_ops *const kept = parts[i]->ops;
+        struct transport_ops changed = *kept;
+        struct transport_footprint before = {0}, after = {0}, own = {0};
+        router->ops->add_footprint(router, &before);
+        kept->add_footprint(parts[i], &own);
+        changed.corrupt_rank = second_rank;
+        changed.shortage = no_memory;
+        changed.add_footprint = five_links;
+        parts[i]->ops = &changed;
+        assert_int_equal(router->ops->corrupt_rank(router), 2);
+        assert_int_equal(router->ops->shortage(router, clock_now_ns(), &peer), TUTTI_NO_MEMORY);
+        assert_int_equal(peer, 3);
+        router->ops->add_footprint(router, &after);
+        assert_int_equal(after.link_count, before.link_count - own.link_count + 5);
+        assert_int_equal(after.private_bytes, before.private_bytes - own.private_bytes);
+        parts[i]->ops = kept;
+    }
+    router_world_close(world);
 }
 
 /* --------------------------------------------------------------------------------------------- links */
@@ -544,6 +593,7 @@ int main(void)
         cmocka_unit_test(who_is_alone_on_a_host_sleeps_and_is_woken),
         cmocka_unit_test(a_sleep_ends_at_its_time),
         cmocka_unit_test(without_descriptors_sleeps_are_short),
+        cmocka_unit_test(what_either_part_knows_the_router_knows),
         cmocka_unit_test(another_signature_is_a_fault_on_both_kinds),
         cmocka_unit_test(there_are_no_links_to_all_and_no_lending),
         cmocka_unit_test(limits_are_the_same_on_all_ranks),

@@ -599,8 +599,14 @@ static enum tutti_status sim_open_rx(struct transport *transport, int slot, int 
     return TUTTI_OK;
 }
 
-static const struct transport_ops ops = {
-    .limits = sim_limits, .open_tx = sim_open_tx, .open_rx = sim_open_rx};
+static const struct transport_ops ops = {.limits = sim_limits,
+                                         .open_tx = sim_open_tx,
+                                         .open_rx = sim_open_rx,
+                                         .progress = transport_no_progress,
+                                         .descriptor = transport_no_descriptor,
+                                         .corrupt_rank = transport_no_corrupt_rank,
+                                         .shortage = transport_no_shortage,
+                                         .add_footprint = transport_no_footprint};
 
 /* ------------------------------------------------------------------------------------------ life cycle */
 

@@ -243,7 +243,7 @@ static void a_changed_piece_is_not_shown_and_comes_again(void **state)
         put_frame(&bench, piece(2, sizes[s], SMALL + sizes[s]), 3, INTACT, 1 << 20);
         expect_bytes(&bench, sizes[s], 3);
         assert_int_equal(report_of(&bench).mended, 2);
-        assert_int_equal(tcp_corrupt_peer(bench.transport), -1);
+        assert_int_equal(bench.transport->ops->corrupt_rank(bench.transport), -1);
         close_bench(&bench);
     }
 }
@@ -304,7 +304,7 @@ static void expect_corrupt(struct bench *bench)
     struct link_view view;
     static unsigned char bytes[8000];
     assert_true(report_of(bench).is_corrupt);
-    assert_int_equal(tcp_corrupt_peer(bench->transport), 1);
+    assert_int_equal(bench->transport->ops->corrupt_rank(bench->transport), 1);
     assert_int_equal(bench->rx->ops->peek(bench->rx, &view), LINK_FAULT);
     assert_true(report_of(bench).state == TCP_PEER_LOST);
     memset(bytes, 9, SMALL);

@@ -300,6 +300,45 @@ static enum tutti_status tcp_open_rx(struct transport *transport, int slot, int 
     return TUTTI_OK;
 }
 
+static int tcp_corrupt_rank(const struct transport *transport)
+{
+    return ((const struct tcp *)transport)->shared.corrupt_peer;
+}
+
+static void add_pair(const struct tcp_pair *pair, struct transport_footprint *footprint)
+{
+    const struct tcp_shape *shape = &pair->shared->shape;
+    const size_t small_bytes = TCP_WINDOW * TCP_SMALL_BYTES,
+                 slot_bytes = shape->place_count * shape->piece_bytes;
+    footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
+    if (pair->notes.queue != NULL)
+        footprint->private_bytes += TCP_NOTES_MAX * sizeof *pair->notes.queue;
+    for (unsigned s = 0; s < pair->shared->stream_count; s++) {
+        footprint->descriptor_count += pair->streams[s].stream.channel.fd >= 0;
+        footprint->private_bytes += channel_bytes(&pair->streams[s].stream.channel);
+    }
+    for (int i = 0; i < TCP_LINK_COUNT; i++) {
+        const struct tcp_tx *tx = pair->tx[i];
+        footprint->link_count += (tx != NULL) + (pair->rx[i] != NULL);
+        if (tx != NULL)
+            footprint->private_bytes +=
+                sizeof *tx + small_bytes + (tx->slots != NULL ? slot_bytes : 0);
+        if (pair->rx[i] != NULL)
+            footprint->private_bytes += sizeof *pair->rx[i] + small_bytes + slot_bytes;
+    }
+}
+
+static void tcp_add_footprint(const struct transport *transport,
+                              struct transport_footprint *footprint)
+{
+    const struct tcp *tcp = (const struct tcp *)transport;
+    footprint->private_bytes +=
+        sizeof *tcp + (size_t)transport->size * 2 * sizeof(struct tcp_pair *) + TCP_FRAME_BYTES_MAX;
+    footprint->descriptor_count += 2;
+    for (int r = 0; r < transport->size; r++)
+        if (tcp->pairs[r] != NULL) add_pair(tcp->pairs[r], footprint);
+}
+
 static const struct transport_ops ops = {.limits = tcp_limits,
                                          .open_tx = tcp_open_tx,
                                          .open_rx = tcp_open_rx,
@@ -309,7 +348,10 @@ static const struct transport_ops ops = {.limits = tcp_limits,
                                          .sleep = tcp_sleep,
                                          .descriptor = tcp_descriptor,
                                          .wake = tcp_wake,
-                                         .wake_all = tcp_wake};
+                                         .wake_all = tcp_wake,
+                                         .corrupt_rank = tcp_corrupt_rank,
+                                         .shortage = transport_no_shortage,
+                                         .add_footprint = tcp_add_footprint};
 
 static enum tutti_status check_options(const struct tcp_options *options)
 {
@@ -445,45 +487,6 @@ unsigned tcp_unheard_notes(const struct transport *transport, int peer)
 {
     const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
     return pair != NULL ? (unsigned)(pair->notes.told - pair->notes.acked) : 0;
-}
-
-int tcp_corrupt_peer(const struct transport *transport)
-{
-    return ((const struct tcp *)transport)->shared.corrupt_peer;
-}
-
-static void add_pair(const struct tcp_pair *pair, struct tcp_footprint *footprint)
-{
-    const struct tcp_shape *shape = &pair->shared->shape;
-    const size_t small_bytes = TCP_WINDOW * TCP_SMALL_BYTES,
-                 slot_bytes = shape->place_count * shape->piece_bytes;
-    footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
-    if (pair->notes.queue != NULL)
-        footprint->private_bytes += TCP_NOTES_MAX * sizeof *pair->notes.queue;
-    for (unsigned s = 0; s < pair->shared->stream_count; s++) {
-        footprint->descriptor_count += pair->streams[s].stream.channel.fd >= 0;
-        footprint->private_bytes += channel_bytes(&pair->streams[s].stream.channel);
-    }
-    for (int i = 0; i < TCP_LINK_COUNT; i++) {
-        const struct tcp_tx *tx = pair->tx[i];
-        footprint->link_count += (tx != NULL) + (pair->rx[i] != NULL);
-        if (tx != NULL)
-            footprint->private_bytes +=
-                sizeof *tx + small_bytes + (tx->slots != NULL ? slot_bytes : 0);
-        if (pair->rx[i] != NULL)
-            footprint->private_bytes += sizeof *pair->rx[i] + small_bytes + slot_bytes;
-    }
-}
-
-void tcp_footprint(const struct transport *transport, struct tcp_footprint *footprint)
-{
-    const struct tcp *tcp = (const struct tcp *)transport;
-    *footprint = (struct tcp_footprint){
-        .private_bytes = sizeof *tcp + (size_t)transport->size * 2 * sizeof(struct tcp_pair *) +
-                         TCP_FRAME_BYTES_MAX,
-        .descriptor_count = 2};
-    for (int r = 0; r < transport->size; r++)
-        if (tcp->pairs[r] != NULL) add_pair(tcp->pairs[r], footprint);
 }
 
 bool tcp_is_idle(const struct transport *transport)

@@ -114,14 +114,6 @@ void tcp_state(const struct transport *transport, int peer, struct tcp_peer_repo
 uint64_t tcp_answered_ns(const struct transport *transport, int peer);
 /* How many notes the peer was told and has not heard yet, as far as it said. */
 unsigned tcp_unheard_notes(const struct transport *transport, int peer);
-/* A peer that is corrupt; -1: none is. */
-int tcp_corrupt_peer(const struct transport *transport);
-/* What this rank's end holds now. */
-struct tcp_footprint {
-    size_t private_bytes; /* as it is touched at most */
-    size_t link_count, descriptor_count;
-};
-void tcp_footprint(const struct transport *transport, struct tcp_footprint *footprint);
 /* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed and heard was told. That
  * does not say that peers have it: for that see `consumed` of the links, and tcp_is_settled. */
 bool tcp_is_idle(const struct transport *transport);

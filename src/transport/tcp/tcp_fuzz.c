@@ -227,7 +227,7 @@ static enum tcp_peer_state state_of(const struct script *script)
 static void progress(struct script *script)
 {
     const bool was_broken = state_of(script) == TCP_PEER_BROKEN;
-    const bool was_corrupt = tcp_corrupt_peer(script->transport) == 1;
+    const bool was_corrupt = script->transport->ops->corrupt_rank(script->transport) == 1;
     struct transport *transport = script->transport;
     transport->ops->sleep_begin(transport); /* so that it looks */
     transport->ops->progress(transport);
@@ -240,7 +240,7 @@ static void progress(struct script *script)
         if (script->tx[l]->ops->consumed(script->tx[l])) release_posted(script, l);
     }
     if (was_broken && state_of(script) != TCP_PEER_BROKEN) abort();
-    if (was_corrupt && tcp_corrupt_peer(script->transport) != 1) abort();
+    if (was_corrupt && script->transport->ops->corrupt_rank(script->transport) != 1) abort();
 }
 
 static void drain(struct script *script, unsigned stream)
