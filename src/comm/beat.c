@@ -139,8 +139,8 @@ static void report_change(struct comm_network *network, int host, enum heartbeat
 /* The call that this rank is in, if any. */
 static const struct tutti_request *request_under_way(struct tutti_comm *comm)
 {
-    if (board_is_engaged(comm_calls_of(comm, comm->rank, 0))) return &comm->calls.blocking;
-    return comm->calls.running_count > 0 ? comm->calls.order[0] : NULL;
+    if (board_is_engaged(comm_calls_of(comm, comm->rank, 0))) return &comm->calls.blocking.base;
+    return comm->calls.running_count > 0 ? &comm->calls.order[0]->base : NULL;
 }
 
 static long rank_count(const struct comm_network *network, bool suspected)

@@ -20,12 +20,12 @@ size_t call_all_blocks(const struct tutti_comm *comm, const struct call_extra *e
 
 /* What messages of one call carry: never that of another call of its slot, so that what one leaves behind (a
  * sender had more than its receiver took) is a fault of the next and not its data. */
-static uint64_t signature_of_messages(const struct tutti_request *request)
+static uint64_t signature_of_messages(const struct call_request *request)
 {
     return request->program->signature + request->begun * 0x9e3779b97f4a7c15u;
 }
 
-enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request)
 {
     struct program *program = request->program;
     if (__builtin_expect(program->tx[request->slot] == NULL, 0))
@@ -36,13 +36,13 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *requ
     TRY(operation_prepare(&request->operation, program, comm->transports.data, request->slot,
                           signature_of_messages(request), &input, &output));
     request->call.what.signature = program->signature;
-    request->started_ns = request->faulted_ns = request->crossed_ns = 0;
+    request->base.started_ns = request->faulted_ns = request->crossed_ns = 0;
     struct board_call *calls =
         board_calls(comm->health.board, comm->size, comm->rank, request->slot);
     board_begin(calls, &request->call.what, request->begun);
     comm_publish(comm);
     if (!board_has_failed(comm->health.board)) return TUTTI_OK;
-    comm_quiesce(comm, request); /* others may have seen already where it expects messages */
+    comm_quiesce_call(comm, request); /* others may have seen already where it expects messages */
     return comm_check(comm);
 }
 

@@ -43,11 +43,11 @@ static inline void call_record(struct tutti_comm *comm, const struct call *call,
         count, what->root, what->signature, algorithm);
 }
 
-static inline void comm_record(struct tutti_comm *comm, const struct tutti_request *request,
+static inline void comm_record(struct tutti_comm *comm, const struct call_request *request,
                                uint64_t begin_ticks)
 {
-    call_record(comm, &request->call, request->sequence, request->slot, request->program->algorithm,
-                begin_ticks);
+    call_record(comm, &request->call, request->base.sequence, request->slot,
+                request->program->algorithm, begin_ticks);
 }
 
 /* Calls of a communicator are issued by one thread at a time, so no read-modify-write is needed. */
@@ -59,7 +59,7 @@ static inline uint64_t comm_next_sequence(struct tutti_comm *comm)
 }
 
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
-enum tutti_status comm_begin(struct tutti_comm *comm, struct tutti_request *request);
+enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request);
 /* A communicator of one: input becomes output. */
 void comm_call_alone(struct tutti_comm *comm, const struct call *call);
 

@@ -15,7 +15,7 @@
 enum { MAPPED_BYTES_MIN = 32 << 10 };
 
 /* The first pass, and then the record: what that costs passes while the others' messages are on their way. */
-static enum run_result run_first(struct tutti_comm *comm, struct tutti_request *request,
+static enum run_result run_first(struct tutti_comm *comm, struct call_request *request,
                                  bool is_short)
 {
     const uint64_t before = is_short ? 0 : clock_ticks();
@@ -55,7 +55,7 @@ static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call 
 
 static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
 {
-    struct tutti_request *request = &comm->calls.blocking;
+    struct call_request *request = &comm->calls.blocking;
     if (board_has_failed(comm->health.board)) return comm_check(comm);
     const bool heeds = heeds_mapping(comm, call);
     call->all_were_mapped =
@@ -67,11 +67,11 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
         board_set_mapped(comm->health.board, comm->rank, ++comm->calls.mapped,
                          uses_mapped_memory(comm, call));
     request->call = *call;
-    request->sequence = comm_next_sequence(comm);
+    request->base.sequence = comm_next_sequence(comm);
     if (status == TUTTI_OK) status = comm_begin(comm, request);
     if (status != TUTTI_OK) {
         /* The other ranks wait for this call: it cannot fail here alone. */
-        comm_fail(comm, request, status, comm->rank, "%s", tutti_error_message());
+        comm_fail(comm, &request->base, status, comm->rank, "%s", tutti_error_message());
         return comm_check(comm);
     }
     comm_program_hold(request->program); /* calls that begin while this one waits may take its place */
@@ -81,7 +81,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
         status = comm_drive_blocking(comm, request);
     comm_program_release(request->program);
     board_end(board_calls(comm->health.board, comm->size, comm->rank, 0), request->begun);
-    recorder_end(&comm->health.recorder, request->sequence, status,
+    recorder_end(&comm->health.recorder, request->base.sequence, status,
                  may_end_soon && request->passes <= SHORT_PASSES_MAX);
     return status;
 }

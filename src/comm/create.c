@@ -583,7 +583,8 @@ static void finish_started(struct tutti_comm *comm)
         struct tutti_request *request = NULL;
         if (comm_try_lock(comm)) {
             comm_progress(comm);
-            request = comm->calls.running_count > 0 ? comm->calls.order[0] : comm->messages.first;
+            request =
+                comm->calls.running_count > 0 ? &comm->calls.order[0]->base : comm->messages.first;
             comm_unlock(comm);
         }
         if (request != NULL) comm_drive_started(comm, request);
@@ -648,7 +649,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     created->settings.is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
     created->settings.level = kernel_level_chosen();
     created->domain.client.progress = comm_client_progress;
-    created->calls.blocking.comm = created;
+    created->calls.blocking.base.comm = created;
     if (gethostname(created->members.host_name, sizeof created->members.host_name - 1) != 0)
         strcpy(created->members.host_name, "?");
 

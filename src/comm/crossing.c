@@ -25,16 +25,16 @@ static bool progress_of(struct tutti_comm *comm, int rank, struct board_progress
                : comm_network_read_progress(comm, rank, progress);
 }
 
-static bool is_blocking(const struct tutti_request *request)
+static bool is_blocking(const struct call_request *request)
 {
     return request->slot == 0;
 }
 
-bool crossing_is(struct tutti_comm *comm, const struct tutti_request *request, int rank,
+bool crossing_is(struct tutti_comm *comm, const struct call_request *request, int rank,
                  struct board_progress *theirs)
 {
     struct board_progress own;
-    if (rank == comm->rank || request->is_message || !progress_of(comm, comm->rank, &own) ||
+    if (rank == comm->rank || !progress_of(comm, comm->rank, &own) ||
         !progress_of(comm, rank, theirs))
         return false;
     return is_blocking(request)
@@ -42,7 +42,7 @@ bool crossing_is(struct tutti_comm *comm, const struct tutti_request *request, i
                : theirs->started < request->number && board_progress_crosses(theirs, &own);
 }
 
-int crossing_find(struct tutti_comm *comm, const struct tutti_request *request)
+int crossing_find(struct tutti_comm *comm, const struct call_request *request)
 {
     struct board_progress theirs;
     for (int r = 0; r < comm->size; r++)
@@ -60,7 +60,7 @@ static void describe_plainly(const struct call_description *what, char *text, si
     board_describe(&plain, text, text_bytes);
 }
 
-void crossing_describe(const struct tutti_request *request, const struct board_progress *theirs,
+void crossing_describe(const struct call_request *request, const struct board_progress *theirs,
                        char *text, size_t text_bytes)
 {
     const bool blocks = is_blocking(request);
@@ -88,8 +88,7 @@ static bool wait_for_each_other(uint64_t number, const struct board_progress *bl
 }
 
 /* The lowest pair that is known, of ranks in this call and others. */
-static bool find_pair(struct tutti_comm *comm, const struct tutti_request *request,
-                      struct pair *pair)
+static bool find_pair(struct tutti_comm *comm, const struct call_request *request, struct pair *pair)
 {
     struct board_progress blocking;
     for (pair->started = 0; pair->started < comm->size; pair->started++) {
@@ -102,20 +101,20 @@ static bool find_pair(struct tutti_comm *comm, const struct tutti_request *reque
     return false;
 }
 
-static void fail(struct tutti_comm *comm, const struct tutti_request *request,
+static void fail(struct tutti_comm *comm, const struct call_request *request,
                  const struct pair *pair)
 {
     char caller[128], starter[128], what[96];
     comm_name_rank(comm, pair->blocking, caller, sizeof caller);
     comm_name_rank(comm, pair->started, starter, sizeof starter);
     describe_plainly(&pair->waits.started_what, what, sizeof what);
-    comm_fail(comm, request, TUTTI_MISMATCH, pair->started,
+    comm_fail(comm, &request->base, TUTTI_MISMATCH, pair->started,
               "%s blocks in it, %s started %s #%llu: blocking calls meet only blocking ones",
               caller, starter, what, (unsigned long long)pair->waits.sequence);
 }
 
 /* Whether other hosts have yet to say how far their ranks are. */
-static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *request,
+static bool may_learn_more(struct tutti_comm *comm, const struct call_request *request,
                            uint64_t now_ns)
 {
     bool knows_all = true;
@@ -129,10 +128,10 @@ static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *
     return !knows_all && now_ns - request->crossed_ns < ANSWER_NS;
 }
 
-bool crossing_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+bool crossing_look(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
     struct pair pair;
-    if (!is_blocking(request) || now_ns - request->started_ns < LOOK_NS) return false;
+    if (!is_blocking(request) || now_ns - request->base.started_ns < LOOK_NS) return false;
     if (!find_pair(comm, request, &pair)) {
         request->crossed_ns = 0;
         return false;
@@ -146,7 +145,7 @@ bool crossing_look(struct tutti_comm *comm, struct tutti_request *request, uint6
     return true;
 }
 
-bool crossing_fail_late(struct tutti_comm *comm, const struct tutti_request *request)
+bool crossing_fail_late(struct tutti_comm *comm, const struct call_request *request)
 {
     struct board_progress theirs;
     char who[128], what[128];
@@ -154,21 +153,23 @@ bool crossing_fail_late(struct tutti_comm *comm, const struct tutti_request *req
     if (rank < 0 || !crossing_is(comm, request, rank, &theirs)) return false;
     comm_name_rank(comm, rank, who, sizeof who);
     crossing_describe(request, &theirs, what, sizeof what);
-    comm_fail(comm, request, TUTTI_MISMATCH, rank, "%s has not %s, %s", who,
+    comm_fail(comm, &request->base, TUTTI_MISMATCH, rank, "%s has not %s, %s", who,
               is_blocking(request) ? "called it as a blocking call" : "started it", what);
     return true;
 }
 
 /* ---------------------------------------------------------------------------------------------- waiting */
 
-void crossing_wait(struct tutti_comm *comm, const struct tutti_request *request,
+void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
                    struct crossing_wait *wait)
 {
-    if (request->is_message || request->number == 0 || wait->is_told) return;
+    if (waited->is_message || wait->is_told) return;
+    const struct call_request *const request = request_call_const(waited);
+    if (request->number == 0) return;
     const uint64_t now_ns = clock_now_ns();
     if (wait->since_ns == 0) wait->since_ns = now_ns;
     if (now_ns - wait->since_ns < WAIT_NS) return;
-    board_set_awaited(comm->health.board, comm->rank, request->number, request->sequence,
+    board_set_awaited(comm->health.board, comm->rank, request->number, request->base.sequence,
                       &request->call.what);
     wait->is_told = true;
 }

@@ -26,17 +26,17 @@
 #include "comm/comm.h"
 
 /* Whether a rank crosses this one, which waits in the request; *theirs: how far that rank is, as far as is known. */
-bool crossing_is(struct tutti_comm *comm, const struct tutti_request *request, int rank,
+bool crossing_is(struct tutti_comm *comm, const struct call_request *request, int rank,
                  struct board_progress *theirs);
 /* The first rank that crosses this one; -1: none. */
-int crossing_find(struct tutti_comm *comm, const struct tutti_request *request);
+int crossing_find(struct tutti_comm *comm, const struct call_request *request);
 /* Called in a blocking call that has waited for a while: fails it if it finds such a rank. True: it did. */
-bool crossing_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns);
+bool crossing_look(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* At the deadline of a call: fails it because of a rank that crosses this one. False: there is none. */
-bool crossing_fail_late(struct tutti_comm *comm, const struct tutti_request *request);
+bool crossing_fail_late(struct tutti_comm *comm, const struct call_request *request);
 /* What a rank that crosses this one did instead of the call that this one waits in: "it started broadcast(..)", "it made broadcast(..)
  * as a blocking call". */
-void crossing_describe(const struct tutti_request *request, const struct board_progress *theirs,
+void crossing_describe(const struct call_request *request, const struct board_progress *theirs,
                        char *text, size_t text_bytes);
 
 /* A thread waits for a started request, from its second look on until the wait is over. Other ranks are told of it after a while. */
@@ -44,7 +44,7 @@ struct crossing_wait {
     uint64_t since_ns; /* 0 at first */
     bool is_told;
 };
-void crossing_wait(struct tutti_comm *comm, const struct tutti_request *request,
+void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
                    struct crossing_wait *wait);
 void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait);
 

@@ -88,7 +88,7 @@ bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *r
 
 /* A link to all does not tell who is behind, nor does a rank of another host whom it waits for: it is whoever left without
  * this call. */
-static int leaver_waited_for(const struct tutti_comm *comm, const struct tutti_request *request)
+static int leaver_waited_for(const struct tutti_comm *comm, const struct call_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
     if (peer >= 0 && (comm_is_near(comm, peer) || comm_state_of(comm, peer) == RANK_LEFT))
@@ -101,16 +101,16 @@ static int leaver_waited_for(const struct tutti_comm *comm, const struct tutti_r
 }
 
 /* That only the counts of a v form can make happen. */
-static void fail_short(struct tutti_comm *comm, const struct tutti_request *request, int peer)
+static void fail_short(struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
-    comm_fail(comm, request, TUTTI_MISMATCH, peer,
+    comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
               "rank %d expects more than %s sent: their counts differ", comm->rank, who);
 }
 
 /* Everything that a rank ever sent was visible before it left: whoever still waits for it waits for ever. */
-static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *request)
+static bool look_for_leavers(struct tutti_comm *comm, struct call_request *request)
 {
     const int peer = leaver_waited_for(comm, request);
     if (peer < 0) return false;
@@ -124,7 +124,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct tutti_request *requ
     }
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
-    comm_fail(comm, request, TUTTI_PROC_FAILED, peer,
+    comm_fail(comm, &request->base, TUTTI_PROC_FAILED, peer,
               "%s left the communicator without this operation", who);
     return true;
 }
@@ -149,7 +149,7 @@ static const char *hidden_difference(const struct call_description *mine,
                : " with another algorithm or another `deterministic`";
 }
 
-static bool compare_with(struct tutti_comm *comm, const struct tutti_request *request, int peer)
+static bool compare_with(struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     struct call_description theirs;
     const struct call_description *mine = &request->call.what;
@@ -161,17 +161,18 @@ static bool compare_with(struct tutti_comm *comm, const struct tutti_request *re
     comm_name_rank(comm, peer, who, sizeof who);
     board_describe(&theirs, what, sizeof what);
     if (theirs.collective != mine->collective)
-        comm_fail(comm, request, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
+        comm_fail(comm, &request->base, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
                   comm->rank, who, what);
     else
-        comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d while %s called %s%s",
-                  comm->rank, who, what, hidden_difference(mine, &theirs));
+        comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
+                  "called by rank %d while %s called %s%s", comm->rank, who, what,
+                  hidden_difference(mine, &theirs));
     return true;
 }
 
 /* The same of the calls before: who had little to do in one was through with it before anybody could say that the peer was in
  * another one, of which something comes now. */
-static bool compare_earlier_with(struct tutti_comm *comm, const struct tutti_request *request,
+static bool compare_earlier_with(struct tutti_comm *comm, const struct call_request *request,
                                  int peer)
 {
     struct call_description mine, theirs;
@@ -185,7 +186,7 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct tutti_req
         comm_name_rank(comm, peer, who, sizeof who);
         board_describe(&mine, my_call, sizeof my_call);
         board_describe(&theirs, their_call, sizeof their_call);
-        comm_fail(comm, request,
+        comm_fail(comm, &request->base,
                   theirs.collective != mine.collective ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
                   "before it, rank %d called %s while %s called %s%s", comm->rank, my_call, who,
                   their_call, hidden_difference(&mine, &theirs));
@@ -195,7 +196,7 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct tutti_req
 }
 
 /* Whether a rank of another host still is to say what it has called. */
-static bool is_being_asked(struct tutti_comm *comm, struct tutti_request *request, int peer)
+static bool is_being_asked(struct tutti_comm *comm, struct call_request *request, int peer)
 {
     if (comm_is_near(comm, peer) || comm_network_knows(comm, peer, request->slot, request->begun))
         return false;
@@ -205,20 +206,20 @@ static bool is_being_asked(struct tutti_comm *comm, struct tutti_request *reques
     return now - request->faulted_ns < ANSWER_NS;
 }
 
-bool comm_fault(struct tutti_comm *comm, struct tutti_request *request, int peer)
+bool comm_fault(struct tutti_comm *comm, struct call_request *request, int peer)
 {
-    if (comm_look_for_corruption(comm, request)) return true;
+    if (comm_look_for_corruption(comm, &request->base)) return true;
     if (compare_with(comm, request, peer) || compare_earlier_with(comm, request, peer)) return true;
     if (is_being_asked(comm, request, peer)) return false;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
-    comm_fail(comm, request, TUTTI_MISMATCH, peer, "called by rank %d does not fit to what %s sent",
-              comm->rank, who);
+    comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
+              "called by rank %d does not fit to what %s sent", comm->rank, who);
     return true;
 }
 
 /* The first rank that has not called it, as far as is known; -1. */
-static int absentee(const struct tutti_comm *comm, const struct tutti_request *request)
+static int absentee(const struct tutti_comm *comm, const struct call_request *request)
 {
     for (int r = 0; r < comm->size; r++)
         if (comm_has_not_begun(comm, request, r)) return r;
@@ -226,7 +227,7 @@ static int absentee(const struct tutti_comm *comm, const struct tutti_request *r
 }
 
 /* Whether other hosts still may say who has not called it. */
-static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *request,
+static bool may_learn_more(struct tutti_comm *comm, const struct call_request *request,
                            uint64_t waited_ns)
 {
     if (comm->members.hosts == NULL || absentee(comm, request) >= 0) return false;
@@ -234,7 +235,7 @@ static bool may_learn_more(struct tutti_comm *comm, const struct tutti_request *
     return waited_ns < request->call.timeout_ns + ANSWER_NS;
 }
 
-static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
+static void fail_late(struct tutti_comm *comm, struct call_request *request)
 {
     const double seconds = (double)request->call.timeout_ns * 1e-9;
     char who[128], trouble[COMM_TROUBLE_MAX];
@@ -242,8 +243,8 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
     if (r >= 0) {
         comm_name_rank(comm, r, who, sizeof who);
         comm_network_trouble(comm, r, trouble);
-        comm_fail(comm, request, TUTTI_TIMEOUT, r, "%s has not called it; deadline of %.3g s%s",
-                  who, seconds, trouble);
+        comm_fail(comm, &request->base, TUTTI_TIMEOUT, r,
+                  "%s has not called it; deadline of %.3g s%s", who, seconds, trouble);
         return;
     }
     const int peer = operation_waits_for(&request->operation);
@@ -252,13 +253,13 @@ static void fail_late(struct tutti_comm *comm, struct tutti_request *request)
     else
         snprintf(who, sizeof who, "its peers");
     comm_network_trouble(comm, peer, trouble);
-    comm_fail(comm, request, TUTTI_TIMEOUT, peer,
+    comm_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
               "rank %d still waits for %s; deadline of %.3g s%s", comm->rank, who, seconds, trouble);
 }
 
 /* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. Over TCP what
  * it sent may still lie on its side, where it does not run. */
-static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *request)
+static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
     if (!request->call.what.varies || peer < 0 ||
@@ -273,19 +274,19 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct tutti_request *r
 }
 
 /* A link to all does not tell; whoever has not called it is among those it waits for. */
-static int whom_it_waits_for(const struct tutti_comm *comm, const struct tutti_request *request)
+static int whom_it_waits_for(const struct tutti_comm *comm, const struct call_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
     return peer >= 0 ? peer : absentee(comm, request);
 }
 
-void comm_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+void comm_look(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
-    recorder_wait(&comm->health.recorder, request->sequence, whom_it_waits_for(comm, request),
-                  request->started_ns, now_ns);
+    recorder_wait(&comm->health.recorder, request->base.sequence, whom_it_waits_for(comm, request),
+                  request->base.started_ns, now_ns);
     comm_report_presence(comm, now_ns);
-    if (comm_look_for_deaths(comm, request) || look_for_leavers(comm, request)) return;
-    const uint64_t waited_ns = now_ns - request->started_ns;
+    if (comm_look_for_deaths(comm, &request->base) || look_for_leavers(comm, request)) return;
+    const uint64_t waited_ns = now_ns - request->base.started_ns;
     const int peer = operation_waits_for(&request->operation);
     if (waited_ns >= COMPARE_NS && peer >= 0 && !comm_is_near(comm, peer))
         comm_network_ask(comm, peer, request->slot, request->begun);

@@ -112,20 +112,22 @@ static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, 
 }
 
 /* Time-driven checks of one call; cheap when it is too early for them. */
-static void look_sometimes(struct tutti_comm *comm, struct tutti_request *request, uint64_t now)
+static void look_sometimes(struct tutti_comm *comm, struct call_request *request, uint64_t now)
 {
-    if (is_time_to_look(request, request->call.timeout_ns, now)) comm_look(comm, request, now);
+    if (is_time_to_look(&request->base, request->call.timeout_ns, now))
+        comm_look(comm, request, now);
 }
 
 /* There may be thousands: what takes a system call is done once for all. */
 static void look_at_messages(struct tutti_comm *comm, uint64_t now)
 {
     bool looked_for_deaths = false;
-    for (struct tutti_request *r = comm->messages.first; r != NULL; r = r->message_next) {
-        if (!is_time_to_look(r, r->message_call.timeout_ns, now)) continue;
+    for (struct tutti_request *r = comm->messages.first; r != NULL; r = r->after) {
+        struct message_request *const request = request_message(r);
+        if (!is_time_to_look(r, request->call.timeout_ns, now)) continue;
         if (!looked_for_deaths && comm_look_for_deaths(comm, r)) return;
         looked_for_deaths = true;
-        if (comm_message_look(comm, r, now) || board_has_failed(comm->health.board)) return;
+        if (comm_message_look(comm, request, now) || board_has_failed(comm->health.board)) return;
     }
 }
 
@@ -139,7 +141,7 @@ static void look_at_started(struct tutti_comm *comm, uint64_t now)
 }
 
 /* Whether nothing that was started is as urgent as this call. */
-static bool is_most_urgent(const struct tutti_comm *comm, const struct tutti_request *request)
+static bool is_most_urgent(const struct tutti_comm *comm, const struct call_request *request)
 {
     return comm->calls.running_count == 0 ||
            comm->calls.order[0]->call.priority < request->call.priority;
@@ -152,7 +154,7 @@ static bool listens(const struct tutti_comm *comm, unsigned passes, bool about_t
            board_has_messages(comm->health.board);
 }
 
-enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct call_request *request)
 {
     struct operation *operation = &request->operation;
     struct patience patience = {0};
@@ -180,7 +182,7 @@ enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_requ
             comm_fault(comm, request, operation->fault_peer);
         if (board_has_failed(comm->health.board)) {
             const enum tutti_status status = comm_check(comm);
-            comm_quiesce(comm, request);
+            comm_quiesce_call(comm, request);
             return status;
         }
         if (moved) {
@@ -254,7 +256,8 @@ void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
             continue;
         }
         if (!drive_awake(comm, request, &patience)) {
-            straggler_sleep(comm, request, patience.since_ns);
+            if (!request->is_message)
+                straggler_sleep(comm, request_call(request), patience.since_ns);
             sleep_until_something(comm);
             look_at_started(comm, clock_now_ns());
             crossing_wait(comm, request, &wait);

@@ -6,7 +6,7 @@
 #include "process/progress.h"
 
 /* Waits, with the domain held, until the request of slot 0 is done; returns its status. */
-enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct tutti_request *request);
+enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct call_request *request);
 /* Waits for a started request, moving everything while nobody else does. */
 void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request);
 /* One pass for the progress thread, which also looks at deadlines. */

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/comm.h"
-
 #include "comm/deaths.h"
 #include "comm/failure.h"
 #include "comm/request.h"
@@ -31,9 +30,9 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
     if (request != NULL) {
         char what[96], number[24] = "";
         if (request->is_message)
-            comm_message_describe(request, what, sizeof what);
+            comm_message_describe(request_message_const(request), what, sizeof what);
         else
-            board_describe(&request->call.what, what, sizeof what);
+            board_describe(&request_call_const(request)->call.what, what, sizeof what);
         sequence = request->sequence;
         if (sequence > 0) snprintf(number, sizeof number, " #%llu", (unsigned long long)sequence);
         const int used = snprintf(message, sizeof message, "%.80s%s: ", what, number);

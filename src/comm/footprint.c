@@ -13,7 +13,6 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
-
 #include "comm/network.h"
 
 static size_t held(const void *memory)
@@ -36,6 +35,11 @@ static size_t operation_bytes(const struct operation *operation)
     return held(operation->lanes) + held(operation->sends) + held(operation->completed) +
            held(operation->views) + held(operation->sources) + held(operation->places) +
            held(operation->scratch);
+}
+
+static size_t call_bytes(const struct call_request *request)
+{
+    return held(request->call.extra) + operation_bytes(&request->operation);
 }
 
 static size_t bytes_of_hosts(const struct tutti_comm *comm)
@@ -79,7 +83,7 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
             held(comm->programs.cached[i].counts) + program_bytes(comm->programs.cached[i].program);
     }
     for (const struct tutti_request *r = comm->requests.all; r != NULL; r = r->next_made)
-        sum.private_bytes += held(r) + held(r->call.extra) + operation_bytes(&r->operation);
+        sum.private_bytes += held(r) + (r->is_message ? 0 : call_bytes(request_call_const(r)));
     for (int i = 0; i < comm->health.processes.count; i++)
         sum.descriptor_count += comm->health.processes.all[i].fd >= 0;
     if (comm->transports.local == NULL) {

@@ -6,7 +6,6 @@
 
 #include "base/status.h"
 #include "comm/comm.h"
-
 #include "comm/group.h"
 #include "comm/progress.h"
 

@@ -83,31 +83,30 @@ static const struct transport_ops alone_ops = {
 
 /* ------------------------------------------------------------------------------- lists of requests */
 
-static void add(struct tutti_comm *comm, struct tutti_request *request)
+static void add(struct tutti_comm *comm, struct message_request *request)
 {
-    request->message_previous = NULL;
-    request->message_next = comm->messages.first;
-    if (comm->messages.first != NULL) comm->messages.first->message_previous = request;
-    comm->messages.first = request;
+    request->base.previous = NULL;
+    request->base.after = comm->messages.first;
+    if (comm->messages.first != NULL) comm->messages.first->previous = &request->base;
+    comm->messages.first = &request->base;
     atomic_store_explicit(&comm->messages.count,
                           atomic_load_explicit(&comm->messages.count, memory_order_relaxed) + 1,
                           memory_order_relaxed);
 }
 
-static void take_out(struct tutti_comm *comm, struct tutti_request *request)
+static void take_out(struct tutti_comm *comm, struct message_request *request)
 {
-    if (request->message_next != NULL)
-        request->message_next->message_previous = request->message_previous;
-    if (request->message_previous != NULL)
-        request->message_previous->message_next = request->message_next;
+    if (request->base.after != NULL) request->base.after->previous = request->base.previous;
+    if (request->base.previous != NULL)
+        request->base.previous->after = request->base.after;
     else
-        comm->messages.first = request->message_next;
+        comm->messages.first = request->base.after;
     atomic_store_explicit(&comm->messages.count,
                           atomic_load_explicit(&comm->messages.count, memory_order_relaxed) - 1,
                           memory_order_relaxed);
 }
 
-static enum tutti_status truncated(const struct tutti_request *request)
+static enum tutti_status truncated(const struct message_request *request)
 {
     const struct p2p_request *m = &request->message;
     char what[96];
@@ -120,18 +119,18 @@ static enum tutti_status truncated(const struct tutti_request *request)
 /* What p2p tells of a message that is done; the domain is held. */
 static void finished(struct p2p_request *message)
 {
-    struct tutti_request *request =
-        (struct tutti_request *)((char *)message - offsetof(struct tutti_request, message));
-    struct tutti_message *result = request->message_call.result;
+    struct message_request *request =
+        (struct message_request *)((char *)message - offsetof(struct message_request, message));
+    struct tutti_message *result = request->call.result;
     if (result != NULL && !message->is_send) {
         const struct tutti_message own = {.source = message->source,
                                           .tag = message->message_tag,
                                           .count =
                                               message->received_bytes / dtype_size(message->dtype)};
-        SIZED_WRITE(tutti_message, result, request->message_call.result_bytes, &own);
+        SIZED_WRITE(tutti_message, result, request->call.result_bytes, &own);
     }
-    take_out(request->comm, request);
-    comm_finish_request(request,
+    take_out(request->base.comm, request);
+    comm_finish_request(&request->base,
                         message->status == TUTTI_TRUNCATED ? truncated(request) : message->status);
 }
 
@@ -172,16 +171,15 @@ static inline enum tutti_status ensure_p2p(struct tutti_comm *comm)
 static void fail_all(struct tutti_comm *comm)
 {
     const enum tutti_status status = comm_check(comm);
-    struct tutti_request *first = comm->messages.first;
-    first->slot = TRANSPORT_SLOT_MESSAGES;
-    first->begun = comm->messages.pass;
-    first->operation.any_referenced =
-        comm->messages.p2p != NULL && p2p_is_referenced(comm->messages.p2p);
-    if (comm->size > 1) comm_quiesce(comm, first);
+    const struct engagement engagement = {.slot = TRANSPORT_SLOT_MESSAGES,
+                                          .begun = comm->messages.pass,
+                                          .any_referenced = comm->messages.p2p != NULL &&
+                                                            p2p_is_referenced(comm->messages.p2p)};
+    if (comm->size > 1) comm_quiesce(comm, &engagement);
     while (comm->messages.first != NULL) {
-        struct tutti_request *request = comm->messages.first;
+        struct message_request *request = request_message(comm->messages.first);
         take_out(comm, request);
-        comm_finish_request(request, status);
+        comm_finish_request(&request->base, status);
     }
 }
 
@@ -196,9 +194,9 @@ static bool move_messages(struct tutti_comm *comm)
     return moved;
 }
 
-static void record(struct tutti_comm *comm, struct tutti_request *request)
+static void record(struct tutti_comm *comm, struct message_request *request)
 {
-    const struct message_call *call = &request->message_call;
+    const struct message_call *call = &request->call;
     request->record = atomic_load_explicit(&comm->messages.sequence, memory_order_relaxed) + 1;
     recorder_begin(&comm->health.message_recorder, request->record, clock_ticks(),
                    record_what(call->is_send ? RECORD_SEND : RECORD_RECV, call->dtype, 0,
@@ -208,9 +206,9 @@ static void record(struct tutti_comm *comm, struct tutti_request *request)
     atomic_store_explicit(&comm->messages.sequence, request->record, memory_order_release);
 }
 
-static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *request)
+static enum tutti_status begin(struct tutti_comm *comm, struct message_request *request)
 {
-    const struct message_call *call = &request->message_call;
+    const struct message_call *call = &request->call;
     if (board_has_failed(comm->health.board)) return comm_check(comm);
     TRY(ensure_p2p(comm));
     if (call->is_send && comm->members.hosts != NULL) comm_network_invite(comm, call->peer);
@@ -230,25 +228,25 @@ static enum tutti_status begin(struct tutti_comm *comm, struct tutti_request *re
 }
 
 /* A receive that has begun; IN_PROGRESS: it goes on, or is done. */
-static enum tutti_status take_back(struct tutti_comm *comm, struct tutti_request *receive)
+static enum tutti_status take_back(struct tutti_comm *comm, struct message_request *receive)
 {
-    if (atomic_load_explicit(&receive->done, memory_order_relaxed) ||
+    if (atomic_load_explicit(&receive->base.done, memory_order_relaxed) ||
         !p2p_take_back(comm->messages.p2p, &receive->message))
         return TUTTI_IN_PROGRESS;
     take_out(comm, receive);
-    comm_finish_request(receive, TUTTI_OK);
+    comm_finish_request(&receive->base, TUTTI_OK);
     return TUTTI_OK;
 }
 
-static void begin_one(struct tutti_comm *comm, struct tutti_request *request)
+static void begin_one(struct tutti_comm *comm, struct message_request *request)
 {
-    struct tutti_request *receive = request->takes_back;
+    struct message_request *receive = request->takes_back;
     if (receive != NULL) {
-        comm_finish_request(request, take_back(comm, receive));
+        comm_finish_request(&request->base, take_back(comm, receive));
         return;
     }
     const enum tutti_status status = begin(comm, request); /* OK: it may be done, and used again */
-    if (status != TUTTI_OK) comm_finish_request(request, status);
+    if (status != TUTTI_OK) comm_finish_request(&request->base, status);
 }
 
 /* What threads wanted while somebody else had the domain, in their order. */
@@ -257,7 +255,7 @@ static bool begin_queued(struct tutti_comm *comm)
     struct tutti_request *request;
     bool any = false;
     while ((request = comm_line_first(comm, &comm->messages.queue)) != NULL) {
-        begin_one(comm, request);
+        begin_one(comm, request_message(request));
         atomic_fetch_sub_explicit(&comm->messages.queue.count, 1, memory_order_release);
         any = true;
     }
@@ -288,23 +286,23 @@ bool comm_messages_progress(struct tutti_comm *comm)
 }
 
 /* With the domain held: behind those that lined up before. */
-enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct message_request *request)
 {
     begin_queued(comm);
     return begin(comm, request);
 }
 
 /* Without it. */
-void comm_message_line_up(struct tutti_comm *comm, struct tutti_request *request)
+void comm_message_line_up(struct tutti_comm *comm, struct message_request *request)
 {
-    comm_line_up(comm, &comm->messages.queue, request);
+    comm_line_up(comm, &comm->messages.queue, &request->base);
     if (comm->transports.data != NULL) comm->transports.data->ops->wake(comm->transports.data);
     if (!comm_try_lock(comm)) return; /* whoever has it begins it */
     begin_queued(comm);
     comm_unlock(comm);
 }
 
-enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_message_begin(struct tutti_comm *comm, struct message_request *request)
 {
     if (comm_try_lock(comm)) {
         const enum tutti_status status = comm_message_begin_held(comm, request);
@@ -313,13 +311,13 @@ enum tutti_status comm_message_begin(struct tutti_comm *comm, struct tutti_reque
     } else {
         comm_message_line_up(comm, request);
     }
-    if (!atomic_load_explicit(&request->done, memory_order_acquire)) progress_notify();
+    if (!atomic_load_explicit(&request->base.done, memory_order_acquire)) progress_notify();
     return TUTTI_OK;
 }
 
 /* Any number of threads may send and receive at once: free requests belong to the domain, and others to the line
  * before it. */
-struct tutti_request *comm_message_request(struct tutti_comm *comm, bool has_domain)
+struct message_request *comm_message_request(struct tutti_comm *comm, bool has_domain)
 {
     struct tutti_request *request;
     if (has_domain) {
@@ -330,16 +328,15 @@ struct tutti_request *comm_message_request(struct tutti_comm *comm, bool has_dom
         pthread_mutex_unlock(&comm->requests.lock);
     }
     if (request == NULL)
-        request =
-            comm_make_request(comm, has_domain ? &comm->messages.free : &comm->messages.free_queued);
+        request = comm_make_request(
+            comm, true, has_domain ? &comm->messages.free : &comm->messages.free_queued);
     if (request == NULL) return NULL;
     comm_reset_request(comm, request);
-    request->is_message = true;
-    request->takes_back = NULL;
-    return request;
+    request_message(request)->takes_back = NULL;
+    return request_message(request);
 }
 
-enum tutti_status comm_message_take_back(struct tutti_comm *comm, struct tutti_request *receive)
+enum tutti_status comm_message_take_back(struct tutti_comm *comm, struct message_request *receive)
 {
     begin_queued(comm); /* it may be among them */
     return take_back(comm, receive);
@@ -382,14 +379,14 @@ static int held_back(const struct tutti_comm *comm, int peer)
 }
 
 /* Whether what would be received cannot come, because others fill the room for unexpected messages. */
-static bool fail_held_back(struct tutti_comm *comm, const struct tutti_request *request, int peer)
+static bool fail_held_back(struct tutti_comm *comm, const struct message_request *request, int peer)
 {
     if (peer < 0 || request->message.is_send ||
-        !atomic_load_explicit(&request->is_waited_for, memory_order_relaxed))
+        !atomic_load_explicit(&request->base.is_waited_for, memory_order_relaxed))
         return false;
     char first[64];
     p2p_describe_unexpected(comm->messages.p2p, first, sizeof first);
-    comm_fail(comm, request, TUTTI_UNEXPECTED_FULL, comm->rank,
+    comm_fail(comm, &request->base, TUTTI_UNEXPECTED_FULL, comm->rank,
               "rank %d has no room for messages of rank %d before others are received, first that "
               "of %s",
               comm->rank, peer, first);
@@ -397,31 +394,32 @@ static bool fail_held_back(struct tutti_comm *comm, const struct tutti_request *
 }
 
 /* Everything that a rank ever sent was visible before it left. */
-static void fail_left(struct tutti_comm *comm, const struct tutti_request *request, int leaver)
+static void fail_left(struct tutti_comm *comm, const struct message_request *request, int leaver)
 {
     char who[128];
     comm_name_rank(comm, leaver, who, sizeof who);
-    comm_fail(comm, request, TUTTI_PROC_FAILED, leaver,
+    comm_fail(comm, &request->base, TUTTI_PROC_FAILED, leaver,
               "%s left the communicator without this message", who);
 }
 
-static void fail_late(struct tutti_comm *comm, const struct tutti_request *request)
+static void fail_late(struct tutti_comm *comm, const struct message_request *request)
 {
     const int peer = request->message.peer;
     char who[128] = "any rank", trouble[COMM_TROUBLE_MAX];
     if (peer != TUTTI_ANY_RANK) comm_name_rank(comm, peer, who, sizeof who);
     comm_network_trouble(comm, peer != TUTTI_ANY_RANK ? peer : -1, trouble);
-    comm_fail(comm, request, TUTTI_TIMEOUT, peer, "rank %d still waits for %s; deadline of %.3g s%s",
-              comm->rank, who, (double)request->message_call.timeout_ns * 1e-9, trouble);
+    comm_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
+              "rank %d still waits for %s; deadline of %.3g s%s", comm->rank, who,
+              (double)request->call.timeout_ns * 1e-9, trouble);
 }
 
-bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+bool comm_message_look(struct tutti_comm *comm, struct message_request *request, uint64_t now_ns)
 {
-    const uint64_t waited_ns = now_ns - request->started_ns;
+    const uint64_t waited_ns = now_ns - request->base.started_ns;
     const int peer = request->message.peer;
-    if (atomic_load_explicit(&request->is_waited_for, memory_order_relaxed))
-        recorder_wait(&comm->health.message_recorder, request->record, peer, request->started_ns,
-                      now_ns);
+    if (atomic_load_explicit(&request->base.is_waited_for, memory_order_relaxed))
+        recorder_wait(&comm->health.message_recorder, request->record, peer,
+                      request->base.started_ns, now_ns);
     const int leaver = leaver_waited_for(comm, peer);
     /* What it sent may lie here still, and have no room. */
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {
@@ -436,7 +434,7 @@ bool comm_message_look(struct tutti_comm *comm, struct tutti_request *request, u
         if (move_messages(comm)) return true;
         if (fail_held_back(comm, request, held)) return false;
     }
-    if (waited_ns < request->message_call.timeout_ns) return false;
+    if (waited_ns < request->call.timeout_ns) return false;
     if (!fail_held_back(comm, request, p2p_held_back(comm->messages.p2p, peer)))
         fail_late(comm, request);
     return false;

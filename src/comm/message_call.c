@@ -1,11 +1,10 @@
 /* message_call.c - sending and receiving: blocking, started and prepared. */
+#include "comm/message_call.h"
 #include "base/status.h"
 #include "comm/comm.h"
-
 #include "comm/failure.h"
 #include "comm/lock.h"
 #include "comm/message.h"
-#include "comm/message_call.h"
 #include "comm/progress.h"
 #include "comm/request.h"
 
@@ -14,20 +13,20 @@ static enum tutti_status start(struct tutti_comm *comm, const struct message_cal
 {
     if (board_has_failed(comm->health.board)) return comm_check(comm);
     const bool has_domain = comm_try_lock(comm);
-    struct tutti_request *started = comm_message_request(comm, has_domain);
+    struct message_request *started = comm_message_request(comm, has_domain);
     enum tutti_status status = TUTTI_OK;
     if (started == NULL) {
         status = error_set(TUTTI_NO_MEMORY, "a message: out of memory");
     } else {
-        started->message_call = *call;
+        started->call = *call;
         if (has_domain)
             status = comm_message_begin_held(comm, started);
         else
             comm_message_line_up(comm, started);
-        if (status != TUTTI_OK) comm_give_back(started);
+        if (status != TUTTI_OK) comm_give_back(&started->base);
     }
     if (has_domain) comm_unlock(comm);
-    if (status == TUTTI_OK) *request = started;
+    if (status == TUTTI_OK) *request = &started->base;
     return status;
 }
 
@@ -52,10 +51,9 @@ enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct mes
                                        struct tutti_prepared **prepared)
 {
     TRY(comm_ensure_progress(comm));
-    struct tutti_prepared *made = comm_make_prepared(comm);
+    struct tutti_prepared *made = comm_make_prepared(comm, true);
     if (made == NULL) return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");
-    made->request.is_message = true;
-    made->request.message_call = *call;
+    made->message.call = *call;
     *prepared = made;
     return TUTTI_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "comm/comm.h"
 
-/* Linked by message_next and message_previous, which a request that is done does not need. */
+/* Linked by after and previous: a request that is done is in no other list. */
 static struct {
     pthread_mutex_t lock;
     struct tutti_request *first;
@@ -31,10 +31,10 @@ void orphans_add(struct tutti_request *request)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     request->comm = NULL;
-    request->message_previous = NULL;
+    request->previous = NULL;
     hold();
-    request->message_next = orphans.first;
-    if (orphans.first != NULL) orphans.first->message_previous = request;
+    request->after = orphans.first;
+    if (orphans.first != NULL) orphans.first->previous = request;
     orphans.first = request;
     let_go();
 }
@@ -42,12 +42,11 @@ void orphans_add(struct tutti_request *request)
 void orphans_free(struct tutti_request *request)
 {
     hold();
-    if (request->message_previous != NULL)
-        request->message_previous->message_next = request->message_next;
+    if (request->previous != NULL)
+        request->previous->after = request->after;
     else
-        orphans.first = request->message_next;
-    if (request->message_next != NULL)
-        request->message_next->message_previous = request->message_previous;
+        orphans.first = request->after;
+    if (request->after != NULL) request->after->previous = request->previous;
     let_go();
     free(request);
 }

@@ -2,9 +2,8 @@
 
 #include "base/dtype.h"
 #include "base/op.h"
-#include "comm/comm.h"
-
 #include "comm/call.h"
+#include "comm/comm.h"
 
 static struct call call_of(const struct tutti_comm *comm, enum collective collective, size_t count,
                            enum tutti_dtype dtype)

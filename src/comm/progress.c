@@ -16,7 +16,7 @@
 #include "comm/request.h"
 #include "comm/straggler.h"
 
-static void add_running(struct tutti_comm *comm, struct tutti_request *request)
+static void add_running(struct tutti_comm *comm, struct call_request *request)
 {
     int at = comm->calls.running_count++;
     for (; at > 0 && comm->calls.order[at - 1]->call.priority < request->call.priority; at--)
@@ -27,7 +27,7 @@ static void add_running(struct tutti_comm *comm, struct tutti_request *request)
                           memory_order_relaxed);
 }
 
-static void remove_running(struct tutti_comm *comm, struct tutti_request *request)
+static void remove_running(struct tutti_comm *comm, struct call_request *request)
 {
     int at = 0;
     while (comm->calls.order[at] != request) at++;
@@ -46,7 +46,7 @@ static int next_slot(const struct tutti_comm *comm)
 
 /* Begins a call in the next slot, which is free; its program is there, or was tried for with that status. The
  * other ranks wait for it: if it cannot begin, it fails everywhere. */
-static void begin_started(struct tutti_comm *comm, struct tutti_request *request,
+static void begin_started(struct tutti_comm *comm, struct call_request *request,
                           enum tutti_status status)
 {
     request->slot = next_slot(comm);
@@ -58,11 +58,11 @@ static void begin_started(struct tutti_comm *comm, struct tutti_request *request
         return;
     }
     if (!board_has_failed(comm->health.board))
-        comm_fail(comm, request, status, comm->rank, "%s", tutti_error_message());
-    comm_finish_request(request, comm_check(comm));
+        comm_fail(comm, &request->base, status, comm->rank, "%s", tutti_error_message());
+    comm_finish_request(&request->base, comm_check(comm));
 }
 
-enum tutti_status comm_find_program(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_find_program(struct tutti_comm *comm, struct call_request *request)
 {
     if (request->program != NULL) return TUTTI_OK; /* prepared */
     TRY(comm_program(comm, &request->call, &request->program));
@@ -74,8 +74,9 @@ enum tutti_status comm_find_program(struct tutti_comm *comm, struct tutti_reques
 static bool begin_next(struct tutti_comm *comm)
 {
     if (comm->calls.running[next_slot(comm)] != NULL) return false;
-    struct tutti_request *request = comm_line_first(comm, &comm->requests.queue);
-    if (request == NULL) return false;
+    struct tutti_request *const next = comm_line_first(comm, &comm->requests.queue);
+    if (next == NULL) return false;
+    struct call_request *const request = request_call(next);
     enum tutti_status status = board_has_failed(comm->health.board) ? comm_check(comm) : TUTTI_OK;
     if (status == TUTTI_OK) status = comm_find_program(comm, request);
     begin_started(comm, request, status);
@@ -83,7 +84,7 @@ static bool begin_next(struct tutti_comm *comm)
     return true;
 }
 
-static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
+static bool run_one(struct tutti_comm *comm, struct call_request *request)
 {
     enum tutti_status status = TUTTI_OK;
     request->operation.impatient = comm->domain.looks_rarely;
@@ -94,7 +95,7 @@ static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
             !comm_fault(comm, request, request->operation.fault_peer))
             return false;
         status = comm_check(comm);
-        comm_quiesce(comm, request);
+        comm_quiesce_call(comm, request);
     } else if (result != RUN_DONE) {
         return result == RUN_MOVED;
     }
@@ -103,7 +104,7 @@ static bool run_one(struct tutti_comm *comm, struct tutti_request *request)
     straggler_end(comm, request);
     board_end(board_calls(comm->health.board, comm->size, comm->rank, request->slot),
               request->begun);
-    comm_finish_request(request, status);
+    comm_finish_request(&request->base, status);
     return true;
 }
 
@@ -114,7 +115,7 @@ bool comm_progress(struct tutti_comm *comm)
     int urgency = 0;
     bool urgent_moved = false;
     for (int i = 0; i < comm->calls.running_count;) {
-        struct tutti_request *request = comm->calls.order[i];
+        struct call_request *request = comm->calls.order[i];
         if (urgent_moved && request->call.priority < urgency) break;
         urgency = request->call.priority;
         if (run_one(comm, request)) moved = urgent_moved = true;
@@ -135,28 +136,28 @@ enum tutti_status comm_ensure_progress(struct tutti_comm *comm)
     return TUTTI_OK;
 }
 
-void comm_count_started(struct tutti_comm *comm, struct tutti_request *request)
+void comm_count_started(struct tutti_comm *comm, struct call_request *request)
 {
-    request->sequence = comm_next_sequence(comm);
+    request->base.sequence = comm_next_sequence(comm);
     request->number = ++comm->calls.started;
     board_set_started(comm->health.board, comm->rank, request->number);
 }
 
 /* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail
  * all ranks. */
-enum tutti_status comm_start_held(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_start_held(struct tutti_comm *comm, struct call_request *request)
 {
     const enum tutti_status status = comm_find_program(comm, request);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status;
     comm_count_started(comm, request);
     if (atomic_load_explicit(&comm->requests.queue.count, memory_order_relaxed) > 0 ||
         comm->calls.running[next_slot(comm)] != NULL) {
-        comm_line_up(comm, &comm->requests.queue, request);
+        comm_line_up(comm, &comm->requests.queue, &request->base);
         comm_progress(comm);
         return TUTTI_OK;
     }
     begin_started(comm, request, status);
-    if (atomic_load_explicit(&request->done, memory_order_relaxed)) return TUTTI_OK;
+    if (atomic_load_explicit(&request->base.done, memory_order_relaxed)) return TUTTI_OK;
     /* A first piece of it, and of what is as urgent. */
     if (comm->calls.running_count == 1)
         run_one(comm, request);

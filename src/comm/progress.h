@@ -20,10 +20,10 @@ struct calls {
     uint64_t started;                     /* so far, also those in line */
     uint64_t begun_started;               /* of them, how many have got their slot */
     uint64_t begun[TRANSPORT_SLOT_COUNT]; /* in each slot */
-    uint64_t mapped; /* blocking ones whose algorithm heeds whether memory is mapped */
-    struct tutti_request blocking;                       /* of slot 0 */
-    struct tutti_request *running[TRANSPORT_SLOT_COUNT]; /* of each slot */
-    struct tutti_request *order[STARTED_SLOT_COUNT];     /* the same, most urgent first */
+    uint64_t mapped;              /* blocking ones whose algorithm heeds whether memory is mapped */
+    struct call_request blocking; /* of slot 0 */
+    struct call_request *running[TRANSPORT_SLOT_COUNT]; /* of each slot */
+    struct call_request *order[STARTED_SLOT_COUNT];     /* the same, most urgent first */
     int running_count;
     _Atomic uint32_t outstanding; /* begun and not done; written with the domain held */
     uint64_t looked_ns;           /* when started calls and messages were last looked at */
@@ -32,11 +32,11 @@ struct calls {
 /* One pass over everything that was started; domain held. True when something moved. */
 bool comm_progress(struct tutti_comm *comm);
 /* Starts a request with the domain held: at once, if nothing is before it. */
-enum tutti_status comm_start_held(struct tutti_comm *comm, struct tutti_request *request);
+enum tutti_status comm_start_held(struct tutti_comm *comm, struct call_request *request);
 /* Numbers a started call, which is made now: by one thread at a time. */
-void comm_count_started(struct tutti_comm *comm, struct tutti_request *request);
+void comm_count_started(struct tutti_comm *comm, struct call_request *request);
 /* Finds its program, unless it has one (is prepared), and holds that; domain held. */
-enum tutti_status comm_find_program(struct tutti_comm *comm, struct tutti_request *request);
+enum tutti_status comm_find_program(struct tutti_comm *comm, struct call_request *request);
 /* Makes sure that the progress thread knows this communicator; any thread. */
 enum tutti_status comm_ensure_progress(struct tutti_comm *comm);
 

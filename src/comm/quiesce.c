@@ -23,24 +23,32 @@ static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
            board_is_engaged(comm_calls_of(comm, rank, slot));
 }
 
-void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request)
+void comm_quiesce(struct tutti_comm *comm, const struct engagement *engagement)
 {
-    board_end(comm_calls_of(comm, comm->rank, request->slot), request->begun);
-    const struct operation *operation = &request->operation;
+    board_end(comm_calls_of(comm, comm->rank, engagement->slot), engagement->begun);
     if (comm->transports.network != NULL) comm_network_stop(comm);
     if (comm->transports.over_tcp) return;
-    if (!operation->any_referenced && !operation->any_expected) return;
+    if (!engagement->any_referenced && !engagement->any_expected) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;
     const bool died = board_failure(comm->health.board, &failure) == TUTTI_PROC_FAILED &&
                       failure.culprit >= 0 && comm_state_of(comm, failure.culprit) != RANK_LEFT;
     const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns =
-        comm->members.has_threads || operation->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
+        comm->members.has_threads || engagement->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
     for (int r = 0; r < comm->size; r++)
         while (r != comm->rank && comm_is_near(comm, r) &&
                !(died && comm_share_process(comm, r, failure.culprit)) &&
-               is_engaged(comm, r, request->slot) && !comm_is_gone(comm, r) &&
+               is_engaged(comm, r, engagement->slot) && !comm_is_gone(comm, r) &&
                clock_now_ns() - begin_ns < limit_ns)
             nanosleep(&(struct timespec){0, 100000}, NULL);
+}
+
+void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *request)
+{
+    const struct engagement engagement = {.slot = request->slot,
+                                          .begun = request->begun,
+                                          .any_referenced = request->operation.any_referenced,
+                                          .any_expected = request->operation.any_expected};
+    comm_quiesce(comm, &engagement);
 }

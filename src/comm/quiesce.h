@@ -5,9 +5,16 @@
 #include "comm/comm.h"
 #include "os/futex.h"
 
+/* What of this rank may still be read or written by others. */
+struct engagement {
+    int slot;
+    uint64_t begun;                    /* the number of its call in the slot */
+    bool any_referenced, any_expected; /* memory that was posted; places where others may write */
+};
 /* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
  * reasonably take. */
-void comm_quiesce(struct tutti_comm *comm, const struct tutti_request *request);
+void comm_quiesce(struct tutti_comm *comm, const struct engagement *engagement);
+void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *request);
 /* Between saying on the board that a call begins and the look whether the communicator has failed. Whoever fails has its fence
  * (comm_quiesce) between saying so and its look at who is in a call: so one of the two sees the other. */
 static inline void comm_publish(const struct tutti_comm *comm)

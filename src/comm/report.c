@@ -24,7 +24,7 @@
 
 enum { LOOK_APART_NS = 100000000, PAUSE_NS = 500000000, LISTEN_NS = 300000000 };
 
-bool comm_has_not_begun(const struct tutti_comm *comm, const struct tutti_request *request, int rank)
+bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank)
 {
     return (comm_is_near(comm, rank) ||
             comm_network_knows(comm, rank, request->slot, request->begun)) &&
@@ -45,7 +45,7 @@ static bool is_in_call(const struct tutti_comm *comm, int rank)
                                     : comm_network_is_in_call(comm, rank);
 }
 
-static bool find_absentee(struct tutti_comm *comm, const struct tutti_request *request,
+static bool find_absentee(struct tutti_comm *comm, const struct call_request *request,
                           struct board_finding *finding)
 {
     struct board_progress theirs;
@@ -59,7 +59,7 @@ static bool find_absentee(struct tutti_comm *comm, const struct tutti_request *r
 }
 
 /* One that has called it and does not run; a link to all does not tell who is waited for. */
-static bool find_stopped(const struct tutti_comm *comm, const struct tutti_request *request,
+static bool find_stopped(const struct tutti_comm *comm, const struct call_request *request,
                          int peer, struct board_finding *finding)
 {
     for (int i = 0; i < comm_local_size(comm); i++) {
@@ -74,7 +74,7 @@ static bool find_stopped(const struct tutti_comm *comm, const struct tutti_reque
     return false;
 }
 
-static bool find_hearsay(const struct tutti_comm *comm, const struct tutti_request *request,
+static bool find_hearsay(const struct tutti_comm *comm, const struct call_request *request,
                          int peer, struct board_finding *finding)
 {
     for (int r = 0; r < comm->size; r++) {
@@ -89,14 +89,14 @@ static bool find_hearsay(const struct tutti_comm *comm, const struct tutti_reque
     return false;
 }
 
-static bool find(struct tutti_comm *comm, const struct tutti_request *request, uint64_t now_ns,
+static bool find(struct tutti_comm *comm, const struct call_request *request, uint64_t now_ns,
                  struct board_finding *finding)
 {
     const int peer = operation_waits_for(&request->operation);
     if (find_absentee(comm, request, finding) || find_stopped(comm, request, peer, finding))
         return true;
     if (peer >= 0 && !comm_is_near(comm, peer) &&
-        comm_network_is_stopped(comm, peer, request->started_ns, now_ns)) {
+        comm_network_is_stopped(comm, peer, request->base.started_ns, now_ns)) {
         *finding = (struct board_finding){.rank = peer, .is_stopped = true};
         if (comm_network_knows(comm, peer, request->slot, request->begun))
             *finding = comm_network_finding(comm, peer);
@@ -107,7 +107,7 @@ static bool find(struct tutti_comm *comm, const struct tutti_request *request, u
 }
 
 /* A rank that called something else instead, in the other form. */
-static void say_crossing(const struct tutti_comm *comm, const struct tutti_request *request,
+static void say_crossing(const struct tutti_comm *comm, const struct call_request *request,
                          const struct board_progress *theirs, const char *who, const char *what,
                          uint64_t sequence)
 {
@@ -115,18 +115,18 @@ static void say_crossing(const struct tutti_comm *comm, const struct tutti_reque
     crossing_describe(request, theirs, instead, sizeof instead);
     if (sequence > 0) snprintf(at, sizeof at, " and is at #%llu", (unsigned long long)sequence);
     log_write(LOG_WARN, "rank %d: LATE: %s has not called %s #%llu%s, %s%s", comm->rank, who, what,
-              (unsigned long long)request->sequence,
+              (unsigned long long)request->base.sequence,
               request->call.what.started ? "" : " as a blocking call", instead, at);
 }
 
-static void say(struct tutti_comm *comm, const struct tutti_request *request,
+static void say(struct tutti_comm *comm, const struct call_request *request,
                 const struct board_finding *finding)
 {
     char who[128], what[96], at[48] = "";
     struct board_progress theirs;
     comm_name_rank(comm, finding->rank, who, sizeof who);
     board_describe(&request->call.what, what, sizeof what);
-    if (finding->sequence >= request->sequence)
+    if (finding->sequence >= request->base.sequence)
         snprintf(at, sizeof at, ", and is in it");
     else if (finding->sequence > 0)
         snprintf(at, sizeof at, ", it is at #%llu", (unsigned long long)finding->sequence);
@@ -134,13 +134,13 @@ static void say(struct tutti_comm *comm, const struct tutti_request *request,
         say_crossing(comm, request, &theirs, who, what, finding->sequence);
     else if (finding->is_stopped)
         log_write(LOG_WARN, "rank %d: STALLED: %s does not run, and %s #%llu waits for it%s",
-                  comm->rank, who, what, (unsigned long long)request->sequence, at);
+                  comm->rank, who, what, (unsigned long long)request->base.sequence, at);
     else
         log_write(LOG_WARN, "rank %d: LATE: %s has not called %s #%llu%s", comm->rank, who, what,
-                  (unsigned long long)request->sequence, at);
+                  (unsigned long long)request->base.sequence, at);
 }
 
-void comm_end_report(struct tutti_comm *comm, const struct tutti_request *request)
+void comm_end_report(struct tutti_comm *comm, const struct call_request *request)
 {
     struct comm_report *report = &comm->health.report;
     if (request != NULL && report->request != request) return;
@@ -159,7 +159,7 @@ void comm_report_presence(struct tutti_comm *comm, uint64_t now_ns)
     report->present_ns = now_ns;
 }
 
-void comm_report(struct tutti_comm *comm, struct tutti_request *request, uint64_t now_ns)
+void comm_report(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
     struct comm_report *report = &comm->health.report;
     struct board_finding finding;
@@ -173,6 +173,6 @@ void comm_report(struct tutti_comm *comm, struct tutti_request *request, uint64_
     report->is_open = true;
     report->rank = finding.rank;
     report->request = request;
-    report->since_ns = request->started_ns;
+    report->since_ns = request->base.started_ns;
     say(comm, request, &finding);
 }

@@ -14,12 +14,20 @@
 
 /* ---------------------------------------------------------------------------------------- free requests */
 
-struct tutti_request *comm_make_request(struct tutti_comm *comm, struct tutti_request *_Atomic *home)
+static void init(struct tutti_comm *comm, struct tutti_request *request, bool is_message)
 {
-    struct tutti_request *request = calloc(1, sizeof *request);
+    request->is_message = is_message;
+    if (!is_message) operation_init(&request_call(request)->operation, comm_patience(comm));
+}
+
+struct tutti_request *comm_make_request(struct tutti_comm *comm, bool is_message,
+                                        struct tutti_request *_Atomic *home)
+{
+    struct tutti_request *request =
+        calloc(1, is_message ? sizeof(struct message_request) : sizeof(struct call_request));
     if (request == NULL) return NULL;
+    init(comm, request, is_message);
     request->home = home;
-    operation_init(&request->operation, comm_patience(comm));
     pthread_mutex_lock(&comm->requests.lock);
     request->next_made = comm->requests.all;
     comm->requests.all = request;
@@ -31,8 +39,13 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->comm = comm;
     request->status = TUTTI_OK;
-    request->sequence = request->number = request->record = 0;
-    request->started_ns = request->faulted_ns = request->crossed_ns = 0;
+    request->sequence = request->started_ns = 0;
+    if (request->is_message) {
+        request_message(request)->record = 0;
+    } else {
+        struct call_request *const call = request_call(request);
+        call->number = call->faulted_ns = call->crossed_ns = 0;
+    }
     atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     request->is_owned = true;
     request->next = NULL;
@@ -63,11 +76,11 @@ void comm_give_back(struct tutti_request *request)
                                                   memory_order_release, memory_order_relaxed));
 }
 
-struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm)
+struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm, bool is_message)
 {
     struct tutti_prepared *made = calloc(1, sizeof *made);
     if (made == NULL) return NULL;
-    operation_init(&made->request.operation, comm_patience(comm));
+    init(comm, &made->request, is_message);
     made->request.comm = comm;
     made->request.is_prepared = true;
     pthread_mutex_lock(&comm->requests.lock);
@@ -113,19 +126,24 @@ void comm_tell_event(int event_fd)
     }
 }
 
+/* What only a prepared call keeps when it is done. */
+static void release_program(struct call_request *request)
+{
+    if (request->program != NULL) comm_program_release(request->program);
+    request->program = NULL;
+    free(request->call.extra);
+    request->call.extra = NULL;
+}
+
 void comm_finish_request(struct tutti_request *request, enum tutti_status status)
 {
     struct tutti_comm *comm = request->comm;
     if (request->is_message)
-        recorder_end(&comm->health.message_recorder, request->record, status, false);
+        recorder_end(&comm->health.message_recorder, request_message(request)->record, status,
+                     false);
     else
         recorder_end(&comm->health.recorder, request->sequence, status, false);
-    if (!request->is_prepared && !request->is_message) {
-        if (request->program != NULL) comm_program_release(request->program);
-        request->program = NULL;
-        free(request->call.extra);
-        request->call.extra = NULL;
-    }
+    if (!request->is_prepared && !request->is_message) release_program(request_call(request));
     request->status = status;
     if (status != TUTTI_OK) {
         strncpy(request->error, tutti_error_message(), sizeof request->error - 1);
@@ -147,9 +165,11 @@ static void outlive(struct tutti_request *request)
                  "it was started before fork(), on a communicator that this process has freed");
         atomic_store_explicit(&request->done, true, memory_order_release);
     }
-    operation_release(&request->operation);
-    free(request->call.extra);
-    request->call.extra = NULL;
+    if (request->is_message) return;
+    struct call_request *const call = request_call(request);
+    operation_release(&call->operation);
+    free(call->call.extra);
+    call->call.extra = NULL;
 }
 
 void comm_requests_free(struct tutti_comm *comm)
@@ -166,8 +186,10 @@ void comm_requests_free(struct tutti_comm *comm)
     while (comm->requests.prepared != NULL) {
         struct tutti_prepared *prepared = comm->requests.prepared;
         comm->requests.prepared = prepared->next;
-        if (prepared->request.program != NULL) comm_program_release(prepared->request.program);
-        prepared->request.program = NULL;
+        if (!prepared->request.is_message && prepared->call.program != NULL) {
+            comm_program_release(prepared->call.program);
+            prepared->call.program = NULL;
+        }
         outlive(&prepared->request);
         prepared->request.comm = NULL;
     }
@@ -175,9 +197,9 @@ void comm_requests_free(struct tutti_comm *comm)
 
 /* ---------------------------------------------------------------------------------------- naming */
 
-void comm_message_describe(const struct tutti_request *request, char *text, size_t text_bytes)
+void comm_message_describe(const struct message_request *request, char *text, size_t text_bytes)
 {
-    const struct message_call *call = &request->message_call;
+    const struct message_call *call = &request->call;
     char peer[24] = "any rank", tag[24] = "any tag";
     if (call->peer != TUTTI_ANY_RANK) snprintf(peer, sizeof peer, "rank %d", call->peer);
     if (call->tag != TUTTI_ANY_TAG) snprintf(tag, sizeof tag, "tag %d", call->tag);

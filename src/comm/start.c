@@ -11,21 +11,22 @@
 #include "comm/request.h"
 #include "comm/start.h"
 
-static struct tutti_request *take_request(struct tutti_comm *comm)
+static struct call_request *take_request(struct tutti_comm *comm)
 {
     struct tutti_request *request = comm_take_free(&comm->requests.free);
-    if (request == NULL) request = comm_make_request(comm, &comm->requests.free);
+    if (request == NULL) request = comm_make_request(comm, false, &comm->requests.free);
     if (request == NULL) return NULL;
-    request->program = NULL;
     comm_reset_request(comm, request);
-    return request;
+    struct call_request *const call = request_call(request);
+    call->program = NULL;
+    return call;
 }
 
-enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request)
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_request *request)
 {
     if (comm_try_lock(comm)) {
         const enum tutti_status status = comm_start_held(comm, request);
-        if (request->is_grouped)
+        if (request->base.is_grouped)
             comm_unlock_for_now(comm);
         else
             comm_unlock(comm);
@@ -33,10 +34,10 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_reque
     } else {
         if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
         comm_count_started(comm, request);
-        comm_line_up(comm, &comm->requests.queue, request);
+        comm_line_up(comm, &comm->requests.queue, &request->base);
         comm->transports.data->ops->wake(comm->transports.data); /* whoever has the domain begins it */
     }
-    if (!request->is_grouped && !atomic_load_explicit(&request->done, memory_order_acquire))
+    if (!request->base.is_grouped && !atomic_load_explicit(&request->base.done, memory_order_acquire))
         progress_notify();
     return TUTTI_OK;
 }
@@ -46,23 +47,23 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool 
 {
     if (board_has_failed(comm->health.board)) return comm_check(comm);
     if (comm->size > 1 && !is_grouped) TRY(comm_ensure_progress(comm));
-    struct tutti_request *started = take_request(comm);
+    struct call_request *started = take_request(comm);
     if (started == NULL) return error_set(TUTTI_NO_MEMORY, "starting an operation: out of memory");
-    started->is_grouped = is_grouped;
+    started->base.is_grouped = is_grouped;
     call->what.started = true;
     started->call = *call;
     if (comm->size == 1) {
         comm_call_alone(comm, call);
-        comm_finish_request(started, TUTTI_OK);
+        comm_finish_request(&started->base, TUTTI_OK);
     } else {
         const enum tutti_status status = comm_start_request(comm, started);
         if (status != TUTTI_OK) {
-            comm_give_back(started);
+            comm_give_back(&started->base);
             return status;
         }
     }
     call->extra = NULL; /* the request has it */
-    *request = started;
+    *request = &started->base;
     return TUTTI_OK;
 }
 
@@ -93,7 +94,7 @@ static void take_out(struct tutti_comm *comm, struct tutti_prepared *prepared)
 }
 
 /* All that can fail later is done now, but for the links of the slots it will run in. */
-static enum tutti_status prepare_program(struct tutti_comm *comm, struct tutti_request *request)
+static enum tutti_status prepare_program(struct tutti_comm *comm, struct call_request *request)
 {
     TRY(comm_ensure_progress(comm));
     TRY(comm_lock(comm, request->call.timeout_ns));
@@ -107,15 +108,15 @@ enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
                                     struct tutti_prepared **prepared)
 {
     *prepared = NULL;
-    struct tutti_prepared *made = comm_make_prepared(comm);
+    struct tutti_prepared *made = comm_make_prepared(comm, false);
     if (made == NULL) {
         free(call->extra);
         return error_set(TUTTI_NO_MEMORY, "preparing an operation: out of memory");
     }
     call->what.started = true;
-    made->request.call = *call;
+    made->call.call = *call;
     if (comm->size > 1) {
-        const enum tutti_status status = prepare_program(comm, &made->request);
+        const enum tutti_status status = prepare_program(comm, &made->call);
         if (status != TUTTI_OK) {
             tutti_prepared_free(made);
             return status;
@@ -143,12 +144,12 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     if (board_has_failed(comm->health.board)) return comm_check(comm);
     comm_reset_request(comm, started);
     if (started->is_message) {
-        TRY(comm_message_begin(comm, started));
+        TRY(comm_message_begin(comm, &prepared->message));
     } else if (comm->size == 1) {
-        comm_call_alone(comm, &started->call);
+        comm_call_alone(comm, &prepared->call.call);
         comm_finish_request(started, TUTTI_OK);
     } else {
-        TRY(comm_start_request(comm, started));
+        TRY(comm_start_request(comm, &prepared->call));
     }
     prepared->runs = true;
     *request = started;
@@ -161,16 +162,19 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
     struct tutti_comm *comm = prepared->request.comm;
     if (prepared->runs)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_prepared_free: it runs; wait for it first");
+    const bool is_call = !prepared->request.is_message;
     if (handle_is_known(comm)) {
-        if (prepared->request.program != NULL && !comm_is_foreign(comm)) {
+        if (is_call && prepared->call.program != NULL && !comm_is_foreign(comm)) {
             TRY(comm_lock_failed(comm, comm->settings.timeout_ns));
-            comm_program_release(prepared->request.program);
+            comm_program_release(prepared->call.program);
             comm_unlock(comm);
         }
         take_out(comm, prepared);
     }
-    operation_release(&prepared->request.operation);
-    free(prepared->request.call.extra);
+    if (is_call) {
+        operation_release(&prepared->call.operation);
+        free(prepared->call.call.extra);
+    }
     free(prepared);
     return TUTTI_OK;
 }

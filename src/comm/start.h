@@ -14,6 +14,6 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bo
 enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
                                     struct tutti_prepared **prepared);
 /* Starts a prepared request of either kind. */
-enum tutti_status comm_start_request(struct tutti_comm *comm, struct tutti_request *request);
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_request *request);
 
 #endif

@@ -87,7 +87,7 @@ bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uin
 
 /* Of the ranks of this host those that have not called it: the one that is waited for, or else the first; -1 if there is none,
  * or if it is most of them. */
-static int absentee(const struct tutti_comm *comm, const struct tutti_request *request, int peer)
+static int absentee(const struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     const struct call_description *what = &request->call.what;
     int first = -1, count = 0;
@@ -103,7 +103,7 @@ static int absentee(const struct tutti_comm *comm, const struct tutti_request *r
 }
 
 /* Whoever may have come later than this rank; -1. */
-static int holder(const struct tutti_comm *comm, const struct tutti_request *request)
+static int holder(const struct tutti_comm *comm, const struct call_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
     const int rank = absentee(comm, request, peer);
@@ -120,18 +120,17 @@ static void close_wait(struct straggler *straggler)
     open->rank = -1;
 }
 
-static bool has_begun(const struct tutti_comm *comm, const struct tutti_request *request)
+static bool has_begun(const struct tutti_comm *comm, const struct call_request *request)
 {
-    return !request->is_message &&
-           (request == &comm->calls.blocking || comm->calls.running[request->slot] == request);
+    return request == &comm->calls.blocking || comm->calls.running[request->slot] == request;
 }
 
-void straggler_sleep(struct tutti_comm *comm, const struct tutti_request *request, uint64_t since_ns)
+void straggler_sleep(struct tutti_comm *comm, const struct call_request *request, uint64_t since_ns)
 {
     struct straggler *straggler = &comm->health.straggler;
     if (!CALLS_ARE_WATCHED || !has_begun(comm, request)) return;
-    if (straggler->sequence != request->sequence) {
-        straggler->sequence = request->sequence;
+    if (straggler->sequence != request->base.sequence) {
+        straggler->sequence = request->base.sequence;
         straggler->open.rank = straggler->longest.rank = -1;
         straggler->longest.ns = 0;
     }
@@ -169,10 +168,10 @@ static bool add(struct tutti_comm *comm, const struct straggler_wait *wait, uint
     return true;
 }
 
-void straggler_end(struct tutti_comm *comm, const struct tutti_request *request)
+void straggler_end(struct tutti_comm *comm, const struct call_request *request)
 {
     struct straggler *straggler = &comm->health.straggler;
-    if (straggler->sequence != request->sequence) return;
+    if (straggler->sequence != request->base.sequence) return;
     close_wait(straggler);
     straggler->sequence = 0;
     struct straggler_wait *wait = &straggler->longest;

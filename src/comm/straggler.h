@@ -25,7 +25,7 @@
 #include "tutti/tutti.h"
 
 struct tutti_comm;
-struct tutti_request;
+struct call_request;
 
 enum { STRAGGLER_WAITS = 10 };
 
@@ -70,10 +70,9 @@ enum tutti_status straggler_init(struct straggler *straggler, int size);
 void straggler_release(struct straggler *straggler);
 
 /* This rank is about to sleep in a call in which nothing has moved since then. */
-void straggler_sleep(struct tutti_comm *comm, const struct tutti_request *request,
-                     uint64_t since_ns);
+void straggler_sleep(struct tutti_comm *comm, const struct call_request *request, uint64_t since_ns);
 /* A call in which it slept is over. */
-void straggler_end(struct tutti_comm *comm, const struct tutti_request *request);
+void straggler_end(struct tutti_comm *comm, const struct call_request *request);
 /* For and from a rank of another host: about the call of that number in a slot. */
 struct straggler_answer straggler_answer(const struct tutti_comm *comm, int slot, uint64_t begun);
 void straggler_hear(struct tutti_comm *comm, int peer, int slot, uint64_t begun,
