@@ -37,7 +37,7 @@ struct rendezvous_member {
     uint64_t heap_inode, heap_bytes;
     int32_t heap_fd;    /* its number there */
     int32_t first;      /* the lowest rank of its process; set by rank 0 */
-    uint64_t host_id;   /* of the host that it takes itself to be on, see discovery_host_id */
+    uint64_t host_id;   /* of the host that it takes itself to be on, see host_id_option */
     int32_t core_count; /* that it may run on */
     int32_t unused;
 };

@@ -11,6 +11,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
+#include "bootstrap/host_id.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/rendezvous.h"
 #include "comm/comm.h"
@@ -147,7 +148,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
                                         .is_encrypted = comm->is_encrypted,
                                         .meeting = creation->meeting};
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->host);
-    TRY(discovery_host(&options.self.host));
+    TRY(host_id_read(&options.self.host));
     if (creation->meeting != NULL)
         TRY(port_open_towards(creation->meeting, &options.self.address));
     else
@@ -206,7 +207,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     }
     TRY(options_transport(&comm->over_tcp));
     /* A rank that makes a communicator from another one is where it was. */
-    if (creation->place != NULL) options.self.host_id = discovery_host_id();
+    if (creation->place != NULL) options.self.host_id = host_id_option();
     options.self.integrity = (uint8_t)comm->integrity;
     options.self.is_encrypted = comm->is_encrypted;
     if (comm->over_tcp && comm->hosts == NULL) {

@@ -19,7 +19,7 @@
  *     TUTTI_SECRET_FILE   a file that has it
  *     TUTTI_ID_HOSTS      one or many: where those meet who have an id of this process, see comm/id.h  (as launched)
  *     TUTTI_RENDEZVOUS_DIR  a folder that all ranks see, see bootstrap/exchange.h
- *     TUTTI_HOSTID        ranks with different ones are on different hosts, see connect/discovery.h
+ *     TUTTI_HOSTID        ranks with different ones are on different hosts, see bootstrap/host_id.h
  *     TUTTI_TOPO_FILE     racks and switches of the hosts, see comm/host_levels.h
  *     TUTTI_PROBE         0: racks are not measured, see comm/racks.h                    (1)
  *     TUTTI_HEARTBEAT     milliseconds from beat to beat of a host, 10 to 10000; 0: none, see comm/beat.h  (100)
