@@ -163,7 +163,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         status = comm_hosts_create(entries, comm->rank, comm->size, &comm->hosts);
     free(entries);
     if (status != TUTTI_OK) return status;
-    log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; the roll call took %u messages",
+    log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; rank discovery took %u messages",
               comm->rank, comm->size, comm->hosts->local_size, comm->hosts->host_count, messages);
     if (comm->hosts->host_count > 1) return TUTTI_OK;
     comm_hosts_free(comm->hosts);
