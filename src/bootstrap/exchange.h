@@ -37,8 +37,7 @@ enum exchange_means {
     /* TUTTI_RENDEZVOUS_DIR names a folder that all ranks see. NFS will do; a file appears there for others as late as
      * its attribute cache allows, which may be many seconds. */
     EXCHANGE_FOLDER = 1,
-    EXCHANGE_PMIX =
-        2, /* may be used beside an MPI library in this process: PMIx counts who uses it */
+    EXCHANGE_PMIX = 2, /* may be used beside an MPI library in this process: PMIx counts its users */
     /* A process has one PMI-1 connection, which is ours from the first exchange until exit(): a process that ends otherwise
      * has failed, for its manager. Allow this only when no MPI library in the process has begun to use it or will want to:
      * the answers would go to whoever reads first. */

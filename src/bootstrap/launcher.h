@@ -1,8 +1,8 @@
-/* launcher.h - who started this process, and as which rank of what: read from the environment, by a table.
+/* launcher.h - which launcher started this process, and as which rank of how many: read from the environment, by a table.
  *
  *  1. A place is taken only from variables of one launcher. Where launchers are nested, the inner one wins, as far as
  *     the environment can tell (the order of the table in launcher.c).
- *  2. What contradicts itself is refused, and the message names the variables and says what to do. The number of a
+ *  2. Variables that contradict each other are refused, and the message names them and says what to do. The number of a
  *     Kubernetes pod is the rank of a process only where something says that a pod has one process; the shell of a
  *     batch job is no rank.
  *  3. Nobody is asked anything: reading the environment, and who made one descriptor (see run_id), is all.
@@ -40,7 +40,7 @@ struct launcher_place {
 /* Fills *place. INVALID_OPTIONS when no launcher is recognised or what it says makes no sense; the message
  * names the variables. Does not block. Reads the environment: not while another thread changes it. */
 enum tutti_status launcher_detect(struct launcher_place *place);
-/* The same without a key, which stays there for the next call of launcher_detect: for who only looks. */
+/* The same for a caller that only looks: it gets no key, which stays there for the next call of launcher_detect. */
 enum tutti_status launcher_look(struct launcher_place *place);
 /* Whether ranks may be on other hosts, as far as what started them says; a place without a launcher (NULL) is nobody's. */
 bool launcher_may_span_hosts(const struct launcher_place *place);

@@ -1,7 +1,7 @@
 /* rendezvous.h - how the ranks of one host find each other.
  *
  * The ranks are a binomial tree: each connects to its parent's abstract socket, whose name follows from the meeting's
- * key and the parent's rank. What a subtree's ranks say of themselves goes up, what everybody needs comes down, with
+ * key and the parent's rank. The records of a subtree's ranks go up, the records of all ranks come down, with
  * the segment's descriptor. So no rank talks to more than log2(n) + 1 others, and keeps no descriptor but the segment's.
  *
  *     0 ◄─┬── 1                        rank r's parent is r without its lowest bit
@@ -37,7 +37,7 @@ struct rendezvous_member {
     uint64_t heap_inode, heap_bytes;
     int32_t heap_fd;    /* its number there */
     int32_t first;      /* the lowest rank of its process; set by rank 0 */
-    uint64_t host_id;   /* of the host that it takes itself to be on, see discovery_host_id */
+    uint64_t host_id;   /* of the host that it takes itself to be on, see host_id_option */
     int32_t core_count; /* that it may run on */
     int32_t unused;
 };

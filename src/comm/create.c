@@ -12,6 +12,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
+#include "bootstrap/host_id.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/rendezvous.h"
 #include "comm/agree.h"
@@ -81,7 +82,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
                                         .is_encrypted = comm->settings.is_encrypted,
                                         .meeting = creation->meeting};
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->members.host_name);
-    TRY(discovery_host(&options.self.host));
+    TRY(host_id_read(&options.self.host));
     if (creation->meeting != NULL)
         TRY(port_open_towards(creation->meeting, &options.self.address));
     else
@@ -96,7 +97,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         status = comm_hosts_create(entries, comm->rank, comm->size, &comm->members.hosts);
     free(entries);
     if (status != TUTTI_OK) return status;
-    log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; the roll call took %u messages",
+    log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; rank discovery took %u messages",
               comm->rank, comm->size, comm->members.hosts->local_size,
               comm->members.hosts->host_count, messages);
     if (comm->members.hosts->host_count > 1) return TUTTI_OK;
@@ -143,7 +144,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     }
     TRY(options_transport(&comm->transports.over_tcp));
     /* A rank that makes a communicator from another one is where it was. */
-    if (creation->place != NULL) options.self.host_id = discovery_host_id();
+    if (creation->place != NULL) options.self.host_id = host_id_option();
     options.self.integrity = (uint8_t)comm->settings.integrity;
     options.self.is_encrypted = comm->settings.is_encrypted;
     if (comm->transports.over_tcp && comm->members.hosts == NULL) {

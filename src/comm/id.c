@@ -8,8 +8,8 @@
 
 #include "base/option.h"
 #include "base/status.h"
+#include "bootstrap/host_id.h"
 #include "bootstrap/launcher.h"
-#include "connect/discovery.h"
 #include "connect/port.h"
 
 static const uint64_t MAGIC = 0x3144494954545554u; /* of another value in another byte order */
@@ -33,7 +33,7 @@ static enum tutti_status create(struct tutti_id *id)
     memset(id, 0, sizeof *id);
     if (launcher_look(&place) != TUTTI_OK) place.launcher = NULL;
     TRY(wants_hosts(&place, &wants));
-    TRY(discovery_machine(&content.machine));
+    TRY(host_id_machine(&content.machine));
     TRY(rendezvous_key_create(&content.key));
     if (gethostname(content.host_name, sizeof content.host_name - 1) != 0)
         snprintf(content.host_name, sizeof content.host_name, "?");
@@ -71,7 +71,7 @@ enum tutti_status id_check(const struct id_content *content, int rank)
     char door[NET_ADDRESS_TEXT_MAX];
     if (!id_spans_hosts(content)) {
         uint64_t machine = 0;
-        if (content->machine != 0) TRY(discovery_machine(&machine));
+        if (content->machine != 0) TRY(host_id_machine(&machine));
         if (content->machine == machine) return TUTTI_OK;
         return error_set(TUTTI_INVALID_OPTIONS,
                          "rank %d: the id was made on host %s for ranks of that host (or network "

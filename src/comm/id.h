@@ -23,7 +23,7 @@ enum { ID_HOST_NAME_MAX = 32 };
 struct id_content {
     struct rendezvous_key key;
     uint64_t magic;
-    uint64_t machine;        /* see discovery_machine */
+    uint64_t machine;        /* see host_id_machine */
     struct net_address door; /* none: for ranks of one host */
     int32_t pid;             /* of its maker, for messages like the name of its host */
     char host_name[ID_HOST_NAME_MAX];

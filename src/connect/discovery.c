@@ -1,17 +1,14 @@
 #include "connect/discovery.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/option.h"
 #include "base/rank_list.h"
 #include "base/status.h"
 #include "bootstrap/exchange.h"
@@ -72,55 +69,6 @@ static void hang_up(struct connection *connection)
 {
     channel_close(&connection->channel);
     *connection = (struct connection){.channel = channel_none()};
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-    return hash; /* FNV-1a */
-}
-
-/* A process that cannot read it for want of a descriptor fails, or it would take itself for another machine. */
-static enum tutti_status read_boot(char *boot, size_t bytes)
-{
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-        return error_system("looking which machine this is");
-    const ssize_t got = fd >= 0 ? read(fd, boot, bytes - 1) : 0;
-    boot[got > 0 ? got : 0] = '\0';
-    if (fd >= 0) close(fd);
-    return TUTTI_OK;
-}
-
-enum tutti_status discovery_machine(uint64_t *machine)
-{
-    char boot[64];
-    struct stat space = {0};
-    TRY(read_boot(boot, sizeof boot));
-    if (stat("/proc/self/ns/net", &space) != 0) space.st_ino = 0;
-    const uint64_t space_hash =
-        ((0xcbf29ce484222325u ^ space.st_ino) * 0x100000001b3u ^ space.st_dev) * 0x100000001b3u;
-    *machine = hash_text(space_hash, boot);
-    return TUTTI_OK;
-}
-
-static const char *host_id(void)
-{
-    const char *said = option_text(OPTION_HOSTID);
-    return said != NULL ? said : "";
-}
-
-enum tutti_status discovery_host(uint64_t *host)
-{
-    TRY(discovery_machine(host));
-    *host = hash_text(*host, host_id());
-    return TUTTI_OK;
-}
-
-uint64_t discovery_host_id(void)
-{
-    const char *said = host_id();
-    return *said == '\0' ? 0 : hash_text(0xcbf29ce484222325u, said);
 }
 
 /* -------------------------------------------------------------------------------------------- messages */

@@ -29,16 +29,6 @@
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
-/* A number for the set of processes that can reach this process's abstract sockets: it follows from this boot of this machine, and from
- * the network namespace. NO_DESCRIPTORS, NO_MEMORY. */
-enum tutti_status discovery_machine(uint64_t *machine);
-/* A number for the host of this process. It follows from the machine and from TUTTI_HOSTID, which can therefore set ranks of one machine
- * apart but not put ranks of two machines together. */
-enum tutti_status discovery_host(uint64_t *host);
-/* The value of TUTTI_HOSTID as a number, for ranks that have met on one host: ranks with different values take themselves to be on
- * different hosts. 0: TUTTI_HOSTID is not set, which counts as a value of its own. */
-uint64_t discovery_host_id(void);
-
 struct discovery_options {
     const struct launcher_place *place; /* rank, size, key, and the means to meet */
     struct discovery_entry self;

@@ -26,7 +26,7 @@ enum { DISCOVERY_HOST_NAME_MAX = 64, DISCOVERY_TEXT_MAX = 256 };
 
 /* What a rank says of itself. */
 struct discovery_entry {
-    uint64_t host;              /* equal for ranks that can share memory, see discovery_host */
+    uint64_t host;              /* equal for ranks that can share memory, see host_id_read */
     struct net_address address; /* of its process's port; none: it has no port */
     int32_t pid;
     int32_t core_count; /* how many cores it may run on */

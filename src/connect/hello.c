@@ -84,7 +84,7 @@ static void finish(struct hello *hello, enum hello_state state, enum tutti_statu
     hello->why = why;
 }
 
-/* What is decided already stays so, though the other side may not hear of it any more. */
+/* A result stays as it is, even if the other side may not hear of it any more. */
 static void stray(struct hello *hello, const char *why)
 {
     if (hello->status == TUTTI_OK)
@@ -274,7 +274,7 @@ static void read_answer(struct hello *hello)
         return;
     }
     compare(hello, hello->call.peer_rank, hello->peer.rank);
-    /* The other side has to know who it was, to say the same. */
+    /* The other side has to know which side was at fault, to report the same. */
     send_bare(hello, PROOF, hello->status == TUTTI_OK ? HELLO_GOING : HELLO_FAILED);
 }
 
@@ -379,7 +379,7 @@ size_t hello_wants(const struct hello *hello)
     return hello->state == HELLO_GOING && !is_own(hello) ? hello->end - hello->at : 0;
 }
 
-/* Who does not even begin like one of us is known by the first byte that is wrong. */
+/* The first wrong byte gives away a peer that does not even begin like one of us. */
 static bool magic_holds(const struct hello *hello)
 {
     const size_t begin = begins[hello->record], got = hello->at - begin;

@@ -19,6 +19,7 @@ static const uint64_t CALLBACK_NS = 2000000000, STARVED_NS = 1000000000;
 /* For so long the failure of a callback request counts. The next request is under way by then. */
 static const uint64_t FRESH_NS = 2000000000;
 
+/* A connection for a client that has not taken it. */
 struct port_delivery {
     struct port_delivery *next;
     struct channel channel; /* or what stands instead of it, see port_take */
@@ -27,12 +28,14 @@ struct port_delivery {
     char why[300]; /* of PORT_NOT_REACHED and PORT_UNFIT: the error message */
 };
 
-struct port_connector {
-    struct port_connector *next;
+/* A connection or a callback request that is being made. */
+struct port_pending {
+    struct port_pending *next;
     struct connector *connector;
     int peer;
     unsigned stream;
-    bool is_callback, is_optional;
+    bool is_callback; /* a callback request */
+    bool is_optional; /* of port_connect_from: others can stand in for it */
 };
 
 /* A meeting that will take place at this port, and keeps it open. */
@@ -357,11 +360,11 @@ void port_leave(struct port_client *client)
     struct port_client **link = &clients;
     while (*link != NULL && *link != client) link = &(*link)->next;
     if (*link != NULL) *link = client->next;
-    while (client->connectors != NULL) {
-        struct port_connector *own = client->connectors;
-        client->connectors = own->next;
-        connector_free(own->connector);
-        free(own);
+    while (client->pending != NULL) {
+        struct port_pending *pending = client->pending;
+        client->pending = pending->next;
+        connector_free(pending->connector);
+        free(pending);
     }
     while (client->delivered != NULL) {
         struct port_delivery *delivery = client->delivered;
@@ -384,40 +387,40 @@ static void write_payload(const struct port_client *client, int peer, unsigned s
 }
 
 /* With the lock held. A rank that sends callback requests again and again must not make this rank connect more than once at a time. */
-static bool is_under_way(const struct port_client *client, const struct port_connector *own)
+static bool is_under_way(const struct port_client *client, const struct port_pending *pending)
 {
-    for (const struct port_connector *c = client->connectors; c != NULL; c = c->next)
-        if (c->peer == own->peer && c->stream == own->stream &&
-            c->is_callback == own->is_callback && !c->is_optional && !own->is_optional)
+    for (const struct port_pending *c = client->pending; c != NULL; c = c->next)
+        if (c->peer == pending->peer && c->stream == pending->stream &&
+            c->is_callback == pending->is_callback && !c->is_optional && !pending->is_optional)
             return true;
     return false;
 }
 
 /* *options says to where, from where and until when. */
 static enum tutti_status begin_connecting(struct port_client *client, int peer, unsigned stream,
-                                          bool is_optional, struct connector_options *call)
+                                          bool is_optional, struct connector_options *options)
 {
     const bool is_callback = peer > client->rank;
-    call->is_encrypted = client->is_encrypted;
-    call->hello.peer_rank = HELLO_ANY_RANK;
-    call->hello.purpose = is_callback ? PURPOSE_CALLBACK : PURPOSE_LINKS;
-    write_payload(client, peer, stream, &call->hello);
-    struct port_connector *own = calloc(1, sizeof *own);
-    if (own == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
-    own->peer = peer;
-    own->stream = stream;
-    own->is_callback = is_callback;
-    own->is_optional = is_optional;
+    options->is_encrypted = client->is_encrypted;
+    options->hello.peer_rank = HELLO_ANY_RANK;
+    options->hello.purpose = is_callback ? PURPOSE_CALLBACK : PURPOSE_LINKS;
+    write_payload(client, peer, stream, &options->hello);
+    struct port_pending *pending = calloc(1, sizeof *pending);
+    if (pending == NULL) return error_set(TUTTI_NO_MEMORY, "connecting: out of memory");
+    pending->peer = peer;
+    pending->stream = stream;
+    pending->is_callback = is_callback;
+    pending->is_optional = is_optional;
     pthread_mutex_lock(&lock);
-    const bool is_needed = !is_under_way(client, own);
+    const bool is_needed = !is_under_way(client, pending);
     const enum tutti_status status =
-        is_needed ? listener_connect(listener, call, &own->connector) : TUTTI_OK;
+        is_needed ? listener_connect(listener, options, &pending->connector) : TUTTI_OK;
     if (is_needed && status == TUTTI_OK) {
-        own->next = client->connectors;
-        client->connectors = own;
+        pending->next = client->pending;
+        client->pending = pending;
     }
     pthread_mutex_unlock(&lock);
-    if (!is_needed || status != TUTTI_OK) free(own);
+    if (!is_needed || status != TUTTI_OK) free(pending);
     return status;
 }
 
@@ -453,8 +456,10 @@ unsigned port_foreign_answers(const struct port_client *client, int peer)
 {
     unsigned most = 0;
     pthread_mutex_lock(&lock);
-    for (const struct port_connector *own = client->connectors; own != NULL; own = own->next) {
-        const unsigned count = own->peer == peer ? connector_foreign_answers(own->connector) : 0;
+    for (const struct port_pending *pending = client->pending; pending != NULL;
+         pending = pending->next) {
+        const unsigned count =
+            pending->peer == peer ? connector_foreign_answers(pending->connector) : 0;
         if (count > most) most = count;
     }
     pthread_mutex_unlock(&lock);
@@ -466,7 +471,7 @@ bool port_trouble(const struct port_client *client, int peer, char text[PORT_TRO
     char why[CONNECTOR_TEXT_MAX] = "";
     const uint64_t now = clock_now_ns();
     pthread_mutex_lock(&lock);
-    for (struct port_connector *c = client->connectors; c != NULL && why[0] == '\0'; c = c->next)
+    for (struct port_pending *c = client->pending; c != NULL && why[0] == '\0'; c = c->next)
         if (!c->is_optional && (peer < 0 || c->peer == peer))
             (void)connector_trouble(c->connector, now, why);
     const bool was_callback = client->callback_ns != 0 && now < client->callback_ns + FRESH_NS &&
@@ -480,15 +485,15 @@ bool port_trouble(const struct port_client *client, int peer, char text[PORT_TRO
 void port_give_up(struct port_client *client, int peer)
 {
     pthread_mutex_lock(&lock);
-    for (struct port_connector **link = &client->connectors; *link != NULL;) {
-        struct port_connector *own = *link;
-        if (own->peer != peer) {
-            link = &own->next;
+    for (struct port_pending **link = &client->pending; *link != NULL;) {
+        struct port_pending *pending = *link;
+        if (pending->peer != peer) {
+            link = &pending->next;
             continue;
         }
-        *link = own->next;
-        connector_free(own->connector);
-        free(own);
+        *link = pending->next;
+        connector_free(pending->connector);
+        free(pending);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -564,45 +569,46 @@ static void receive_accepted(const struct accepted_connection *accepted)
 }
 
 /* A request that got through takes back the failures of earlier ones. */
-static void note_callback(struct port_client *client, const struct port_connector *callback,
+static void note_callback(struct port_client *client, const struct port_pending *request,
                           enum tutti_status status)
 {
     char why[CONNECTOR_TEXT_MAX];
     const uint64_t now = clock_now_ns();
-    if (status == TUTTI_OK && client->callback_peer == callback->peer) client->callback_ns = 0;
-    if (status == TUTTI_OK || !connector_trouble(callback->connector, now, why)) return;
-    client->callback_peer = callback->peer;
+    if (status == TUTTI_OK && client->callback_peer == request->peer) client->callback_ns = 0;
+    if (status == TUTTI_OK || !connector_trouble(request->connector, now, why)) return;
+    client->callback_peer = request->peer;
     client->callback_ns = now;
     snprintf(client->callback_why, sizeof client->callback_why, "%.150s", why);
 }
 
-static void look_at_connectors(struct port_client *client)
+static void look_at_pending(struct port_client *client)
 {
-    struct port_connector **link = &client->connectors;
+    struct port_pending **link = &client->pending;
     while (*link != NULL) {
-        struct port_connector *own = *link;
+        struct port_pending *pending = *link;
         struct accepted_connection accepted;
-        const enum tutti_status status = connector_test(own->connector, &accepted);
+        const enum tutti_status status = connector_test(pending->connector, &accepted);
         if (status == TUTTI_IN_PROGRESS) {
-            link = &own->next;
+            link = &pending->next;
             continue;
         }
-        if (own->is_callback) {
+        if (pending->is_callback) {
             if (status == TUTTI_OK) channel_close(&accepted.channel);
-            note_callback(client, own, status);
+            note_callback(client, pending, status);
         } else if (status == TUTTI_OK) {
-            deliver(client, own->peer, own->stream, accepted.channel);
-        } else if (own->is_optional) {
-            deliver(client, own->peer, own->stream, (struct channel){.fd = PORT_NOT_REACHED});
+            deliver(client, pending->peer, pending->stream, accepted.channel);
+        } else if (pending->is_optional) {
+            deliver(client, pending->peer, pending->stream,
+                    (struct channel){.fd = PORT_NOT_REACHED});
         } else if (atomic_load_explicit(&client->status, memory_order_relaxed) == TUTTI_OK) {
             error_copy(client->why, sizeof client->why);
             atomic_store_explicit(
                 &client->status, (int)status,
                 memory_order_release); /* pairs with the acquire of a reader of `why` */
         }
-        *link = own->next;
-        connector_free(own->connector);
-        free(own);
+        *link = pending->next;
+        connector_free(pending->connector);
+        free(pending);
     }
 }
 
@@ -613,7 +619,7 @@ void port_progress(uint64_t now_ns)
     if (listener != NULL) {
         listener_progress(listener, now_ns);
         while (listener_take(listener, &accepted)) receive_accepted(&accepted);
-        for (struct port_client *c = clients; c != NULL; c = c->next) look_at_connectors(c);
+        for (struct port_client *c = clients; c != NULL; c = c->next) look_at_pending(c);
     }
     pthread_mutex_unlock(&lock);
 }

@@ -35,7 +35,7 @@ enum {
 };
 
 struct port_delivery;
-struct port_connector;
+struct port_pending;
 
 /* Belongs to a communicator, which fills in the first fields before port_enter and zeroes all others. */
 struct port_client {
@@ -45,7 +45,7 @@ struct port_client {
     struct port_client *next;
     struct port_delivery *delivered;
     _Atomic unsigned delivered_count;
-    struct port_connector *connectors;
+    struct port_pending *pending;
     _Atomic int status; /* not OK: a connection cannot be made, and `why` says why */
     char why[256];
     int callback_peer; /* the last callback request that failed: to which peer it was, when that was, and why it failed */

@@ -1,6 +1,6 @@
 /* metrics.h - what a process tells Prometheus, in the text form that node_exporter's textfile collector reads.
  *
- * Who counts is elsewhere: communicators fill in these structs, this turns them into a file.
+ * Communicators count, and fill in these structs; metrics_print turns the structs into a file.
  */
 #ifndef TUTTI_PROCESS_METRICS_H
 #define TUTTI_PROCESS_METRICS_H

@@ -10,7 +10,7 @@
  *  1. The thread exists as long as there are clients; it sleeps in poll, and without metrics nothing but the above wakes it.
  *  2. It blocks all signals. A child of fork() has neither the thread nor its clients, and does not keep the socket's name.
  *  3. Clients are called with the monitor's lock held, so none goes away meanwhile; nobody is waited for with the lock held.
- *  4. Only processes of the same user, or root, are answered; whoever asks has a moment, once, one at a time.
+ *  4. The monitor answers only processes of the same user, or root: one at a time, one request each, for a moment at most.
  *
  * A process that cannot have it (no descriptor, no thread) works without, with a line in the log.
  */
@@ -25,7 +25,7 @@
 #include "process/metrics.h"
 #include "tutti/tutti.h"
 
-/* What an answer consists of: messages of at most so many bytes, one a client. */
+/* An answer consists of one message for each client, of at most so many bytes. */
 enum { MONITOR_MESSAGE_BYTES_MAX = 65536, MONITOR_NAME_SIZE = 48 };
 #define MONITOR_NAME_PREFIX "tutti-monitor/"
 
@@ -55,7 +55,7 @@ void monitor_look_at(pid_t pid);
  * namespaces. */
 void monitor_name(pid_t pid, int n, char name[static MONITOR_NAME_SIZE]);
 
-/* What is asked for, a message of this size: */
+/* A request to a monitor is one message of this size. */
 struct monitor_request {
     char what[8]; /* "query" or "look", then zeroes */
 };
