@@ -9,8 +9,9 @@
  *
  * From above to below; a file uses what stands behind it only (tests/repo/cycles_test.sh):
  *
- *     life.c     the public life cycle        create.c   making one, taking it apart   racks.c   measured racks
- *     derive.c   split, dup, group            shrink.c   going on after a failure      agree.c   agreements
+ *     life.c     the public life cycle        racks.c    racks that are measured
+ *     shrink.c   going on after a failure     derive.c   split, dup, group             agree.c   agreements of those left
+ *     create.c   making one, taking it apart  join.c     its ranks come together
  *     group.c    between group_begin and _end call.c     blocking calls                start.c   started and prepared calls
  *     wait.c     the end of a started call    cancel.c   taking one back               message_call.c  send and recv
  *     drive.c    waiting                      progress.c what was started moves        message.c messages move

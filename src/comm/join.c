@@ -1,0 +1,502 @@
+/* join.c - the ranks of a new communicator come together: which hosts they are on, the segment of each host, the ways between them. */
+#include "comm/join.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/option.h"
+#include "base/status.h"
+#include "bootstrap/exchange.h"
+#include "bootstrap/host_id.h"
+#include "bootstrap/launcher.h"
+#include "bootstrap/rendezvous.h"
+#include "comm/agree.h"
+#include "comm/comm.h"
+#include "comm/deaths.h"
+#include "comm/failure.h"
+#include "comm/letters.h"
+#include "comm/lock.h"
+#include "comm/message.h"
+#include "comm/network.h"
+#include "comm/options.h"
+#include "comm/progress.h"
+#include "connect/discovery.h"
+#include "connect/port.h"
+#include "memory/heap.h"
+#include "transport/local/local.h"
+#include "transport/router/router.h"
+
+/* MPI libraries use the one PMI-1 connection of a process themselves. */
+static unsigned exchange_means(void)
+{
+    return EXCHANGE_FOLDER | EXCHANGE_PMIX |
+           (dlsym(RTLD_DEFAULT, "MPI_Init") == NULL ? EXCHANGE_PMI1 : 0);
+}
+
+static int core_count(void)
+{
+    cpu_set_t cores;
+    const long all = sysconf(_SC_NPROCESSORS_ONLN);
+    const int own = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    /* A rank that is tied to one core is one of several that are tied to others. */
+    return own > 1 || all < 1 ? own : (int)all;
+}
+
+/* The door is open; nothing goes through it in clear where that is not wanted. */
+static enum tutti_status use_door(struct tutti_comm *comm)
+{
+    comm->transports.has_port = true;
+    return comm->settings.is_encrypted ? port_encrypt() : TUTTI_OK;
+}
+
+/* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by afterwards; the key that they knew before is
+ * the same for an earlier run of the job. */
+static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation,
+                                    struct rendezvous_key *key)
+{
+    struct net_address door;
+    *key = creation->key;
+    if (comm->members.hosts != NULL) {
+        TRY(port_open(NULL, &door));
+        return use_door(comm);
+    }
+    if (creation->meeting == NULL && !launcher_may_span_hosts(creation->place)) return TUTTI_OK;
+    struct discovery_options options = {.place = creation->place,
+                                        .self = {.pid = getpid(), .core_count = core_count()},
+                                        .deadline_ns = creation->deadline_ns,
+                                        .exchange_means = exchange_means(),
+                                        .is_encrypted = comm->settings.is_encrypted,
+                                        .meeting = creation->meeting};
+    snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->members.host_name);
+    TRY(host_id_read(&options.self.host));
+    if (creation->meeting != NULL)
+        TRY(port_open_towards(creation->meeting, &options.self.address));
+    else
+        TRY(port_open(creation->place, &options.self.address));
+    TRY(use_door(comm));
+    struct discovery_entry *entries = calloc((size_t)comm->size, sizeof *entries);
+    if (entries == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    unsigned messages;
+    enum tutti_status status = discovery_run(&options, entries, key, &messages);
+    if (status == TUTTI_OK)
+        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->members.hosts);
+    free(entries);
+    if (status != TUTTI_OK) return status;
+    log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; rank discovery took %u messages",
+              comm->rank, comm->size, comm->members.hosts->local_size,
+              comm->members.hosts->host_count, messages);
+    if (comm->members.hosts->host_count > 1) return TUTTI_OK;
+    comm_hosts_free(comm->members.hosts);
+    comm->members.hosts = NULL;
+    comm->transports.has_port = false;
+    port_close();
+    return TUTTI_OK;
+}
+
+/* The board, and behind it the letters of this host's ranks. */
+static size_t letters_offset(const struct tutti_comm *comm)
+{
+    return (board_bytes(comm->size) + 63) / 64 * 64;
+}
+
+static size_t shared_bytes(const struct tutti_comm *comm)
+{
+    return letters_offset(comm) + (size_t)comm_local_size(comm) * sizeof(struct letter_ring);
+}
+
+/* The ranks of this host meet under their local numbers. */
+static enum tutti_status meet(struct tutti_comm *comm, const struct creation *creation,
+                              const struct rendezvous_key *key, struct rendezvous_result *result)
+{
+    const struct heap_location heap = heap_location();
+    struct rendezvous_options options = {
+        .key = *key,
+        .rank = comm_local_number(comm, creation->rank),
+        .size = comm_local_size(comm),
+        .names = comm->members.hosts != NULL ? comm->members.hosts->names : NULL,
+        .deadline_ns = creation->deadline_ns,
+        .self = {.process_key = heap.process_key,
+                 .heap_inode = heap.inode,
+                 .heap_bytes = heap.bytes,
+                 .heap_fd = heap.fd,
+                 .core_count = core_count()},
+        .segment_fd = -1,
+        .look = creation->look,
+        .look_context = creation->look_context};
+    if (comm->members.hosts != NULL) { /* hosts can be told apart that share a namespace */
+        const int host = comm->members.hosts->host_of[comm->rank];
+        rendezvous_key_derive(key, &host, sizeof host, &options.key);
+    }
+    TRY(options_transport(&comm->transports.over_tcp));
+    /* A rank that makes a communicator from another one is where it was. */
+    if (creation->place != NULL) options.self.host_id = host_id_option();
+    options.self.integrity = (uint8_t)comm->settings.integrity;
+    options.self.is_encrypted = comm->settings.is_encrypted;
+    if (comm->transports.over_tcp && comm->members.hosts == NULL) {
+        struct net_address door;
+        TRY(port_open(NULL, &door));
+        TRY(use_door(comm));
+        options.self.port = door.port;
+    }
+    const bool leads = options.rank == 0;
+    if (leads) TRY(local_segment_create(options.size, shared_bytes(comm), &options.segment_fd));
+    const enum tutti_status status = rendezvous_meet(&options, result);
+    if (!leads) return status;
+    if (status == TUTTI_OK)
+        result->segment_fd = options.segment_fd;
+    else
+        close(options.segment_fd);
+    return status;
+}
+
+/* Whether ranks that have met take themselves to be on several hosts: TUTTI_HOSTID. */
+static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_member *members)
+{
+    for (int r = 1; comm->members.hosts == NULL && r < comm->size; r++)
+        if (members[r].host_id != members[0].host_id) return true;
+    return false;
+}
+
+/* At a second meeting ranks say where their doors are. Nobody uses the segment that is handed around there. */
+static enum tutti_status meet_for_doors(struct tutti_comm *comm, const struct creation *creation,
+                                        const struct rendezvous_result *met,
+                                        struct rendezvous_result *doors)
+{
+    static const char what[] = "doors";
+    struct net_address door;
+    struct rendezvous_options options = {.rank = creation->rank,
+                                         .size = creation->size,
+                                         .deadline_ns = creation->deadline_ns,
+                                         .segment_fd = creation->rank == 0 ? met->segment_fd : -1,
+                                         .look = creation->look,
+                                         .look_context = creation->look_context};
+    if (comm->transports.has_port) port_close();
+    comm->transports.has_port = false;
+    TRY(port_open(NULL, &door));
+    TRY(use_door(comm));
+    options.self.port = door.port;
+    rendezvous_key_derive(&met->identity, what, sizeof what, &options.key);
+    return rendezvous_meet(&options, doors);
+}
+
+/* From now on they are on several hosts, which loopback joins. */
+static enum tutti_status set_apart(struct tutti_comm *comm, const struct creation *creation,
+                                   const struct rendezvous_result *met)
+{
+    struct rendezvous_result doors;
+    struct discovery_entry *entries = calloc((size_t)comm->size, sizeof *entries);
+    if (entries == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    enum tutti_status status = meet_for_doors(comm, creation, met, &doors);
+    for (int r = 0; status == TUTTI_OK && r < comm->size; r++) {
+        entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
+                                              .pid = met->members[r].pid,
+                                              .core_count = met->members[r].core_count};
+        net_address_parse("127.0.0.1", &entries[r].address);
+        entries[r].address.port = doors.members[r].port;
+        snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s", comm->members.host_name);
+    }
+    if (status == TUTTI_OK) {
+        rendezvous_result_release(&doors);
+        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->members.hosts);
+    }
+    free(entries);
+    if (status == TUTTI_OK)
+        log_write(LOG_INFO, "rank %d of %d: TUTTI_HOSTID makes %d hosts, %d ranks on this one",
+                  comm->rank, comm->size, comm->members.hosts->host_count,
+                  comm->members.hosts->local_size);
+    return status;
+}
+
+/* The pid by which this rank knows another rank of this host, or 0. */
+static pid_t visible_pid(const struct rendezvous_member *own, const struct rendezvous_member *member)
+{
+    return own->pid_namespace != 0 && member->pid_namespace == own->pid_namespace ? member->pid : 0;
+}
+
+/* Who shares this process, and which processes there are to watch: with its first rank, or one of which that is not known,
+ * because its words are its own (os/last_word.h). */
+static enum tutti_status know_processes(struct tutti_comm *comm,
+                                        const struct rendezvous_member *members)
+{
+    const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank),
+              own = members[number].first;
+    comm->health.processes.all = calloc((size_t)size, sizeof *comm->health.processes.all);
+    comm->health.processes.of_ranks = calloc((size_t)size, sizeof *comm->health.processes.of_ranks);
+    if (comm->health.processes.all == NULL || comm->health.processes.of_ranks == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int i = 0; i < size; i++) {
+        const int first = members[i].first;
+        const pid_t pid = visible_pid(&members[number], &members[i]);
+        comm->members.has_threads |= i != number && first == own;
+        comm->health.processes.of_ranks[i] = (struct local_rank){first, -1};
+        if (first == own) continue;
+        if (first != i && pid != 0) {
+            comm->health.processes.of_ranks[i].process =
+                comm->health.processes.of_ranks[first].process;
+            continue;
+        }
+        comm->health.processes.of_ranks[i].process = comm->health.processes.count;
+        comm->health.processes.all[comm->health.processes.count++] = (struct watched_process){
+            .key = members[i].process_key, .pid = pid, .rank = comm_local_rank(comm, i), .fd = -1};
+    }
+    return comm_watch_neighbours(comm);
+}
+
+/* Whether one of the processes that came has died before all had joined. */
+static enum tutti_status look_for_deaths(struct tutti_comm *comm)
+{
+    if (!comm_look_at_processes(comm)) return TUTTI_OK;
+    int i = 0;
+    while (!comm->health.processes.all[i].has_ended) i++;
+    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
+                     comm->health.processes.all[i].rank);
+}
+
+static enum tutti_status acquire_window(const struct rendezvous_member *member, pid_t pid,
+                                        struct heap_window **window)
+{
+    const struct heap_location location = {.process_key = member->process_key,
+                                           .inode = member->heap_inode,
+                                           .bytes = member->heap_bytes,
+                                           .fd = member->heap_fd,
+                                           .pid = pid};
+    return heap_window_acquire(&location, window);
+}
+
+struct joining {
+    struct tutti_comm *comm;
+    const struct creation *creation;
+};
+
+/* What may have become of who came and has not joined yet. */
+static enum tutti_status look_at_joining(void *context)
+{
+    const struct joining *joining = context;
+    const struct creation *creation = joining->creation;
+    TRY(look_for_deaths(joining->comm));
+    return creation->look != NULL ? creation->look(creation->look_context) : TUTTI_OK;
+}
+
+static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvous_result *result,
+                                        const struct creation *creation)
+{
+    struct joining joining = {comm, creation};
+    const struct rendezvous_member *members = result->members;
+    const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank);
+    struct local_peer *peers = calloc((size_t)size, sizeof *peers);
+    comm->transports.windows = calloc((size_t)size, sizeof *comm->transports.windows);
+    enum tutti_status status = TUTTI_OK;
+    if (peers == NULL || comm->transports.windows == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int i = 0; i < size && status == TUTTI_OK; i++) {
+        const int first = members[i].first;
+        const bool same_process = first == members[number].first;
+        const pid_t pid = visible_pid(&members[number], &members[i]);
+        if (first == i && !same_process)
+            status = acquire_window(&members[i], pid, &comm->transports.windows[i]);
+        peers[i] = (struct local_peer){same_process, pid, comm->transports.windows[first]};
+    }
+    if (status == TUTTI_OK) {
+        const struct local_options options = {
+            .rank = number,
+            .size = size,
+            .names = comm->members.hosts != NULL ? comm->members.hosts->names : NULL,
+            .segment_fd = result->segment_fd,
+            .board_bytes = shared_bytes(comm),
+            .peers = peers,
+            .checks = comm->settings.integrity == TUTTI_INTEGRITY_ON,
+            .deadline_ns = creation->deadline_ns,
+            .look = look_at_joining,
+            .look_context = &joining};
+        result->segment_fd = -1;
+        status = local_open(&options, &comm->transports.local);
+    }
+    free(peers);
+    return status;
+}
+
+/* Of one host: over TCP if all want that; ranks that do not agree would wait for each other. */
+static enum tutti_status check_wish(const struct tutti_comm *comm,
+                                    const struct rendezvous_member *members)
+{
+    for (int r = 1; r < comm->size; r++)
+        if ((members[r].port != 0) != (members[0].port != 0))
+            return error_set(TUTTI_INVALID_OPTIONS, "%s=tcp holds for rank %d, and not for rank %d",
+                             option_names.TRANSPORT, members[0].port != 0 ? 0 : r,
+                             members[0].port != 0 ? r : 0);
+    return TUTTI_OK;
+}
+
+static enum tutti_status open_network(struct tutti_comm *comm,
+                                      const struct rendezvous_member *members)
+{
+    if (comm->members.hosts == NULL) TRY(check_wish(comm, members));
+    if (comm->members.hosts == NULL && !comm->transports.over_tcp) return TUTTI_OK;
+    struct net_address *const addresses = calloc((size_t)comm->size, sizeof *addresses);
+    if (addresses == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < comm->size; r++) {
+        if (comm->members.hosts != NULL) {
+            addresses[r] = comm->members.hosts->entries[r].address;
+        } else {
+            net_address_parse("127.0.0.1", &addresses[r]);
+            addresses[r].port = members[r].port;
+        }
+    }
+    enum tutti_status status = comm_network_create(comm, addresses);
+    free(addresses);
+    if (status != TUTTI_OK || comm->transports.over_tcp) return status;
+    struct router_options options = {.rank = comm->rank,
+                                     .size = comm->size,
+                                     .near = comm->transports.local,
+                                     .near_numbers = comm->members.hosts->locals,
+                                     .far = comm->transports.data};
+    if (comm->members.hosts->largest > 1)
+        local_limits(comm->members.hosts->largest, comm->settings.integrity == TUTTI_INTEGRITY_ON,
+                     &options.piece_bytes_max, &options.piece_count_max);
+    status = router_create(&options, &comm->transports.router);
+    comm->transports.data = comm->transports.router;
+    return status;
+}
+
+/* Which ranks stand together, and in which racks. */
+static enum tutti_status levels_of_hosts(const struct tutti_comm *comm, struct host_levels *levels)
+{
+    struct topo topology;
+    const char **names = calloc((size_t)comm->size, sizeof *names);
+    if (names == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < comm->size; r++) names[r] = comm->members.hosts->entries[r].host_name;
+    enum tutti_status status = host_levels_read_topology(&topology);
+    if (status == TUTTI_OK) {
+        status =
+            host_levels_init(levels, comm->size, comm->members.hosts->host_of, names, &topology);
+        topo_release(&topology);
+    }
+    free(names);
+    return status;
+}
+
+/* Of one host whose ranks share nothing: as if each had one of its own. */
+static enum tutti_status levels_of_strangers(const struct tutti_comm *comm,
+                                             struct host_levels *levels)
+{
+    const struct topo nothing = {0};
+    int *own = calloc((size_t)comm->size, sizeof *own);
+    if (own == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < comm->size; r++) own[r] = r;
+    const enum tutti_status status = host_levels_init(levels, comm->size, own, NULL, &nothing);
+    free(own);
+    return status;
+}
+
+static enum tutti_status find_levels(struct tutti_comm *comm)
+{
+    struct host_levels *levels = calloc(1, sizeof *levels);
+    if (levels == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    const enum tutti_status status = comm->members.hosts != NULL ? levels_of_hosts(comm, levels)
+                                                                 : levels_of_strangers(comm, levels);
+    if (status == TUTTI_OK)
+        comm->members.levels = levels;
+    else
+        free(levels);
+    return status;
+}
+
+/* What is the same for ranks of all hosts. */
+static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct rendezvous_key *key)
+{
+    static const char what[] = "hosts";
+    rendezvous_key_derive(key, what, sizeof what, &comm->lineage.identity);
+    comm->members.shares_cores = comm_hosts_share_cores(comm->members.hosts);
+    comm->members.order = NULL;
+    if (comm->members.levels == NULL) TRY(find_levels(comm));
+    const size_t bytes = (board_bytes(comm->size) + 63) / 64 * 64;
+    comm->health.remote_board = aligned_alloc(64, bytes);
+    if (comm->health.remote_board == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    memset(comm->health.remote_board, 0, bytes);
+    for (int r = 0; r < comm->size; r++) {
+        if (comm_is_near(comm, r)) continue;
+        board_enter(comm->health.remote_board, r, comm->members.hosts->entries[r].pid);
+        board_enter(comm->health.board, r,
+                    comm->members.hosts->entries[r].pid); /* for whom a failure names */
+    }
+    return TUTTI_OK;
+}
+
+/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, hear.c and connect/hello.h.) */
+static int find_odd_one(const struct tutti_comm *comm, const struct rendezvous_member *members,
+                        const char **what)
+{
+    for (int i = 1; i < comm_local_size(comm); i++) {
+        *what = "integrity: TUTTI_INTEGRITY";
+        if (members[i].integrity != members[0].integrity) return comm_local_rank(comm, i);
+        *what = "encryption: TUTTI_ENCRYPTION";
+        if (members[i].is_encrypted != members[0].is_encrypted) return comm_local_rank(comm, i);
+    }
+    return -1;
+}
+
+/* Fails the communicator, so that everybody hears of it. */
+static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const char *what)
+{
+    comm_fail(comm, NULL, TUTTI_INVALID_OPTIONS, rank,
+              "ranks %d and %d differ in %s, or what options say, has to be the same on all ranks",
+              comm_local_rank(comm, 0), rank, what);
+    /* Other hosts first have to hear of it. */
+    return comm->members.hosts == NULL ? comm_check(comm) : TUTTI_OK;
+}
+
+enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
+{
+    struct rendezvous_result result;
+    struct rendezvous_key key;
+    TRY(find_hosts(comm, creation, &key));
+    TRY(meet(comm, creation, &key, &result));
+    if (are_apart(comm, result.members)) {
+        key = result.identity; /* of this run alone */
+        const enum tutti_status apart = set_apart(comm, creation, &result);
+        rendezvous_result_release(&result);
+        TRY(apart);
+        TRY(meet(comm, creation, &key, &result));
+    }
+    comm->lineage.identity = result.identity;
+    enum tutti_status status = know_processes(comm, result.members);
+    if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
+    log_write(LOG_INFO, "rank %d of %d met the others%s with %u messages", comm->rank, comm->size,
+              comm->members.hosts != NULL ? " of its host" : "", result.message_count);
+    if (status != TUTTI_OK) {
+        rendezvous_result_release(&result);
+        return status;
+    }
+    comm->health.board = local_board(comm->transports.local);
+    comm->health.letters =
+        (struct letter_ring *)(void *)((char *)comm->health.board + letters_offset(comm));
+    comm->transports.maps_heaps = local_maps_heaps(comm->transports.local);
+    comm->transports.publishers_fence = local_publishers_fence(comm->transports.local);
+    comm->members.oversubscribed = comm_local_size(comm) > local_core_count(comm->transports.local);
+    comm->members.shares_cores = comm->members.oversubscribed;
+    comm->members.order = local_order(comm->transports.local);
+    comm->transports.data = comm->transports.local;
+    if (comm->members.hosts != NULL) status = agree_over_hosts(comm, &key);
+    if (status == TUTTI_OK) status = open_network(comm, result.members);
+    if (status == TUTTI_OK && comm->transports.network != NULL && comm->members.levels == NULL)
+        status = find_levels(comm);
+    const char *what;
+    const int odd_one = find_odd_one(comm, result.members, &what);
+    rendezvous_result_release(&result);
+    if (status == TUTTI_OK) board_enter(comm->health.board, comm->rank, getpid());
+    if (status == TUTTI_OK && odd_one >= 0) status = reject_odd_one(comm, odd_one, what);
+    if (status == TUTTI_OK && comm->members.hosts != NULL)
+        status =
+            comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns);
+    if (status == TUTTI_OK && comm->transports.network != NULL) status = comm_ensure_progress(comm);
+    return status;
+}
