@@ -250,7 +250,7 @@ static void expect_wrong(const char *name, const struct program *program, const 
 
 enum { SLEEPER_STEPS = 16, AT_SEEN = 0, AT_FENCE = 3, AT_LOOK = 4 };
 
-/* Until a message of each publisher is there. bells_sleep_begin, the last look (comm/drive.c), bells_sleep. */
+/* Until a message of each publisher is there. bells_sleep_begin, the last look (comm/wait_loop.c), bells_sleep. */
 static void write_sleeper(struct step steps[SLEEPER_STEPS])
 {
     static const struct step sleeper[SLEEPER_STEPS] = {

@@ -228,7 +228,7 @@ static void bytes_of_any_kind_are_a_key(void **state)
         assert_int_equal(tutti_id_create(&id), TUTTI_OK);
         id_read(&id, &content);
         if (kind == 0) content.magic++;
-        if (kind == 1) content.door.family = AF_UNIX;
+        if (kind == 1) content.address.family = AF_UNIX;
         if (kind == 2) memset(content.host_name, 'x', sizeof content.host_name);
         memcpy(&id, &content, sizeof content);
         id_read(&id, &content);

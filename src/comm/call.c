@@ -5,10 +5,10 @@
 #include "base/status.h"
 #include "comm/begin.h"
 #include "comm/call.h"
-#include "comm/drive.h"
 #include "comm/failure.h"
 #include "comm/lock.h"
 #include "comm/program.h"
+#include "comm/wait_loop.h"
 #include "memory/heap.h"
 
 /* From where on an allreduce does better in mapped memory by another algorithm. */
@@ -78,7 +78,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     request->passes = 0;
     const bool may_end_soon = call_may_be_short(comm, call);
     if (run_first(comm, request, may_end_soon) != RUN_DONE)
-        status = comm_drive_blocking(comm, request);
+        status = comm_await_blocking(comm, request);
     comm_program_release(request->program);
     board_end(board_calls(comm->health.board, comm->size, comm->rank, 0), request->begun);
     recorder_end(&comm->health.recorder, request->base.sequence, status,

@@ -1,11 +1,11 @@
 /* cancel.c - taking back what was started: receives that nothing was sent to yet. */
 #include "base/status.h"
 #include "comm/comm.h"
-#include "comm/drive.h"
+#include "comm/complete.h"
 #include "comm/lock.h"
 #include "comm/message.h"
 #include "comm/request.h"
-#include "comm/wait.h"
+#include "comm/wait_loop.h"
 
 /* Who has the domain may keep it for long, in a call of its own: then that thread does it. */
 static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct message_request *receive)
@@ -13,8 +13,8 @@ static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct message_
     struct message_request *request = comm_message_request(comm, false);
     if (request == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_cancel: out of memory");
     request->takes_back = receive;
-    comm_message_line_up(comm, request);
-    comm_drive_started(comm, &request->base);
+    comm_message_enqueue(comm, request);
+    comm_await_started(comm, &request->base);
     const enum tutti_status status = request->base.status;
     comm_give_back(&request->base);
     return status;

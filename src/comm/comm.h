@@ -3,30 +3,32 @@
  *     created ──► healthy ──► failed (status on the board, for good) ──► freed
  *                    └──────────────────────────────────────────────────►
  *
- * A call goes: api (arguments) → comm_call or comm_call_start (program from the cache) → slot → drive (the one
- * wait loop). Blocking calls use slot 0; started ones take slots 1..16 in turn, and queue when their slot is busy.
+ * A call goes: api (arguments) → comm_call or comm_call_start (program from the cache) → slot → the one
+ * wait loop. Blocking calls use slot 0; started ones take slots 1..16 in turn, and wait in a queue while their slot is busy.
  * So the order of calls alone decides the slot, the same on every rank.
  *
- * From above to below; a file uses what stands behind it only (tests/repo/cycles_test.sh):
+ * Files, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
  *
- *     life.c     the public life cycle        racks.c    racks that are measured
- *     shrink.c   going on after a failure     derive.c   split, dup, group             agree.c   agreements of those left
- *     create.c   making one, taking it apart  join.c     its ranks come together
- *     group.c    between group_begin and _end call.c     blocking calls                start.c   started and prepared calls
- *     wait.c     the end of a started call    cancel.c   taking one back               message_call.c  send and recv
- *     drive.c    waiting                      progress.c what was started moves        message.c messages move
- *     begin.c    the beginning of a call      program.c  programs and their cache      request.c requests, lines of them
- *     diagnose.c why something is stuck       report.c   who holds up what             crossing.h  calls in different forms
- *     quiesce.c  after a failure              lock.c     the lock of what moves
- *     network.c  connections                  hear.c     what other hosts say          beat.c, rails.c, recover.c
- *     failure.c  one failure for all          trace.h    what is told of calls         straggler.h  who holds up call after call
- *     deaths.c   which processes have ended   far.c      ranks of other hosts          recorder.h   the last calls
+ *     life cycle       life.c public functions · mesh.c · racks.c measured racks · shrink.c going on after a failure ·
+ *                      derive.c split, dup, group · create.c making one, taking it apart · join.c its ranks come together ·
+ *                      derived_list.c · host_levels.c, hosts.c who shares a host or rack · id.c · options.c · footprint.c
+ *     calling          group.c group_begin to group_end · call.c blocking calls, own_call.c those of the library · start.c started
+ *                      and prepared calls · message_call.c send and recv · cancel.c · complete.c wait, test, notify
+ *     moving           wait_loop.c the one wait loop, and the progress thread's pass · progress.c started calls move ·
+ *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache
+ *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms ·
+ *                      quiesce.c until nobody touches this rank's memory · agree.c agreements of those who are left
+ *     other hosts      network.c connections · hear.c what other hosts say · beat.c heartbeats · rails.c further network cards ·
+ *                      recover.c messages of agreements · far.c what other hosts are told and asked, and whether they are there
+ *     knowing          failure.c one failure, the same on all ranks · trace.c, recorder.c the last calls · straggler.c ranks that
+ *                      are late again and again · deaths.c processes of this host that have ended · board.c, letters.c shared words
+ *     below all        request.c requests and their queues · orphans.c requests that outlive it · lock.c · handle.c
  *
- * Threads. `domain.lock` is the one-word lock of everything that moves: links, operations, programs, messages. Whoever
- * holds it moves all operations of the communicator; who needs it and has to wait says so in `domain.wanted`, and who only
- * waits for started ones lets go after the piece at hand. A thread in a blocking call keeps it, so what other threads
- * start must not need it: calls and messages that find it taken, or their slot busy, line up (`requests.lock` covers
- * only that), and whoever has the domain begins them.
+ * Threads. `domain.lock` is the one-word lock of everything that moves: links, operations, programs, messages. The thread that holds it
+ * moves all operations of the communicator. A thread that has to wait for the lock adds itself to `domain.wanted`; a holder that only
+ * waits for started calls then lets go after the piece at hand. A thread in a blocking call holds the lock until the call ends, so other
+ * threads must be able to start calls without it: a call or message that finds the lock taken, or its slot busy, joins a queue
+ * (`requests.lock` protects only queues), and the thread that holds the domain begins it.
  */
 #ifndef TUTTI_COMM_COMM_H
 #define TUTTI_COMM_COMM_H
@@ -37,13 +39,13 @@
 
 #include "bootstrap/key.h"
 #include "comm/board.h"
+#include "comm/calls.h"
 #include "comm/domain.h"
 #include "comm/handle.h"
 #include "comm/health.h"
 #include "comm/members.h"
 #include "comm/message.h"
 #include "comm/program.h"
-#include "comm/progress.h"
 #include "comm/request.h"
 #include "comm/transports.h"
 #include "kernel/kernel.h"
@@ -51,11 +53,11 @@
 #include "tune/rules.h"
 #include "tutti/tutti.h"
 
-/* What its creator chose, or the environment. */
+/* What the creator of the communicator or the environment has set. */
 struct settings {
     uint64_t timeout_ns, init_timeout_ns;
     bool deterministic;
-    bool is_encrypted;              /* what goes over TCP */
+    bool is_encrypted;              /* traffic over TCP is */
     enum tutti_integrity integrity; /* OFF, NETWORK or ON */
     enum kernel_level level;
     struct rules *rules;
@@ -64,27 +66,27 @@ struct settings {
 
 /* Where it comes from, and what comes from it. */
 struct lineage {
-    uint32_t generation;                /* of the process, when it was created */
+    uint32_t generation; /* of the process that created it: in a child of fork() it is another one */
     struct rendezvous_key identity;     /* the same on all ranks, and nowhere else */
-    uint64_t derived_count;             /* times that all ranks derived communicators together */
-    struct derived_list *derived_lists; /* how often which of them did, see derived_list.h */
+    uint64_t derived_count;             /* communicators that all ranks have derived together */
+    struct derived_list *derived_lists; /* the same of some ranks, see derived_list.h */
 };
 
 struct tutti_comm {
     int rank, size;
-    struct members members;
-    struct transports transports;
+    struct members members;       /* who the ranks are, and what they share */
+    struct transports transports; /* the ways to them */
     struct settings settings;
-    struct domain domain;
-    struct health health;
-    struct calls calls;
+    struct domain domain; /* which thread moves what */
+    struct health health; /* what is known of the other ranks */
+    struct calls calls;   /* collectives under way */
     struct requests requests;
-    struct messages messages;
-    struct program_cache programs;
+    struct messages messages;      /* send and recv under way */
+    struct program_cache programs; /* plans bound to shapes of calls */
     struct lineage lineage;
 };
 
-/* Whether it came here by fork(): then nothing of it may be used, but to be freed. */
+/* Whether this process inherited the communicator by fork(): then it may only free it. */
 static inline bool comm_is_foreign(const struct tutti_comm *comm)
 {
     return __builtin_expect(comm->lineage.generation != process_generation(), 0);
@@ -107,7 +109,7 @@ static inline int comm_local_rank(const struct tutti_comm *comm, int number)
 {
     return comm->members.hosts == NULL ? number : comm->members.hosts->names[number];
 }
-/* What a rank says on the board of its host, or what was heard of one of another host. */
+/* The board that has a rank's entries: the shared one for a rank of this host, else this rank's copy of what it was told. */
 static inline struct board *comm_board_of(const struct tutti_comm *comm, int rank)
 {
     return comm_is_near(comm, rank) ? comm->health.board : comm->health.remote_board;
@@ -120,15 +122,14 @@ static inline struct board_call *comm_calls_of(const struct tutti_comm *comm, in
 {
     return board_calls(comm_board_of(comm, rank), comm->size, rank, slot);
 }
-/* The sequence number of the latest call that a rank of this host began; of those in line the first. 0: none. */
+/* The sequence number of the latest call that a rank of this host has begun; queued calls have not. 0: none. */
 static inline uint64_t comm_sequence_of(const struct tutti_comm *comm, int rank)
 {
     const uint64_t count = board_sequence(comm->health.board, comm->size, rank);
     return count > comm->calls.unnumbered ? count - comm->calls.unnumbered : 0;
 }
 
-/* OK, or INVALID_COMM for what is none of this process's communicators, and for one of the process that this one was forked
- * from; `function` is the public one, without "tutti_". */
+/* OK, or INVALID_COMM if the pointer is no communicator of this process, or one that it inherited by fork(); `function` is the public one, without "tutti_". */
 static inline enum tutti_status comm_check_handle(const struct tutti_comm *comm,
                                                   const char *function)
 {
@@ -144,14 +145,15 @@ static inline bool comm_has_requests(struct tutti_comm *comm)
            atomic_load_explicit(&comm->messages.count, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&comm->messages.queue.count, memory_order_relaxed) > 0;
 }
-/* Whether somebody has to move it: for that, or for what is done and not sent yet. */
+/* Whether a thread has to move it: it has requests, or finished calls still have unsent data. */
 static inline bool comm_is_busy(struct tutti_comm *comm)
 {
     return comm_has_requests(comm) ||
            atomic_load_explicit(&comm->domain.has_output, memory_order_relaxed);
 }
 
-/* How many looks a full link is worth: a look is a spin, or a turn of everybody else on this core. */
+/* How often a step checks a full link before it takes the way through memory. A check costs a spin, or a turn of everybody else on this
+ * core. */
 static inline uint32_t comm_patience(const struct tutti_comm *comm)
 {
     return comm->members.oversubscribed ? 8 : 128;

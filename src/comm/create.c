@@ -11,7 +11,6 @@
 #include "comm/comm.h"
 #include "comm/deaths.h"
 #include "comm/derived_list.h"
-#include "comm/drive.h"
 #include "comm/failure.h"
 #include "comm/join.h"
 #include "comm/lock.h"
@@ -21,6 +20,7 @@
 #include "comm/progress.h"
 #include "comm/recover.h"
 #include "comm/request.h"
+#include "comm/wait_loop.h"
 #include "connect/port.h"
 #include "memory/heap.h"
 #include "os/at_exit.h"
@@ -105,7 +105,7 @@ static void finish_started(struct tutti_comm *comm)
                 comm->calls.running_count > 0 ? &comm->calls.order[0]->base : comm->messages.first;
             comm_unlock(comm);
         }
-        if (request != NULL) comm_drive_started(comm, request);
+        if (request != NULL) comm_await_started(comm, request);
     }
 }
 

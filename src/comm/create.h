@@ -13,7 +13,7 @@ struct creation {
     int rank, size;
     struct rendezvous_key key;          /* where the ranks meet, if there are several */
     const struct launcher_place *place; /* what the launcher says of hosts; or NULL */
-    const struct net_address *meeting;  /* rank 0's door, from an id for several hosts; or NULL */
+    const struct net_address *meeting;  /* rank 0's port, from an id for several hosts; or NULL */
     struct comm_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
     struct host_levels *host_levels;          /* with hosts, and taken like them */
     const struct tutti_comm_options *options; /* complete; of them timeouts, deterministic, algorithms */

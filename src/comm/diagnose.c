@@ -280,7 +280,7 @@ static int whom_it_waits_for(const struct tutti_comm *comm, const struct call_re
     return peer >= 0 ? peer : absentee(comm, request);
 }
 
-void comm_look(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
+void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
     recorder_wait(&comm->health.recorder, request->base.sequence, whom_it_waits_for(comm, request),
                   request->base.started_ns, now_ns);

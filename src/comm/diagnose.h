@@ -10,7 +10,7 @@ struct call_request;
 struct tutti_request;
 
 /* Looks for reasons why a request does not move (deaths, mismatches, the deadline) and fails it. */
-void comm_look(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
+void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* Only for processes that died; true when the communicator failed of it. */
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
 /* The same of what arrives changed. */

@@ -4,9 +4,9 @@
  *     first of its host: all are here ──── JOINED ────────────────────► rank 0: when all hosts are
  *     all have joined                     ◄─── ALL_JOINED ───────────── and they may begin
  *     fails, or sees that its host failed ──── FAILURE ───────────────► writes it on its host's board, and tells its own peers
- *     leaves, when all have what it sent  ──── LEFT ──────────────────► far board: left
+ *     leaves, when all have what it sent  ──── LEFT ──────────────────► remote board: left
  *     waits for 200 ms                    ──── ASK(slot, call) ───────►
- *     far board: the call, or none yet    ◄─── CALL(slot, latest, ..) ─ at the next progress, if need be the progress thread's
+ *     remote board: the call, or none yet ◄─── CALL(slot, latest, ..) ─ at the next progress, if need be the progress thread's
  *     sends the first message             ──── MESSAGES ──────────────► all of that host listen for messages
  *     every 0.1 s, first of its host      ──── BEAT ──────────────────► who is still there (beat.h)
  *     has several network cards, on the   ──── RAILS ─────────────────► further connections, if that one has, too (rails.h)
@@ -17,7 +17,7 @@
  * host hears of stays the host's; two that happen at once may be named differently on different hosts.
  *
  * A rank whose connections are lost, or do not come about at first, is dead in three cases:
- *   - its host refuses new connections to its door again and again: its process has the door open for as long as it has the communicator;
+ *   - its host refuses new connections to its port again and again: its process keeps the port open for as long as it has the communicator;
  *   - somebody else answers there again and again: they got the port because it was free;
  *   - nobody answers there for LOST_NS. Long before that, heartbeats have found its host to be gone, if it is.
  * (The words of somebody else there count for nothing; it counts that it is not our rank. Somebody who can make a living rank look like
@@ -58,7 +58,7 @@ static const uint64_t LOST_NS = 30000000000u, LOG_EVERY_NS = 10000000000u;
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
 static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 
-/* So long somebody may take to come who was knocked at. */
+/* How long a rank may take to connect after it was asked to. */
 static const uint64_t LATE_NS = 300000000u;
 
 /* Whether it is on another host, and connected. */
@@ -290,18 +290,18 @@ static void end_probe(struct far_rank *far)
     far->probe_fd = -1;
 }
 
-/* One look at whether somebody listens at its door: who does is asked again later. */
+/* One look at whether anybody listens at its port; where somebody does, it is asked again later. */
 static void probe(struct comm_network *network, int rank, uint64_t now_ns)
 {
     struct far_rank *far = &network->far[rank];
-    const struct net_address *door = &network->addresses[rank];
+    const struct net_address *port = &network->addresses[rank];
     enum tutti_status status = TUTTI_OK;
     if (far->probe_fd < 0) {
         if (now_ns - far->probed_ns < PROBE_NS) return;
         far->probed_ns = now_ns;
-        status = tcp_connect_start(door, NULL, &far->probe_fd);
+        status = tcp_connect_start(port, NULL, &far->probe_fd);
     }
-    if (status == TUTTI_OK) status = tcp_connect_test(far->probe_fd, door);
+    if (status == TUTTI_OK) status = tcp_connect_test(far->probe_fd, port);
     if (status == TUTTI_IN_PROGRESS) return;
     if (status == TUTTI_PROC_FAILED && errno == ECONNREFUSED)
         far->refusals++;

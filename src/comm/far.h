@@ -12,7 +12,7 @@
 
 struct tutti_comm;
 
-/* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the far board. */
+/* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the remote board. */
 void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
 void comm_network_ask_all(struct tutti_comm *comm, int slot, uint64_t begun);
 /* Asks how it came to that call, of which this rank knows no more; straggler.c hears the answer. False: not now. */
@@ -32,7 +32,7 @@ bool comm_network_is_stopped(const struct tutti_comm *comm, int rank, uint64_t s
 bool comm_network_knows(const struct tutti_comm *comm, int rank, int slot, uint64_t begun);
 /* Tells a rank of another host, once, that there are messages for it. */
 void comm_network_invite(struct tutti_comm *comm, int rank);
-/* A rank of another host whose process is gone, as far as its connections and its door tell; -1. */
+/* A rank of another host whose process is gone, as far as its connections and its port tell; -1. */
 int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns);
 enum { COMM_TROUBLE_MAX = 164 };
 /* The end of a message that a rank is missed: why connecting to it fails now, as "; connecting to ADDRESS: ..."; or "" if there is no such

@@ -1,4 +1,4 @@
-/* health.h - what the ranks of a communicator know of each other besides data: who is there, who holds up whom, why it failed. */
+/* health.h - what a rank knows of the others: which are there, which delay calls, and why the communicator failed. */
 #ifndef TUTTI_COMM_HEALTH_H
 #define TUTTI_COMM_HEALTH_H
 
@@ -13,13 +13,14 @@
 #include "comm/trace.h"
 
 struct health {
-    struct board *board;        /* shared by the ranks of this host; a private one for one rank */
-    struct board *remote_board; /* what this rank was told of those of other hosts; or NULL */
-    struct letter_ring *letters; /* of this host's ranks, by local number, behind the board; NULL for one */
-    struct recovery *_Atomic recovery; /* NULL: nothing was ever agreed on, see recover.h */
+    struct board *board; /* shared by the ranks of this host; private memory where there is one rank */
+    struct board *remote_board; /* what ranks of other hosts have told this one; NULL: all are on one host */
+    struct letter_ring
+        *letters; /* of each rank of this host, by local number, behind the board; NULL: one rank */
+    struct recovery *_Atomic recovery; /* NULL until the first agreement, see recover.h */
     struct processes processes;
-    _Alignas(64) struct recorder recorder; /* of calls, which are numbered by their sequence */
-    struct recorder message_recorder;      /* from the first message on */
+    _Alignas(64) struct recorder recorder; /* the last calls, by sequence number */
+    struct recorder message_recorder;      /* the last messages */
     struct comm_report report;
     struct straggler straggler;
     struct trace trace;

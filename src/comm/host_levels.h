@@ -1,6 +1,6 @@
 /* host_levels.h - which ranks of a communicator stand together: on one host, behind one switch, in one rack.
  *
- *     who is on which host (the roll call)  ─┐
+ *     who is on which host (the rank discovery)  ─┐
  *                                            ├──► levels for plans, an order of ranks, the shape for the choice
  *     TUTTI_TOPO_FILE: racks and switches   ─┘
  *

@@ -37,7 +37,7 @@ static enum tutti_status create(struct tutti_id *id)
     TRY(rendezvous_key_create(&content.key));
     if (gethostname(content.host_name, sizeof content.host_name - 1) != 0)
         snprintf(content.host_name, sizeof content.host_name, "?");
-    if (wants) TRY(port_announce(&content.key, &content.door));
+    if (wants) TRY(port_announce(&content.key, &content.address));
     memcpy(id, &content, sizeof content);
     return TUTTI_OK;
 }
@@ -53,9 +53,9 @@ enum tutti_status tutti_id_create(struct tutti_id *id)
 void id_read(const struct tutti_id *id, struct id_content *content)
 {
     memcpy(content, id, sizeof *content);
-    const sa_family_t family = content->door.family;
-    const bool is_sound = (family == AF_UNSPEC ||
-                           ((family == AF_INET || family == AF_INET6) && content->door.port != 0)) &&
+    const sa_family_t family = content->address.family;
+    const bool is_sound = (family == AF_UNSPEC || ((family == AF_INET || family == AF_INET6) &&
+                                                   content->address.port != 0)) &&
                           memchr(content->host_name, '\0', sizeof content->host_name) != NULL;
     if (content->magic == MAGIC && is_sound) return;
     *content = (struct id_content){.key = content->key};
@@ -63,12 +63,12 @@ void id_read(const struct tutti_id *id, struct id_content *content)
 
 bool id_spans_hosts(const struct id_content *content)
 {
-    return content->door.family != AF_UNSPEC;
+    return content->address.family != AF_UNSPEC;
 }
 
 enum tutti_status id_check(const struct id_content *content, int rank)
 {
-    char door[NET_ADDRESS_TEXT_MAX];
+    char address[NET_ADDRESS_TEXT_MAX];
     if (!id_spans_hosts(content)) {
         uint64_t machine = 0;
         if (content->machine != 0) TRY(host_id_machine(&machine));
@@ -80,9 +80,9 @@ enum tutti_status id_check(const struct id_content *content, int rank)
                          rank, content->host_name);
     }
     if (rank != 0 || port_is_announced(&content->key)) return TUTTI_OK;
-    net_address_print(&content->door, door);
+    net_address_print(&content->address, address);
     return error_set(TUTTI_INVALID_OPTIONS,
                      "rank 0: an id for several hosts is made by the process of rank 0, and used "
                      "once: the others call at %s, which process %d on host %s has told them",
-                     door, (int)content->pid, content->host_name);
+                     address, (int)content->pid, content->host_name);
 }

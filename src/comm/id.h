@@ -2,7 +2,7 @@
  *
  *     key      random: the name of the meeting
  *     machine  where it was made: only there can ranks with an id for one host meet
- *     door     of an id for several hosts: where its maker listens, which is rank 0's process
+ *     address  of an id for several hosts: where its maker listens, which is rank 0's process
  *
  * Whether ranks may be on several hosts has to be the same on all of them before anybody has heard of anybody, so the id says
  * it: its maker decides, by what started it (several hosts) or TUTTI_ID_HOSTS. With an id for one host nothing listens and
@@ -23,9 +23,9 @@ enum { ID_HOST_NAME_MAX = 32 };
 struct id_content {
     struct rendezvous_key key;
     uint64_t magic;
-    uint64_t machine;        /* see host_id_machine */
-    struct net_address door; /* none: for ranks of one host */
-    int32_t pid;             /* of its maker, for messages like the name of its host */
+    uint64_t machine;           /* see host_id_machine */
+    struct net_address address; /* none: for ranks of one host */
+    int32_t pid;                /* of its maker, for messages like the name of its host */
     char host_name[ID_HOST_NAME_MAX];
 };
 

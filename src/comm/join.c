@@ -47,8 +47,8 @@ static int core_count(void)
     return own > 1 || all < 1 ? own : (int)all;
 }
 
-/* The door is open; nothing goes through it in clear where that is not wanted. */
-static enum tutti_status use_door(struct tutti_comm *comm)
+/* The process's port is open; nothing goes through it in clear where that is not wanted. */
+static enum tutti_status use_port(struct tutti_comm *comm)
 {
     comm->transports.has_port = true;
     return comm->settings.is_encrypted ? port_encrypt() : TUTTI_OK;
@@ -59,11 +59,11 @@ static enum tutti_status use_door(struct tutti_comm *comm)
 static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation,
                                     struct rendezvous_key *key)
 {
-    struct net_address door;
+    struct net_address own;
     *key = creation->key;
     if (comm->members.hosts != NULL) {
-        TRY(port_open(NULL, &door));
-        return use_door(comm);
+        TRY(port_open(NULL, &own));
+        return use_port(comm);
     }
     if (creation->meeting == NULL && !launcher_may_span_hosts(creation->place)) return TUTTI_OK;
     struct discovery_options options = {.place = creation->place,
@@ -78,7 +78,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         TRY(port_open_towards(creation->meeting, &options.self.address));
     else
         TRY(port_open(creation->place, &options.self.address));
-    TRY(use_door(comm));
+    TRY(use_port(comm));
     struct discovery_entry *entries = calloc((size_t)comm->size, sizeof *entries);
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
@@ -139,10 +139,10 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     options.self.integrity = (uint8_t)comm->settings.integrity;
     options.self.is_encrypted = comm->settings.is_encrypted;
     if (comm->transports.over_tcp && comm->members.hosts == NULL) {
-        struct net_address door;
-        TRY(port_open(NULL, &door));
-        TRY(use_door(comm));
-        options.self.port = door.port;
+        struct net_address own;
+        TRY(port_open(NULL, &own));
+        TRY(use_port(comm));
+        options.self.port = own.port;
     }
     const bool leads = options.rank == 0;
     if (leads) TRY(local_segment_create(options.size, shared_bytes(comm), &options.segment_fd));
@@ -163,13 +163,13 @@ static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_mem
     return false;
 }
 
-/* At a second meeting ranks say where their doors are. Nobody uses the segment that is handed around there. */
-static enum tutti_status meet_for_doors(struct tutti_comm *comm, const struct creation *creation,
+/* At a second meeting ranks say which ports they have. Nobody uses the segment that is handed around there. */
+static enum tutti_status meet_for_ports(struct tutti_comm *comm, const struct creation *creation,
                                         const struct rendezvous_result *met,
-                                        struct rendezvous_result *doors)
+                                        struct rendezvous_result *ports)
 {
     static const char what[] = "doors";
-    struct net_address door;
+    struct net_address own;
     struct rendezvous_options options = {.rank = creation->rank,
                                          .size = creation->size,
                                          .deadline_ns = creation->deadline_ns,
@@ -178,32 +178,32 @@ static enum tutti_status meet_for_doors(struct tutti_comm *comm, const struct cr
                                          .look_context = creation->look_context};
     if (comm->transports.has_port) port_close();
     comm->transports.has_port = false;
-    TRY(port_open(NULL, &door));
-    TRY(use_door(comm));
-    options.self.port = door.port;
+    TRY(port_open(NULL, &own));
+    TRY(use_port(comm));
+    options.self.port = own.port;
     rendezvous_key_derive(&met->identity, what, sizeof what, &options.key);
-    return rendezvous_meet(&options, doors);
+    return rendezvous_meet(&options, ports);
 }
 
 /* From now on they are on several hosts, which loopback joins. */
 static enum tutti_status set_apart(struct tutti_comm *comm, const struct creation *creation,
                                    const struct rendezvous_result *met)
 {
-    struct rendezvous_result doors;
+    struct rendezvous_result ports;
     struct discovery_entry *entries = calloc((size_t)comm->size, sizeof *entries);
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    enum tutti_status status = meet_for_doors(comm, creation, met, &doors);
+    enum tutti_status status = meet_for_ports(comm, creation, met, &ports);
     for (int r = 0; status == TUTTI_OK && r < comm->size; r++) {
         entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
                                               .pid = met->members[r].pid,
                                               .core_count = met->members[r].core_count};
         net_address_parse("127.0.0.1", &entries[r].address);
-        entries[r].address.port = doors.members[r].port;
+        entries[r].address.port = ports.members[r].port;
         snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s", comm->members.host_name);
     }
     if (status == TUTTI_OK) {
-        rendezvous_result_release(&doors);
+        rendezvous_result_release(&ports);
         status = comm_hosts_create(entries, comm->rank, comm->size, &comm->members.hosts);
     }
     free(entries);

@@ -109,7 +109,7 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
                                       .size = place.size,
                                       .key = place.key,
                                       .place = &place,
-                                      .meeting = id_spans_hosts(&id) ? &id.door : NULL,
+                                      .meeting = id_spans_hosts(&id) ? &id.address : NULL,
                                       .options = &options,
                                       .deadline_ns = deadline_ns};
     enum tutti_status status = comm_create_at(&creation, comm);

@@ -254,7 +254,7 @@ static bool begin_queued(struct tutti_comm *comm)
 {
     struct tutti_request *request;
     bool any = false;
-    while ((request = comm_line_first(comm, &comm->messages.queue)) != NULL) {
+    while ((request = comm_dequeue(comm, &comm->messages.queue)) != NULL) {
         begin_one(comm, request_message(request));
         atomic_fetch_sub_explicit(&comm->messages.queue.count, 1, memory_order_release);
         any = true;
@@ -293,9 +293,9 @@ enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct messag
 }
 
 /* Without it. */
-void comm_message_line_up(struct tutti_comm *comm, struct message_request *request)
+void comm_message_enqueue(struct tutti_comm *comm, struct message_request *request)
 {
-    comm_line_up(comm, &comm->messages.queue, &request->base);
+    comm_enqueue(comm, &comm->messages.queue, &request->base);
     if (comm->transports.data != NULL) comm->transports.data->ops->wake(comm->transports.data);
     if (!comm_try_lock(comm)) return; /* whoever has it begins it */
     begin_queued(comm);
@@ -309,7 +309,7 @@ enum tutti_status comm_message_begin(struct tutti_comm *comm, struct message_req
         comm_unlock(comm);
         TRY(status);
     } else {
-        comm_message_line_up(comm, request);
+        comm_message_enqueue(comm, request);
     }
     if (!atomic_load_explicit(&request->base.done, memory_order_acquire)) progress_notify();
     return TUTTI_OK;
@@ -413,7 +413,7 @@ static void fail_late(struct tutti_comm *comm, const struct message_request *req
               (double)request->call.timeout_ns * 1e-9, trouble);
 }
 
-bool comm_message_look(struct tutti_comm *comm, struct message_request *request, uint64_t now_ns)
+bool comm_message_diagnose(struct tutti_comm *comm, struct message_request *request, uint64_t now_ns)
 {
     const uint64_t waited_ns = now_ns - request->base.started_ns;
     const int peer = request->message.peer;

@@ -22,7 +22,7 @@ static enum tutti_status start(struct tutti_comm *comm, const struct message_cal
         if (has_domain)
             status = comm_message_begin_held(comm, started);
         else
-            comm_message_line_up(comm, started);
+            comm_message_enqueue(comm, started);
         if (status != TUTTI_OK) comm_give_back(&started->base);
     }
     if (has_domain) comm_unlock(comm);

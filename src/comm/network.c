@@ -1,11 +1,11 @@
 /* network.c - a communicator with data that goes over TCP: its connections, and who moves them.
  *
- *     link opened ──wants──► visit, if the peer is the lower rank ──► socket ──attach──► transport/tcp
- *                            else the peer visits this rank       ──┘
+ *     link opened ──wants──► connect, if the peer is the lower rank ─► socket ──attach──► transport/tcp
+ *                            else the peer connects to this rank ──┘
  *
  * That is the data between hosts; or all of it, where that is asked for. Operations are over when their bytes lie in links: some of
  * that may still wait for room in a socket, or for a connection, and what was sent may be lost with one. So the progress thread
- * knows every such communicator from its creation on: it sends what threads leave (comm_unlock), and listens at the door and on the
+ * knows every such communicator from its creation on: it sends what threads leave (comm_unlock), and listens at the port and on the
  * connections while nobody calls.
  */
 #include <sched.h>
@@ -28,16 +28,16 @@
 #include "transport/tcp/tcp.h"
 
 enum {
-    PASSES_A_LOOK = 64, /* at the door, when nothing is wanted here */
+    PASSES_A_LOOK = 64, /* at the port, when nothing is wanted here */
     PASSES_A_BEAT = 8,  /* looks whether it is time for one */
     NAP_NS = 50000,
     HEARSAY_NS = 200000000, /* a failure may be heard of before the word that all had joined */
     MISSED_NS = 1000000000, /* after so long rank 0 goes to who has not come */
     ANSWER_NS = 2000000000, /* until everybody has heard from rank 0 who is missing */
-    KNOCK_NS = 50000000,    /* after so long, and then again */
-    REKNOCK_NS = 1000000000,
+    ASK_NS = 50000000,      /* after so long, and then again */
+    REASK_NS = 1000000000,
     FAREWELL_NS = 500000000, /* for words that nobody waits for */
-    REVISIT_NS = 5000000
+    RECONNECT_NS = 5000000
 };
 
 /* Until what waits for a connection gives up: calls have deadlines of their own. */
@@ -56,7 +56,7 @@ static void want(void *context, int peer, unsigned stream)
     network->any_wanted = true;
     network->missing += (network->awaited[peer] & bit) == 0;
     network->awaited[peer] |= bit;
-    if (peer > network->comm->rank) network->next_ns[peer] = clock_now_ns() + KNOCK_NS;
+    if (peer > network->comm->rank) network->next_ns[peer] = clock_now_ns() + ASK_NS;
 }
 
 enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_address *addresses)
@@ -100,19 +100,19 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
     return TUTTI_OK;
 }
 
-/* A door may let in and then not know what for, when its communicator has just left: not again and again at once. A higher
+/* A port may accept and then not know what for, when its communicator has just left: not again and again at once. A higher
  * rank comes by itself when it needs this one; if not, it has to be told after a while. */
 static enum tutti_status go_for(struct comm_network *network, int rank, uint64_t now)
 {
     const struct net_address *address = &network->addresses[rank];
-    const bool visits = rank < network->comm->rank;
-    network->next_ns[rank] = now + (visits ? REVISIT_NS : REKNOCK_NS);
+    const bool connects = rank < network->comm->rank;
+    network->next_ns[rank] = now + (connects ? RECONNECT_NS : REASK_NS);
     for (unsigned s = 0; s < TCP_STREAMS_MAX; s++) {
         if ((network->wanted[rank] & 1 << s) == 0) continue;
-        TRY(visits ? port_connect(&network->client, rank, s, address, FOR_GOOD)
-                   : port_request_callback(&network->client, rank, s, address));
+        TRY(connects ? port_connect(&network->client, rank, s, address, FOR_GOOD)
+                     : port_request_callback(&network->client, rank, s, address));
     }
-    if (visits) network->wanted[rank] = 0; /* a visit goes on until it is let in */
+    if (connects) network->wanted[rank] = 0; /* the attempt goes on until it is accepted */
     return TUTTI_OK;
 }
 
@@ -281,8 +281,8 @@ void comm_network_finish(struct tutti_comm *comm)
     (void)comm_network_progress(comm); /* who has left waits for the word that this was heard */
 }
 
-/* Rank 0 waits for the others to come. Where they do not, it goes to their doors, and so has a reason to tell. */
-static enum tutti_status knock_at_missing(struct comm_network *network, uint64_t now)
+/* Rank 0 waits for the others to come. Where they do not, it asks them to connect, and so has a reason to tell. */
+static enum tutti_status ask_missing(struct comm_network *network, uint64_t now)
 {
     const struct comm_hosts *hosts = network->comm->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) {
@@ -292,7 +292,7 @@ static enum tutti_status knock_at_missing(struct comm_network *network, uint64_t
         if (network->far[first].has_joined || report.state != TCP_PEER_UNUSED ||
             now < network->next_ns[first])
             continue;
-        network->next_ns[first] = now + REKNOCK_NS;
+        network->next_ns[first] = now + REASK_NS;
         TRY(port_request_callback(&network->client, first, 0, &network->addresses[first]));
     }
     return TUTTI_OK;
@@ -363,7 +363,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
         if (look != NULL) TRY(look(look_context));
         TRY(look_around(comm, now));
         if (comm->rank == 0 && now > begin_ns + MISSED_NS)
-            TRY(knock_at_missing(comm->transports.network, now));
+            TRY(ask_missing(comm->transports.network, now));
         if (comm->rank == 0 && now > deadline_ns) return fail_missing(comm);
         if (now > deadline_ns + ANSWER_NS) {
             char trouble[COMM_TROUBLE_MAX];

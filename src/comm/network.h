@@ -10,7 +10,7 @@
 
 /* Only for a communicator that has a network, if nothing else is said; the domain is held, if others may move it. */
 
-/* On failure comm_network_free gives back what there is. addresses: of the ranks' doors. */
+/* On failure comm_network_free gives back what there is. addresses: of the ranks' ports. */
 enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_address *addresses);
 /* Blocks until the ranks of all hosts have come this far, `look` objects (create.h), or the deadline. */
 enum tutti_status comm_network_join(struct tutti_comm *comm,

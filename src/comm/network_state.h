@@ -14,7 +14,7 @@ struct far_rank {
     bool is_dead, is_invited, knows_failure, has_joined;
     unsigned owed;      /* what it has to be told and could not be, a bit for each kind of note */
     bool is_suspect;    /* its host is, and it was said */
-    int probe_fd;       /* a connection to its door that shows whether anybody listens; -1 */
+    int probe_fd;       /* a connection to its port that shows whether anybody listens; -1 */
     unsigned refusals;  /* in a row */
     uint64_t lost_ns;   /* since when its connections are lost; 0: they are not */
     uint64_t probed_ns; /* when last */
@@ -38,7 +38,7 @@ struct comm_network {
     struct transport *tcp;
     unsigned stream_count;         /* of a pair of ranks, here */
     struct rails *rails;           /* NULL: all goes over one card */
-    struct net_address *addresses; /* of the ranks' doors */
+    struct net_address *addresses; /* of the ranks' ports */
     uint8_t *wanted;   /* of each rank, a bit for each connection that is still to be gone for */
     uint8_t *awaited;  /* the same for those that have not come; some come twice */
     uint64_t *next_ns; /* of each rank, when to go for it again at the earliest */

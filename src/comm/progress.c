@@ -74,7 +74,7 @@ enum tutti_status comm_find_program(struct tutti_comm *comm, struct call_request
 static bool begin_next(struct tutti_comm *comm)
 {
     if (comm->calls.running[next_slot(comm)] != NULL) return false;
-    struct tutti_request *const next = comm_line_first(comm, &comm->requests.queue);
+    struct tutti_request *const next = comm_dequeue(comm, &comm->requests.queue);
     if (next == NULL) return false;
     struct call_request *const request = request_call(next);
     enum tutti_status status = board_has_failed(comm->health.board) ? comm_check(comm) : TUTTI_OK;
@@ -152,7 +152,7 @@ enum tutti_status comm_start_held(struct tutti_comm *comm, struct call_request *
     comm_count_started(comm, request);
     if (atomic_load_explicit(&comm->requests.queue.count, memory_order_relaxed) > 0 ||
         comm->calls.running[next_slot(comm)] != NULL) {
-        comm_line_up(comm, &comm->requests.queue, &request->base);
+        comm_enqueue(comm, &comm->requests.queue, &request->base);
         comm_progress(comm);
         return TUTTI_OK;
     }

@@ -16,32 +16,31 @@ enum { FIRST_STREAM = TCP_STREAMS_DEFAULT };
 static_assert(FIRST_STREAM + RAILS_FURTHER_MAX <= TCP_STREAMS_MAX, "a connection for each card");
 
 enum {
-    DOOR_NS = 1000000,      /* between looks at the door while a connection is wanted */
+    PORT_NS = 1000000,      /* between looks at the port while a connection is wanted */
     SILENCE_NS = 200000000, /* between looks for connections on which nothing is answered */
-    PATIENCE_S = 5,         /* of a first visit; who is not let in has no way there */
+    PATIENCE_S = 5,         /* of a first attempt; without success there is no way */
     RETURN_S = 1,           /* of one after a loss: what was under way waits for it */
     BREAKS_MAX = 3,         /* in a row, of connections that do not last */
-    KNOCK_NS = 50000000,    /* until the higher rank is asked, and then again */
-    REKNOCK_NS = 1000000000,
-    PAUSE_NS_MIN =
-        50000000, /* between visits of one whose connections do not last: doubled each time */
+    ASK_NS = 50000000,      /* until the higher rank is asked, and then again */
+    REASK_NS = 1000000000,
+    PAUSE_NS_MIN = 50000000, /* between attempts where connections do not last: doubled each time */
 };
 static const uint64_t SECOND_NS = 1000000000u;
-static const uint64_t AGAIN_NS = 10000000000u;  /* after a visit in vain, when nothing was lost */
-static const uint64_t HOME_NS = 30000000000u;   /* from a detour back to its own card */
+static const uint64_t AGAIN_NS = 10000000000u; /* after an attempt in vain, when nothing was lost */
+static const uint64_t HOME_NS = 30000000000u;  /* from a detour back to its own card */
 static const uint64_t LASTING_NS = 2000000000u; /* a connection that was there so long is one */
 
 struct way {
     bool is_wanted, is_there;
     bool was_there;   /* once: pieces may have been lost on it */
-    bool goes_around; /* by the first card: the next visit, or the one under way */
+    bool goes_around; /* by the first card: the next attempt, or the one under way */
     bool is_around;   /* the connection that is there */
     bool is_warned_of;
-    uint64_t next_ns;  /* to be visited, or knocked for, at the earliest */
-    uint64_t pause_ns; /* before the next visit after a loss */
-    uint64_t there_ns; /* since when */
-    uint64_t visit_ns; /* a visit is under way until then; 0: none is */
-    unsigned breaks;   /* in a row, soon after it was made */
+    uint64_t next_ns;    /* to connect, or to ask the peer to, at the earliest */
+    uint64_t pause_ns;   /* before the next attempt after a loss */
+    uint64_t there_ns;   /* since when */
+    uint64_t attempt_ns; /* an attempt is under way until then; 0: none is */
+    unsigned breaks;     /* in a row, soon after it was made */
 };
 
 struct rails_peer {
@@ -101,7 +100,7 @@ static void soon(struct rails *rails, uint64_t when_ns)
     if (when_ns < rails->next_ns) rails->next_ns = when_ns;
 }
 
-static bool is_visitor_of(const struct rails *rails, int peer)
+static bool connects_to(const struct rails *rails, int peer)
 {
     return peer < rails->network->comm->rank;
 }
@@ -117,7 +116,8 @@ static void warn(struct rails *rails, int peer, unsigned number, const char *why
         return; /* there is no way at all, and it is known why */
     char who[128], own[NET_ADDRESS_TEXT_MAX], other[NET_ADDRESS_TEXT_MAX];
     comm_name_rank(network->comm, peer, who, sizeof who);
-    net_address_print_host(&rails->own.addresses[number], own); /* the port is the door's */
+    net_address_print_host(&rails->own.addresses[number],
+                           own); /* its port number is the listener's */
     net_address_print(&rails->peers[peer].heard.addresses[number], other);
     log_write(way->is_warned_of ? LOG_INFO : LOG_WARN,
               "%s: no connection by rail %u from %s to %s (%.160s); data goes by other rails", who,
@@ -138,7 +138,7 @@ bool rails_want(struct rails *rails, int peer, unsigned stream)
         way->breaks++;
     way->is_wanted = true;
     way->is_there = false;
-    way->next_ns = now + way->pause_ns + (is_visitor_of(rails, peer) ? 0 : KNOCK_NS);
+    way->next_ns = now + way->pause_ns + (connects_to(rails, peer) ? 0 : ASK_NS);
     way->pause_ns = way->pause_ns == 0 ? PAUSE_NS_MIN : 2 * way->pause_ns;
     if (way->pause_ns > AGAIN_NS) way->pause_ns = AGAIN_NS;
     soon(rails, way->next_ns);
@@ -152,18 +152,18 @@ static void arrived(struct rails *rails, int peer, unsigned number)
     way->is_wanted = false;
     way->is_there = way->was_there = true;
     way->there_ns = now;
-    way->visit_ns = 0;
+    way->attempt_ns = 0;
     way->is_around = way->goes_around;
     way->goes_around = false;
     if (way->breaks == BREAKS_MAX) warn(rails, peer, number, "it was closed soon, again and again");
-    if (!is_visitor_of(rails, peer) || !way->is_around) return;
+    if (!connects_to(rails, peer) || !way->is_around) return;
     way->next_ns = now + HOME_NS;
     soon(rails, way->next_ns);
 }
 
-static void knocked(struct rails *rails, struct way *way)
+static void asked_for(struct rails *rails, struct way *way)
 {
-    if (way->is_wanted || way->visit_ns != 0) return;
+    if (way->is_wanted || way->attempt_ns != 0) return;
     way->is_wanted = true;
     way->next_ns = clock_now_ns();
     soon(rails, way->next_ns);
@@ -174,7 +174,7 @@ static void not_reached(struct rails *rails, int peer, unsigned number)
     struct way *const way = &rails->peers[peer].ways[number];
     const uint64_t now = clock_now_ns();
     const bool went_around = way->goes_around;
-    way->visit_ns = 0;
+    way->attempt_ns = 0;
     way->goes_around = way->is_wanted && way->was_there && !went_around;
     way->next_ns = now + (way->goes_around  ? 0
                           : !way->is_wanted ? HOME_NS
@@ -191,7 +191,7 @@ bool rails_take(struct rails *rails, int peer, unsigned stream, int fd)
     if (fd >= 0)
         arrived(rails, peer, stream - FIRST_STREAM);
     else if (fd == PORT_CALLBACK)
-        knocked(rails, way);
+        asked_for(rails, way);
     else
         not_reached(rails, peer, stream - FIRST_STREAM);
     return true;
@@ -205,7 +205,7 @@ void rails_meet(struct rails *rails, int peer)
     soon(rails, 0);
 }
 
-static bool is_door(const struct net_address *address)
+static bool is_port(const struct net_address *address)
 {
     return (address->family == AF_INET || address->family == AF_INET6) && address->port != 0 &&
            address->scope == 0;
@@ -215,7 +215,7 @@ static bool makes_sense(const struct rails_addresses *heard)
 {
     if (heard->count < 1 || heard->count > RAILS_FURTHER_MAX) return false;
     for (uint32_t i = 0; i < heard->count; i++)
-        if (!is_door(&heard->addresses[i])) return false;
+        if (!is_port(&heard->addresses[i])) return false;
     return true;
 }
 
@@ -245,17 +245,17 @@ static bool leads_there(const struct rails *rails, const struct rails_peer *abou
     return own->family == other->family && !net_address_same_host(own, other);
 }
 
-static void visit(struct rails *rails, int peer, unsigned number, uint64_t now)
+static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now)
 {
     struct comm_network *const network = rails->network;
     struct rails_peer *const about = &rails->peers[peer];
     struct way *const way = &about->ways[number];
     const bool around = way->goes_around;
     struct net_address from = rails->own.addresses[number];
-    from.port = 0; /* not the door's: any */
+    from.port = 0; /* any, not the listener's */
     const uint64_t patience_ns =
         SECOND_NS * (way->was_there && way->is_wanted && !around ? RETURN_S : PATIENCE_S);
-    way->visit_ns = now + patience_ns + SECOND_NS;
+    way->attempt_ns = now + patience_ns + SECOND_NS;
     if (port_connect_from(&network->client, peer, FIRST_STREAM + number, around ? NULL : &from,
                           around ? &network->addresses[peer] : &about->heard.addresses[number],
                           now + patience_ns) != TUTTI_OK)
@@ -268,21 +268,21 @@ static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t no
     struct comm_network *const network = rails->network;
     struct rails_peer *const about = &rails->peers[peer];
     struct way *const way = &about->ways[number];
-    const bool visits = is_visitor_of(rails, peer);
-    const bool comes_home = visits && way->is_there && way->is_around;
+    const bool connects = connects_to(rails, peer);
+    const bool comes_home = connects && way->is_there && way->is_around;
     if ((!way->is_wanted && !comes_home) || !leads_there(rails, about, number)) return UINT64_MAX;
-    if (!visits && !way->was_there) return now + DOOR_NS; /* its visitor comes by itself */
-    if (now >= way->visit_ns) way->visit_ns = 0;
-    if (way->visit_ns != 0) return now + DOOR_NS;
+    if (!connects && !way->was_there) return now + PORT_NS; /* the peer connects by itself */
+    if (now >= way->attempt_ns) way->attempt_ns = 0;
+    if (way->attempt_ns != 0) return now + PORT_NS;
     if (now < way->next_ns) return way->next_ns;
-    if (visits) {
-        visit(rails, peer, number, now);
+    if (connects) {
+        attempt(rails, peer, number, now);
     } else {
-        way->next_ns = now + REKNOCK_NS;
+        way->next_ns = now + REASK_NS;
         (void)port_request_callback(&network->client, peer, FIRST_STREAM + number,
                                     &network->addresses[peer]);
     }
-    return now + DOOR_NS;
+    return now + PORT_NS;
 }
 
 /* Of a peer that is there. */
@@ -291,7 +291,7 @@ static void move_all(struct rails *rails, int peer, uint64_t now)
     struct rails_peer *const about = &rails->peers[peer];
     if (about->owes_note) {
         about->owes_note = !far_tell_rails(rails->network, peer, &rails->own);
-        if (about->owes_note) soon(rails, now + DOOR_NS);
+        if (about->owes_note) soon(rails, now + PORT_NS);
     }
     for (unsigned i = 0; i < about->heard.count; i++) soon(rails, move(rails, peer, i, now));
 }

@@ -5,15 +5,15 @@
  *                2   what is large       card 1 of this host ── card 1 of that one
  *                3   ...                 card 2              ── card 2
  *
- * Each tells the other over the first connection by which further addresses its door can be reached (far.h's note RAILS); as many
- * are used as both have. The higher rank visits the lower one, out from its own card's address.
+ * Each tells the other over the first connection by which further addresses its port can be reached (far.h's note RAILS); as many
+ * are used as both have. The higher rank connects to the lower one, out from its own card's address.
  *
  * What was under way on a connection that is lost is sent again when that connection is made again (transport/tcp/pair.h), so it is
  * made again by the first card where its own does not answer at once, and comes back to its own later:
  *
- *     not wanted ─► wanted ─visit by its card─► there ─lost─► wanted ─visit by its card─► there
- *                     │ not reached: warned of once,            │ not reached: visit by the first card
- *                     ▼ visited again after a while             ▼
+ *     not wanted ─► wanted ─try its card─► there ─lost─► wanted ─try its card─► there
+ *                     │ not reached: warned of once,   │ not reached: try the first card
+ *                     ▼ tried again after a while      ▼
  *                   wanted                                    there, by a detour ─after a while, by its card─► there
  *
  * A rank whose process has one rail has none of this. None of it fails a communicator.
@@ -58,7 +58,7 @@ bool rails_take(struct rails *rails, int peer, unsigned stream, int fd);
 void rails_meet(struct rails *rails, int peer);
 /* A rank of another host said this, which is foreign: what makes no sense is logged and not used. May not call the transport. */
 void rails_hear(struct rails *rails, int peer, const struct rails_addresses *heard);
-/* Tells, visits, and gives up connections on which nothing is answered. */
+/* Tells, connects, and gives up connections on which nothing is answered. */
 void rails_progress(struct rails *rails, uint64_t now_ns);
 
 #endif

@@ -20,7 +20,7 @@ struct world {
     struct tutti_comm *comm;
     struct comm_network network;
     struct far_rank far[SIZE];
-    struct net_address addresses[SIZE], own[2], door;
+    struct net_address addresses[SIZE], own[2], port;
     struct net_address cards[2]; /* the peer's */
     int listeners[2];
     struct net_address visitor; /* where the last one came from */
@@ -55,7 +55,7 @@ static void open_world(struct world *world, int rank)
     world->comm->health.board = make_board();
     world->comm->health.remote_board = make_board();
     world->comm->transports.network = &world->network;
-    assert_int_equal(port_open(NULL, &world->door), TUTTI_OK);
+    assert_int_equal(port_open(NULL, &world->port), TUTTI_OK);
     for (int i = 0; i < 2; i++) {
         struct net_address any = at(i == 0 ? "127.0.0.11" : "127.0.0.12");
         assert_int_equal(tcp_listen(&any, 0, &world->listeners[i], &world->cards[i]), TUTTI_OK);

@@ -91,27 +91,28 @@ struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm, bool is_messa
     return made;
 }
 
-/* ---------------------------------------------------------------------------------------- in line */
+/* ---------------------------------------------------------------------------------------- queues */
 
-void comm_line_up(struct tutti_comm *comm, struct request_line *line, struct tutti_request *request)
+void comm_enqueue(struct tutti_comm *comm, struct request_queue *queue,
+                  struct tutti_request *request)
 {
     pthread_mutex_lock(&comm->requests.lock);
-    if (line->last != NULL)
-        line->last->next = request;
+    if (queue->last != NULL)
+        queue->last->next = request;
     else
-        line->first = request;
-    line->last = request;
-    atomic_fetch_add_explicit(&line->count, 1, memory_order_relaxed);
+        queue->first = request;
+    queue->last = request;
+    atomic_fetch_add_explicit(&queue->count, 1, memory_order_relaxed);
     pthread_mutex_unlock(&comm->requests.lock);
 }
 
-struct tutti_request *comm_line_first(struct tutti_comm *comm, struct request_line *line)
+struct tutti_request *comm_dequeue(struct tutti_comm *comm, struct request_queue *queue)
 {
-    if (atomic_load_explicit(&line->count, memory_order_relaxed) == 0) return NULL;
+    if (atomic_load_explicit(&queue->count, memory_order_relaxed) == 0) return NULL;
     pthread_mutex_lock(&comm->requests.lock);
-    struct tutti_request *request = line->first;
-    if (request != NULL) line->first = request->next;
-    if (line->first == NULL) line->last = NULL;
+    struct tutti_request *request = queue->first;
+    if (request != NULL) queue->first = request->next;
+    if (queue->first == NULL) queue->last = NULL;
     pthread_mutex_unlock(&comm->requests.lock);
     return request;
 }

@@ -1,4 +1,4 @@
-/* request.h - requests: what is called or sent, and the memory that stands for it until somebody has waited for it. */
+/* request.h - a request stands for a call or a message until its owner has waited for it. */
 #ifndef TUTTI_COMM_REQUEST_H
 #define TUTTI_COMM_REQUEST_H
 
@@ -13,9 +13,9 @@
 #include "p2p/p2p.h"
 #include "tutti/tutti.h"
 
-/* What a call has beside two buffers in one piece; one allocation. */
+/* What a call needs besides two contiguous buffers: counts and segments. One allocation. */
 struct call_extra {
-    size_t *input_counts, *output_counts;  /* of the v forms, one a rank; or NULL */
+    size_t *input_counts, *output_counts;  /* for v forms, one count for each rank; else NULL */
     struct segment_of_buffer *segments[2]; /* of send and recv; NULL: in one piece */
     size_t segment_counts[2];
     size_t count_bytes; /* of both counts together: they lie one after the other */
@@ -28,12 +28,12 @@ struct call {
     const void *send;
     void *recv;
     bool in_place, deterministic;
-    bool all_were_mapped; /* all memory of all ranks, the last time that it mattered; all ranks agree */
+    bool all_were_mapped; /* every rank's memory, the last time that it was checked; the same on all ranks */
     int priority;
-    unsigned radix; /* of the algorithm asked for, or 0 */
+    unsigned radix; /* of the requested algorithm; 0: its default */
     uint64_t timeout_ns;
-    const struct algorithm *algorithm; /* asked for by name, or NULL */
-    struct call_extra *extra;          /* or NULL; belongs to the call */
+    const struct algorithm *algorithm; /* requested by name, or NULL */
+    struct call_extra *extra;          /* the call owns it; NULL: it needs none */
 };
 
 /* A message to send or to receive, checked and complete. */
@@ -44,34 +44,33 @@ struct message_call {
     enum tutti_dtype dtype;
     int peer, tag;
     uint64_t timeout_ns;
-    struct tutti_message *result; /* of a recv, or NULL */
-    size_t result_bytes;          /* of it, as its caller has it */
+    struct tutti_message *result; /* where a recv says what it received, or NULL */
+    size_t result_bytes;          /* size of *result, as the caller was compiled */
 };
 
-/* Instead of a descriptor: nobody is to be told that a request is done; it is. */
+/* Values of `event` that are no descriptor: none is set; the request is done. */
 enum request_event { EVENT_NONE, EVENT_DONE };
 
 /* What every request has. Its address is that of the struct call_request or struct message_request that it is part of. */
 struct tutti_request {
     struct tutti_comm *comm;
     bool is_message;            /* else a call */
-    bool is_grouped;            /* moved by the thread that will wait for it */
+    bool is_grouped;            /* only the thread that will wait for it moves it */
     bool is_prepared;           /* part of a struct tutti_prepared */
-    bool is_owned;              /* somebody will wait for it; unless it is_prepared */
-    _Atomic bool is_waited_for; /* somebody does nothing else */
+    bool is_owned;              /* a caller will still wait for it (not used for prepared ones) */
+    _Atomic bool is_waited_for; /* a thread is in tutti_wait for it */
     enum tutti_status status;
     uint64_t sequence;   /* number of the call on the communicator, from 1; 0: a message */
-    uint64_t started_ns; /* when it was first found waiting; 0: not yet */
-    uint64_t looked_ns;  /* when peers were last looked at */
+    uint64_t started_ns; /* when the wait loop first found it unfinished; 0: not yet */
+    uint64_t looked_ns;  /* when the wait loop last looked for reasons */
     char error[256];     /* of a failure */
-    _Atomic int event; /* ~ the descriptor to be told that it is done; or one of enum request_event */
-    _Atomic bool done; /* released last */
+    _Atomic int event; /* ~ the descriptor to signal when it is done; or one of enum request_event */
+    _Atomic bool done; /* stored last, with release order */
     struct tutti_request *_Atomic next_free;
-    struct tutti_request *_Atomic *home; /* the free ones that it is one of */
-    struct tutti_request *next;          /* in the queue */
-    struct tutti_request *next_made;     /* all of the communicator's, waited for or not */
-    struct tutti_request *after,
-        *previous; /* in the list that it is in: of messages that are not done, or orphans.c */
+    struct tutti_request *_Atomic *home;    /* the free list that comm_give_back returns it to */
+    struct tutti_request *next;             /* in a queue */
+    struct tutti_request *next_made;        /* in the list of all requests of the communicator */
+    struct tutti_request *after, *previous; /* in one list: unfinished messages, or orphans */
 };
 
 /* A call under way. A prepared one keeps its program and its extra. */
@@ -81,10 +80,10 @@ struct call_request {
     struct operation operation;
     struct program *program;
     int slot;
-    uint64_t begun;      /* number of the call in its slot, from 1 */
-    uint64_t number;     /* of the call among those that are started; 0: none of them */
-    unsigned passes;     /* of the wait loop until a blocking call was done */
-    uint64_t faulted_ns; /* since when it is asked what a rank of another host meant; 0: it is not */
+    uint64_t begun;  /* number of the call in its slot, from 1 */
+    uint64_t number; /* among started calls, from 1; 0: not a started call */
+    unsigned passes; /* of the wait loop until a blocking call was done */
+    uint64_t faulted_ns; /* since when a rank of another host is asked what its message meant; 0: it is not */
     uint64_t crossed_ns; /* since when ranks of other forms are known to wait for each other; 0: they are not */
 };
 
@@ -93,7 +92,7 @@ struct message_request {
     struct message_call call;
     struct p2p_request message;
     struct message_request
-        *takes_back; /* another receive: this stands in line to do that, and is no message */
+        *takes_back; /* the receive that this one cancels, instead of being a message; else NULL */
     uint64_t record; /* in the recorder of messages; 0: none */
 };
 
@@ -118,8 +117,8 @@ static inline const struct message_request *request_message_const(const struct t
     return (const struct message_request *)request;
 }
 
-/* Requests that wait for somebody to begin them, under the lock of struct requests. */
-struct request_line {
+/* Requests that wait until the thread that holds the domain begins them; under the lock of struct requests. */
+struct request_queue {
     struct tutti_request *first, *last;
     _Atomic uint32_t count; /* not begun yet */
 };
@@ -135,33 +134,34 @@ struct tutti_prepared {
         *previous; /* of the communicator's, under the lock of struct requests */
 };
 
-/* All requests of a communicator, and the line of started calls. */
+/* All requests of a communicator, and the queue of started calls. */
 struct requests {
-    pthread_mutex_t lock; /* of lines, of lists of what was made, and of nothing else */
-    struct request_line queue;
-    struct tutti_request *_Atomic free; /* taken by the issuing thread only */
-    struct tutti_request *all;          /* that were made */
-    struct tutti_prepared *prepared;    /* the same */
+    pthread_mutex_t lock; /* protects only queues and the two lists below */
+    struct request_queue queue;
+    struct tutti_request *_Atomic free; /* idle ones; only the thread that issues calls takes from it */
+    struct tutti_request *all;          /* every request */
+    struct tutti_prepared *prepared; /* every prepared one */
 };
 
 /* A prepared request that knows its communicator, and that the communicator knows. NULL when out of memory. */
 struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm, bool is_message);
-/* Of a communicator that is freed: requests that somebody will still wait for outlive it. */
+/* Frees the requests of a communicator. Those that a caller will still wait for become orphans (orphans.h). */
 void comm_requests_free(struct tutti_comm *comm);
 /* Puts a request back where it came from; any thread. */
 void comm_give_back(struct tutti_request *request);
 /* Takes one, or NULL; one thread at a time. */
 struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests);
-/* A new request among all of the communicator's, to be given back to those; NULL when out of memory. */
+/* A new request of the communicator, which comm_give_back returns to `home`. NULL when out of memory. */
 struct tutti_request *comm_make_request(struct tutti_comm *comm, bool is_message,
                                         struct tutti_request *_Atomic *home);
-/* The end of a line, any thread; and its beginning, or NULL, with the domain held: it counts until the caller, who
- * has begun it, takes it off the count. */
-void comm_line_up(struct tutti_comm *comm, struct request_line *line, struct tutti_request *request);
-struct tutti_request *comm_line_first(struct tutti_comm *comm, struct request_line *line);
+/* Appends a request to a queue. Any thread. */
+void comm_enqueue(struct tutti_comm *comm, struct request_queue *queue,
+                  struct tutti_request *request);
+/* Takes the first request of a queue, or NULL; domain held. The caller begins the request, and then takes one off queue->count. */
+struct tutti_request *comm_dequeue(struct tutti_comm *comm, struct request_queue *queue);
 /* Makes it ready for another run. */
 void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request);
-/* Says how it ended, for its waiter. */
+/* Stores the status of a request and the text of an error, and marks it done. */
 void comm_finish_request(struct tutti_request *request, enum tutti_status status);
 /* Adds one to the counter of a descriptor that tutti_notify was given. */
 void comm_tell_event(int event_fd);

@@ -34,7 +34,7 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_reques
     } else {
         if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
         comm_count_started(comm, request);
-        comm_line_up(comm, &comm->requests.queue, &request->base);
+        comm_enqueue(comm, &comm->requests.queue, &request->base);
         comm->transports.data->ops->wake(comm->transports.data); /* whoever has the domain begins it */
     }
     if (!request->base.is_grouped && !atomic_load_explicit(&request->base.done, memory_order_acquire))

@@ -49,7 +49,7 @@ struct straggler {
     /* Of the call that sleeps: what it waits for, and what it waited for longest. */
     uint64_t sequence;                   /* of the call; 0: none */
     struct straggler_wait open, longest; /* rank -1: none */
-    uint64_t woken_ns;                   /* from the last sleep; set by drive.c */
+    uint64_t woken_ns;                   /* from the last sleep; set by wait_loop.c */
     /* A wait for a rank of another host that was asked. */
     struct straggler_wait asked;
     int asked_slot;

@@ -1,4 +1,4 @@
-/* wait.c - the end of a started operation: waiting, testing, being told. */
+/* complete.c - the end of a started operation: waiting, testing, being told. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -6,12 +6,12 @@
 
 #include "base/status.h"
 #include "comm/comm.h"
-#include "comm/drive.h"
+#include "comm/complete.h"
 #include "comm/lock.h"
 #include "comm/orphans.h"
 #include "comm/progress.h"
 #include "comm/request.h"
-#include "comm/wait.h"
+#include "comm/wait_loop.h"
 
 enum tutti_status comm_collect(struct tutti_request **request)
 {
@@ -40,7 +40,7 @@ enum tutti_status tutti_wait(struct tutti_request **request)
     TRY(comm_check_handle(waited->comm, "wait"));
     if (!atomic_load_explicit(&waited->done, memory_order_acquire)) {
         atomic_store_explicit(&waited->is_waited_for, true, memory_order_relaxed);
-        comm_drive_started(waited->comm, waited);
+        comm_await_started(waited->comm, waited);
     }
     return comm_collect(request);
 }

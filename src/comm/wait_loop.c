@@ -1,4 +1,4 @@
-/* drive.c - the one wait loop.
+/* wait_loop.c - the one wait loop.
  *
  *   run ──moved──► run again
  *    └─blocked─► pause: spin; from the first miss on yield when ranks outnumber cores; then sleep on the bell
@@ -13,7 +13,6 @@
 #include "comm/comm.h"
 #include "comm/crossing.h"
 #include "comm/diagnose.h"
-#include "comm/drive.h"
 #include "comm/failure.h"
 #include "comm/lock.h"
 #include "comm/message.h"
@@ -22,6 +21,7 @@
 #include "comm/quiesce.h"
 #include "comm/recover.h"
 #include "comm/report.h"
+#include "comm/wait_loop.h"
 #include "connect/port.h"
 #include "os/clock.h"
 
@@ -87,7 +87,7 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
 static void sleep_and_learn(struct tutti_comm *comm)
 {
     const uint64_t begin_ns = clock_now_ns();
-    /* Who comes to the door does not wake this rank. */
+    /* A connection that arrives at the port does not wake this rank. */
     const bool is_joining = comm->transports.network != NULL && comm_network_is_joining(comm);
     comm->transports.data->ops->sleep(comm->transports.data, is_joining ? JOINING_NS : SLEEP_NS);
     unsigned doubled = atomic_load_explicit(&comm->domain.wakefulness, memory_order_relaxed);
@@ -115,7 +115,7 @@ static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, 
 static void look_sometimes(struct tutti_comm *comm, struct call_request *request, uint64_t now)
 {
     if (is_time_to_look(&request->base, request->call.timeout_ns, now))
-        comm_look(comm, request, now);
+        comm_diagnose(comm, request, now);
 }
 
 /* There may be thousands: what takes a system call is done once for all. */
@@ -127,7 +127,8 @@ static void look_at_messages(struct tutti_comm *comm, uint64_t now)
         if (!is_time_to_look(r, request->call.timeout_ns, now)) continue;
         if (!looked_for_deaths && comm_look_for_deaths(comm, r)) return;
         looked_for_deaths = true;
-        if (comm_message_look(comm, request, now) || board_has_failed(comm->health.board)) return;
+        if (comm_message_diagnose(comm, request, now) || board_has_failed(comm->health.board))
+            return;
     }
 }
 
@@ -154,7 +155,7 @@ static bool listens(const struct tutti_comm *comm, unsigned passes, bool about_t
            board_has_messages(comm->health.board);
 }
 
-enum tutti_status comm_drive_blocking(struct tutti_comm *comm, struct call_request *request)
+enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_request *request)
 {
     struct operation *operation = &request->operation;
     struct patience patience = {0};
@@ -243,7 +244,7 @@ static void sleep_until_something(struct tutti_comm *comm)
         sleep_and_learn(comm);
 }
 
-void comm_drive_started(struct tutti_comm *comm, struct tutti_request *request)
+void comm_await_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct patience patience = {0};
     struct crossing_wait wait = {0};
@@ -279,7 +280,7 @@ static void let_go(struct tutti_comm *comm)
     comm_unlock_for_now(comm);
 }
 
-/* While there is nothing to move: sees to visitors at the door, lost connections, notes and questions of other hosts, and ranks that ask for
+/* While there is nothing to move: accepts connections, makes lost ones again, answers other hosts, and ranks that ask for
  * an agreement. */
 static enum progress_result listen_to_others(struct tutti_comm *comm)
 {

@@ -1,6 +1,6 @@
-/* wait.h - the end of a started operation. */
-#ifndef TUTTI_COMM_WAIT_H
-#define TUTTI_COMM_WAIT_H
+/* complete.h - the end of a started operation. */
+#ifndef TUTTI_COMM_COMPLETE_H
+#define TUTTI_COMM_COMPLETE_H
 
 #include "comm/request.h"
 
