@@ -3,7 +3,6 @@
  *
  * ctest: label=notsan timeout=120
  */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -409,35 +408,6 @@ static int meet_other_children(int rank, void *context)
     return 0;
 }
 
-/* How many threads of this process are not asleep, this one left out; -1 where /proc does not tell. */
-static int threads_awake(void)
-{
-    DIR *const tasks = opendir("/proc/self/task");
-    if (tasks == NULL) return -1;
-    int awake = 0;
-    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
-        char path[64], line[256] = "";
-        if (atoi(entry->d_name) == 0 || atoi(entry->d_name) == gettid()) continue;
-        snprintf(path, sizeof path, "/proc/self/task/%d/stat", atoi(entry->d_name));
-        FILE *const stat = fopen(path, "r");
-        if (stat == NULL) continue; /* ended meanwhile */
-        const char *const read = fgets(line, sizeof line, stat);
-        fclose(stat);
-        const char *const name_end = read != NULL ? strrchr(line, ')') : NULL;
-        awake += name_end != NULL && name_end[1] != '\0' && name_end[2] != 'S';
-    }
-    closedir(tasks);
-    return awake;
-}
-
-/* Some releases of AddressSanitizer do not put their allocator in order in a child of fork: a thread that was within
- * malloc() at that moment, for instance because it has just been started, leaves a lock behind that nobody opens. */
-static void let_threads_settle(void)
-{
-    for (int i = 0; i < 5000 && threads_awake() > 0; i++)
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-}
-
 static int have_children(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed;
@@ -448,7 +418,6 @@ static int have_children(struct tutti_comm *comm, int rank, int size, uint64_t s
     RANKS_EXPECT(tutti_allreduce_start(&number, &number, 1, TUTTI_INT32, TUTTI_SUM, NULL, comm,
                                        &request) == TUTTI_OK);
     RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
-    let_threads_settle();
     const pid_t pid = start_child(meet_other_children, rank, &children);
     for (int turn = 0; turn < 200; turn++) RANKS_EXPECT(sum_of(turn, comm) == turn * size);
     RANKS_EXPECT(end_child(pid) == 0);
@@ -459,10 +428,6 @@ static int have_children(struct tutti_comm *comm, int rank, int size, uint64_t s
 static void children_have_communicators_of_their_own(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
-    /* Over TCP the progress thread of the parent never rests for long: see let_threads_settle. */
-    if (getenv("TUTTI_TRANSPORT") != NULL) skip();
-#endif
     struct children children = {.size = 3};
     assert_int_equal(tutti_id_create(&children.id), TUTTI_OK);
     expect_good(3, RANKS_PROCESSES, have_children, &children);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "comm/comm.h"
+#include "os/fork.h"
 
 /* Linked by after and previous: a request that is done is in no other list. */
 static struct {
@@ -23,7 +24,8 @@ static void let_go(void)
 
 static void watch_forks(void)
 {
-    pthread_atfork(hold, let_go, let_go);
+    static const struct fork_participant list = {.lock = &orphans.lock};
+    fork_watch(FORK_ORPHANS, &list);
 }
 
 void orphans_add(struct tutti_request *request)

@@ -12,6 +12,7 @@
 #include "bootstrap/interface.h"
 #include "connect/listener.h"
 #include "os/clock.h"
+#include "os/fork.h"
 #include "os/process.h"
 
 enum { PURPOSE_LINKS = 1, PURPOSE_CALLBACK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
@@ -57,30 +58,21 @@ static struct announced *announced;
 
 /* -------------------------------------------------------------------------------------------- forks */
 
-static void hold(void)
+/* The listener stays the parent's: a listening socket that a child kept would answer for a parent that is dead. Where another thread was
+ * changing it nobody can tell which descriptors are its own. */
+static void forget(bool is_held)
 {
-    pthread_mutex_lock(&lock);
-}
-
-static void let_go(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-/* The listener stays the parent's: a listening socket that a child kept would answer for a parent that is dead. */
-static void forget(void)
-{
-    listener_forget(listener);
+    if (is_held) listener_forget(listener);
     listener = NULL;
     user_count = 0;
     clients = NULL;
-    pthread_mutex_unlock(&lock);
 }
 
 static void watch_forks(void)
 {
+    static const struct fork_participant port = {.lock = &lock, .child = forget};
     process_watch_forks();
-    pthread_atfork(hold, let_go, forget);
+    fork_watch(FORK_PORT, &port);
 }
 
 /* --------------------------------------------------------------------------------------- open, close */

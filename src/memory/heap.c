@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "os/clock.h"
+#include "os/fork.h"
 #include "os/process.h"
 #include "os/shm.h"
 
@@ -70,16 +71,6 @@ static struct heap_window *windows;
 
 /* -------------------------------------------------------------------------------------------- forks */
 
-static void hold(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void let_go(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 static void copy_extents(const struct extents *from, struct extents *to)
 {
     for (int i = 0; i < EXTENT_COUNT; i++) {
@@ -97,8 +88,9 @@ static void forget_extents(struct extents *extents)
 }
 
 /* In the child: the parent's heap is still mapped here, and still the parent's. */
-static void inherit(void)
+static void inherit(bool is_held)
 {
+    (void)is_held; /* each store leaves lists that can be followed */
     if (heap.users > 0) {
         struct inherited *const heir = heap.heir;
         heir->next = inherited;
@@ -114,13 +106,13 @@ static void inherit(void)
         heap.heir = NULL;
         forget_extents(&heap.extents);
     }
-    pthread_mutex_unlock(&lock);
 }
 
 static void watch_forks(void)
 {
-    process_watch_forks(); /* before this module's handler: the generation has changed when that runs */
-    pthread_atfork(hold, let_go, inherit);
+    static const struct fork_participant heaps = {.lock = &lock, .child = inherit};
+    process_watch_forks();
+    fork_watch(FORK_HEAP, &heaps);
 }
 
 /* ----------------------------------------------------------------------------------------- extents */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "os/clock.h"
+#include "os/fork.h"
 
 static const uint64_t LIMIT_NS = 2000000000u;
 
@@ -20,14 +21,16 @@ static void end(void)
 }
 
 /* In a child of fork() are none of the threads that were inside. */
-static void begin_anew(void)
+static void begin_anew(bool is_held)
 {
+    (void)is_held;
     atomic_store(&inside, 0);
 }
 
 static void watch(void)
 {
-    pthread_atfork(NULL, NULL, begin_anew);
+    static const struct fork_participant uses = {.child = begin_anew};
+    fork_watch(FORK_AT_EXIT, &uses);
     (void)atexit(end); /* without memory for that the process ends as if nobody had looked */
 }
 

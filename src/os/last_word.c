@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "os/fork.h"
 #include "os/futex.h"
 #include "os/process.h"
 #include "os/thread.h"
@@ -35,28 +36,19 @@ static _Atomic uint32_t keeper_state;
 /* Shared, so that a kernel that is out of memory and takes what a process had alone still finds the words; not inherited. */
 static struct robust_list_head *head;
 
-/* A child of fork gets all of it in order, and then none of it. */
-static void hold(void)
+/* The words are the parent's. */
+static void forget(bool is_held)
 {
-    pthread_mutex_lock(&lock);
-}
-
-static void let_go(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void forget(void)
-{
+    (void)is_held;
     givers = NULL;
     head = NULL;
-    pthread_mutex_unlock(&lock);
 }
 
 static void watch_forks(void)
 {
-    process_watch_forks(); /* before this module's handler */
-    pthread_atfork(hold, let_go, forget);
+    static const struct fork_participant words = {.lock = &lock, .child = forget};
+    process_watch_forks();
+    fork_watch(FORK_LAST_WORD, &words);
 }
 
 /* --------------------------------------------------------------------------------------------- thread */

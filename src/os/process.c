@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,23 +10,20 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "os/fork.h"
+
 uint32_t process_generation_now;
 
-static void be_another(void)
+static void be_another(bool is_held)
 {
+    (void)is_held;
     process_generation_now++;
-}
-
-/* It fails only for want of a few bytes; then a child is not told from its parent, and nothing else is lost. */
-static void watch(void)
-{
-    pthread_atfork(NULL, NULL, be_another);
 }
 
 void process_watch_forks(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
+    static const struct fork_participant generation = {.child = be_another};
+    fork_watch(FORK_PROCESS, &generation);
 }
 
 uint32_t process_pid_namespace(void)

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/fork.h"
 #include "os/local_socket.h"
 #include "os/thread.h"
 
@@ -46,7 +47,8 @@ static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* protects what follows; taken after `life` */
 static struct monitor_client *clients;
 static pthread_t thread;
-static bool thread_runs, has_failed; /* it could not start, and that was said */
+static bool thread_runs, thread_is_up,
+    has_failed; /* failed: it could not start, and that was said */
 static int listening_fd = -1;
 static char metrics_folder[PATH_MAX]; /* "": none */
 static uint64_t metrics_interval_ns;
@@ -250,7 +252,9 @@ static void answer_query(int fd)
     for (size_t n = 0; (text = describe(n, &size)) != NULL; n++) {
         const bool is_sent = size > MONITOR_MESSAGE_BYTES_MAX ||
                              local_socket_send(fd, text, size, NULL, 0, deadline_ns) == TUTTI_OK;
+        pthread_mutex_lock(&lock); /* see is_between_answers */
         free(text);
+        pthread_mutex_unlock(&lock);
         if (!is_sent) return;
     }
 }
@@ -308,6 +312,7 @@ static void see_events(void)
 static bool is_needed(void)
 {
     pthread_mutex_lock(&lock);
+    thread_is_up = true;
     const bool needed = clients != NULL;
     pthread_mutex_unlock(&lock);
     return needed;
@@ -367,10 +372,17 @@ static void close_all(void)
     if (fd >= 0) close(fd);
 }
 
-/* In a child of fork: the thread is the parent's, and so are the clients. The name stays the parent's alone. */
-static void begin_anew(void)
+/* Whether the thread is where it allocates nothing and holds nothing: without the lock, but not on its way to its loop. Who ends it has
+ * `life`. */
+static bool is_between_answers(void)
 {
-    life = lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    return !thread_runs || thread_is_up;
+}
+
+/* In a child of fork: the thread is the parent's, and so are the clients. The name stays the parent's alone. */
+static void begin_anew(bool is_held)
+{
+    (void)is_held;
     clients = NULL;
     thread_runs = has_failed = false;
     memset(&gone, 0, sizeof gone);
@@ -381,7 +393,11 @@ static void begin_anew(void)
 
 static void watch_forks(void)
 {
-    pthread_atfork(NULL, NULL, begin_anew);
+    static const struct fork_participant who_comes_and_goes = {.lock = &life};
+    static const struct fork_participant answers = {
+        .lock = &lock, .is_quiet = is_between_answers, .child = begin_anew};
+    fork_watch(FORK_MONITOR_LIFE, &who_comes_and_goes);
+    fork_watch(FORK_MONITOR, &answers);
 }
 
 static enum tutti_status listen_somewhere(void)
@@ -399,6 +415,7 @@ static enum tutti_status listen_somewhere(void)
 
 static enum tutti_status start_thread(void)
 {
+    thread_is_up = false;
     TRY(thread_start(&thread, thread_main, NULL, NULL, "the monitor's thread"));
     thread_runs = true;
     return TUTTI_OK;

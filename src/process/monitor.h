@@ -8,7 +8,8 @@
  *
  * Invariants
  *  1. The thread exists as long as there are clients; it sleeps in poll, and without metrics nothing but the above wakes it.
- *  2. It blocks all signals. A child of fork() has neither the thread nor its clients, and does not keep the socket's name.
+ *  2. It blocks all signals. A child of fork() has neither the thread nor its clients, and does not keep the socket's name. fork()
+ *     comes between two answers, unless one takes too long (os/fork.h).
  *  3. Clients are called with the monitor's lock held, so none goes away meanwhile; nobody is waited for with the lock held.
  *  4. The monitor answers only processes of the same user, or root: one at a time, one request each, for a moment at most.
  *

@@ -424,6 +424,35 @@ static void a_child_of_fork_has_none_and_may_have_its_own(void **state)
     assert_int_equal(connect_to_monitor(), -1);
 }
 
+static volatile unsigned first, second; /* equal while the thread calls nobody */
+
+static void change_pair(struct monitor_client *client)
+{
+    (void)client;
+    first++;
+    nanosleep(&(struct timespec){0, 500000}, NULL);
+    second++;
+}
+
+static void a_fork_comes_between_two_answers(void **state)
+{
+    (void)state;
+    int bad = 0, status;
+    struct monitor_client client = client_here();
+    client.look = change_pair;
+    monitor_register(&client);
+    for (int i = 0; i < 40; i++) {
+        monitor_look();
+        nanosleep(&(struct timespec){0, i * 20000}, NULL);
+        const pid_t child = fork();
+        if (child == 0) _exit(first != second);
+        bad += child < 0 || waitpid(child, &status, 0) != child || status != 0;
+    }
+    monitor_unregister(&client);
+    assert_true(first > 0);
+    assert_int_equal(bad, 0);
+}
+
 /* Processes of other PID namespaces may have the same pid, and have come before. */
 static void many_processes_may_have_the_same_pid(void **state)
 {
@@ -462,6 +491,7 @@ int main(void)
                                clear_environment),
         cmocka_unit_test_setup(many_processes_may_have_the_same_pid, clear_environment),
         cmocka_unit_test_setup(a_child_of_fork_has_none_and_may_have_its_own, clear_environment),
+        cmocka_unit_test_setup(a_fork_comes_between_two_answers, clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

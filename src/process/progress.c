@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/cpu.h"
+#include "os/fork.h"
 #include "os/thread.h"
 
 enum {
@@ -23,7 +24,8 @@ enum {
     PORTION_NS = 100000,  /* a pass that takes so long is worth a nap and two switches of context */
     LISTEN_NS = 10000000, /* from one look for callers to the next */
     LINGER_NS =
-        5000000 /* after the last operation: naps cost less than waking the thread for each one */
+        5000000, /* after the last operation: naps cost less than waking the thread for each one */
+    FORK_NAPS_MAX = 100 /* between two passes: a fork looks for its turn more often than that */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects everything here but `asleep` */
@@ -31,6 +33,8 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static struct progress_client *clients;
 static pthread_t thread;
 static bool thread_runs, thread_to_join;
+static bool thread_is_up; /* it has come as far as its loop */
+static _Thread_local bool is_thread;
 /* Exchanged on both sides: whoever comes second sees this, or what the first one had written before. */
 static _Atomic unsigned asleep;
 
@@ -67,6 +71,13 @@ static void sleep_deeply(void)
     else if (clients != NULL && result == PROGRESS_LISTENING)
         wait_a_moment(LISTEN_NS);
     atomic_store(&asleep, 0);
+}
+
+/* The lock is free for a moment only between two passes, and a fork that sleeps would miss it. Forks without end do not stop us. */
+static void let_forks_go_first(void)
+{
+    for (int naps = 0; naps < FORK_NAPS_MAX && fork_awaits(FORK_PROGRESS); naps++)
+        nanosleep(&(struct timespec){0, NAP_NS_MIN}, NULL);
 }
 
 /* When the next pass is worth its switches of context. What streams from a network is awaited for as long as it took to come the last
@@ -138,7 +149,9 @@ static void *thread_main(void *unused)
     uint64_t busy_ns = pace.moved_ns;
     enum progress_result before = PROGRESS_NOTHING_TO_DO;
     thread_take_short_turns();
+    is_thread = true;
     pthread_mutex_lock(&lock);
+    thread_is_up = true;
     while (clients != NULL) {
         const uint64_t begin_ns = clock_now_ns();
         const enum progress_result result = pass();
@@ -157,27 +170,13 @@ static void *thread_main(void *unused)
             after_streaming(&pace, begin_ns, now_ns);
         else
             after_none(&pace, now_ns);
+        let_forks_go_first();
         pthread_mutex_lock(&lock);
     }
     thread_runs = false;
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
     return NULL;
-}
-
-/* In a child of fork: the thread is the parent's, and so are the clients. Whoever held the lock is not here. */
-static void begin_anew(void)
-{
-    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    clients = NULL;
-    thread_runs = thread_to_join = false;
-    atomic_store(&asleep, 0);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, begin_anew);
 }
 
 /* With the lock held. A thread that has said its last word is waited for: who forks or unloads the library after the
@@ -187,6 +186,36 @@ static void join_thread(void)
     if (thread_runs || !thread_to_join) return;
     pthread_join(thread, NULL);
     thread_to_join = false;
+}
+
+/* In a pass: a client calls what the application gave it, such as a reduction, and that forks. */
+static bool is_in_pass(void)
+{
+    return is_thread;
+}
+
+/* Whether the thread is between two passes, or gone: not on its way to the first one, nor at its end. */
+static bool is_between_passes(void)
+{
+    join_thread();
+    return !thread_runs || thread_is_up;
+}
+
+/* In a child of fork: the thread is the parent's, and so are the clients. */
+static void begin_anew(bool is_held)
+{
+    (void)is_held;
+    wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    clients = NULL;
+    thread_runs = thread_to_join = is_thread = false;
+    atomic_store(&asleep, 0);
+}
+
+static void watch_forks(void)
+{
+    static const struct fork_participant passes = {
+        .lock = &lock, .is_inside = is_in_pass, .is_quiet = is_between_passes, .child = begin_anew};
+    fork_watch(FORK_PROGRESS, &passes);
 }
 
 /* *is_said: whether it keeps to certain CPUs. */
@@ -218,6 +247,7 @@ static enum tutti_status start_thread(void)
     cpu_set_t cpus;
     bool is_said;
     join_thread();
+    thread_is_up = false;
     TRY(read_cpus(&cpus, &is_said));
     TRY(thread_start(&thread, thread_main, NULL, is_said ? &cpus : NULL, "the progress thread"));
     thread_runs = thread_to_join = true;

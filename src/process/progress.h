@@ -2,6 +2,7 @@
  *
  * It exists from the first started operation on (of communicators with data over TCP: from their creation), as long as a client is
  * registered; sleeps while no client has anything to move; blocks all signals. A child of fork() has neither the thread nor its clients.
+ * fork() comes between two passes over the clients, unless one takes too long, or a client forks (os/fork.h).
  */
 #ifndef TUTTI_PROCESS_PROGRESS_H
 #define TUTTI_PROCESS_PROGRESS_H

@@ -7,12 +7,15 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "os/clock.h"
 #include "process/progress.h"
+#include "ranks.h"
 
 static const uint64_t PATIENCE_NS = UINT64_C(20000000000);
 
@@ -112,12 +115,91 @@ static void cpus_that_are_not_there_are_an_error(void **state)
     progress_unregister(&source.client);
 }
 
+/* ---------------------------------------------------------------------------------------------- forks */
+
+struct pair {
+    struct progress_client client;
+    volatile unsigned first, second; /* equal between two passes */
+    atomic_bool forks;
+    _Atomic int result; /* of that fork: 1 with the child as it should be */
+};
+
+static bool ends_well(pid_t pid)
+{
+    int fate;
+    return pid > 0 && waitpid(pid, &fate, 0) == pid && WIFEXITED(fate) && WEXITSTATUS(fate) == 0;
+}
+
+/* It has no client, and can have one of its own, but not under the thread sanitizer: no thread may start in a child there. */
+static bool has_progress_of_its_own(void)
+{
+    if (ranks_are_threads()) return true;
+    struct source source = {.client = {.progress = move}, .left = 10};
+    if (progress_register(&source.client) != TUTTI_OK || !becomes_empty(&source)) return false;
+    progress_unregister(&source.client);
+    return true;
+}
+
+static void fork_in_pass(struct pair *pair)
+{
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(60);
+        _exit(!has_progress_of_its_own());
+    }
+    atomic_store(&pair->result, ends_well(pid) ? 1 : -1);
+}
+
+static enum progress_result change_pair(struct progress_client *client)
+{
+    struct pair *const pair = (struct pair *)(void *)client;
+    pair->first++;
+    for (int i = 0; i < 10000; i++) cpu_relax();
+    if (atomic_exchange(&pair->forks, false)) fork_in_pass(pair);
+    pair->second++;
+    return PROGRESS_MOVED;
+}
+
+static void a_fork_comes_between_two_passes(void **state)
+{
+    (void)state;
+    int bad = 0;
+    for (int turn = 0; turn < 10; turn++) {
+        struct pair pair = {.client = {.progress = change_pair}};
+        assert_int_equal(progress_register(&pair.client), TUTTI_OK); /* and it is just starting */
+        for (int i = 0; i < 5; i++) {
+            const pid_t pid = fork();
+            if (pid == 0) {
+                alarm(60);
+                _exit(pair.first != pair.second || !has_progress_of_its_own());
+            }
+            bad += !ends_well(pid);
+        }
+        progress_unregister(&pair.client);
+    }
+    assert_int_equal(bad, 0);
+}
+
+/* As a reduction of the application may. */
+static void a_client_may_fork(void **state)
+{
+    struct pair pair = {.client = {.progress = change_pair}, .forks = true};
+    (void)state;
+    assert_int_equal(progress_register(&pair.client), TUTTI_OK);
+    const uint64_t begin_ns = clock_now_ns();
+    while (atomic_load(&pair.result) == 0 && clock_now_ns() - begin_ns < 2 * PATIENCE_NS) nap();
+    progress_unregister(&pair.client);
+    assert_int_equal(atomic_load(&pair.result), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_there_is_moved_and_then_it_sleeps),
         cmocka_unit_test(it_keeps_to_the_cpus_that_it_is_told),
         cmocka_unit_test(cpus_that_are_not_there_are_an_error),
+        cmocka_unit_test(a_fork_comes_between_two_passes),
+        cmocka_unit_test(a_client_may_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

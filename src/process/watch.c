@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "os/fork.h"
 #include "os/process.h"
 
 struct watch {
@@ -22,19 +23,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct watch *watches; /* under lock */
 
 /* A child of fork gets a list that is whole, whatever other threads were doing. */
-static void hold(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void let_go(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 static void watch_forks(void)
 {
-    pthread_atfork(hold, let_go, let_go);
+    static const struct fork_participant list = {.lock = &lock};
+    fork_watch(FORK_WATCH, &list);
 }
 
 /* Not every kernel, emulator and filter of system calls (seccomp) lets processes have such descriptors. Some complain each time. */

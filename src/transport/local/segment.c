@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "os/fork.h"
 #include "os/shm.h"
 #include "transport/transport.h"
 
@@ -23,19 +24,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct segment *segments; /* of this process; under lock */
 
 /* A child of fork gets a list that is whole, whatever other threads were doing. */
-static void hold(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void let_go(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 static void watch_forks(void)
 {
-    pthread_atfork(hold, let_go, let_go);
+    static const struct fork_participant list = {.lock = &lock};
+    fork_watch(FORK_SEGMENTS, &list);
 }
 
 static size_t round_up(size_t bytes, size_t unit)

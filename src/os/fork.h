@@ -1,0 +1,60 @@
+/* fork.h - what this process holds while it forks, in one order.
+ *
+ * A child of fork() has all memory of its parent and the forking thread alone. What another thread was in the middle of stays half done in
+ * the child for ever: a list of the library, a lock of OpenSSL, the allocator of a sanitizer. So fork() waits until those that take
+ * part are between two steps, and holds them there:
+ *
+ *     prepare   take MONITOR_LIFE, MONITOR, PROGRESS, PORT ... LAST_WORD     the outermost lock first
+ *     fork()
+ *     parent    let go of LAST_WORD ... MONITOR_LIFE                         the innermost first
+ *     child     PROCESS, AT_EXIT, LAST_WORD ... MONITOR_LIFE: put in order, then let go
+ *
+ * Invariants
+ *  1. A thread that has a lock of the order waits only for locks behind it.
+ *  2. fork() waits for each lock at most FORK_WAIT_NS. Then it goes on without: the child is told so, and its lock is a new one.
+ *  3. Nothing here allocates, and no thread can be cancelled while fork() waits.
+ *
+ * The handlers are there from when the library was loaded: libraries that use it are loaded later, so their own handlers come before
+ * these in prepare, as their locks come before the locks here.
+ */
+#ifndef TUTTI_OS_FORK_H
+#define TUTTI_OS_FORK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FORK_WAIT_NS UINT64_C(2000000000)
+
+/* Outermost first. The monitor and the progress thread call communicators, which use all that stands behind them. */
+enum fork_rank {
+    FORK_MONITOR_LIFE,
+    FORK_MONITOR,
+    FORK_PROGRESS,
+    FORK_PORT,
+    FORK_WATCH,
+    FORK_SEGMENTS,
+    FORK_HEAP,
+    FORK_ORPHANS,
+    FORK_LAST_WORD,
+    FORK_AT_EXIT,
+    FORK_PROCESS, /* the generation: it has changed when the children of all others are called */
+    FORK_RANK_COUNT
+};
+
+struct fork_participant {
+    pthread_mutex_t *lock; /* NULL: nothing is held. In the child it is free afterwards, whoever had it. */
+    /* Whether the calling thread has the lock itself, or is waited for by the one that has it: fork() goes on without. NULL: never. */
+    bool (*is_inside)(void);
+    /* Asked with the lock held; false: fork() lets go of it, and tries again in a moment. NULL: always. */
+    bool (*is_quiet)(void);
+    /* In the child, where nobody else runs. Not held: another thread was in the middle of something. NULL: nothing to do. */
+    void (*child)(bool is_held);
+};
+
+/* From the next fork() on it takes part; `participant` stays where it is. Another one of that rank takes its place. Any thread. */
+void fork_watch(enum fork_rank rank, const struct fork_participant *participant);
+/* Whether a fork() waits for that lock now: a thread that takes it again and again naps instead until it does not. Any thread; cheap. */
+bool fork_awaits(enum fork_rank rank);
+
+#endif
