@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+#include "comm/comm.h"
+#include "comm/lock.h"
 #include "fault_time.h"
 #include "os/clock.h"
 #include "patient.h"
@@ -220,6 +222,38 @@ static void messages_survive_a_fork(void **state)
 {
     (void)state;
     expect_good(2, RANKS_PROCESSES, fork_between_messages, NULL);
+}
+
+/* A thread that was moving messages when its process forked left them half changed. Here a read of them ends the child. */
+static int free_what_is_half_changed(int rank, void *context)
+{
+    struct tutti_comm *comm = context;
+    void *const unreadable = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    RANKS_EXPECT(unreadable != MAP_FAILED);
+    comm->messages.p2p = unreadable;
+    RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
+    return 0;
+}
+
+static int fork_while_messages_move(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                    void *context)
+{
+    (void)seed, (void)context;
+    int32_t value = rank;
+    if (rank == 0) RANKS_EXPECT(tutti_send(&value, 1, TUTTI_INT32, 1, 1, comm) == TUTTI_OK);
+    if (rank == 1) RANKS_EXPECT(tutti_recv(&value, 1, TUTTI_INT32, 0, 1, NULL, comm) == TUTTI_OK);
+    RANKS_EXPECT(comm_lock(comm, 10000000000u) == TUTTI_OK);
+    const int failed = run_child(free_what_is_half_changed, rank, comm);
+    comm_unlock(comm);
+    RANKS_EXPECT(failed == 0 && value == 0);
+    RANKS_EXPECT(sum_of(1, comm) == size);
+    return 0;
+}
+
+static void a_child_leaves_messages_alone_that_were_moving(void **state)
+{
+    (void)state;
+    expect_good(2, RANKS_PROCESSES, fork_while_messages_move, NULL);
 }
 
 static void a_started_operation_survives_a_fork(void **state)
@@ -478,6 +512,7 @@ int main(void)
         cmocka_unit_test(a_child_is_refused_and_its_parent_goes_on),
         cmocka_unit_test(a_started_operation_survives_a_fork),
         cmocka_unit_test(messages_survive_a_fork),
+        cmocka_unit_test(a_child_leaves_messages_alone_that_were_moving),
         cmocka_unit_test(a_blocked_call_of_another_thread_survives_a_fork),
         cmocka_unit_test(memory_of_parent_and_child_is_apart),
         cmocka_unit_test(a_fork_beside_allocating_threads_is_safe),

@@ -1,0 +1,215 @@
+/* leavers_test.c - a rank that left, or a full mailbox, is blamed only after what had been said was read.
+ *
+ * Each test lets a peer speak and leave while rank 0 reads nothing, so that both lie there for one look: rank 0 keeps the domain,
+ * or claims it, so its own progress thread reads nothing either.
+ *
+ * ctest: label=notsan */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "comm/comm.h"
+#include "comm/lock.h"
+#include "comm/message.h"
+#include "comm/network_state.h"
+#include "comm/progress.h"
+#include "os/clock.h"
+#include "p2p/p2p.h"
+#include "ranks.h"
+#include "transport/tcp/tcp.h"
+
+static const uint64_t SECOND = 1000000000u;
+
+struct shared {
+    atomic_bool is_ready; /* rank 0 reads nothing from now on but what the test asks for */
+    atomic_bool has_left;
+};
+
+static int run(int size, ranks_function *function)
+{
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.timeout_ns = comm_options.init_timeout_ns = 30 * SECOND;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &comm_options};
+    return ranks_run(size, &options, function, ranks_share(sizeof(struct shared)));
+}
+
+static bool comes_true(atomic_bool *flag)
+{
+    for (int ms = 0; ms < 20000 && !atomic_load(flag); ms++) ranks_nap_ms(1);
+    return atomic_load(flag);
+}
+
+/* --------------------------------------------------------------------------------------------- messages */
+
+enum { BYTES = 200000 }; /* goes by reference: the buffer is free when the receiver says so */
+
+/* With the domain held: sends everything, and does not read that it was received. */
+static int send_without_reading(struct tutti_comm *comm, int rank)
+{
+    struct transport *const tcp = comm->transports.network->tcp;
+    const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
+    do { /* the first pass may have to begin it */
+        comm_progress(comm);
+        RANKS_EXPECT(clock_now_ns() < deadline_ns);
+    } while (comm->messages.p2p == NULL || !p2p_is_referenced(comm->messages.p2p));
+    while (!tcp_is_idle(tcp)) {
+        tcp->ops->sleep_begin(tcp); /* it only writes */
+        tcp->ops->sleep_cancel(tcp);
+        RANKS_EXPECT(clock_now_ns() < deadline_ns);
+    }
+    while (comm_state_of(comm, 1) != RANK_LEFT) {
+        ranks_nap_ms(1);
+        RANKS_EXPECT(clock_now_ns() < deadline_ns);
+    }
+    return 0;
+}
+
+static int send_to_a_leaver(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                            void *context)
+{
+    (void)size, (void)seed;
+    static char data[BYTES];
+    struct shared *const shared = context;
+    struct tutti_request *request;
+    if (rank == 1) {
+        RANKS_EXPECT(comes_true(&shared->is_ready));
+        RANKS_EXPECT(tutti_recv(data, BYTES, TUTTI_INT8, 0, 1, NULL, comm) == TUTTI_OK);
+        return 0;
+    }
+    RANKS_EXPECT(tutti_send_start(data, BYTES, TUTTI_INT8, 1, 1, NULL, comm, &request) == TUTTI_OK);
+    RANKS_EXPECT(comm_lock(comm, 10 * SECOND) == TUTTI_OK);
+    atomic_store(&shared->is_ready, true);
+    const int failed = send_without_reading(comm, rank);
+    const bool was_done = request->message.done;
+    if (failed == 0) comm_message_look(comm, request, clock_now_ns());
+    comm_unlock(comm);
+    RANKS_EXPECT(failed == 0 && !was_done);
+    RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
+    return 0;
+}
+
+static void a_rank_that_received_a_message_and_left_has_received_it(void **state)
+{
+    (void)state;
+    setenv("TUTTI_TRANSPORT", "tcp", 1);
+    const int bad = run(2, send_to_a_leaver);
+    unsetenv("TUTTI_TRANSPORT");
+    assert_int_equal(bad, 0);
+}
+
+enum { SMALL = 100, MANY = 100 }; /* of which the mailbox holds a part */
+
+/* With the domain held: rank 1 fills the mailbox, then rank 2 sends what is waited for, and leaves. */
+static int wait_without_reading(struct tutti_comm *comm, int rank, struct shared *shared)
+{
+    const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
+    do {
+        comm_progress(comm);
+        RANKS_EXPECT(clock_now_ns() < deadline_ns);
+    } while (comm->messages.p2p == NULL || p2p_held_back(comm->messages.p2p, 1) < 0);
+    atomic_store(&shared->is_ready, true);
+    while (comm_state_of(comm, 2) != RANK_LEFT) {
+        ranks_nap_ms(1);
+        RANKS_EXPECT(clock_now_ns() < deadline_ns);
+    }
+    return 0;
+}
+
+static int fill_the_mailbox_beside_a_leaver(struct tutti_comm *comm, int rank, int size,
+                                            uint64_t seed, void *context)
+{
+    (void)size, (void)seed;
+    static char data[SMALL];
+    struct shared *const shared = context;
+    struct tutti_request *request;
+    if (rank == 1)
+        for (int i = 0; i < MANY; i++)
+            RANKS_EXPECT(tutti_send(data, SMALL, TUTTI_INT8, 0, 1, comm) == TUTTI_OK);
+    if (rank == 2) {
+        RANKS_EXPECT(comes_true(&shared->is_ready));
+        RANKS_EXPECT(tutti_send(data, SMALL, TUTTI_INT8, 0, 2, comm) == TUTTI_OK);
+    }
+    if (rank != 0) return 0;
+    RANKS_EXPECT(tutti_recv_start(data, SMALL, TUTTI_INT8, TUTTI_ANY_RANK, 2, NULL, NULL, comm,
+                                  &request) == TUTTI_OK);
+    RANKS_EXPECT(comm_lock(comm, 10 * SECOND) == TUTTI_OK);
+    const int failed = wait_without_reading(comm, rank, shared);
+    const bool was_done = request->message.done;
+    atomic_store(&request->is_waited_for, true);
+    request->started_ns =
+        clock_now_ns() - 5 * SECOND; /* long enough for a full mailbox to be blamed */
+    if (failed == 0) comm_message_look(comm, request, clock_now_ns());
+    comm_unlock(comm);
+    RANKS_EXPECT(failed == 0 && !was_done);
+    RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
+    for (int i = 0; i < MANY; i++)
+        RANKS_EXPECT(tutti_recv(data, SMALL, TUTTI_INT8, 1, 1, NULL, comm) == TUTTI_OK);
+    return 0;
+}
+
+static void a_full_mailbox_is_not_blamed_for_what_a_leaver_has_sent(void **state)
+{
+    (void)state;
+    setenv("TUTTI_UNEXPECTED", "4k", 1);
+    const int bad = run(3, fill_the_mailbox_beside_a_leaver);
+    unsetenv("TUTTI_UNEXPECTED");
+    assert_int_equal(bad, 0);
+}
+
+/* ------------------------------------------------------------------------------------------ derivations */
+
+/* Rank 1 aborts and leaves; rank 0 hears of both for the first time when it waits for rank 1 at a derivation. */
+static int derive_from_what_failed(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                   void *context)
+{
+    (void)size, (void)seed;
+    struct shared *const shared = context;
+    struct tutti_comm *copy, *group = NULL;
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &copy) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(copy) == TUTTI_OK);
+    if (rank == 1) {
+        RANKS_EXPECT(comes_true(&shared->is_ready));
+        RANKS_EXPECT(tutti_comm_abort(copy, "the reason") == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(copy) == TUTTI_OK);
+        atomic_store(&shared->has_left, true);
+        return 0;
+    }
+    RANKS_EXPECT(comm_lock(copy, 10 * SECOND) == TUTTI_OK);
+    atomic_fetch_add(&copy->domain.wanted, 1);
+    comm_unlock(copy);
+    atomic_store(&shared->is_ready, true);
+    RANKS_EXPECT(comes_true(&shared->has_left));
+    RANKS_EXPECT(!board_has_failed(copy->health.board) && comm_state_of(copy, 1) != RANK_LEFT);
+    const enum tutti_status status = tutti_comm_group(copy, (const int[]){0, 1}, 2, NULL, &group);
+    atomic_fetch_sub(&copy->domain.wanted, 1);
+    RANKS_EXPECT(status == TUTTI_ABORTED && strstr(tutti_error_message(), "the reason") != NULL);
+    RANKS_EXPECT(tutti_comm_free(copy) == TUTTI_OK);
+    return 0;
+}
+
+static void a_derivation_says_why_its_parent_failed_not_who_left(void **state)
+{
+    (void)state;
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    const int bad = run(2, derive_from_what_failed);
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(bad, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_received_a_message_and_left_has_received_it),
+        cmocka_unit_test(a_full_mailbox_is_not_blamed_for_what_a_leaver_has_sent),
+        cmocka_unit_test(a_derivation_says_why_its_parent_failed_not_who_left),
+    };
+    setenv("TUTTI_LOG", "off", 0);
+    setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
