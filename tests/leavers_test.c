@@ -86,8 +86,8 @@ static int send_to_a_leaver(struct tutti_comm *comm, int rank, int size, uint64_
     RANKS_EXPECT(comm_lock(comm, 10 * SECOND) == TUTTI_OK);
     atomic_store(&shared->is_ready, true);
     const int failed = send_without_reading(comm, rank);
-    const bool was_done = request->message.done;
-    if (failed == 0) comm_message_look(comm, request, clock_now_ns());
+    const bool was_done = request_message(request)->message.done;
+    if (failed == 0) comm_message_diagnose(comm, request_message(request), clock_now_ns());
     comm_unlock(comm);
     RANKS_EXPECT(failed == 0 && !was_done);
     RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
@@ -140,11 +140,11 @@ static int fill_the_mailbox_beside_a_leaver(struct tutti_comm *comm, int rank, i
                                   &request) == TUTTI_OK);
     RANKS_EXPECT(comm_lock(comm, 10 * SECOND) == TUTTI_OK);
     const int failed = wait_without_reading(comm, rank, shared);
-    const bool was_done = request->message.done;
+    const bool was_done = request_message(request)->message.done;
     atomic_store(&request->is_waited_for, true);
     request->started_ns =
         clock_now_ns() - 5 * SECOND; /* long enough for a full mailbox to be blamed */
-    if (failed == 0) comm_message_look(comm, request, clock_now_ns());
+    if (failed == 0) comm_message_diagnose(comm, request_message(request), clock_now_ns());
     comm_unlock(comm);
     RANKS_EXPECT(failed == 0 && !was_done);
     RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);

@@ -31,10 +31,11 @@ static int look_again_and_again(struct tutti_comm *comm, int rank, int size, uin
     const struct call_description what = {
         .collective = COLLECTIVE_ALLREDUCE, .dtype = TUTTI_INT32, .count = 7};
     struct board *const board = comm->health.board;
-    struct tutti_request *const request = calloc(1, sizeof *request);
+    struct call_request *const request = calloc(1, sizeof *request);
     RANKS_EXPECT(request != NULL);
-    *request = (struct tutti_request){
-        .comm = comm, .call.what = what, .begun = 1, .sequence = 1, .started_ns = BEGIN_NS};
+    *request = (struct call_request){.base = {.comm = comm, .sequence = 1, .started_ns = BEGIN_NS},
+                                     .call.what = what,
+                                     .begun = 1};
     board_begin(board_calls(board, size, BLOCKS, 0), &what, 1);
     if (rank != BLOCKS) board_begin(board_calls(board, size, rank, 0), &what, 1);
     if (look->crosses) board_set_awaited(board, STARTS, 1, 1, &what);

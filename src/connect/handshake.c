@@ -25,8 +25,9 @@ enum tutti_status handshake_loop_open(struct handshake_loop *loop, const struct 
                                     .timer = -1,
                                     .timer_entry.kind = LOOP_TIMER,
                                     .next_ns = UINT64_MAX,
-                                    .timer_ns = UINT64_MAX,
-                                    .self = *self};
+                                    .timer_ns = UINT64_MAX};
+    loop->self =
+        *self; /* not above: compilers may put all of that on the stack first, with the key */
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll < 0) return error_system("epoll for start-up");
     loop->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
