@@ -20,6 +20,7 @@
 #include "os/clock.h"
 #include "ranks.h"
 #include "tutti/tutti.h"
+#include "ways.h"
 
 enum { RANKS_MAX = 4, COUNT = 7 };
 static const uint64_t DEADLINE_NS = UINT64_C(40000000000), LIMIT_NS = UINT64_C(15000000000);
@@ -273,32 +274,6 @@ static void ranks_that_keep_the_order_are_left_alone(void **state)
     assert_int_equal(run(3, keeps_the_order, NULL), 0);
 }
 
-/* --------------------------------------------------------------------------------------------------- where */
-
-static int in_shared_memory(void **state)
-{
-    (void)state;
-    unsetenv("TUTTI_TRANSPORT");
-    unsetenv("TUTTI_TEST_HOSTS");
-    return 0;
-}
-
-static int over_tcp(void **state)
-{
-    (void)state;
-    setenv("TUTTI_TRANSPORT", "tcp", 1);
-    unsetenv("TUTTI_TEST_HOSTS");
-    return 0;
-}
-
-static int on_two_hosts(void **state)
-{
-    (void)state;
-    unsetenv("TUTTI_TRANSPORT");
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
-    return 0;
-}
-
 int main(void)
 {
     shared = ranks_share(sizeof *shared);
@@ -312,6 +287,6 @@ int main(void)
         cmocka_unit_test(ranks_that_keep_the_order_are_left_alone),
     };
     int bad = cmocka_run_group_tests_name("in shared memory", tests, in_shared_memory, NULL);
-    bad += cmocka_run_group_tests_name("over TCP on one host", tests, over_tcp, NULL);
+    bad += cmocka_run_group_tests_name("over TCP on one host", tests, over_tcp_on_one_host, NULL);
     return bad + cmocka_run_group_tests_name("between hosts", tests, on_two_hosts, NULL);
 }

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "connections.h"
 #include "os/clock.h"
 #include "ranks.h"
 
-enum { DESCRIPTORS = 512, FLIPS_FOR_EVER = 1 << 30 };
+enum { FLIPS_FOR_EVER = 1 << 30 };
 
 static atomic_int flips_left;
 static _Atomic(_Atomic uint64_t *) flip_struck_ns; /* where it is noted that one was made */
@@ -42,19 +42,6 @@ void fault_descriptors_limit(bool limited)
     getrlimit(RLIMIT_NOFILE, &usual);
     const struct rlimit none = {(rlim_t)lowest_free, usual.rlim_max};
     setrlimit(RLIMIT_NOFILE, &none);
-}
-
-static void reset_connections(void)
-{
-    for (int fd = 3; fd < DESCRIPTORS; fd++) {
-        int domain = 0, listens = 0;
-        socklen_t bytes = sizeof domain;
-        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != AF_INET)
-            continue;
-        bytes = sizeof listens;
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && !listens)
-            (void)shutdown(fd, SHUT_RDWR);
-    }
 }
 
 /* A child may not use what it inherits, and gives it back without harm to anybody. */
@@ -93,7 +80,7 @@ static void strike(struct fault_strikes *strikes, int index)
     case FAULT_LATE: ranks_nap_ms(fault->detail / 1000); break;
     case FAULT_ABORT: (void)tutti_comm_abort(strikes->comm, "the schedule says so"); break;
     case FAULT_REVOKE: (void)tutti_comm_revoke(strikes->comm); break;
-    case FAULT_RESET: reset_connections(); break;
+    case FAULT_RESET: connections_cut(); break;
     case FAULT_FORK: fork_and_use(strikes); break;
     default: break;
     }

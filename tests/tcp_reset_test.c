@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "connections.h"
 #include "fault_time.h"
 #include "os/clock.h"
 #include "ranks.h"
@@ -30,25 +31,13 @@ struct cutter {
     atomic_uint cuts;
 };
 
-static bool is_connection(int fd)
-{
-    int domain = 0, listens = 0;
-    socklen_t bytes = sizeof domain;
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != AF_INET)
-        return false;
-    bytes = sizeof listens;
-    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && !listens;
-}
-
 /* Cuts all connections of the process, again and again. */
 static void *cut(void *context)
 {
     struct cutter *cutter = context;
     for (int pause_ms = 7; !atomic_load(&cutter->stops); pause_ms = pause_ms * 5 % 97 + 40) {
         ranks_nap_ms(pause_ms);
-        for (int fd = 3; fd < DESCRIPTORS; fd++)
-            if (is_connection(fd) && shutdown(fd, SHUT_RDWR) == 0)
-                atomic_fetch_add(&cutter->cuts, 1);
+        atomic_fetch_add(&cutter->cuts, connections_cut());
     }
     return NULL;
 }
@@ -110,7 +99,7 @@ static void *reset_soon(void *context)
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     ranks_nap_ms(20);
     for (int fd = 3; fd < DESCRIPTORS; fd++)
-        if (is_connection(fd) && connect(fd, &nobody, sizeof nobody) == 0)
+        if (connections_is_one(fd) && connect(fd, &nobody, sizeof nobody) == 0)
             atomic_fetch_add(&moment->resets, 1);
     atomic_store(&moment->reset_ns, clock_now_ns());
     return NULL;

@@ -15,17 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "connections.h"
 #include "os/clock.h"
 #include "ranks.h"
 #include "tutti/tutti.h"
+#include "ways.h"
 
-enum { COUNT_MAX = 25000, DESCRIPTORS = 64 };
+enum { COUNT_MAX = 25000 };
 enum { PATIENCE_MS = 20000 };
 
 /* How a rank does its part; then it computes. */
@@ -258,19 +259,6 @@ static void those_who_come_first_go_on(void **state)
 
 /* ------------------------------------------------------------------------------------------ connections */
 
-static void cut_connections(void)
-{
-    for (int fd = 3; fd < DESCRIPTORS; fd++) {
-        int domain = 0, listens = 0;
-        socklen_t bytes = sizeof domain;
-        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != AF_INET)
-            continue;
-        bytes = sizeof listens;
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && !listens)
-            (void)shutdown(fd, SHUT_RDWR);
-    }
-}
-
 /* Data that lay in connections that broke is sent again over new ones, though its sender computes, whichever side makes them. */
 static int sends_again(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -282,7 +270,7 @@ static int sends_again(struct tutti_comm *comm, int rank, int size, uint64_t see
         RANKS_EXPECT(tutti_broadcast(data, data, scene->count, TUTTI_INT32, root, comm) == TUTTI_OK);
         if (compute(2 * root, rank, size) != 0) return 1;
         data[0] = rank == root ? 7 + root : -1;
-        if (rank == root) cut_connections();
+        if (rank == root) connections_cut();
         RANKS_EXPECT(tutti_broadcast(data, data, scene->count, TUTTI_INT32, root, comm) == TUTTI_OK);
         RANKS_EXPECT(data[0] == 7 + root);
         if (compute(2 * root + 1, rank, size) != 0) return 1;
@@ -386,24 +374,6 @@ static void data_that_does_not_come_is_not_taken_for_less(void **state)
         run_one(2, waits_for_what_does_not_come, &(struct scene){.way = BLOCKING, .count = 1}), 0);
 }
 
-/* --------------------------------------------------------------------------------------------------- where */
-
-static int on_one_host(void **state)
-{
-    (void)state;
-    setenv("TUTTI_TRANSPORT", "tcp", 1);
-    unsetenv("TUTTI_TEST_HOSTS");
-    return 0;
-}
-
-static int on_two_hosts(void **state)
-{
-    (void)state;
-    unsetenv("TUTTI_TRANSPORT");
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
-    return 0;
-}
-
 int main(void)
 {
     shared = ranks_share(sizeof *shared);
@@ -416,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_computes_lets_others_leave),
         cmocka_unit_test(data_that_does_not_come_is_not_taken_for_less),
     };
-    const int bad = cmocka_run_group_tests_name("over TCP on one host", tests, on_one_host, NULL);
+    const int bad =
+        cmocka_run_group_tests_name("over TCP on one host", tests, over_tcp_on_one_host, NULL);
     return bad + cmocka_run_group_tests_name("between hosts", tests, on_two_hosts, NULL);
 }

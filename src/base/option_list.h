@@ -25,11 +25,11 @@
  *                        WISH("a", "b")           one of these words; another one counts as not set, with a line in the log: for what
  *                                                 must not fail                                   option_wish
  *                        TEXT("a folder")         what the reader makes of it; the words say what it should be       option_text
- *     default        as one would write it into the variable. Words in parentheses are for readers alone: then the option has no
+ *     default        written as the user would set it. Words in parentheses are for readers alone: then the option has no
  *                    value when nobody sets it.
  *     documentation  a sentence or two of Markdown, with links as from docs/
  *
- * A variable that is set to nothing is as one that is not set. Readers of words count on their order: a new word comes last.
+ * An empty variable counts as unset. Code uses the position of a word of CHOICE and WISH, so a new word comes last.
  */
 #ifndef TUTTI_BASE_OPTION_LIST_H
 #define TUTTI_BASE_OPTION_LIST_H
@@ -65,7 +65,7 @@
     X(JOB, LOG, WISH("off", "warn", "info", "debug"), "warn",                                                                       \
       "How much Tutti says on stderr. If nobody reads stderr, Tutti drops lines, and a later line says how many.")                  \
                                                                                                                                     \
-    X(NETWORK, SOCKET_IFNAME, TEXT("names of network interfaces"), "(by the way to the first host)",                                \
+    X(NETWORK, SOCKET_IFNAME, TEXT("names of network interfaces"), "(the interface on the route to the first host)",                                \
       "The network interfaces between hosts: prefixes of their names with commas between them, the better ones first. `^` in "      \
       "front: all but these; `=` in front: whole names.")                                                                           \
     X(NETWORK, SOCKET_FAMILY, CHOICE("4", "6", "AF_INET", "AF_INET6"), "(both)",                                                    \
@@ -84,7 +84,7 @@
     X(NETWORK, ENCRYPTION, CHOICE("off", "on"), "off",                                                                              \
       "`on`: what ranks send each other over TCP is [encrypted](security.md#encryption), which needs a secret. The same on all "    \
       "ranks.")                                                                                                                     \
-    X(NETWORK, TOPO_FILE, TEXT("a file"), "", "[Which hosts stand in which rack](topology.md#racks-for-the-library).")              \
+    X(NETWORK, TOPO_FILE, TEXT("a file"), "", "A file that says [which hosts stand in which rack](topology.md#racks-for-the-library).")              \
     X(NETWORK, PROBE, BOOLEAN, "1",                                                                                                 \
       "`0` on rank 0: where no file names racks, Tutti does [not measure them](topology.md#racks-found-by-measuring) either.")      \
     X(NETWORK, HEARTBEAT, MILLISECONDS(10, 10000), "100",                                                                           \
@@ -102,7 +102,7 @@
     X(LAUNCH, RANK, COUNT(0, 65535), "", "The rank of this process.")                                                               \
     X(LAUNCH, SIZE, COUNT(1, 65536), "", "The number of ranks.")                                                                    \
     X(LAUNCH, JOB_ID, TEXT("any text"), "",                                                                                         \
-      "Tells this job from others of the user, [under every launcher](launchers.md). The same on all ranks.")                       \
+      "Distinguishes this job from the user's other jobs, [under every launcher](launchers.md). The same on all ranks.")                       \
     X(LAUNCH, PODS, COUNT(1, 65536), "",                                                                                            \
       "The number of pods in an [Indexed Job](launchers.md#an-indexed-job-or-jobset) of Kubernetes.")                               \
     X(LAUNCH, RANKS_PER_POD, COUNT(1, 65536), "", "The number of ranks in each pod of an Indexed Job.")                             \
@@ -123,7 +123,7 @@
     X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one: repeats that run.")                        \
     X(TEST, TEST_FILTER, TEXT("a pattern"), "", "Which cases of a test program run.")                                               \
     X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads where they would be processes.")                       \
-    X(TEST, TEST_HOSTS, TEXT("a number"), "", "On how many hosts the ranks of a test take themselves to be.")                       \
+    X(TEST, TEST_HOSTS, TEXT("a number"), "", "The number of hosts that a test simulates.")                       \
     X(TEST, TEST_RESTARTS, TEXT("a number"), "", "How often `tests/restart_test.c` repeats itself.")
 /* clang-format on */
 

@@ -57,6 +57,7 @@ enum tutti_status beat_create(struct comm_network *network)
 void beat_free(struct comm_network *network)
 {
     heartbeat_free(network->heartbeat);
+    network->heartbeat = NULL;
 }
 
 void beat_end(struct comm_network *network)

@@ -14,10 +14,12 @@
  * A process in another PID namespace has no pid here. Where there is one all ranks leave a word with the kernel (os/last_word.h), which
  * takes no descriptor to look at: so every look is at all of them.
  */
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "bootstrap/rendezvous.h"
 #include "comm/comm.h"
 #include "comm/deaths.h"
 #include "comm/far.h"
@@ -44,7 +46,7 @@ static bool looks_another(struct watched_process *process)
     return first != program;
 }
 
-enum tutti_status comm_watch_neighbours(struct tutti_comm *comm)
+static enum tutti_status watch_neighbours(struct tutti_comm *comm)
 {
     int next = 0; /* the first process behind this rank's own */
     while (next < comm->health.processes.count && comm->health.processes.all[next].rank < comm->rank)
@@ -60,6 +62,38 @@ enum tutti_status comm_watch_neighbours(struct tutti_comm *comm)
         if (!is_hidden(&comm->health.processes.all[i]))
             (void)looks_another(&comm->health.processes.all[i]);
     return TUTTI_OK;
+}
+
+pid_t comm_visible_pid(const struct rendezvous_member *own, const struct rendezvous_member *member)
+{
+    return own->pid_namespace != 0 && member->pid_namespace == own->pid_namespace ? member->pid : 0;
+}
+
+enum tutti_status comm_know_processes(struct tutti_comm *comm,
+                                      const struct rendezvous_member *members)
+{
+    struct processes *const processes = &comm->health.processes;
+    const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank),
+              own = members[number].first;
+    processes->all = calloc((size_t)size, sizeof *processes->all);
+    processes->of_ranks = calloc((size_t)size, sizeof *processes->of_ranks);
+    if (processes->all == NULL || processes->of_ranks == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int i = 0; i < size; i++) {
+        const int first = members[i].first;
+        const pid_t pid = comm_visible_pid(&members[number], &members[i]);
+        comm->members.has_threads |= i != number && first == own;
+        processes->of_ranks[i] = (struct local_rank){first, -1};
+        if (first == own) continue;
+        if (first != i && pid != 0) {
+            processes->of_ranks[i].process = processes->of_ranks[first].process;
+            continue;
+        }
+        processes->of_ranks[i].process = processes->count;
+        processes->all[processes->count++] = (struct watched_process){
+            .key = members[i].process_key, .pid = pid, .rank = comm_local_rank(comm, i), .fd = -1};
+    }
+    return watch_neighbours(comm);
 }
 
 void comm_unwatch(struct tutti_comm *comm)
@@ -153,4 +187,32 @@ bool comm_is_gone(struct tutti_comm *comm, int rank)
     if (!comm_is_near(comm, rank)) return comm_network_is_dead(comm, rank);
     struct watched_process *process = process_of(comm, rank);
     return process != NULL && has_ended(comm, process);
+}
+
+int comm_next_ended(const struct tutti_comm *comm, int *at)
+{
+    const struct processes *processes = &comm->health.processes;
+    while (*at < processes->count) {
+        const struct watched_process *process = &processes->all[(*at)++];
+        if (process->has_ended) return process->rank;
+    }
+    return -1;
+}
+
+pid_t comm_next_pid(const struct tutti_comm *comm, int *at)
+{
+    const struct processes *processes = &comm->health.processes;
+    while (*at < processes->count) {
+        const struct watched_process *process = &processes->all[(*at)++];
+        if (!is_hidden(process)) return process->pid;
+    }
+    return 0;
+}
+
+void comm_processes_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
+{
+    const struct processes *processes = &comm->health.processes;
+    sum->private_bytes +=
+        malloc_usable_size(processes->all) + malloc_usable_size(processes->of_ranks);
+    for (int i = 0; i < processes->count; i++) sum->descriptor_count += processes->all[i].fd >= 0;
 }

@@ -9,6 +9,7 @@
 
 #include "tutti/tutti.h"
 
+struct rendezvous_member;
 struct tutti_comm;
 
 /* Another process with ranks of the communicator, watched by this rank. Of one that is not visible from here each rank counts. */
@@ -35,8 +36,12 @@ struct processes {
     _Atomic int next;            /* to look at */
 };
 
-/* Watches the processes: takes those behind this rank's own as its neighbours. */
-enum tutti_status comm_watch_neighbours(struct tutti_comm *comm);
+/* The pid by which this rank knows another rank of this host, or 0: it is in another PID namespace. */
+pid_t comm_visible_pid(const struct rendezvous_member *own, const struct rendezvous_member *member);
+/* Fills in the processes of those who have met on this host, and begins to watch those behind this rank's own as its neighbours.
+ * NO_MEMORY, NO_DESCRIPTORS. */
+enum tutti_status comm_know_processes(struct tutti_comm *comm,
+                                      const struct rendezvous_member *members);
 void comm_unwatch(struct tutti_comm *comm);
 /* Looks at some of the processes; whether one is known to have ended (has_ended). Any thread. */
 bool comm_look_at_processes(struct tutti_comm *comm);
@@ -50,5 +55,11 @@ bool comm_is_hidden(const struct tutti_comm *comm, int rank);
 bool comm_has_executed(const struct tutti_comm *comm, int rank);
 /* Whether a rank of this host is known to be stopped, by a signal or a debugger. */
 bool comm_is_stopped(const struct tutti_comm *comm, int rank);
+/* The first rank of the next process that is known to have ended, from *at (0 at first) on; -1: no more. */
+int comm_next_ended(const struct tutti_comm *comm, int *at);
+/* The pid of the next other process of this host that is visible; 0: no more. */
+pid_t comm_next_pid(const struct tutti_comm *comm, int *at);
+/* Adds what is held for them. */
+void comm_processes_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
 
 #endif

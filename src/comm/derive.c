@@ -49,9 +49,7 @@ static enum tutti_status look_for_the_dead(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
     if (!comm_look_at_processes(parent)) return TUTTI_OK;
-    for (int i = 0; i < parent->health.processes.count; i++) {
-        if (!parent->health.processes.all[i].has_ended) continue;
-        const int first = parent->health.processes.all[i].rank;
+    for (int at = 0, first; (first = comm_next_ended(parent, &at)) >= 0;) {
         for (int r = first; r < parent->size; r++)
             if (comm_share_process(parent, r, first) && is_member(roster, r))
                 return gone(roster, r, "died");

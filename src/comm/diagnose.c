@@ -76,9 +76,8 @@ bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *r
         return true;
     }
     if (!comm_look_at_processes(comm)) return false;
-    for (int i = 0; i < comm->health.processes.count; i++) {
-        if (!comm->health.processes.all[i].has_ended) continue;
-        const int rank = rank_that_stayed(comm, comm->health.processes.all[i].rank);
+    for (int at = 0, first; (first = comm_next_ended(comm, &at)) >= 0;) {
+        const int rank = rank_that_stayed(comm, first);
         if (rank < 0) continue;
         fail_dead(comm, request, rank);
         return true;

@@ -69,11 +69,9 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     TRY(comm_check_handle(comm, "comm_footprint"));
     TRY(SIZED_CHECK_RESULT("tutti_comm_footprint: footprint", tutti_footprint, footprint));
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
-    sum.private_bytes = held(comm) + held(comm->health.processes.all) +
-                        held(comm->health.processes.of_ranks) + held(comm->transports.windows) +
-                        held(comm->settings.rules) + held(comm->settings.algorithms) +
-                        held(comm->messages.p2p) + held(comm->health.remote_board) +
-                        held(comm->health.recorder.memory) +
+    sum.private_bytes = held(comm) + held(comm->transports.windows) + held(comm->settings.rules) +
+                        held(comm->settings.algorithms) + held(comm->messages.p2p) +
+                        held(comm->health.remote_board) + held(comm->health.recorder.memory) +
                         held(comm->health.message_recorder.memory) + bytes_of_hosts(comm) +
                         operation_bytes(&comm->calls.blocking.operation);
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
@@ -84,8 +82,7 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     }
     for (const struct tutti_request *r = comm->requests.all; r != NULL; r = r->next_made)
         sum.private_bytes += held(r) + (r->is_message ? 0 : call_bytes(request_call_const(r)));
-    for (int i = 0; i < comm->health.processes.count; i++)
-        sum.descriptor_count += comm->health.processes.all[i].fd >= 0;
+    comm_processes_footprint(comm, &sum);
     if (comm->transports.local == NULL) {
         sum.private_bytes += held(comm->health.board);
     } else {

@@ -214,49 +214,12 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
     return status;
 }
 
-/* The pid by which this rank knows another rank of this host, or 0. */
-static pid_t visible_pid(const struct rendezvous_member *own, const struct rendezvous_member *member)
-{
-    return own->pid_namespace != 0 && member->pid_namespace == own->pid_namespace ? member->pid : 0;
-}
-
-/* Who shares this process, and which processes there are to watch: with its first rank, or one of which that is not known,
- * because its words are its own (os/last_word.h). */
-static enum tutti_status know_processes(struct tutti_comm *comm,
-                                        const struct rendezvous_member *members)
-{
-    const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank),
-              own = members[number].first;
-    comm->health.processes.all = calloc((size_t)size, sizeof *comm->health.processes.all);
-    comm->health.processes.of_ranks = calloc((size_t)size, sizeof *comm->health.processes.of_ranks);
-    if (comm->health.processes.all == NULL || comm->health.processes.of_ranks == NULL)
-        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int i = 0; i < size; i++) {
-        const int first = members[i].first;
-        const pid_t pid = visible_pid(&members[number], &members[i]);
-        comm->members.has_threads |= i != number && first == own;
-        comm->health.processes.of_ranks[i] = (struct local_rank){first, -1};
-        if (first == own) continue;
-        if (first != i && pid != 0) {
-            comm->health.processes.of_ranks[i].process =
-                comm->health.processes.of_ranks[first].process;
-            continue;
-        }
-        comm->health.processes.of_ranks[i].process = comm->health.processes.count;
-        comm->health.processes.all[comm->health.processes.count++] = (struct watched_process){
-            .key = members[i].process_key, .pid = pid, .rank = comm_local_rank(comm, i), .fd = -1};
-    }
-    return comm_watch_neighbours(comm);
-}
-
 /* Whether one of the processes that came has died before all had joined. */
 static enum tutti_status look_for_deaths(struct tutti_comm *comm)
 {
+    int at = 0;
     if (!comm_look_at_processes(comm)) return TUTTI_OK;
-    int i = 0;
-    while (!comm->health.processes.all[i].has_ended) i++;
-    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
-                     comm->health.processes.all[i].rank);
+    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", comm_next_ended(comm, &at));
 }
 
 static enum tutti_status acquire_window(const struct rendezvous_member *member, pid_t pid,
@@ -298,7 +261,7 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     for (int i = 0; i < size && status == TUTTI_OK; i++) {
         const int first = members[i].first;
         const bool same_process = first == members[number].first;
-        const pid_t pid = visible_pid(&members[number], &members[i]);
+        const pid_t pid = comm_visible_pid(&members[number], &members[i]);
         if (first == i && !same_process)
             status = acquire_window(&members[i], pid, &comm->transports.windows[i]);
         peers[i] = (struct local_peer){same_process, pid, comm->transports.windows[first]};
@@ -468,7 +431,7 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
         TRY(meet(comm, creation, &key, &result));
     }
     comm->lineage.identity = result.identity;
-    enum tutti_status status = know_processes(comm, result.members);
+    enum tutti_status status = comm_know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
     log_write(LOG_INFO, "rank %d of %d met the others%s with %u messages", comm->rank, comm->size,
               comm->members.hosts != NULL ? " of its host" : "", result.message_count);

@@ -215,9 +215,8 @@ static void tell_neighbours(struct tutti_comm *comm)
 {
     if (!atomic_exchange_explicit(&comm->health.trace.is_first, false, memory_order_relaxed))
         return;
-    for (int i = 0; i < comm->health.processes.count; i++)
-        if (comm->health.processes.all[i].pid > 0)
-            monitor_look_at(comm->health.processes.all[i].pid);
+    int at = 0;
+    for (pid_t pid; (pid = comm_next_pid(comm, &at)) != 0;) monitor_look_at(pid);
 }
 
 void trace_dump_failure(struct tutti_comm *comm)

@@ -1,0 +1,12 @@
+/* connections.h - the TCP connections of this process, to be cut by a test. */
+#ifndef TUTTI_TESTS_CONNECTIONS_H
+#define TUTTI_TESTS_CONNECTIONS_H
+
+#include <stdbool.h>
+
+/* Whether a descriptor is an IPv4 connection, and not a socket that listens. */
+bool connections_is_one(int fd);
+/* Shuts all of them down, in both directions, and returns how many. Any thread. */
+unsigned connections_cut(void);
+
+#endif
