@@ -17,12 +17,11 @@
 #include "comm/comm.h"
 #include "comm/lock.h"
 #include "comm/message.h"
-#include "comm/network_state.h"
 #include "comm/progress.h"
 #include "os/clock.h"
 #include "p2p/p2p.h"
 #include "ranks.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/endpoint_state.h"
 
 static const uint64_t SECOND = 1000000000u;
 
@@ -52,7 +51,7 @@ enum { BYTES = 200000 }; /* goes by reference: the buffer is free when the recei
 /* With the domain held: sends everything, and does not read that it was received. */
 static int send_without_reading(struct tutti_comm *comm, int rank)
 {
-    struct transport *const tcp = comm->transports.network->tcp;
+    struct transport *const tcp = ((struct endpoint *)comm->transports.set.remote)->tcp;
     const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
     do { /* the first pass may have to begin it */
         comm_progress(comm);

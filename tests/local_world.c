@@ -13,7 +13,7 @@
 static const uint64_t OPENING_NS = 30000000000;
 
 struct joiner {
-    struct local_options options;
+    struct host_options options;
     struct transport *transport;
     enum tutti_status status;
 };
@@ -25,10 +25,10 @@ static void *join(void *argument)
     return NULL;
 }
 
-int local_world_open(int size, struct local_peer peer, const int *names, bool checks,
+int local_world_open(int size, struct host_peer peer, const int *names, bool checks,
                      size_t board_bytes, struct transport **transports)
 {
-    struct local_peer peers[LOCAL_WORLD_RANKS_MAX];
+    struct host_peer peers[LOCAL_WORLD_RANKS_MAX];
     struct joiner joiners[LOCAL_WORLD_RANKS_MAX];
     pthread_t threads[LOCAL_WORLD_RANKS_MAX];
     int fd;
@@ -36,14 +36,14 @@ int local_world_open(int size, struct local_peer peer, const int *names, bool ch
     assert_int_equal(local_segment_create(size, board_bytes, &fd), TUTTI_OK);
     for (int r = 0; r < size; r++) peers[r] = peer;
     for (int r = 0; r < size; r++) {
-        joiners[r].options = (struct local_options){.rank = r,
-                                                    .size = size,
-                                                    .names = names,
-                                                    .checks = checks,
-                                                    .segment_fd = dup(fd),
-                                                    .board_bytes = board_bytes,
-                                                    .peers = peers,
-                                                    .deadline_ns = clock_now_ns() + OPENING_NS};
+        joiners[r].options = (struct host_options){.rank = r,
+                                                   .size = size,
+                                                   .names = names,
+                                                   .checks = checks,
+                                                   .segment_fd = dup(fd),
+                                                   .board_bytes = board_bytes,
+                                                   .peers = peers,
+                                                   .deadline_ns = clock_now_ns() + OPENING_NS};
         assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
     }
     for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
@@ -54,7 +54,7 @@ int local_world_open(int size, struct local_peer peer, const int *names, bool ch
     return fd;
 }
 
-struct local_net local_net_open(int size, struct local_peer peer, const int *names, bool checks)
+struct local_net local_net_open(int size, struct host_peer peer, const int *names, bool checks)
 {
     struct local_net net = {.size = size};
     const int fd = local_world_open(size, peer, names, checks, LOCAL_NET_BOARD_BYTES, net.ranks);

@@ -9,8 +9,8 @@
 enum { LOCAL_WORLD_RANKS_MAX = 64 };
 
 /* Ranks wait for each other when they open, so each does it in a thread of its own. They take each other for `peer`; names and checks:
- * as in local_options. Returns a descriptor of the segment, the caller's. */
-int local_world_open(int size, struct local_peer peer, const int *names, bool checks,
+ * as in host_options. Returns a descriptor of the segment, the caller's. */
+int local_world_open(int size, struct host_peer peer, const int *names, bool checks,
                      size_t board_bytes, struct transport **transports);
 
 enum {
@@ -27,7 +27,7 @@ struct local_net {
     int size;
 };
 
-struct local_net local_net_open(int size, struct local_peer peer, const int *names, bool checks);
+struct local_net local_net_open(int size, struct host_peer peer, const int *names, bool checks);
 void local_net_close(struct local_net *net);
 struct link_tx *local_net_tx(struct local_net *net, int rank, int peer);
 struct link_rx *local_net_rx(struct local_net *net, int rank, int peer, bool from_all);

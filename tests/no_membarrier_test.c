@@ -47,7 +47,7 @@ static bool forbid_membarrier(void)
 
 static struct local_net open_net(void)
 {
-    return local_net_open(2, (struct local_peer){false, 0, NULL}, NULL, false);
+    return local_net_open(2, (struct host_peer){false, 0, NULL}, NULL, false);
 }
 
 static void a_sleep_is_as_long_as_elsewhere(void **state)

@@ -293,7 +293,7 @@ void net_free(struct net *net)
 
 /* ---------------------------------------------------------------------------------- local transports */
 
-static void open_local(int size, struct local_peer peer, bool checks, struct transport **transports)
+static void open_local(int size, struct host_peer peer, bool checks, struct transport **transports)
 {
     close(local_world_open(size, peer, NULL, checks, 64, transports));
 }
@@ -312,8 +312,8 @@ struct world world_open(enum kind kind, int size, struct p2p_options options, ui
         world.net = net_create(size, moods[kind], seed);
         for (int r = 0; r < size; r++) world.transports[r] = &world.net->endpoints[r].base;
     } else {
-        const struct local_peer peer = {.same_process = kind == LOCAL_THREADS,
-                                        .pid = kind == LOCAL_COPIES ? getpid() : 0};
+        const struct host_peer peer = {.same_process = kind == LOCAL_THREADS,
+                                       .pid = kind == LOCAL_COPIES ? getpid() : 0};
         open_local(size, peer, kind == LOCAL_CHECKED, world.transports);
     }
     for (int r = 0; r < size; r++)

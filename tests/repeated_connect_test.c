@@ -21,10 +21,9 @@
 #include "comm/comm.h"
 #include "comm/lock.h"
 #include "comm/network.h"
-#include "comm/network_state.h"
-#include "connect/port.h"
 #include "os/clock.h"
 #include "ranks.h"
+#include "transport/tcp/endpoint_state.h"
 
 enum { HOST, EAGER, LATE, RANKS };
 enum { STOPPING_MS = 50, PAUSE_MS = 1 };
@@ -36,14 +35,19 @@ struct shared {
     atomic_bool is_enough;
 };
 
+static struct endpoint *endpoint_of(struct tutti_comm *comm)
+{
+    return (struct endpoint *)comm->transports.set.remote;
+}
+
 static int connect_often(struct tutti_comm *comm, int rank, struct shared *shared)
 {
-    struct comm_network *const network = comm->transports.network;
+    struct endpoint *const endpoint = endpoint_of(comm);
     const uint64_t deadline_ns = clock_now_ns() + 20 * SECOND;
     while (!atomic_load(&shared->is_enough)) {
-        for (unsigned stream = 0; stream < network->stream_count; stream++)
-            RANKS_EXPECT(port_connect(&network->client, HOST, stream, &network->addresses[HOST],
-                                      deadline_ns) == TUTTI_OK);
+        for (unsigned stream = 0; stream < endpoint->stream_count; stream++)
+            RANKS_EXPECT(port_connect(&endpoint->client, HOST, stream,
+                                      &endpoint->peers[HOST].address, deadline_ns) == TUTTI_OK);
         ranks_nap_ms(PAUSE_MS);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
@@ -53,17 +57,17 @@ static int connect_often(struct tutti_comm *comm, int rank, struct shared *share
 /* As many as are missing, which are those of LATE: with the domain held, so that nobody else takes them. */
 static int take_again(struct tutti_comm *comm, int rank)
 {
-    struct comm_network *const network = comm->transports.network;
+    struct endpoint *const endpoint = endpoint_of(comm);
     const uint64_t deadline_ns = clock_now_ns() + 15 * SECOND;
-    const unsigned missing = network->missing;
-    RANKS_EXPECT(missing >= network->stream_count);
+    const unsigned missing = endpoint->missing;
+    RANKS_EXPECT(missing >= endpoint->stream_count);
     for (unsigned taken = 0; taken <= missing;) {
         port_progress(clock_now_ns());
-        taken += atomic_load(&network->client.delivered_count);
+        taken += atomic_load(&endpoint->client.delivered_count);
         comm_network_progress(comm);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
-    RANKS_EXPECT(comm_network_is_joining(comm));
+    RANKS_EXPECT(endpoint->base.peers->is_connecting(&endpoint->base));
     return 0;
 }
 

@@ -29,7 +29,7 @@ static int ranks_of_host(const struct router_world *world, int host, int *ranks)
 static void open_host(struct router_world *world, const int *ranks, int count, bool same_process)
 {
     struct transport *near[ROUTER_RANKS_MAX];
-    const struct local_peer peer = {.same_process = same_process};
+    const struct host_peer peer = {.same_process = same_process};
     close(local_world_open(count, peer, ranks, false, BOARD_BYTES, near));
     for (int i = 0; i < count; i++) {
         world->near[ranks[i]] = near[i];

@@ -284,9 +284,9 @@ uint64_t tcp_world_mended(const struct tcp_world *world)
     uint64_t mended = 0;
     for (int a = 0; a < world->size; a++) {
         for (int b = 0; b < world->size; b++) {
-            struct tcp_peer_report report;
+            struct peer_report report;
             if (a == b) continue;
-            tcp_state(world->ranks[a], b, &report);
+            tcp_report(world->ranks[a], b, &report);
             assert_false(report.is_corrupt);
             mended += report.mended;
         }

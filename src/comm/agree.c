@@ -62,7 +62,7 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     struct tutti_comm *comm = recovery->comm;
     const bool looks = now_ns - recovery->looked_ns >= LOOK_NS;
     if (looks) recover_look(recovery, now_ns);
-    if (comm->transports.network != NULL) (void)comm_network_progress(comm);
+    (void)comm_network_progress(comm);
     recover_read_letters(recovery);
     if (looks) recover_tell_lost(recovery, now_ns); /* whose last words have been heard by now */
     if (looks) recovery->looked_ns = now_ns;
@@ -126,7 +126,7 @@ enum tutti_status agree(struct tutti_comm *comm, const char *function, uint64_t 
     TRY(wait_for_decision(comm, recovery));
     if (agreement_state(recovery->current) != AGREEMENT_DECIDED)
         status = fail(recovery, function, comm->settings.timeout_ns);
-    if (comm->transports.network != NULL) (void)comm_network_progress(comm); /* the word of it */
+    (void)comm_network_progress(comm); /* the word of it */
     comm_unlock(comm);
     *result = (struct agreed){.epoch = recovery->epoch};
     if (status != TUTTI_OK) return status;

@@ -11,7 +11,6 @@
 #include "comm/options.h"
 #include "control/heartbeat.h"
 #include "os/clock.h"
-#include "transport/tcp/tcp.h"
 
 enum {
     FIRST_NS = 300000000,
@@ -25,7 +24,7 @@ struct beat_note {
     unsigned char beat[HEARTBEAT_BYTES_MAX];
 };
 enum { HEAD_BYTES = offsetof(struct beat_note, beat) };
-static_assert(sizeof(struct beat_note) <= TCP_NOTE_BYTES_MAX, "a part of a beat is a note");
+static_assert(sizeof(struct beat_note) <= PEERS_MESSAGE_BYTES_MAX, "a part of a beat is a note");
 
 static int first_rank(const struct comm_network *network, int host)
 {
@@ -81,7 +80,8 @@ static void send_beat(struct comm_network *network, int rank)
     struct beat_note note = {.kind = FAR_NOTE_BEAT};
     for (int part = 0; part < heartbeat_part_count(network->heartbeat); part++) {
         const size_t bytes = heartbeat_write(network->heartbeat, part, note.beat);
-        if (tcp_tell(network->tcp, rank, &note, HEAD_BYTES + bytes) != TUTTI_OK) {
+        if (network->transport->peers->tell(network->transport, rank, &note, HEAD_BYTES + bytes) !=
+            TUTTI_OK) {
             far_count_untold(network, rank);
             return;
         }
@@ -95,7 +95,9 @@ static void send_beats(struct comm_network *network)
     while (heartbeat_next(network->heartbeat, &host, &is_poke)) {
         const int rank = first_rank(network, host);
         if (network->far[rank].is_dead || comm_state_of(network->comm, rank) == RANK_LEFT) continue;
-        if (tcp_unheard_notes(network->tcp, rank) > (is_poke ? POKED_NOTES_MAX : 0)) continue;
+        if (network->transport->peers->unheard(network->transport, rank) >
+            (is_poke ? POKED_NOTES_MAX : 0))
+            continue;
         send_beat(network, rank);
     }
 }
@@ -105,7 +107,8 @@ static void look_for_answers(struct comm_network *network)
 {
     for (int h = 0; h < network->comm->members.hosts->host_count; h++) {
         if (!heartbeat_wants_answer(network->heartbeat, h)) continue;
-        const uint64_t at_ns = tcp_answered_ns(network->tcp, first_rank(network, h));
+        const uint64_t at_ns =
+            network->transport->peers->answered_ns(network->transport, first_rank(network, h));
         if (at_ns > 0) heartbeat_answered(network->heartbeat, h, at_ns);
     }
 }
@@ -196,7 +199,7 @@ static void bury(struct comm_network *network)
     for (int r = 0; r < network->comm->size; r++) {
         const int host = hosts->host_of[r], first = first_rank(network, host);
         if (heartbeat_state(network->heartbeat, host) != HEARTBEAT_SUSPECTED) continue;
-        if (r == first || !has_ended(network, first)) network->far[r].is_dead = true;
+        if (r == first || !has_ended(network, first)) far_bury(network, r);
     }
 }
 

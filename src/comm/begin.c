@@ -29,11 +29,11 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
 {
     struct program *program = request->program;
     if (__builtin_expect(program->tx[request->slot] == NULL, 0))
-        TRY(program_open_links(program, comm->transports.data, request->slot));
+        TRY(program_open_links(program, comm->transports.set.all, request->slot));
     request->begun = ++comm->calls.begun[request->slot];
     const struct buffer input = call_buffer(&request->call, 0),
                         output = call_buffer(&request->call, 1);
-    TRY(operation_prepare(&request->operation, program, comm->transports.data, request->slot,
+    TRY(operation_prepare(&request->operation, program, comm->transports.set.all, request->slot,
                           signature_of_messages(request), &input, &output));
     request->call.what.signature = program->signature;
     request->base.started_ns = request->faulted_ns = request->crossed_ns = 0;

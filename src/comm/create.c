@@ -24,8 +24,6 @@
 #include "connect/port.h"
 #include "memory/heap.h"
 #include "os/at_exit.h"
-#include "transport/local/local.h"
-#include "transport/router/router.h"
 
 static enum tutti_status be_alone(struct tutti_comm *comm)
 {
@@ -72,10 +70,8 @@ static void release(struct tutti_comm *comm)
         pthread_mutex_destroy(&comm->requests.lock);
     }
     if (comm->size == 1) free(comm->health.board);
-    router_free(comm->transports.router);
-    local_close(comm->transports.local);
-    /* Of a parent's connections a child has descriptors only: closing them properly would disturb the parent. */
-    if (!comm_is_foreign(comm)) comm_network_free(comm);
+    transports_close(&comm->transports.set, comm_is_foreign(comm));
+    comm_network_free(comm);
     if (comm->transports.has_port && !comm_is_foreign(comm)) port_close();
     for (int i = 0; comm->transports.windows != NULL && i < comm_local_size(comm); i++)
         heap_window_release(comm->transports.windows[i]);
@@ -130,8 +126,8 @@ void comm_end(struct tutti_comm *comm)
         if (comm->domain.is_registered) progress_unregister(&comm->domain.client);
         trace_close(comm);
         board_leave(comm->health.board, comm->rank);
-        if (comm->transports.data != NULL)
-            comm->transports.data->ops->wake_all(comm->transports.data);
+        if (comm->transports.set.all != NULL)
+            comm->transports.set.all->ops->wake_all(comm->transports.set.all);
     }
     handle_remove(comm);
     release(comm);

@@ -23,8 +23,8 @@
 #include "comm/comm.h"
 #include "comm/deaths.h"
 #include "comm/far.h"
+#include "os/clock.h"
 #include "process/watch.h"
-#include "transport/local/local.h"
 
 enum { NEIGHBOURS = 2, A_LOOK = 64 };
 
@@ -110,8 +110,9 @@ void comm_unwatch(struct tutti_comm *comm)
 /* While the ranks are on their way to their segment, that looks for those who are not (transport/local). */
 static bool has_spoken(const struct tutti_comm *comm, const struct watched_process *process)
 {
-    return comm->transports.local != NULL &&
-           local_has_ended(comm->transports.local, comm_local_number(comm, process->rank));
+    struct transport *host = comm->transports.set.host;
+    const int number = comm_local_number(comm, process->rank);
+    return host != NULL && host->peers->look(host, number, clock_now_ns()) == PEER_ENDED;
 }
 
 static bool looks_ended(const struct tutti_comm *comm, struct watched_process *process)

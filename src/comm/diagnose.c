@@ -42,7 +42,7 @@ static void fail_dead(struct tutti_comm *comm, const struct tutti_request *reque
 
 bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    const struct transport *data = comm->transports.data;
+    const struct transport *data = comm->transports.set.all;
     const int rank = data != NULL ? data->ops->corrupt_rank(data) : -1;
     if (rank < 0) return false;
     char who[128];
@@ -56,7 +56,7 @@ bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_reques
 static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_request *request)
 {
     int peer;
-    const struct transport *data = comm->transports.data;
+    const struct transport *data = comm->transports.set.all;
     const enum tutti_status status =
         data != NULL ? data->ops->shortage(data, clock_now_ns(), &peer) : TUTTI_OK;
     if (status == TUTTI_OK) return false;

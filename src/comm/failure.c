@@ -44,7 +44,8 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
     if (!board_fail(comm->health.board, status, culprit, comm->rank, sequence, message)) return;
     log_write(LOG_WARN, "rank %d: %s: %s", comm->rank, tutti_status_name(status), message);
     trace_tell_failure(comm);
-    if (comm->transports.data != NULL) comm->transports.data->ops->wake_all(comm->transports.data);
+    if (comm->transports.set.all != NULL)
+        comm->transports.set.all->ops->wake_all(comm->transports.set.all);
 }
 
 enum tutti_status comm_check(struct tutti_comm *comm)

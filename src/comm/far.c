@@ -9,65 +9,50 @@
  *     remote board: the call, or none yet ◄─── CALL(slot, latest, ..) ─ at the next progress, if need be the progress thread's
  *     sends the first message             ──── MESSAGES ──────────────► all of that host listen for messages
  *     every 0.1 s, first of its host      ──── BEAT ──────────────────► who is still there (beat.h)
- *     has several network cards, on the   ──── RAILS ─────────────────► further connections, if that one has, too (rails.h)
- *     first connection
  *
  * Notes go over connections that the data has made. A rank that waits for another one is connected with it, and that one with the rank
  * that it waits for; so a failure reaches all ranks that wait, over some others and over the boards of hosts. The first failure that a
  * host hears of stays the host's; two that happen at once may be named differently on different hosts.
  *
- * A rank whose connections are lost, or do not come about at first, is dead in three cases:
- *   - its host refuses new connections to its port again and again: its process keeps the port open for as long as it has the communicator;
- *   - somebody else answers there again and again: they got the port because it was free;
- *   - nobody answers there for LOST_NS. Long before that, heartbeats have found its host to be gone, if it is.
- * (The words of somebody else there count for nothing; it counts that it is not our rank. Somebody who can make a living rank look like
- * that can also make it look as if its host refused.)
+ * Whether a rank is still there the transport tells by its connections (peers.h, `look`), and heartbeats by its host (beat.h).
  *
  * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
  * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
  *
  * A note finds no place when its peer has not heard many before it, and one to a peer that was not known before may find no memory.
- * FAILURE and LEFT have places of their own and need no memory; JOINED, ALL_JOINED, MESSAGES and RAILS are told again until there
+ * FAILURE and LEFT have places of their own and need no memory; JOINED, ALL_JOINED and MESSAGES are told again until there
  * is a place; all others are asked for or said again in any case. Dropped notes are counted, and a line says so every 10 s at most.
  *
  * What comes from another host is foreign: numbers are checked, texts ended.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/far.h"
 #include "comm/far_note.h"
 #include "os/clock.h"
-#include "os/tcp_socket.h"
 
 enum {
     ASK_NS = 100000000,
-    ASKED_MAX = 8, /* notes that it has not heard */
-    PROBE_NS = 30000000,
-    REFUSALS = 10 /* a firewall that was told to reset connections refuses for a moment, too */
+    ASKED_MAX = 8 /* notes that it has not heard */
 };
 
-static const uint64_t LOST_NS = 30000000000u, LOG_EVERY_NS = 10000000000u;
+static const uint64_t LOG_EVERY_NS = 10000000000u;
 
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
 static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 
-/* How long a rank may take to connect after it was asked to. */
-static const uint64_t LATE_NS = 300000000u;
-
 /* Whether it is on another host, and connected. */
 static bool is_there(const struct comm_network *network, int rank)
 {
-    struct tcp_peer_report report;
+    struct peer_report report;
     if (comm_is_near(network->comm, rank) || network->far[rank].is_dead) return false;
-    tcp_state(network->tcp, rank, &report);
-    return report.state != TCP_PEER_UNUSED && report.state != TCP_PEER_BROKEN;
+    network->transport->peers->report(network->transport, rank, &report);
+    return report.state != PEER_UNUSED && report.state != PEER_BROKEN;
 }
 
 /* ---------------------------------------------------------------------------------------------- telling */
@@ -87,7 +72,8 @@ void far_count_untold(struct comm_network *network, int rank)
 /* Tells a note that may be lost, because it will be asked for or said again. */
 bool far_tell(struct comm_network *network, int rank, const struct note *note)
 {
-    if (tcp_tell(network->tcp, rank, note, sizeof *note) == TUTTI_OK) return true;
+    if (network->transport->peers->tell(network->transport, rank, note, sizeof *note) == TUTTI_OK)
+        return true;
     far_count_untold(network, rank);
     return false;
 }
@@ -95,7 +81,9 @@ bool far_tell(struct comm_network *network, int rank, const struct note *note)
 /* Nobody says them again, and whoever does not hear them waits for nothing: they have places of their own. */
 static bool tell_last_word(struct comm_network *network, int rank, const struct note *note)
 {
-    if (tcp_tell_last_word(network->tcp, rank, note, sizeof *note) == TUTTI_OK) return true;
+    if (network->transport->peers->tell_last_word(network->transport, rank, note, sizeof *note) ==
+        TUTTI_OK)
+        return true;
     far_count_untold(network, rank);
     return false;
 }
@@ -119,7 +107,8 @@ static void tell_once(struct comm_network *network, int rank, enum note_kind kin
     struct far_rank *far = &network->far[rank];
     const bool was_owed = (far->owed & bit) != 0;
     far->owed &= ~bit;
-    if (tcp_tell(network->tcp, rank, &note, sizeof note) == TUTTI_OK) return;
+    if (network->transport->peers->tell(network->transport, rank, &note, sizeof note) == TUTTI_OK)
+        return;
     if (!was_owed) far_count_untold(network, rank);
     far->owed |= bit;
     network->any_owed = true;
@@ -163,7 +152,8 @@ void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begu
     struct comm_network *network = comm->transports.network;
     if (network->far == NULL || network->is_stopped) return;
     const uint64_t now = clock_now_ns();
-    const unsigned unheard = tcp_unheard_notes(network->tcp, rank); /* it may be stopped */
+    const unsigned unheard =
+        network->transport->peers->unheard(network->transport, rank); /* it may be stopped */
     if (unheard >= ASKED_MAX || now - network->far[rank].asked_ns < ASK_NS * (1 + unheard)) return;
     network->far[rank].asked_ns = now;
     (void)far_tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
@@ -172,7 +162,8 @@ void comm_network_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begu
 bool comm_network_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
 {
     struct comm_network *network = comm->transports.network;
-    if (network->far == NULL || network->is_stopped || tcp_unheard_notes(network->tcp, rank) > 0)
+    if (network->far == NULL || network->is_stopped ||
+        network->transport->peers->unheard(network->transport, rank) > 0)
         return false;
     return far_tell(network, rank, &(struct note){.kind = NOTE_ASK, .slot = slot, .begun = begun});
 }
@@ -229,7 +220,7 @@ bool comm_network_is_stopped(const struct tutti_comm *comm, int rank, uint64_t s
     const uint64_t told_ns = network->far[rank].told_ns;
     const uint64_t asked_ns = since_ns + COMPARE_NS > told_ns ? since_ns + COMPARE_NS : told_ns;
     if (network->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
-    const uint64_t answered_ns = tcp_answered_ns(network->tcp, rank);
+    const uint64_t answered_ns = network->transport->peers->answered_ns(network->transport, rank);
     return answered_ns > asked_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS;
 }
 
@@ -241,24 +232,19 @@ void comm_network_invite(struct tutti_comm *comm, int rank)
     tell_once(network, rank, NOTE_MESSAGES);
 }
 
-bool far_tell_rails(struct comm_network *network, int rank, const struct rails_addresses *rails)
-{
-    const struct note note = {.kind = NOTE_RAILS, .u.rails = *rails};
-    return far_tell(network, rank, &note);
-}
-
 void comm_network_tell_agreement(struct tutti_comm *comm, int rank, const void *bytes,
                                  size_t byte_count)
 {
     struct {
         uint32_t kind;
-        char bytes[TCP_NOTE_BYTES_MAX - sizeof(uint32_t)];
+        char bytes[PEERS_MESSAGE_BYTES_MAX - sizeof(uint32_t)];
     } note = {.kind = FAR_NOTE_AGREEMENT};
+    struct comm_network *network = comm->transports.network;
     if (byte_count > sizeof note.bytes) return;
     memcpy(note.bytes, bytes, byte_count);
-    if (tcp_tell(comm->transports.network->tcp, rank, &note, sizeof note.kind + byte_count) !=
-        TUTTI_OK)
-        far_count_untold(comm->transports.network, rank); /* it is said again */
+    if (network->transport->peers->tell(network->transport, rank, &note,
+                                        sizeof note.kind + byte_count) != TUTTI_OK)
+        far_count_untold(network, rank); /* it is said again */
 }
 
 /* ----------------------------------------------------------------------------------------------- joining */
@@ -284,61 +270,22 @@ void far_tell_all_have_joined(struct comm_network *network)
 
 /* ------------------------------------------------------------------------------------------------ deaths */
 
-static void end_probe(struct far_rank *far)
-{
-    if (far->probe_fd >= 0) close(far->probe_fd);
-    far->probe_fd = -1;
-}
-
-/* One look at whether anybody listens at its port; where somebody does, it is asked again later. */
-static void probe(struct comm_network *network, int rank, uint64_t now_ns)
-{
-    struct far_rank *far = &network->far[rank];
-    const struct net_address *port = &network->addresses[rank];
-    enum tutti_status status = TUTTI_OK;
-    if (far->probe_fd < 0) {
-        if (now_ns - far->probed_ns < PROBE_NS) return;
-        far->probed_ns = now_ns;
-        status = tcp_connect_start(port, NULL, &far->probe_fd);
-    }
-    if (status == TUTTI_OK) status = tcp_connect_test(far->probe_fd, port);
-    if (status == TUTTI_IN_PROGRESS) return;
-    if (status == TUTTI_PROC_FAILED && errno == ECONNREFUSED)
-        far->refusals++;
-    else if (status == TUTTI_OK)
-        far->refusals = 0;
-    end_probe(far);
-}
-
+/* What the transport finds is so for good. */
 static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
 {
     struct far_rank *far = &network->far[rank];
-    struct tcp_peer_report report;
     if (far->is_dead) return true;
-    tcp_state(network->tcp, rank, &report);
-    const bool is_late = report.state == TCP_PEER_WANTED && now_ns > report.since_ns + LATE_NS;
-    /* A connection on which nothing was heard since the loss may lead to another process, which closes it. */
-    const bool is_unheard =
-        report.state == TCP_PEER_UP && far->lost_ns != 0 && report.heard_ns < far->lost_ns;
-    if (report.state != TCP_PEER_LOST && !is_late && !is_unheard) {
-        far->lost_ns = 0;
-        far->refusals = 0;
-        end_probe(far);
-        return false;
-    }
-    if (far->lost_ns == 0) far->lost_ns = now_ns;
-    probe(network, rank, now_ns);
-    const bool is_replaced = port_foreign_answers(&network->client, rank) >= REFUSALS;
-    if (is_replaced) far->refusals = REFUSALS; /* its process would have the port if it lived */
-    far->is_dead =
-        far->refusals >= REFUSALS || (!is_late && !is_unheard && now_ns - far->lost_ns > LOST_NS);
-    if (far->is_dead)
-        log_write(LOG_INFO, "rank %d: there are no connections to rank %d, and %s",
-                  network->comm->rank, rank,
-                  is_replaced                 ? "somebody else has its port"
-                  : far->refusals >= REFUSALS ? "its host refuses new ones"
-                                              : "no new one came about for 30 s");
+    const enum peer_presence presence =
+        network->transport->peers->look(network->transport, rank, now_ns);
+    far->has_ended = presence == PEER_ENDED;
+    if (presence != PEER_PRESENT) far_bury(network, rank);
     return far->is_dead;
+}
+
+void far_bury(struct comm_network *network, int rank)
+{
+    network->far[rank].is_dead = true;
+    network->transport->peers->forget(network->transport, rank);
 }
 
 int comm_network_find_dead(struct tutti_comm *comm, uint64_t now_ns)
@@ -361,14 +308,15 @@ void comm_network_look_at_all(struct tutti_comm *comm, uint64_t now_ns)
 
 uint64_t comm_network_heard_ns(const struct tutti_comm *comm, int rank)
 {
-    struct tcp_peer_report report;
-    tcp_state(comm->transports.network->tcp, rank, &report);
+    const struct transport *transport = comm->transports.network->transport;
+    struct peer_report report;
+    transport->peers->report(transport, rank, &report);
     return report.heard_ns;
 }
 
 bool comm_network_has_died(const struct tutti_comm *comm, int rank)
 {
-    return comm->transports.network->far[rank].refusals >= REFUSALS;
+    return comm->transports.network->far[rank].has_ended;
 }
 
 bool comm_network_is_dead(const struct tutti_comm *comm, int rank)
@@ -377,21 +325,13 @@ bool comm_network_is_dead(const struct tutti_comm *comm, int rank)
            comm->transports.network->far[rank].is_dead;
 }
 
-void far_free(struct comm_network *network)
-{
-    for (int r = 0; network->far != NULL && r < network->comm->size; r++)
-        end_probe(&network->far[r]);
-    free(network->far);
-}
-
 /* ---------------------------------------------------------------------------------------- what is known of connections */
 
 void comm_network_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX])
 {
-    char why[PORT_TROUBLE_MAX];
+    const struct transport *all = comm->transports.set.all;
+    char why[PEERS_TROUBLE_MAX];
     text[0] = '\0';
-    if (comm->transports.network == NULL ||
-        !port_trouble(&comm->transports.network->client, peer, why))
-        return;
+    if (all == NULL || !all->peers->trouble(all, peer, why)) return;
     snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
 }

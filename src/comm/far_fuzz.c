@@ -64,25 +64,20 @@ static void open_world(struct world *world)
     comm->health.remote_board = make_board();
     if (straggler_init(&comm->health.straggler, SIZE) != TUTTI_OK) abort();
     comm->members.levels = &world->levels;
-    comm->transports.local = &world->near;
+    comm->transports.set.host = &world->near;
     comm->transports.network = &world->network;
     world->near.ops = &near_ops;
     world->network.comm = comm;
     world->network.far = world->far;
-    for (int r = 0; r < SIZE; r++)
-        world->far[r] = (struct far_rank){.probe_fd = -1, .known_slot = -1};
+    for (int r = 0; r < SIZE; r++) world->far[r].known_slot = -1;
     const struct tcp_options options = {
         .size = SIZE, .wants = want_nothing, .hears = far_hear, .hears_context = &world->network};
-    if (tcp_create(&options, &world->network.tcp) != TUTTI_OK) abort();
-    const struct net_address own[PORT_RAILS_MAX] = {{0}};
-    if (rails_create(&world->network, own, PORT_RAILS_MAX, &world->network.rails) != TUTTI_OK)
-        abort();
+    if (tcp_create(&options, &world->network.transport) != TUTTI_OK) abort();
 }
 
 static void close_world(struct world *world)
 {
-    tcp_close(world->network.tcp);
-    rails_free(world->network.rails);
+    tcp_close(world->network.transport);
     comm_hosts_free(world->comm->members.hosts);
     free(world->comm->health.board);
     free(world->comm->health.remote_board);

@@ -5,7 +5,6 @@
 #include <assert.h>
 
 #include "comm/network_state.h"
-#include "transport/tcp/tcp.h"
 
 enum note_kind {
     NOTE_FAILURE = 1,
@@ -14,9 +13,9 @@ enum note_kind {
     NOTE_CALL,
     NOTE_MESSAGES,
     NOTE_JOINED,
-    NOTE_ALL_JOINED,
-    NOTE_RAILS
+    NOTE_ALL_JOINED
 };
+static_assert(PEERS_OWN_KIND == NOTE_ALL_JOINED + 1, "the next kind is the transport's");
 
 struct failure_note {
     int32_t status, culprit, reporter, is_verdict;
@@ -70,13 +69,12 @@ struct note {
         struct failure_note failure;
         struct call_note call;
         struct joined_note joined;
-        struct rails_addresses rails;
     } u;
 };
 
 static_assert(sizeof(struct note) == FAR_NOTE_BYTES, "as others know it");
 
-static_assert(sizeof(struct note) <= TCP_NOTE_BYTES_MAX, "a note is one");
+static_assert(sizeof(struct note) <= PEERS_MESSAGE_BYTES_MAX, "a note is one");
 
 /* Tells a note that may be lost, because it will be asked for or said again. */
 bool far_tell(struct comm_network *network, int rank, const struct note *note);

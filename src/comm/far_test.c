@@ -67,25 +67,25 @@ static void open_world(struct world *world)
     assert_int_equal(comm_hosts_create(entries, 0, SIZE, &comm->members.hosts), TUTTI_OK);
     comm->health.board = make_board();
     comm->health.remote_board = make_board();
-    comm->transports.local = &world->near;
+    comm->transports.set.host = &world->near;
     comm->transports.network = &world->network;
     world->network.comm = comm;
     world->network.far = world->far;
-    for (int r = 0; r < SIZE; r++) world->far[r] = (struct far_rank){.probe_fd = -1};
+    comm->transports.set.all = comm->transports.set.host;
     struct tcp_options options = {
         .size = SIZE, .streams = 1, .hears = far_hear, .hears_context = &world->network};
-    assert_int_equal(tcp_create(&options, &world->network.tcp), TUTTI_OK);
+    assert_int_equal(tcp_create(&options, &world->network.transport), TUTTI_OK);
     options = (struct tcp_options){
         .rank = 1, .size = SIZE, .streams = 1, .hears = hear, .hears_context = world};
     assert_int_equal(tcp_create(&options, &world->peer), TUTTI_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(world->network.tcp, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->network.transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
     assert_int_equal(tcp_attach(world->peer, 0, 0, channel_plain(ends[1])), TUTTI_OK);
 }
 
 static void close_world(struct world *world)
 {
-    tcp_close(world->network.tcp);
+    tcp_close(world->network.transport);
     tcp_close(world->peer);
     comm_hosts_free(world->comm->members.hosts);
     free(world->comm->health.board);
@@ -96,15 +96,16 @@ static void close_world(struct world *world)
 /* Rank 1 takes in no notes, as if it was stopped: the notes for it take all places that there are. */
 static void fill(struct world *world)
 {
-    for (int i = 0; i < 2 * TCP_NOTES_MAX; i++)
+    for (int i = 0; i < 2 * PEERS_MESSAGES_MAX; i++)
         comm_network_tell_agreement(world->comm, 1, "agree", 6);
 }
 
 /* Both ends go on. */
 static void move(struct world *world)
 {
-    for (int i = 0; i < STEPS && !(tcp_is_settled(world->network.tcp, 1) && i > STEPS / 10); i++) {
-        (void)world->network.tcp->ops->progress(world->network.tcp);
+    for (int i = 0; i < STEPS && !(tcp_is_settled(world->network.transport, 1) && i > STEPS / 10);
+         i++) {
+        (void)world->network.transport->ops->progress(world->network.transport);
         (void)world->peer->ops->progress(world->peer);
         (void)tcp_finish(world->peer);
         far_progress(&world->network);
@@ -162,7 +163,7 @@ static void what_is_dropped_is_counted(void **state)
     struct world world;
     open_world(&world);
     fill(&world);
-    assert_int_equal(world.network.untold, TCP_NOTES_MAX + TCP_NOTES_LAST);
+    assert_int_equal(world.network.untold, PEERS_MESSAGES_MAX + PEERS_LAST_WORDS);
     assert_int_equal(world.network.untold_logged, 1); /* the others are told of in 10 s */
     close_world(&world);
 }

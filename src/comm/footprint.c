@@ -54,15 +54,6 @@ static size_t bytes_of_hosts(const struct tutti_comm *comm)
     return bytes;
 }
 
-/* Where all data goes over TCP, the local one still has the board. */
-static struct transport_footprint footprint_of_transports(const struct transports *transports)
-{
-    struct transport_footprint sum = {0};
-    transports->data->ops->add_footprint(transports->data, &sum);
-    if (transports->over_tcp) transports->local->ops->add_footprint(transports->local, &sum);
-    return sum;
-}
-
 enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                        struct tutti_footprint *footprint)
 {
@@ -83,16 +74,17 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     for (const struct tutti_request *r = comm->requests.all; r != NULL; r = r->next_made)
         sum.private_bytes += held(r) + (r->is_message ? 0 : call_bytes(request_call_const(r)));
     comm_processes_footprint(comm, &sum);
-    if (comm->transports.local == NULL) {
+    if (comm->transports.set.host == NULL) {
         sum.private_bytes += held(comm->health.board);
     } else {
-        const struct transport_footprint ends = footprint_of_transports(&comm->transports);
+        struct transport_footprint ends = {0};
+        transports_add_footprint(&comm->transports.set, &ends);
         sum.private_bytes += ends.private_bytes;
         sum.shared_bytes = ends.shared_bytes;
         sum.link_count = ends.link_count;
         sum.descriptor_count += 1 + ends.descriptor_count; /* one of the segment */
     }
-    if (comm->transports.network != NULL) comm_network_footprint(comm, &sum);
+    comm_network_footprint(comm, &sum);
     SIZED_WRITE(tutti_footprint, footprint, footprint->size_bytes, &sum);
     return TUTTI_OK;
 }

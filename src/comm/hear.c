@@ -46,7 +46,7 @@ static void hear_failure(struct comm_network *network, const struct failure_note
     log_write(LOG_WARN, "rank %d: heard from another host: %s: %s", comm->rank,
               tutti_status_name(status), message);
     trace_tell_failure(comm);
-    comm->transports.local->ops->wake_all(comm->transports.local);
+    comm->transports.set.host->ops->wake_all(comm->transports.set.host);
 }
 
 static void write_straggler(const struct tutti_comm *comm, struct note *note)
@@ -217,13 +217,13 @@ void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
     case NOTE_FAILURE: hear_failure(network, &note.u.failure); break;
     case NOTE_LEFT:
         board_leave(network->comm->health.remote_board, peer);
+        network->transport->peers->forget(network->transport, peer);
         if (!board_has_failed(network->comm->health.board)) beat_end(network);
         break;
     case NOTE_ASK: answer(network, peer, &note); break;
     case NOTE_CALL: hear_call(network, peer, &note); break;
     case NOTE_JOINED: hear_joined(network, peer, &note.u.joined); break;
     case NOTE_ALL_JOINED: network->all_have_joined |= peer == 0; break;
-    case NOTE_RAILS: rails_hear(network->rails, peer, &note.u.rails); break;
     case NOTE_MESSAGES:
         atomic_store_explicit(&network->comm->health.board->has_messages, 1, memory_order_relaxed);
         break;

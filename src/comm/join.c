@@ -28,8 +28,6 @@
 #include "connect/discovery.h"
 #include "connect/port.h"
 #include "memory/heap.h"
-#include "transport/local/local.h"
-#include "transport/router/router.h"
 
 /* MPI libraries use the one PMI-1 connection of a process themselves. */
 static unsigned exchange_means(void)
@@ -145,7 +143,8 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
         options.self.port = own.port;
     }
     const bool leads = options.rank == 0;
-    if (leads) TRY(local_segment_create(options.size, shared_bytes(comm), &options.segment_fd));
+    if (leads)
+        TRY(transports_create_segment(options.size, shared_bytes(comm), &options.segment_fd));
     const enum tutti_status status = rendezvous_meet(&options, result);
     if (!leads) return status;
     if (status == TUTTI_OK)
@@ -253,7 +252,7 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     struct joining joining = {comm, creation};
     const struct rendezvous_member *members = result->members;
     const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank);
-    struct local_peer *peers = calloc((size_t)size, sizeof *peers);
+    struct host_peer *peers = calloc((size_t)size, sizeof *peers);
     comm->transports.windows = calloc((size_t)size, sizeof *comm->transports.windows);
     enum tutti_status status = TUTTI_OK;
     if (peers == NULL || comm->transports.windows == NULL)
@@ -264,10 +263,10 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
         const pid_t pid = comm_visible_pid(&members[number], &members[i]);
         if (first == i && !same_process)
             status = acquire_window(&members[i], pid, &comm->transports.windows[i]);
-        peers[i] = (struct local_peer){same_process, pid, comm->transports.windows[first]};
+        peers[i] = (struct host_peer){same_process, pid, comm->transports.windows[first]};
     }
     if (status == TUTTI_OK) {
-        const struct local_options options = {
+        const struct host_options options = {
             .rank = number,
             .size = size,
             .names = comm->members.hosts != NULL ? comm->members.hosts->names : NULL,
@@ -279,7 +278,7 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
             .look = look_at_joining,
             .look_context = &joining};
         result->segment_fd = -1;
-        status = local_open(&options, &comm->transports.local);
+        status = transports_open_host(&comm->transports.set, &options);
     }
     free(peers);
     return status;
@@ -297,35 +296,29 @@ static enum tutti_status check_wish(const struct tutti_comm *comm,
     return TUTTI_OK;
 }
 
+/* Where the port of a rank's process is: on loopback, where all ranks are on this host. */
+static struct net_address port_of(const struct tutti_comm *comm,
+                                  const struct rendezvous_member *members, size_t rank)
+{
+    struct net_address address;
+    if (comm->members.hosts != NULL) return comm->members.hosts->entries[rank].address;
+    net_address_parse("127.0.0.1", &address);
+    address.port = members[rank].port;
+    return address;
+}
+
 static enum tutti_status open_network(struct tutti_comm *comm,
                                       const struct rendezvous_member *members)
 {
+    const size_t size = (size_t)comm->size;
     if (comm->members.hosts == NULL) TRY(check_wish(comm, members));
     if (comm->members.hosts == NULL && !comm->transports.over_tcp) return TUTTI_OK;
-    struct net_address *const addresses = calloc((size_t)comm->size, sizeof *addresses);
+    struct net_address *const addresses = calloc(size, sizeof *addresses);
     if (addresses == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int r = 0; r < comm->size; r++) {
-        if (comm->members.hosts != NULL) {
-            addresses[r] = comm->members.hosts->entries[r].address;
-        } else {
-            net_address_parse("127.0.0.1", &addresses[r]);
-            addresses[r].port = members[r].port;
-        }
-    }
-    enum tutti_status status = comm_network_create(comm, addresses);
+    for (size_t r = 0; r < size; r++) addresses[r] = port_of(comm, members, r);
+    const enum tutti_status status = comm_network_create(comm, addresses);
     free(addresses);
-    if (status != TUTTI_OK || comm->transports.over_tcp) return status;
-    struct router_options options = {.rank = comm->rank,
-                                     .size = comm->size,
-                                     .near = comm->transports.local,
-                                     .near_numbers = comm->members.hosts->locals,
-                                     .far = comm->transports.data};
-    if (comm->members.hosts->largest > 1)
-        local_limits(comm->members.hosts->largest, comm->settings.integrity == TUTTI_INTEGRITY_ON,
-                     &options.piece_bytes_max, &options.piece_count_max);
-    status = router_create(&options, &comm->transports.router);
-    comm->transports.data = comm->transports.router;
     return status;
 }
 
@@ -417,6 +410,21 @@ static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const
     return comm->members.hosts == NULL ? comm_check(comm) : TUTTI_OK;
 }
 
+/* What the ranks of this host have in common. */
+static void use_host(struct tutti_comm *comm)
+{
+    struct host_facts facts;
+    transports_host_facts(&comm->transports.set, &facts);
+    comm->health.board = facts.board;
+    comm->health.letters =
+        (struct letter_ring *)(void *)((char *)facts.board + letters_offset(comm));
+    comm->transports.maps_heaps = facts.maps_heaps;
+    comm->transports.publishers_fence = facts.publishers_fence;
+    comm->members.oversubscribed = comm_local_size(comm) > facts.core_count;
+    comm->members.shares_cores = comm->members.oversubscribed;
+    comm->members.order = facts.order;
+}
+
 enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
@@ -439,15 +447,7 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
         rendezvous_result_release(&result);
         return status;
     }
-    comm->health.board = local_board(comm->transports.local);
-    comm->health.letters =
-        (struct letter_ring *)(void *)((char *)comm->health.board + letters_offset(comm));
-    comm->transports.maps_heaps = local_maps_heaps(comm->transports.local);
-    comm->transports.publishers_fence = local_publishers_fence(comm->transports.local);
-    comm->members.oversubscribed = comm_local_size(comm) > local_core_count(comm->transports.local);
-    comm->members.shares_cores = comm->members.oversubscribed;
-    comm->members.order = local_order(comm->transports.local);
-    comm->transports.data = comm->transports.local;
+    use_host(comm);
     if (comm->members.hosts != NULL) status = agree_over_hosts(comm, &key);
     if (status == TUTTI_OK) status = open_network(comm, result.members);
     if (status == TUTTI_OK && comm->transports.network != NULL && comm->members.levels == NULL)

@@ -33,8 +33,8 @@ static enum tutti_status lock(struct tutti_comm *comm, uint64_t timeout_ns, bool
 {
     if (comm_try_lock(comm)) return TUTTI_OK;
     atomic_fetch_add_explicit(&comm->domain.wanted, 1, memory_order_relaxed);
-    if (comm->transports.data != NULL)
-        comm->transports.data->ops->wake(comm->transports.data); /* it may sleep with it */
+    if (comm->transports.set.all != NULL)
+        comm->transports.set.all->ops->wake(comm->transports.set.all); /* it may sleep with it */
     const enum tutti_status status = lock_slowly(comm, timeout_ns, heeds_failure);
     atomic_fetch_sub_explicit(&comm->domain.wanted, 1, memory_order_relaxed);
     return status;

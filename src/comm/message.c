@@ -146,9 +146,10 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
     TRY(options_unexpected(&options.unexpected_bytes_max));
     if (comm->health.message_recorder.entries == NULL)
         TRY(recorder_init(&comm->health.message_recorder));
-    struct transport *transport = comm->transports.data;
+    struct transport *transport = comm->transports.set.all;
     if (comm->size == 1) {
-        comm->messages.alone = (struct transport){.ops = &alone_ops, .rank = 0, .size = 1};
+        comm->messages.alone =
+            (struct transport){.ops = &alone_ops, .peers = &transport_peers_in_memory, .size = 1};
         comm->messages.alone.signatures = comm->messages.alone.own_signatures;
         transport = &comm->messages.alone;
     }
@@ -296,7 +297,8 @@ enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct messag
 void comm_message_enqueue(struct tutti_comm *comm, struct message_request *request)
 {
     comm_enqueue(comm, &comm->messages.queue, &request->base);
-    if (comm->transports.data != NULL) comm->transports.data->ops->wake(comm->transports.data);
+    if (comm->transports.set.all != NULL)
+        comm->transports.set.all->ops->wake(comm->transports.set.all);
     if (!comm_try_lock(comm)) return; /* whoever has it begins it */
     begin_queued(comm);
     comm_unlock(comm);

@@ -1,12 +1,12 @@
-/* network.h - connections between the ranks of a communicator, and who moves them. */
+/* network.h - what a communicator does for ranks that it reaches over a network, and when. */
 #ifndef TUTTI_COMM_NETWORK_H
 #define TUTTI_COMM_NETWORK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "os/tcp_socket.h"
-#include "tutti/tutti.h"
 
 /* Only for a communicator that has a network, if nothing else is said; the domain is held, if others may move it. */
 
@@ -16,22 +16,27 @@ enum tutti_status comm_network_create(struct tutti_comm *comm, const struct net_
 enum tutti_status comm_network_join(struct tutti_comm *comm,
                                     enum tutti_status (*look)(void *context), void *look_context,
                                     uint64_t deadline_ns);
-bool comm_network_progress(struct tutti_comm *comm);
+/* Moves what goes over the network, and tells and hears what is due. True when something moved. */
+bool comm_network_move(struct tutti_comm *comm);
+/* The same of any communicator. */
+static inline bool comm_network_progress(struct tutti_comm *comm)
+{
+    return comm->transports.network != NULL && comm_network_move(comm);
+}
 /* Before a rank is blamed for what it did not send: over TCP, what it sent may lie in sockets. A rank that goes on sending cannot keep
  * this one here. Also without a network. */
 void comm_network_read_all(struct tutti_comm *comm);
-/* Whether connections are wanted that are not there. */
-bool comm_network_is_joining(const struct tutti_comm *comm);
 /* Before the domain is given back: leaves data that was not sent yet, also of operations that are over, to the progress thread. The first
- * only notes it, for that thread itself; the second also tells the thread. */
+ * only notes it, for that thread itself; the second also tells the thread. Also without a network. */
 void comm_network_note_rest(struct tutti_comm *comm);
 void comm_network_leave_rest(struct tutti_comm *comm);
-/* After a failure: memory that was posted or is expected is not touched any more. */
-void comm_network_stop(struct tutti_comm *comm);
+/* After a failure: gives up all links, of any communicator. False: ranks of this host may still touch memory that was posted or is
+ * expected. */
+bool comm_stop_links(struct tutti_comm *comm);
 /* Until the others have what was sent to them and know that this rank leaves, or the deadline. */
 void comm_network_finish(struct tutti_comm *comm);
 void comm_network_free(struct tutti_comm *comm);
-/* Adds what it holds beside its transport. */
+/* Adds what it holds beside its transport. Also without a network. */
 void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
 
 #endif

@@ -6,19 +6,15 @@
 #include <stdint.h>
 
 #include "comm/comm.h"
-#include "comm/rails.h"
-#include "connect/port.h"
 
 /* Of a rank of another host. */
 struct far_rank {
-    bool is_dead, is_invited, knows_failure, has_joined;
+    bool is_dead;   /* its process has ended, or it is taken for dead */
+    bool has_ended; /* for certain */
+    bool is_invited, knows_failure, has_joined;
     unsigned owed;      /* what it has to be told and could not be, a bit for each kind of note */
     bool is_suspect;    /* its host is, and it was said */
-    int probe_fd;       /* a connection to its port that shows whether anybody listens; -1 */
-    unsigned refusals;  /* in a row */
-    uint64_t lost_ns;   /* since when its connections are lost; 0: they are not */
-    uint64_t probed_ns; /* when last */
-    uint64_t asked_ns;  /* the same of questions */
+    uint64_t asked_ns;  /* when it was asked something last */
     uint64_t told_ns;   /* when it answered last */
     uint64_t warned_ns; /* when it was last said that its host is suspected */
     int known_slot;     /* it said how far it was with this call */
@@ -33,17 +29,11 @@ struct far_rank {
 };
 
 struct comm_network {
-    struct port_client client;
     struct tutti_comm *comm;
-    struct transport *tcp;
-    unsigned stream_count;         /* of a pair of ranks, here */
-    struct rails *rails;           /* NULL: all goes over one card */
-    struct net_address *addresses; /* of the ranks' ports */
-    uint8_t *wanted;   /* of each rank, a bit for each connection that is still to be gone for */
-    uint8_t *awaited;  /* the same for those that have not come; some come twice */
-    uint64_t *next_ns; /* of each rank, when to go for it again at the earliest */
-    bool any_wanted, is_stopped, all_have_joined;
-    unsigned missing, passes;    /* missing: all that are awaited */
+    struct transport *transport; /* that leads to them */
+    uint64_t *next_ns; /* of the first rank of each host: when to ask it to connect again */
+    bool is_stopped, all_have_joined;
+    unsigned passes;
     struct far_rank *far;        /* one a rank; NULL where there is one host */
     struct heartbeat *heartbeat; /* of the first rank of a host, see beat.h; or NULL */
     uint64_t beaten_ns;          /* when it was looked at last */
@@ -69,8 +59,7 @@ bool far_all_hosts_have_joined(const struct comm_network *network);
 /* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
 void far_tell_joined(struct comm_network *network);
 void far_tell_all_have_joined(struct comm_network *network);
-/* By which further cards this rank can be reached. False: it cannot be told now. */
-bool far_tell_rails(struct comm_network *network, int rank, const struct rails_addresses *rails);
-void far_free(struct comm_network *network);
+/* It is taken for dead from now on: nobody waits for it, and nothing more is done to reach it. */
+void far_bury(struct comm_network *network, int rank);
 
 #endif

@@ -160,9 +160,9 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .level = comm->settings.level,
         .in_place = call->in_place,
         .shares_cores = comm->members.shares_cores,
-        .is_one_to_one = comm->transports.data->is_one_to_one};
-    comm->transports.data->ops->limits(comm->transports.data, &options.piece_bytes_max,
-                                       &options.piece_count_max);
+        .is_one_to_one = comm->transports.set.all->is_one_to_one};
+    comm->transports.set.all->ops->limits(comm->transports.set.all, &options.piece_bytes_max,
+                                          &options.piece_count_max);
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
     if (status != TUTTI_OK) return status;

@@ -110,7 +110,7 @@ static bool run_one(struct tutti_comm *comm, struct call_request *request)
 
 bool comm_progress(struct tutti_comm *comm)
 {
-    bool moved = comm->transports.network != NULL && comm_network_progress(comm);
+    bool moved = comm_network_progress(comm);
     while (begin_next(comm)) moved = true;
     int urgency = 0;
     bool urgent_moved = false;

@@ -26,8 +26,7 @@ static bool is_engaged(struct tutti_comm *comm, int rank, int slot)
 void comm_quiesce(struct tutti_comm *comm, const struct engagement *engagement)
 {
     board_end(comm_calls_of(comm, comm->rank, engagement->slot), engagement->begun);
-    if (comm->transports.network != NULL) comm_network_stop(comm);
-    if (comm->transports.over_tcp) return;
+    if (comm_stop_links(comm)) return;
     if (!engagement->any_referenced && !engagement->any_expected) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;

@@ -35,7 +35,8 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_reques
         if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
         comm_count_started(comm, request);
         comm_enqueue(comm, &comm->requests.queue, &request->base);
-        comm->transports.data->ops->wake(comm->transports.data); /* whoever has the domain begins it */
+        comm->transports.set.all->ops->wake(
+            comm->transports.set.all); /* whoever has the domain begins it */
     }
     if (!request->base.is_grouped && !atomic_load_explicit(&request->base.done, memory_order_acquire))
         progress_notify();

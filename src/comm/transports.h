@@ -4,15 +4,14 @@
 
 #include <stdbool.h>
 
-#include "transport/transport.h"
+#include "transport/open.h"
 
 struct transports {
-    struct transport *local; /* of the ranks of this host: the board, who is near whom; NULL for one */
-    struct transport *router;     /* to ranks of this host and of others; NULL */
-    struct transport *data;       /* one of these, or over TCP; NULL for one */
-    struct comm_network *network; /* NULL: nothing goes over TCP */
-    bool over_tcp;                /* all of it, also to ranks of this host */
-    bool has_port;                /* has opened the process's */
+    struct transport_set set;
+    struct comm_network
+        *network;    /* what is known of ranks that control messages reach; NULL: there are none */
+    bool over_tcp;   /* data goes over TCP also between ranks of this host */
+    bool has_port;   /* has opened the process's */
     bool maps_heaps; /* ranks, all on this host, read and write each other's heaps where they lie */
     bool publishers_fence;        /* see comm_publish */
     struct heap_window **windows; /* of each local number: the first one's of a process; else NULL */

@@ -22,7 +22,6 @@
 #include "comm/recover.h"
 #include "comm/report.h"
 #include "comm/wait_loop.h"
-#include "connect/port.h"
 #include "os/clock.h"
 
 enum {
@@ -88,8 +87,8 @@ static void sleep_and_learn(struct tutti_comm *comm)
 {
     const uint64_t begin_ns = clock_now_ns();
     /* A connection that arrives at the port does not wake this rank. */
-    const bool is_joining = comm->transports.network != NULL && comm_network_is_joining(comm);
-    comm->transports.data->ops->sleep(comm->transports.data, is_joining ? JOINING_NS : SLEEP_NS);
+    struct transport *all = comm->transports.set.all;
+    all->ops->sleep(all, all->peers->is_connecting(all) ? JOINING_NS : SLEEP_NS);
     unsigned doubled = atomic_load_explicit(&comm->domain.wakefulness, memory_order_relaxed);
     comm->health.straggler.woken_ns = clock_now_ns();
     if (comm->health.straggler.woken_ns - begin_ns > SHORT_SLEEP_NS)
@@ -162,7 +161,7 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
     bool about_to_sleep = false, has_slept = false;
     for (unsigned passes = 1;; passes++) {
         operation->impatient = comm->domain.looks_rarely = about_to_sleep;
-        const bool came = comm->transports.network != NULL && comm_network_progress(comm);
+        const bool came = comm_network_progress(comm);
         const enum run_result result = operation_run(operation);
         bool moved = came || result != RUN_BLOCKED;
         if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
@@ -170,7 +169,7 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
             moved = true;
         comm->domain.looks_rarely = false;
         if (about_to_sleep && (moved || board_has_failed(comm->health.board))) {
-            comm->transports.data->ops->sleep_cancel(comm->transports.data);
+            comm->transports.set.all->ops->sleep_cancel(comm->transports.set.all);
             about_to_sleep = false;
         }
         if (result == RUN_DONE) {
@@ -200,7 +199,7 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
         } else {
             straggler_sleep(comm, request, patience.since_ns);
             has_slept = true;
-            comm->transports.data->ops->sleep_begin(comm->transports.data);
+            comm->transports.set.all->ops->sleep_begin(comm->transports.set.all);
             about_to_sleep = true; /* one more look before it is true */
             continue;
         }
@@ -229,17 +228,17 @@ static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *req
 /* With a last look in between, until something happens or it is time to look around. */
 static void sleep_until_something(struct tutti_comm *comm)
 {
-    if (comm->transports.data ==
+    if (comm->transports.set.all ==
         NULL) { /* a communicator of one: only another thread can do something */
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         return;
     }
-    comm->transports.data->ops->sleep_begin(comm->transports.data);
+    comm->transports.set.all->ops->sleep_begin(comm->transports.set.all);
     comm->domain.looks_rarely = true;
     const bool moved = comm_progress(comm);
     comm->domain.looks_rarely = false;
     if (moved || board_has_failed(comm->health.board) || is_wanted(comm))
-        comm->transports.data->ops->sleep_cancel(comm->transports.data);
+        comm->transports.set.all->ops->sleep_cancel(comm->transports.set.all);
     else
         sleep_and_learn(comm);
 }
@@ -276,7 +275,7 @@ void comm_await_started(struct tutti_comm *comm, struct tutti_request *request)
 /* It sees itself to what it leaves, and must not wake itself. */
 static void let_go(struct tutti_comm *comm)
 {
-    if (comm->transports.network != NULL) comm_network_note_rest(comm);
+    comm_network_note_rest(comm);
     comm_unlock_for_now(comm);
 }
 
@@ -287,9 +286,8 @@ static enum progress_result listen_to_others(struct tutti_comm *comm)
     if (comm->transports.network == NULL && comm->health.recovery == NULL)
         return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
-    if (comm->transports.network != NULL) port_progress(clock_now_ns());
     comm->domain.looks_rarely = true;
-    const bool moved = comm->transports.network != NULL && comm_network_progress(comm);
+    const bool moved = comm_network_progress(comm);
     comm->domain.looks_rarely = false;
     recover_listen(comm);
     let_go(comm);
@@ -311,7 +309,5 @@ enum progress_result comm_client_progress(struct progress_client *client)
     recover_listen(comm);
     if (!moved) look_at_started(comm, clock_now_ns());
     let_go(comm);
-    if (!moved) return PROGRESS_BLOCKED;
-    return comm->transports.network != NULL && comm->transports.local == NULL ? PROGRESS_STREAMED
-                                                                              : PROGRESS_MOVED;
+    return moved ? PROGRESS_MOVED : PROGRESS_BLOCKED;
 }

@@ -21,7 +21,6 @@ enum {
     AWAKE_NS =
         200000, /* after a move, where the CPU is free: others may have moved before a nap is over */
     OTHERS_RAN_NS = 5000,
-    PORTION_NS = 100000,  /* a pass that takes so long is worth a nap and two switches of context */
     LISTEN_NS = 10000000, /* from one look for callers to the next */
     LINGER_NS =
         5000000, /* after the last operation: naps cost less than waking the thread for each one */
@@ -80,41 +79,26 @@ static void let_forks_go_first(void)
         nanosleep(&(struct timespec){0, NAP_NS_MIN}, NULL);
 }
 
-/* When the next pass is worth its switches of context. What streams from a network is awaited for as long as it took to come the last
- * time, and a little longer each time that it was there at once and little, so that portions grow. After what moved between
- * ranks of a host the next pass follows at once: they wait for each other. What does not come is awaited ever longer: a
- * quarter is added to the wait at most. */
+/* When the next pass is worth its switches of context. After something moved the next pass follows at once: ranks of a host wait for each
+ * other. What does not come is awaited ever longer: a quarter is added to the wait at most. */
 struct pace {
-    uint64_t moved_ns;    /* the end of the last pass that moved something */
-    uint64_t expected_ns; /* from there until there is something again */
-    unsigned naps;        /* since then */
-    bool is_awake; /* since something moved between ranks of a host, and nobody else wants this CPU */
+    uint64_t moved_ns; /* the end of the last pass that moved something */
+    unsigned naps;     /* since then */
+    bool is_awake;     /* since something moved, and nobody else wants this CPU */
 };
 
-static uint64_t as_nap(uint64_t ns)
+/* As long as a quarter of the wait so far. */
+static uint64_t next_nap_ns(const struct pace *pace, uint64_t now_ns)
 {
-    return ns < NAP_NS_MIN ? NAP_NS_MIN : ns > NAP_NS_MAX ? NAP_NS_MAX : ns;
+    const uint64_t ns = (now_ns - pace->moved_ns) / 4;
+    if (pace->naps == 0 || ns < NAP_NS_MIN) return NAP_NS_MIN;
+    return ns > NAP_NS_MAX ? NAP_NS_MAX : ns;
 }
 
 static void nap(struct pace *pace, uint64_t ns)
 {
     nanosleep(&(struct timespec){0, (long)ns}, NULL);
     pace->naps++;
-}
-
-static void after_streaming(struct pace *pace, uint64_t begin_ns, uint64_t end_ns)
-{
-    const bool was_awaited = pace->naps > 0, was_short = (end_ns - begin_ns < PORTION_NS);
-    if (pace->naps > 1)
-        pace->expected_ns = as_nap((begin_ns - pace->moved_ns) / 4 * 3);
-    else if (was_awaited && was_short)
-        pace->expected_ns = as_nap(pace->expected_ns / 4 * 5);
-    pace->moved_ns = end_ns;
-    pace->naps = 0;
-    if (was_awaited && was_short)
-        nap(pace, pace->expected_ns);
-    else
-        sched_yield();
 }
 
 /* Whether others ran meanwhile. */
@@ -127,19 +111,19 @@ static bool yield(void)
 
 static void after_a_move(struct pace *pace, uint64_t end_ns)
 {
-    *pace = (struct pace){.moved_ns = end_ns, .expected_ns = NAP_NS_MIN, .is_awake = !yield()};
+    *pace = (struct pace){.moved_ns = end_ns, .is_awake = !yield()};
 }
 
 static void after_none(struct pace *pace, uint64_t now_ns)
 {
     pace->is_awake = pace->is_awake && now_ns - pace->moved_ns < AWAKE_NS && !yield();
     if (pace->is_awake) return;
-    nap(pace, pace->naps == 0 ? pace->expected_ns : as_nap((now_ns - pace->moved_ns) / 4));
+    nap(pace, next_nap_ns(pace, now_ns));
 }
 
 static struct pace from_now(void)
 {
-    return (struct pace){.moved_ns = clock_now_ns(), .expected_ns = NAP_NS_MIN};
+    return (struct pace){.moved_ns = clock_now_ns()};
 }
 
 static void *thread_main(void *unused)
@@ -153,7 +137,6 @@ static void *thread_main(void *unused)
     pthread_mutex_lock(&lock);
     thread_is_up = true;
     while (clients != NULL) {
-        const uint64_t begin_ns = clock_now_ns();
         const enum progress_result result = pass();
         const uint64_t now_ns = clock_now_ns();
         if (result >= PROGRESS_BLOCKED) busy_ns = now_ns;
@@ -166,8 +149,6 @@ static void *thread_main(void *unused)
         pthread_mutex_unlock(&lock);
         if (result == PROGRESS_MOVED)
             after_a_move(&pace, now_ns);
-        else if (result == PROGRESS_STREAMED)
-            after_streaming(&pace, begin_ns, now_ns);
         else
             after_none(&pace, now_ns);
         let_forks_go_first();

@@ -12,12 +12,11 @@
 #include "tutti/tutti.h"
 
 /* LISTENING: there is nothing to do, but it wants to be asked again within some milliseconds: others may call.
- * STREAMED: something moved that comes at a network's pace, however often it is looked for; MOVED: others may wait for the next look. */
+ * MOVED: others may wait for the next look. */
 enum progress_result {
     PROGRESS_NOTHING_TO_DO,
     PROGRESS_LISTENING,
     PROGRESS_BLOCKED,
-    PROGRESS_STREAMED,
     PROGRESS_MOVED
 };
 

@@ -42,6 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transport/peers.h"
 #include "tutti/tutti.h"
 
 /* Slots 0 to 16 carry collectives, the last one point to point. */
@@ -134,6 +135,7 @@ struct link_rx_ops {
 
 struct transport {
     const struct transport_ops *ops;
+    const struct peer_ops *peers; /* what is known of the ranks, and told to them */
     int rank, size;
     bool is_one_to_one; /* has no links to all: what goes to all goes one by one */
     /* Of the operation that runs in each slot; the engine sets it before the operation's first step. They are this

@@ -50,7 +50,7 @@ static enum tutti_status look_at_hidden(const struct local *local)
     return TUTTI_OK;
 }
 
-static enum tutti_status look(const struct local *local, const struct local_options *options)
+static enum tutti_status look(const struct local *local, const struct host_options *options)
 {
     TRY(look_at_hidden(local));
     return options->look != NULL ? options->look(options->look_context) : TUTTI_OK;
@@ -58,7 +58,7 @@ static enum tutti_status look(const struct local *local, const struct local_opti
 
 /* Waits until everybody has come to the same point `times` times. */
 static enum tutti_status wait_for_all(struct local *local, uint32_t times,
-                                      const struct local_options *options)
+                                      const struct host_options *options)
 {
     const uint32_t all = (uint32_t)local->base.size * times;
     atomic_fetch_add_explicit(&local->header->ready_count, 1, memory_order_acq_rel);
@@ -80,7 +80,7 @@ static enum tutti_status wait_for_all(struct local *local, uint32_t times,
 
 static bool reads(const struct local *local, int rank)
 {
-    const struct local_peer *peer = &local->peers[rank];
+    const struct host_peer *peer = &local->peers[rank];
     if (peer->same_process) return true;
     const uint64_t address = atomic_load_explicit(
         &segment_bell(local->segment, rank)->probe_address, memory_order_relaxed);
@@ -90,7 +90,7 @@ static bool reads(const struct local *local, int rank)
 
 static bool maps(const struct local *local, int rank)
 {
-    const struct local_peer *peer = &local->peers[rank];
+    const struct host_peer *peer = &local->peers[rank];
     return peer->same_process ||
            (peer->window != NULL && heap_is_reachable(heap_window_location(peer->window)));
 }
@@ -111,7 +111,7 @@ static bool wants_remote_copies(void)
     return option_wish(OPTION_CMA) != 0; /* "0" is the first of its words */
 }
 
-enum tutti_status arrival_meet(struct local *local, const struct local_options *options)
+enum tutti_status arrival_meet(struct local *local, const struct host_options *options)
 {
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)

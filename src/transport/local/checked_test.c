@@ -18,7 +18,7 @@ enum { RANKS = 3, LARGE_BYTES = 5000 };
 /* What ranks are called, in links and in what is said of them. */
 static const int names[RANKS] = {10, 11, 12};
 
-static struct local_net open_net(struct local_peer peer)
+static struct local_net open_net(struct host_peer peer)
 {
     return local_net_open(RANKS, peer, names, true);
 }
@@ -82,7 +82,7 @@ static struct lies find(struct local_net *net, int to, unsigned index)
 static void messages_of_every_size_arrive_in_order(void **state)
 {
     (void)state;
-    struct local_net net = open_net((struct local_peer){0});
+    struct local_net net = open_net((struct host_peer){0});
     struct link_tx *tx = local_net_tx(&net, 0, 1);
     struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     const size_t sizes[] = {0, 1, INLINE_BYTES, INLINE_BYTES + 1, 4096, bytes_max(&net)};
@@ -106,7 +106,7 @@ static void a_change_of_any_byte_is_mended(void **state)
 {
     (void)state;
     static const size_t sizes[] = {0, 8, INLINE_BYTES, LARGE_BYTES};
-    struct local_net net = open_net((struct local_peer){0});
+    struct local_net net = open_net((struct host_peer){0});
     struct link_tx *tx = local_net_tx(&net, 0, 1);
     struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     unsigned sent = 0, large = 0, mended = 0;
@@ -136,7 +136,7 @@ static void a_change_of_any_byte_is_mended(void **state)
 static void what_has_the_number_of_another_use_is_empty_or_mended(void **state)
 {
     (void)state;
-    struct local_net net = open_net((struct local_peer){0});
+    struct local_net net = open_net((struct host_peer){0});
     struct link_tx *tx = local_net_tx(&net, 0, 1);
     struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     struct message_header *header = (struct message_header *)(void *)find(&net, 1, 0).headers[0];
@@ -153,7 +153,7 @@ static void what_changed_twice_is_the_senders_fault(void **state)
     (void)state;
     static const size_t sizes[] = {8, LARGE_BYTES};
     for (int s = 0; s < 2; s++) {
-        struct local_net net = open_net((struct local_peer){0});
+        struct local_net net = open_net((struct host_peer){0});
         struct link_tx *tx = local_net_tx(&net, 0, 1), *other_tx = local_net_tx(&net, 2, 1);
         struct link_rx *rx = local_net_rx(&net, 1, 0, false),
                        *from_all = local_net_rx(&net, 1, 0, true),
@@ -180,7 +180,7 @@ static void what_changed_twice_is_the_senders_fault(void **state)
 static void each_reader_of_a_link_to_all_compares(void **state)
 {
     (void)state;
-    struct local_net net = open_net((struct local_peer){0});
+    struct local_net net = open_net((struct host_peer){0});
     struct link_tx *tx = local_net_tx(&net, 0, TRANSPORT_ALL);
     struct link_rx *one = local_net_rx(&net, 1, 0, true), *two = local_net_rx(&net, 2, 0, true);
     send_filled(tx, 7, LARGE_BYTES);
@@ -196,7 +196,7 @@ static void each_reader_of_a_link_to_all_compares(void **state)
 static void a_message_is_taken_in_parts(void **state)
 {
     (void)state;
-    struct local_net net = open_net((struct local_peer){0});
+    struct local_net net = open_net((struct host_peer){0});
     struct link_tx *tx = local_net_tx(&net, 0, 1);
     struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     send_filled(tx, 7, LARGE_BYTES);
@@ -217,7 +217,7 @@ static void a_message_is_taken_in_parts(void **state)
 static void another_signature_is_a_fault_of_nobodys_memory(void **state)
 {
     (void)state;
-    struct local_net net = open_net((struct local_peer){0});
+    struct local_net net = open_net((struct host_peer){0});
     net.ranks[0]->signatures[LOCAL_NET_SLOT] = LOCAL_NET_SIGNATURE + 1;
     send_filled(local_net_tx(&net, 0, 1), 7, 100);
     expect_state(local_net_rx(&net, 1, 0, false), LINK_FAULT);
@@ -242,7 +242,7 @@ static void headers_that_make_no_sense_have_changed(void **state)
         {255, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct local_net net = open_net((struct local_peer){0});
+        struct local_net net = open_net((struct host_peer){0});
         const struct lies lies = find(&net, 1, 0);
         for (int copy = 0; copy < 2; copy++) {
             struct message_header *header = (struct message_header *)(void *)lies.headers[copy];
@@ -261,7 +261,7 @@ static void headers_that_make_no_sense_have_changed(void **state)
 static void memory_is_not_read_where_it_lies(void **state)
 {
     (void)state;
-    const struct local_peer peers[] = {{.same_process = true}, {.pid = getpid()}};
+    const struct host_peer peers[] = {{.same_process = true}, {.pid = getpid()}};
     for (int i = 0; i < 2; i++) {
         struct local_net net = open_net(peers[i]);
         const struct link_tx_ops *tx = local_net_tx(&net, 0, 1)->ops;
@@ -279,7 +279,7 @@ static void memory_is_not_read_where_it_lies(void **state)
 static void a_piece_is_half_a_slot(void **state)
 {
     (void)state;
-    struct local_net net = open_net((struct local_peer){0});
+    struct local_net net = open_net((struct host_peer){0});
     size_t bytes;
     unsigned count;
     local_limits(RANKS, true, &bytes, &count);

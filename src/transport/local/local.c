@@ -76,12 +76,19 @@ static const struct transport_ops checked_ops = {.limits = limits,
                                                  .shortage = remote_shortage,
                                                  .add_footprint = add_footprint};
 
+/* What ended is a process that is not visible from here; all others the caller sees by itself. */
+static enum peer_presence look(struct transport *transport, int peer, uint64_t now_ns)
+{
+    (void)now_ns;
+    return local_has_ended(transport, peer) ? PEER_ENDED : PEER_PRESENT;
+}
+
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd)
 {
     return segment_create(size, board_bytes, fd);
 }
 
-enum tutti_status local_open(const struct local_options *options, struct transport **transport)
+enum tutti_status local_open(const struct host_options *options, struct transport **transport)
 {
     *transport = NULL;
     const size_t size = (size_t)options->size,
@@ -96,8 +103,12 @@ enum tutti_status local_open(const struct local_options *options, struct transpo
         free(local);
         return status;
     }
-    local->base = (struct transport){
-        .ops = options->checks ? &checked_ops : &ops, .rank = options->rank, .size = options->size};
+    local->base = (struct transport){.ops = options->checks ? &checked_ops : &ops,
+                                     .peers = &local->peer_ops,
+                                     .rank = options->rank,
+                                     .size = options->size};
+    local->peer_ops = transport_peers_in_memory;
+    local->peer_ops.look = look;
     local->checks = options->checks;
     local->corrupt_peer = -1;
     local->base.signatures = local->base.own_signatures;
@@ -170,4 +181,9 @@ bool local_maps_heaps(const struct transport *transport)
 const int *local_order(const struct transport *transport)
 {
     return ((const struct local *)transport)->order;
+}
+
+bool local_checks(const struct transport *transport)
+{
+    return ((const struct local *)transport)->checks;
 }

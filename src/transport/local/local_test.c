@@ -20,14 +20,14 @@
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
 
-static struct local_net open_net_of(int size, struct local_peer peer)
+static struct local_net open_net_of(int size, struct host_peer peer)
 {
     return local_net_open(size, peer, NULL, false);
 }
 
 static struct local_net open_net(int size, bool same_process)
 {
-    return open_net_of(size, (struct local_peer){same_process, 0, NULL});
+    return open_net_of(size, (struct host_peer){same_process, 0, NULL});
 }
 
 static bool send_filled(struct link_tx *tx, unsigned char filling, size_t bytes)
@@ -180,7 +180,7 @@ static struct heap_net open_heap_net_of(int fd)
     if (fd >= 0) location.fd = fd;
     assert_int_equal(heap_window_acquire(&location, &heap.window), TUTTI_OK);
     assert_int_equal(setenv("TUTTI_CMA", "0", 1), 0); /* nothing else of it is reached */
-    heap.net = open_net_of(2, (struct local_peer){false, getpid(), heap.window});
+    heap.net = open_net_of(2, (struct host_peer){false, getpid(), heap.window});
     assert_int_equal(unsetenv("TUTTI_CMA"), 0);
     return heap;
 }
@@ -387,7 +387,7 @@ static void memory_is_copied_by_reference(void **state)
     static char memory[2000];
     for (size_t i = 0; i < sizeof memory; i++) memory[i] = (char)(i * 7 + i / 256);
     struct local_net threads = open_net(2, true),
-                     copies = open_net_of(2, (struct local_peer){false, getpid(), NULL});
+                     copies = open_net_of(2, (struct host_peer){false, getpid(), NULL});
     expect_copied(&threads, memory, sizeof memory);
     expect_copied(&copies, memory, sizeof memory);
     local_net_close(&threads);
@@ -984,8 +984,7 @@ static void links_show_names_and_go_by_numbers(void **state)
 {
     (void)state;
     static const int names[] = {70, 5, 900};
-    struct local_net net =
-        local_net_open(3, (struct local_peer){.same_process = true}, names, false);
+    struct local_net net = local_net_open(3, (struct host_peer){.same_process = true}, names, false);
     struct link_view view;
     char destination[4096];
     for (int from = 0; from < 3; from++) {
@@ -1052,14 +1051,14 @@ static void a_rank_that_does_not_open_is_missed_at_the_deadline(void **state)
 {
     (void)state;
     int fd;
-    struct local_peer peers[2] = {{0}};
+    struct host_peer peers[2] = {{0}};
     struct transport *transport;
     assert_int_equal(local_segment_create(2, LOCAL_NET_BOARD_BYTES, &fd), TUTTI_OK);
-    const struct local_options options = {.size = 2,
-                                          .segment_fd = fd,
-                                          .board_bytes = LOCAL_NET_BOARD_BYTES,
-                                          .peers = peers,
-                                          .deadline_ns = clock_now_ns() + 50000000};
+    const struct host_options options = {.size = 2,
+                                         .segment_fd = fd,
+                                         .board_bytes = LOCAL_NET_BOARD_BYTES,
+                                         .peers = peers,
+                                         .deadline_ns = clock_now_ns() + 50000000};
     assert_int_equal(local_open(&options, &transport), TUTTI_INIT_TIMEOUT);
     assert_null(transport);
     assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken, also on failure */
@@ -1069,14 +1068,14 @@ static void a_segment_of_the_wrong_size_is_refused(void **state)
 {
     (void)state;
     int fd;
-    struct local_peer peers[64] = {{0}};
+    struct host_peer peers[64] = {{0}};
     struct transport *transport;
     assert_int_equal(local_segment_create(2, LOCAL_NET_BOARD_BYTES, &fd), TUTTI_OK);
-    const struct local_options options = {.size = 64,
-                                          .segment_fd = fd,
-                                          .board_bytes = LOCAL_NET_BOARD_BYTES,
-                                          .peers = peers,
-                                          .deadline_ns = clock_now_ns() + 50000000};
+    const struct host_options options = {.size = 64,
+                                         .segment_fd = fd,
+                                         .board_bytes = LOCAL_NET_BOARD_BYTES,
+                                         .peers = peers,
+                                         .deadline_ns = clock_now_ns() + 50000000};
     assert_int_equal(local_open(&options, &transport), TUTTI_AUTH_FAILED);
     assert_int_equal(fcntl(fd, F_GETFD), -1);
 }

@@ -14,7 +14,7 @@ static const uint64_t BYTES_MASK = (UINT64_C(1) << MESSAGE_KIND_SHIFT) - 1;
 static const void *readable_at(const struct local_rx *rx, enum message_kind kind, uint64_t where,
                                size_t bytes)
 {
-    const struct local_peer *peer = &rx->local->peers[rx->local_peer];
+    const struct host_peer *peer = &rx->local->peers[rx->local_peer];
     if (kind == MESSAGE_HEAP && peer->same_process) return heap_at(where, bytes);
     if (kind == MESSAGE_HEAP && peer->window != NULL)
         return heap_window_at(peer->window, where, bytes);

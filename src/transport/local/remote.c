@@ -42,7 +42,7 @@ static uint64_t heap_address(const struct local_rx *rx, uint64_t where, size_t b
 enum link_state remote_reach(const struct local_rx *rx, enum message_kind kind, uint64_t where,
                              size_t bytes, uint64_t *remote)
 {
-    const struct local_peer *peer = &rx->local->peers[rx->local_peer];
+    const struct host_peer *peer = &rx->local->peers[rx->local_peer];
     *remote = 0;
     if (kind != MESSAGE_HEAP || peer->window == NULL ||
         !heap_window_holds(peer->window, where, bytes))

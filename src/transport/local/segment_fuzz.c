@@ -30,7 +30,7 @@ static const uint64_t OPENING_NS = 60000000000u, NAP_NS = 20000;
 struct world {
     struct segment *segment; /* a way in beside both ranks' */
     struct transport *ranks[SIZE];
-    struct local_peer peers[SIZE];
+    struct host_peer peers[SIZE];
     int descriptor;
     bool checks;
     uint64_t seed;
@@ -56,13 +56,13 @@ static uint64_t next(uint64_t *state)
 
 static enum tutti_status join(struct world *world, int rank)
 {
-    const struct local_options options = {.rank = rank,
-                                          .size = SIZE,
-                                          .checks = world->checks,
-                                          .segment_fd = dup(world->descriptor),
-                                          .board_bytes = BOARD_BYTES,
-                                          .peers = world->peers,
-                                          .deadline_ns = clock_now_ns() + OPENING_NS};
+    const struct host_options options = {.rank = rank,
+                                         .size = SIZE,
+                                         .checks = world->checks,
+                                         .segment_fd = dup(world->descriptor),
+                                         .board_bytes = BOARD_BYTES,
+                                         .peers = world->peers,
+                                         .deadline_ns = clock_now_ns() + OPENING_NS};
     const enum tutti_status status = local_open(&options, &world->ranks[rank]);
     if (status == TUTTI_OK) world->ranks[rank]->signatures[SLOT] = SIGNATURE;
     return status;

@@ -101,7 +101,7 @@ static void *sending_expected_at(struct link_tx *link, size_t bytes)
 {
     struct local_tx *tx = (struct local_tx *)link;
     struct tail *tail = tx->tails[0];
-    const struct local_peer *peer = &tx->local->peers[tx->local_peer];
+    const struct host_peer *peer = &tx->local->peers[tx->local_peer];
     if (atomic_load_explicit(&tail->expected, memory_order_acquire) != tx->sequence + 1 ||
         atomic_load_explicit(&tail->expected_bytes, memory_order_relaxed) != bytes)
         return NULL;

@@ -26,6 +26,7 @@ struct lending {
 
 struct local {
     struct transport base;
+    struct peer_ops peer_ops;
     struct segment *segment;
     struct segment_header *header;
     struct bell *bell;                 /* of this rank */
@@ -34,7 +35,7 @@ struct local {
     _Atomic int door_fd;               /* what this rank sleeps on instead of the futex; -1: none */
     bool asked_for_door;
     uint32_t sleep_count; /* at the door */
-    struct local_peer *peers;
+    struct host_peer *peers;
     int *names;            /* that links show, of the ranks by number; NULL: their numbers */
     bool publishers_fence; /* see bells.h: the kernel refuses a rank its fence */
     bool copies_remote;    /* all ranks can read each other's private memory */

@@ -150,6 +150,125 @@ static void router_add_footprint(const struct transport *transport, struct trans
     if (router->near != NULL) router->near->ops->add_footprint(router->near, sum);
 }
 
+/* ------------------------------------------------------------------------------------- what it passes on */
+
+static struct transport *way_of(const struct transport *transport, int *peer)
+{
+    return way_to((const struct router *)transport, peer);
+}
+
+static enum tutti_status router_tell(struct transport *transport, int peer, const void *message,
+                                     size_t bytes)
+{
+    struct transport *const way = way_of(transport, &peer);
+    return way->peers->tell(way, peer, message, bytes);
+}
+
+static enum tutti_status router_tell_last_word(struct transport *transport, int peer,
+                                               const void *message, size_t bytes)
+{
+    struct transport *const way = way_of(transport, &peer);
+    return way->peers->tell_last_word(way, peer, message, bytes);
+}
+
+static unsigned router_unheard(const struct transport *transport, int peer)
+{
+    const struct transport *const way = way_of(transport, &peer);
+    return way->peers->unheard(way, peer);
+}
+
+static void router_report(const struct transport *transport, int peer, struct peer_report *report)
+{
+    const struct transport *const way = way_of(transport, &peer);
+    way->peers->report(way, peer, report);
+}
+
+static uint64_t router_answered_ns(const struct transport *transport, int peer)
+{
+    const struct transport *const way = way_of(transport, &peer);
+    return way->peers->answered_ns(way, peer);
+}
+
+static enum peer_presence router_look(struct transport *transport, int peer, uint64_t now_ns)
+{
+    struct transport *const way = way_of(transport, &peer);
+    return way->peers->look(way, peer, now_ns);
+}
+
+static bool router_trouble(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX])
+{
+    const struct transport *const way =
+        peer < 0 ? ((const struct router *)transport)->far : way_of(transport, &peer);
+    return way->peers->trouble(way, peer, text);
+}
+
+static enum tutti_status router_connect(struct transport *transport, int peer)
+{
+    struct transport *const way = way_of(transport, &peer);
+    return way->peers->connect(way, peer);
+}
+
+static void router_forget(struct transport *transport, int peer)
+{
+    struct transport *const way = way_of(transport, &peer);
+    way->peers->forget(way, peer);
+}
+
+static bool router_is_settled(const struct transport *transport, int peer)
+{
+    const struct transport *const way = way_of(transport, &peer);
+    return way->peers->is_settled(way, peer);
+}
+
+/* What concerns all peers is the far ones' matter: near ones are told nothing and owed nothing. */
+static struct transport *far_of(const struct transport *transport)
+{
+    return ((const struct router *)transport)->far;
+}
+
+static bool router_is_connecting(const struct transport *transport)
+{
+    return far_of(transport)->peers->is_connecting(far_of(transport));
+}
+
+static enum tutti_status router_check(const struct transport *transport)
+{
+    return far_of(transport)->peers->check(far_of(transport));
+}
+
+static bool router_is_awaited(const struct transport *transport)
+{
+    return far_of(transport)->peers->is_awaited(far_of(transport));
+}
+
+static bool router_finish(struct transport *transport)
+{
+    return far_of(transport)->peers->finish(far_of(transport));
+}
+
+static bool router_stop(struct transport *transport)
+{
+    const struct router *router = router_of(transport);
+    const bool near_is_untouched = router->near == NULL || router->near->peers->stop(router->near);
+    return router->far->peers->stop(router->far) && near_is_untouched;
+}
+
+static const struct peer_ops peers = {.tell = router_tell,
+                                      .tell_last_word = router_tell_last_word,
+                                      .unheard = router_unheard,
+                                      .report = router_report,
+                                      .answered_ns = router_answered_ns,
+                                      .look = router_look,
+                                      .trouble = router_trouble,
+                                      .connect = router_connect,
+                                      .is_connecting = router_is_connecting,
+                                      .check = router_check,
+                                      .forget = router_forget,
+                                      .is_awaited = router_is_awaited,
+                                      .finish = router_finish,
+                                      .is_settled = router_is_settled,
+                                      .stop = router_stop};
+
 static const struct transport_ops ops = {.limits = router_limits,
                                          .open_tx = router_open_tx,
                                          .open_rx = router_open_rx,
@@ -214,6 +333,7 @@ enum tutti_status router_create(const struct router_options *options, struct tra
     struct router *const router = calloc(1, sizeof *router);
     if (router == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
     router->base = (struct transport){.ops = &ops,
+                                      .peers = &peers,
                                       .rank = options->rank,
                                       .size = options->size,
                                       .is_one_to_one = true,

@@ -26,7 +26,7 @@
 struct router_options {
     int rank, size;
     struct transport *far; /* of the same rank and size */
-    /* NULL: this rank is alone on its host. Its links show ranks (local_options.names). */
+    /* NULL: this rank is alone on its host. Its links show ranks (host_options.names). */
     struct transport *near;
     const int *near_numbers; /* of each rank in near, -1 elsewhere; stays the caller's until the router is freed */
     /* Of the links of the near transports of all hosts, the least: what links can take is the same on all ranks, also

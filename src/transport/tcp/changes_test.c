@@ -148,10 +148,10 @@ static struct tcp_frame note(uint64_t number)
         .kind = TCP_FRAME_NOTE, .bytes = SMALL, .sequence = number, .place = TCP_FRAME_NO_PLACE};
 }
 
-static struct tcp_peer_report report_of(const struct bench *bench)
+static struct peer_report report_of(const struct bench *bench)
 {
-    struct tcp_peer_report report;
-    tcp_state(bench->transport, 1, &report);
+    struct peer_report report;
+    tcp_report(bench->transport, 1, &report);
     return report;
 }
 
@@ -178,7 +178,7 @@ static void expect_lost(const struct bench *bench, unsigned wanted)
     char byte;
     while (recv(bench->fd, &byte, 1, MSG_DONTWAIT) == 1) continue;
     assert_int_equal(recv(bench->fd, &byte, 1, MSG_DONTWAIT), 0);
-    assert_int_equal(report_of(bench).state, TCP_PEER_LOST);
+    assert_int_equal(report_of(bench).state, PEER_LOST);
     assert_int_equal(bench->wanted, wanted);
     assert_false(report_of(bench).is_corrupt);
 }
@@ -306,7 +306,7 @@ static void expect_corrupt(struct bench *bench)
     assert_true(report_of(bench).is_corrupt);
     assert_int_equal(bench->transport->ops->corrupt_rank(bench->transport), 1);
     assert_int_equal(bench->rx->ops->peek(bench->rx, &view), LINK_FAULT);
-    assert_true(report_of(bench).state == TCP_PEER_LOST);
+    assert_true(report_of(bench).state == PEER_LOST);
     memset(bytes, 9, SMALL);
     assert_int_equal(tcp_tell(bench->transport, 1, bytes, SMALL), TUTTI_OK);
     connect_peer(bench, true);
@@ -318,7 +318,7 @@ static void expect_corrupt(struct bench *bench)
     put_frame(bench, piece(0, LARGE, 0), 1, FLIPPED, 1 << 20);
     put_frame(bench, note(0), 1, FLIPPED, 1 << 20);
     put_frame(bench, piece(1, LARGE, LARGE), 1, INTACT, 1 << 20);
-    assert_int_equal(report_of(bench).state, TCP_PEER_UP);
+    assert_int_equal(report_of(bench).state, PEER_UP);
     assert_int_equal(bench->rx->ops->peek(bench->rx, &view), LINK_FAULT);
     assert_int_equal(bench->notes, 0);
 }

@@ -21,13 +21,13 @@
 
 struct tcp_note {
     size_t bytes;
-    char data[TCP_NOTE_BYTES_MAX];
+    char data[PEERS_MESSAGE_BYTES_MAX];
 };
 
 /* Zeroed, to begin with. */
 struct tcp_notes {
     /* telling */
-    struct tcp_note *queue; /* of TCP_NOTES_MAX */
+    struct tcp_note *queue; /* of PEERS_MESSAGES_MAX */
     uint64_t told, acked;
     uint64_t sent;    /* as far as this holds today */
     uint64_t given;   /* the most that was ever sent */
@@ -41,7 +41,7 @@ struct tcp_notes {
 void tcp_notes_release(struct tcp_notes *notes);
 /* Makes the memory for all that can be under way: telling takes none. Failures: NO_MEMORY. */
 enum tutti_status tcp_notes_init(struct tcp_notes *notes);
-/* The last TCP_NOTES_LAST places are for last words alone. */
+/* The last PEERS_LAST_WORDS places are for last words alone. */
 bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_last_word);
 /* There is room. */
 void tcp_notes_tell(struct tcp_notes *notes, const void *note, size_t bytes);

@@ -27,7 +27,7 @@ struct talk {
 
 static size_t bytes_of(unsigned number)
 {
-    return sizeof number + number * 37 % (TCP_NOTE_BYTES_MAX - sizeof number + 1);
+    return sizeof number + number * 37 % (PEERS_MESSAGE_BYTES_MAX - sizeof number + 1);
 }
 
 static void hear(void *context, int rank, int peer, const void *note, size_t bytes)
@@ -45,7 +45,7 @@ static void hear(void *context, int rank, int peer, const void *note, size_t byt
 /* False: it is refused, because so many are under way. */
 static bool tell(struct talk *talk, int rank, int peer)
 {
-    unsigned char note[TCP_NOTE_BYTES_MAX];
+    unsigned char note[PEERS_MESSAGE_BYTES_MAX];
     const unsigned number = talk->told[rank][peer];
     memcpy(note, &number, sizeof number);
     for (size_t i = sizeof number; i < sizeof note; i++) note[i] = (unsigned char)(number + i);
@@ -53,7 +53,7 @@ static bool tell(struct talk *talk, int rank, int peer)
         tcp_tell(tcp_world_transports(talk->world)[rank], peer, note, bytes_of(number));
     assert_true(status == TUTTI_OK || status == TUTTI_NO_MEMORY);
     if (status != TUTTI_OK) {
-        assert_true(number - talk->heard[rank][peer] <= TCP_NOTES_MAX);
+        assert_true(number - talk->heard[rank][peer] <= PEERS_MESSAGES_MAX);
         return false;
     }
     talk->told[rank][peer]++;
@@ -164,7 +164,7 @@ static void what_is_not_heard_is_bounded(void **state)
     (void)state;
     struct talk talk;
     open_talk(&talk, 2, plain, 2);
-    const int places = TCP_NOTES_MAX - TCP_NOTES_LAST;
+    const int places = PEERS_MESSAGES_MAX - PEERS_LAST_WORDS;
     for (int i = 0; i < places; i++) assert_true(tell(&talk, 0, 1));
     assert_false(tell(&talk, 0, 1));
     await_all(&talk);
@@ -230,9 +230,9 @@ static void who_stops_in_the_middle_tells_and_hears(void **state)
         tcp_world_settle(talk.world);
         for (int i = 0; i < 2000; i++) tcp_world_step(talk.world);
         for (int r = 0; r < 2; r++) {
-            struct tcp_peer_report report;
-            tcp_state(tcp_world_transports(talk.world)[r], 1 - r, &report);
-            assert_int_equal(report.state, TCP_PEER_UP);
+            struct peer_report report;
+            tcp_report(tcp_world_transports(talk.world)[r], 1 - r, &report);
+            assert_int_equal(report.state, PEER_UP);
             assert_true(tcp_is_settled(tcp_world_transports(talk.world)[r], 1 - r));
         }
         tcp_world_free(talk.world);
@@ -275,9 +275,9 @@ static void who_goes_on_sees_no_other_bytes_than_were_sent(void **state)
         cut_off += taken < BYTES;
         assert_true(tell(&talk, 1, 0));
         await_all(&talk);
-        struct tcp_peer_report report;
-        tcp_state(tcp_world_transports(talk.world)[1], 0, &report);
-        assert_true(report.state != TCP_PEER_BROKEN);
+        struct peer_report report;
+        tcp_report(tcp_world_transports(talk.world)[1], 0, &report);
+        assert_true(report.state != PEER_BROKEN);
         /* It has something that nobody will consume, but for that it need not wait when it stops, too. */
         stop(talk.world, &lines, 1);
         tcp_world_set_breaks(talk.world, 0);
@@ -361,8 +361,8 @@ static void what_was_heard_is_said_again_when_it_was_lost(void **state)
     for (int r = 0; r < 2; r++) attach_closed(ranks[r], 0);
     for (int i = 0; i < 100000; i++) ranks[i % 2]->ops->progress(ranks[i % 2]);
     for (int r = 0; r < 2; r++) {
-        struct tcp_peer_report report;
-        tcp_state(ranks[r], 1 - r, &report);
+        struct peer_report report;
+        tcp_report(ranks[r], 1 - r, &report);
         assert_int_equal(report.streams_up, 1);
         assert_true(tcp_is_settled(ranks[r], 1 - r));
     }

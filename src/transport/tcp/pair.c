@@ -61,7 +61,7 @@ void tcp_pair_free(struct tcp_pair *pair)
 
 /* ------------------------------------------------------------------------------------------- states */
 
-static void set_state(struct tcp_pair *pair, enum tcp_peer_state state)
+static void set_state(struct tcp_pair *pair, enum peer_state state)
 {
     if (pair->state == state) return;
     pair->state = state;
@@ -76,15 +76,15 @@ static void ask_for(const struct tcp_pair *pair, unsigned stream)
 
 static void mark_busy(struct tcp_pair *pair)
 {
-    if (pair->is_busy || pair->state == TCP_PEER_BROKEN) return;
+    if (pair->is_busy || pair->state == PEER_BROKEN) return;
     pair->is_busy = true;
     pair->shared->busy[pair->shared->busy_count++] = pair;
 }
 
 void tcp_pair_want(struct tcp_pair *pair)
 {
-    if (pair->state != TCP_PEER_UNUSED) return;
-    set_state(pair, TCP_PEER_WANTED);
+    if (pair->state != PEER_UNUSED) return;
+    set_state(pair, PEER_WANTED);
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
         if (pair->streams[s].stream.channel.fd < 0) ask_for(pair, s);
 }
@@ -119,7 +119,7 @@ static void lose_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
     log_write(LOG_INFO, "peer %d: connection %u is lost (%s)", pair->rank, own->stream.number,
               errno != 0 ? strerror(errno) : "closed by the peer");
     close_stream(pair, own);
-    if (pair->state == TCP_PEER_UP && count_up(pair) == 0) set_state(pair, TCP_PEER_LOST);
+    if (pair->state == PEER_UP && count_up(pair) == 0) set_state(pair, PEER_LOST);
     ask_for(pair, own->stream.number);
     mark_busy(pair);
 }
@@ -174,7 +174,7 @@ static void close_all(struct tcp_pair *pair)
 static void break_peer(struct tcp_pair *pair, const char *wrong)
 {
     log_write(LOG_WARN, "peer %d: what it sends over TCP makes no sense: %s", pair->rank, wrong);
-    set_state(pair, TCP_PEER_BROKEN);
+    set_state(pair, PEER_BROKEN);
     pair->is_at_fault = true;
     close_all(pair);
 }
@@ -182,13 +182,13 @@ static void break_peer(struct tcp_pair *pair, const char *wrong)
 enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct channel channel)
 {
     struct tcp_pair_stream *own = &pair->streams[stream];
-    if (pair->state == TCP_PEER_BROKEN) {
+    if (pair->state == PEER_BROKEN) {
         channel_close(&channel);
         return TUTTI_OK;
     }
     close_stream(pair, own);
-    if (pair->state == TCP_PEER_UNUSED) set_state(pair, TCP_PEER_WANTED);
-    if (pair->state == TCP_PEER_UP && count_up(pair) == 0) set_state(pair, TCP_PEER_LOST);
+    if (pair->state == PEER_UNUSED) set_state(pair, PEER_WANTED);
+    if (pair->state == PEER_UP && count_up(pair) == 0) set_state(pair, PEER_LOST);
     const bool is_urgent = stream == 0 && pair->shared->stream_count > 1;
     own->window = (struct tcp_window){0};
     own->bounds_queues = stream > 0 && !tcp_path_is_local(channel.fd);
@@ -259,7 +259,7 @@ enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t 
                                 bool is_last_word)
 {
     struct tcp_notes *const notes = &pair->notes;
-    if (pair->state == TCP_PEER_BROKEN) return TUTTI_OK;
+    if (pair->state == PEER_BROKEN) return TUTTI_OK;
     /* The place of a note that was sent again, and had come before, may still be read: its peer will not look at it. */
     if (!tcp_notes_has_room(notes, is_last_word))
         return error_set(TUTTI_NO_MEMORY, "peer %d: %d notes to it are under way", pair->rank,
@@ -272,7 +272,7 @@ enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t 
 
 bool tcp_pair_has_told_all(const struct tcp_pair *pair)
 {
-    return pair->state == TCP_PEER_BROKEN || pair->notes.given == pair->notes.told;
+    return pair->state == PEER_BROKEN || pair->notes.given == pair->notes.told;
 }
 
 static bool are_notes_settled(const struct tcp_pair *pair)
@@ -510,14 +510,14 @@ static bool owes_nothing(const struct tcp_pair *pair)
 
 bool tcp_pair_is_settled(const struct tcp_pair *pair)
 {
-    return pair->state == TCP_PEER_BROKEN ||
+    return pair->state == PEER_BROKEN ||
            ((pair->is_stopped || owes_nothing(pair)) && are_notes_settled(pair) &&
-            (pair->state != TCP_PEER_UP || !tcp_pair_has_output(pair)));
+            (pair->state != PEER_UP || !tcp_pair_has_output(pair)));
 }
 
 bool tcp_pair_is_finished(const struct tcp_pair *pair)
 {
-    return pair->state == TCP_PEER_LOST || tcp_pair_is_settled(pair);
+    return pair->state == PEER_LOST || tcp_pair_is_settled(pair);
 }
 
 void tcp_pair_watch(struct tcp_pair *pair)
@@ -620,7 +620,7 @@ static const char *take_ready(struct reader *reader, const struct tcp_frame *fra
     if (!tcp_notes_acked(&pair->notes, frame->consumed)) return "it heard what was not told";
     if (!pair->is_stopped) resume_others(pair, reader->own);
     reader->own->is_up = true;
-    set_state(pair, TCP_PEER_UP);
+    set_state(pair, PEER_UP);
     mark_busy(pair);
     return NULL;
 }

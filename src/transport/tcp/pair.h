@@ -66,10 +66,10 @@ struct tcp_pair_stream {
     bool bounds_queues;  /* what the peer has on its way is limited */
     uint64_t looks;      /* of the transport, when the window was last adjusted */
     struct tcp_window window;
-    unsigned resume_next;          /* link of which the peer is to be told next */
-    struct tcp_set resumed;        /* links to the peer of which it said what has come */
-    uint64_t note_next;            /* numbers of notes rise on a connection */
-    char note[TCP_NOTE_BYTES_MAX]; /* that is coming */
+    unsigned resume_next;               /* link of which the peer is to be told next */
+    struct tcp_set resumed;             /* links to the peer of which it said what has come */
+    uint64_t note_next;                 /* numbers of notes rise on a connection */
+    char note[PEERS_MESSAGE_BYTES_MAX]; /* that is coming */
 };
 
 struct tcp_pair {
@@ -91,7 +91,7 @@ struct tcp_pair {
     bool is_at_fault, is_corrupt; /* links have to say so; the peer is corrupt: notes go on */
     bool has_changed_head; /* one came changed, and since then nothing that gets on with anything */
     uint64_t mended;
-    enum tcp_peer_state state;
+    enum peer_state state;
     uint64_t since_ns, heard_ns, tried_ns;
     uint64_t min_rtt_ns; /* of all its connections so far; 0: not known */
 };

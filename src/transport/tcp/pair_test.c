@@ -65,10 +65,10 @@ static struct transport *create_rank(int rank, unsigned streams, struct wishes *
     return transport;
 }
 
-static enum tcp_peer_state state_of(const struct transport *transport, int peer)
+static enum peer_state state_of(const struct transport *transport, int peer)
 {
-    struct tcp_peer_report report;
-    tcp_state(transport, peer, &report);
+    struct peer_report report;
+    tcp_report(transport, peer, &report);
     return report.state;
 }
 
@@ -106,22 +106,22 @@ static void connections_are_wanted_once_and_again_after_a_loss(void **state)
     struct transport *a = create_rank(0, 2, &wishes), *b = create_rank(1, 2, NULL);
     struct link_tx *tx;
     struct link_rx *rx;
-    assert_int_equal(state_of(a, 1), TCP_PEER_UNUSED);
+    assert_int_equal(state_of(a, 1), PEER_UNUSED);
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, 100, &tx), TUTTI_OK);
     assert_int_equal(a->ops->open_rx(a, 3, 0, 1, false, &rx), TUTTI_OK);
     progress(a, b);
     assert_true(wishes.count[1][0] == 1 && wishes.count[1][1] == 1 && wishes.count[2][0] == 0);
-    assert_int_equal(state_of(a, 1), TCP_PEER_WANTED);
+    assert_int_equal(state_of(a, 1), PEER_WANTED);
     connect_ranks(a, b, 0);
     connect_ranks(a, b, 1);
     progress(a, b);
-    struct tcp_peer_report report;
-    tcp_state(a, 1, &report);
-    assert_true(report.state == TCP_PEER_UP && report.streams_up == 2 && report.heard_ns > 0);
+    struct peer_report report;
+    tcp_report(a, 1, &report);
+    assert_true(report.state == PEER_UP && report.streams_up == 2 && report.heard_ns > 0);
     tcp_close(b);
     progress(a, NULL);
-    tcp_state(a, 1, &report);
-    assert_true(report.state == TCP_PEER_LOST && report.streams_up == 0);
+    tcp_report(a, 1, &report);
+    assert_true(report.state == PEER_LOST && report.streams_up == 0);
     assert_true(report.since_ns >= report.heard_ns);
     assert_true(wishes.count[1][0] == 2 && wishes.count[1][1] == 2);
     tcp_close(a);
@@ -149,8 +149,8 @@ static void a_rank_with_more_connections_uses_those_that_both_have(void **state)
         rx->ops->consume(rx, view.bytes);
     }
     tcp_give_up_silent(a, 1); /* none is */
-    struct tcp_peer_report report;
-    tcp_state(a, 1, &report);
+    struct peer_report report;
+    tcp_report(a, 1, &report);
     assert_int_equal(report.streams_up, 2);
     tcp_close(a);
     tcp_close(b);
@@ -223,8 +223,8 @@ static void carry_on(const struct way *way)
 
 static unsigned streams_up(const struct transport *transport, int peer)
 {
-    struct tcp_peer_report report;
-    tcp_state(transport, peer, &report);
+    struct peer_report report;
+    tcp_report(transport, peer, &report);
     return report.streams_up;
 }
 
@@ -326,7 +326,7 @@ static const struct tcp_frame large = {
     .kind = TCP_FRAME_DATA, .bytes = 300, .signature = SIGNATURE, .place = 0};
 
 static const struct tcp_frame note = {
-    .kind = TCP_FRAME_NOTE, .bytes = TCP_NOTE_BYTES_MAX, .place = TCP_FRAME_NO_PLACE};
+    .kind = TCP_FRAME_NOTE, .bytes = PEERS_MESSAGE_BYTES_MAX, .place = TCP_FRAME_NO_PLACE};
 static const struct tcp_frame heard = {.kind = TCP_FRAME_HEARD, .place = TCP_FRAME_NO_PLACE};
 
 static void put_frame(int fd, struct tcp_frame frame)
@@ -372,7 +372,7 @@ static bool breaks(const struct tcp_frame *frames, int count)
     struct link_view view;
     for (int f = 0; f < count; f++) put_frame(lonely.fd, frames[f]);
     progress(lonely.transport, NULL);
-    const bool is_broken = state_of(lonely.transport, 1) == TCP_PEER_BROKEN;
+    const bool is_broken = state_of(lonely.transport, 1) == PEER_BROKEN;
     assert_int_equal(lonely.rx->ops->peek(lonely.rx, &view) == LINK_FAULT, is_broken);
     close_lonely(&lonely);
     return is_broken;
@@ -434,7 +434,7 @@ static void resume(struct tcp_frame *frame)
 }
 static void be_the_last_that_may_come(struct tcp_frame *frame)
 {
-    frame->sequence = TCP_NOTES_MAX;
+    frame->sequence = PEERS_MESSAGES_MAX;
 }
 
 static void frames_that_make_no_sense_break_their_peer(void **state)
@@ -486,11 +486,11 @@ static void a_flood_of_notes_breaks_its_peer(void **state)
         struct lonely lonely = open_lonely();
         struct tcp_frame next = note;
         put_frame(lonely.fd, ready);
-        for (; next.sequence < TCP_NOTES_MAX; next.sequence++) put_frame(lonely.fd, next);
+        for (; next.sequence < PEERS_MESSAGES_MAX; next.sequence++) put_frame(lonely.fd, next);
         if (rest > 0) progress(lonely.transport, NULL); /* it says so */
         put_frame(lonely.fd, with(note, be_the_last_that_may_come));
         progress(lonely.transport, NULL);
-        assert_int_equal(state_of(lonely.transport, 1), rest > 0 ? TCP_PEER_UP : TCP_PEER_BROKEN);
+        assert_int_equal(state_of(lonely.transport, 1), rest > 0 ? PEER_UP : PEER_BROKEN);
         /* Nobody tells a broken peer anything, and nothing waits for it. */
         assert_int_equal(tcp_tell(lonely.transport, 1, "why", 3), TUTTI_OK);
         progress(lonely.transport, NULL);
@@ -540,11 +540,11 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     /* The peer reads nothing; credit lets on more than the kernel takes. */
     struct tcp_frame credit = grant;
     for (; credit.consumed < BYTES / PIECE_BYTES; credit.consumed++) {
-        if (state_of(lonely.transport, 1) == TCP_PEER_BROKEN) break;
+        if (state_of(lonely.transport, 1) == PEER_BROKEN) break;
         put_frame(lonely.fd, credit);
         progress(lonely.transport, NULL);
     }
-    assert_int_equal(state_of(lonely.transport, 1), TCP_PEER_BROKEN);
+    assert_int_equal(state_of(lonely.transport, 1), PEER_BROKEN);
     assert_false(lonely.tx->ops->consumed(lonely.tx));
     free(memory);
     /* What was believed before is not more than what is there to be read. */
@@ -667,7 +667,7 @@ static void last_words_are_heard_where_nothing_can_be_written(void **state)
     assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &to_b), TUTTI_OK);
     connect_ranks(a, b, 0);
     progress(a, b);
-    assert_int_equal(state_of(a, 1), TCP_PEER_UP);
+    assert_int_equal(state_of(a, 1), PEER_UP);
     const unsigned wanted_before = wishes.count[1][0];
     assert_true(send_filled(from_b, 5, 50));
     tcp_close(b);
@@ -676,7 +676,7 @@ static void last_words_are_heard_where_nothing_can_be_written(void **state)
     progress(a, NULL);
     assert_int_equal(to_a->ops->peek(to_a, &view), LINK_READY);
     assert_int_equal(*(const char *)view.data, 5);
-    assert_int_equal(state_of(a, 1), TCP_PEER_LOST);
+    assert_int_equal(state_of(a, 1), PEER_LOST);
     assert_int_equal(wishes.count[1][0], wanted_before + 1);
     tcp_close(a);
 }
@@ -700,12 +700,12 @@ static void a_broken_peer_harms_nobody_else(void **state)
     assert_true(send_filled(tx, 6, 50));
     progress(a, b);
     assert_int_equal(from_broken->ops->peek(from_broken, &view), LINK_FAULT);
-    assert_int_equal(state_of(a, 1), TCP_PEER_BROKEN);
+    assert_int_equal(state_of(a, 1), PEER_BROKEN);
     assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
     /* It gets no second try. */
     attach_closed(a);
     progress(a, b);
-    assert_int_equal(state_of(a, 1), TCP_PEER_BROKEN);
+    assert_int_equal(state_of(a, 1), PEER_BROKEN);
     close(ends[1]);
     tcp_close(a);
     tcp_close(b);

@@ -312,7 +312,7 @@ static void add_pair(const struct tcp_pair *pair, struct transport_footprint *fo
                  slot_bytes = shape->place_count * shape->piece_bytes;
     footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
     if (pair->notes.queue != NULL)
-        footprint->private_bytes += TCP_NOTES_MAX * sizeof *pair->notes.queue;
+        footprint->private_bytes += PEERS_MESSAGES_MAX * sizeof *pair->notes.queue;
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         footprint->descriptor_count += pair->streams[s].stream.channel.fd >= 0;
         footprint->private_bytes += channel_bytes(&pair->streams[s].stream.channel);
@@ -353,6 +353,23 @@ static const struct transport_ops ops = {.limits = tcp_limits,
                                          .shortage = transport_no_shortage,
                                          .add_footprint = tcp_add_footprint};
 
+/* Connections are made by others (endpoint.h), who also know more of who is there. */
+static const struct peer_ops peers = {.tell = tcp_tell,
+                                      .tell_last_word = tcp_tell_last_word,
+                                      .unheard = tcp_unheard_notes,
+                                      .report = tcp_report,
+                                      .answered_ns = tcp_answered_ns,
+                                      .look = peers_look_present,
+                                      .trouble = peers_no_trouble,
+                                      .connect = peers_connect_unsupported,
+                                      .is_connecting = peers_not_connecting,
+                                      .check = peers_check_ok,
+                                      .forget = peers_forget_nothing,
+                                      .is_awaited = tcp_is_awaited,
+                                      .finish = tcp_finish,
+                                      .is_settled = tcp_is_settled,
+                                      .stop = tcp_stop};
+
 static enum tutti_status check_options(const struct tcp_options *options)
 {
     if (options->size < 1 || options->rank < 0 || options->rank >= options->size)
@@ -389,8 +406,11 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     TRY(check_options(options));
     struct tcp *tcp = calloc(1, sizeof *tcp);
     if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
-    tcp->base = (struct transport){
-        .ops = &ops, .rank = options->rank, .size = options->size, .is_one_to_one = true};
+    tcp->base = (struct transport){.ops = &ops,
+                                   .peers = &peers,
+                                   .rank = options->rank,
+                                   .size = options->size,
+                                   .is_one_to_one = true};
     tcp->base.signatures = tcp->base.own_signatures;
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
     tcp->shared = (struct tcp_shared){
@@ -447,7 +467,7 @@ static enum tutti_status tell(struct transport *transport, int peer, const void 
 {
     struct tcp_pair *pair;
     assert(peer >= 0 && peer < transport->size && peer != transport->rank);
-    assert(bytes > 0 && bytes <= TCP_NOTE_BYTES_MAX);
+    assert(bytes > 0 && bytes <= PEERS_MESSAGE_BYTES_MAX);
     TRY(find_pair(tcp_of(transport), peer, &pair));
     return tcp_pair_tell(pair, note, bytes, is_last_word);
 }
@@ -463,16 +483,16 @@ enum tutti_status tcp_tell_last_word(struct transport *transport, int peer, cons
     return tell(transport, peer, note, bytes, true);
 }
 
-void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report)
+void tcp_report(const struct transport *transport, int peer, struct peer_report *report)
 {
     const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
-    *report = (struct tcp_peer_report){.state = TCP_PEER_UNUSED};
+    *report = (struct peer_report){.state = PEER_UNUSED};
     if (pair == NULL) return;
-    *report = (struct tcp_peer_report){.state = pair->state,
-                                       .since_ns = pair->since_ns,
-                                       .heard_ns = pair->heard_ns,
-                                       .mended = pair->mended,
-                                       .is_corrupt = pair->is_corrupt};
+    *report = (struct peer_report){.state = pair->state,
+                                   .since_ns = pair->since_ns,
+                                   .heard_ns = pair->heard_ns,
+                                   .mended = pair->mended,
+                                   .is_corrupt = pair->is_corrupt};
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
         report->streams_up += pair->streams[s].is_up;
 }
@@ -497,7 +517,7 @@ bool tcp_is_idle(const struct transport *transport)
         if (pair == NULL) continue;
         /* Who is not there is owed nothing but data. */
         if (!tcp_set_is_empty(&pair->unsent) || !tcp_pair_has_told_all(pair) ||
-            (pair->state == TCP_PEER_UP && tcp_pair_has_output(pair)))
+            (pair->state == PEER_UP && tcp_pair_has_output(pair)))
             return false;
     }
     return true;
@@ -509,7 +529,7 @@ bool tcp_is_awaited(const struct transport *transport)
     for (int r = 0; r < transport->size; r++) {
         const struct tcp_pair *pair = tcp->pairs[r];
         if (pair != NULL && (!tcp_set_is_empty(&pair->unsent) ||
-                             (pair->state == TCP_PEER_UP && tcp_pair_has_awaited_output(pair))))
+                             (pair->state == PEER_UP && tcp_pair_has_awaited_output(pair))))
             return true;
     }
     return false;
@@ -538,12 +558,13 @@ void tcp_give_up_silent(struct transport *transport, unsigned first)
         if (tcp->pairs[r] != NULL) tcp_pair_give_up_silent(tcp->pairs[r], first);
 }
 
-void tcp_stop(struct transport *transport)
+bool tcp_stop(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);
     tcp->shared.is_stopped = true;
     for (int r = 0; r < transport->size; r++)
         if (tcp->pairs[r] != NULL) tcp_pair_stop(tcp->pairs[r]);
+    return true;
 }
 
 void tcp_close(struct transport *transport)

@@ -40,13 +40,7 @@
 #include "os/channel.h"
 #include "transport/transport.h"
 
-enum {
-    TCP_STREAMS_MAX = 8,
-    TCP_STREAMS_DEFAULT = 2,
-    TCP_NOTE_BYTES_MAX = 512,
-    TCP_NOTES_MAX = 16,
-    TCP_NOTES_LAST = 2
-};
+enum { TCP_STREAMS_MAX = 8, TCP_STREAMS_DEFAULT = 2 };
 
 /* Both ends of a connection need the same piece_bytes and piece_count. One may have more streams: what it lacks of them does not
  * keep it from using the others. */
@@ -80,60 +74,27 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
 enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream,
                              struct channel channel);
 
-/* Tells a peer something beside all links: up to TCP_NOTE_BYTES_MAX bytes, at least one, which are copied. They need no credit
- * and no open link and go before all pieces that have not begun to be written; without a connection to the peer one is
- * wanted, and they wait. Progress sends them. The peer hears each exactly once, in order, whatever happens to connections, as
- * long as it neither closes its transport nor breaks (for a broken peer this does nothing).
- * Failures: NO_MEMORY, as when it has not heard TCP_NOTES_MAX - TCP_NOTES_LAST before; it was not told then. */
+/* These are the functions of peers.h, which says what they do. */
 enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes);
-/* The same of what must not be lost for want of a place: TCP_NOTES_LAST notes a peer find one that nothing else takes, and none of
- * them needs memory once the peer is known (a link, a connection or a note made it so). */
 enum tutti_status tcp_tell_last_word(struct transport *transport, int peer, const void *note,
                                      size_t bytes);
-
-enum tcp_peer_state {
-    TCP_PEER_UNUSED, /* no link to it was opened, no connection attached */
-    TCP_PEER_WANTED, /* no connection carries data yet */
-    TCP_PEER_UP,     /* at least one does */
-    TCP_PEER_LOST,   /* none does any more */
-    TCP_PEER_BROKEN  /* it sent what makes no sense */
-};
-
-struct tcp_peer_report {
-    enum tcp_peer_state state;
-    uint64_t since_ns; /* clock_now_ns() */
-    uint64_t heard_ns; /* when something came from it last; 0: never */
-    unsigned streams_up;
-    uint64_t mended; /* times that what came changed came right when it was sent again */
-    bool is_corrupt; /* it did not */
-};
-
-void tcp_state(const struct transport *transport, int peer, struct tcp_peer_report *report);
-/* When the peer's host acknowledged anything last, whether its process runs or not; 0: not known. Its host is asked once a second
- * from then on: for who wonders why a peer is silent. */
-uint64_t tcp_answered_ns(const struct transport *transport, int peer);
-/* How many notes the peer was told and has not heard yet, as far as it said. */
 unsigned tcp_unheard_notes(const struct transport *transport, int peer);
+void tcp_report(const struct transport *transport, int peer, struct peer_report *report);
+uint64_t tcp_answered_ns(const struct transport *transport, int peer);
+/* What was consumed of messages that nobody waits for is told with what goes there next; so this can be false long before the transport
+ * is idle, and progress can wait. */
+bool tcp_is_awaited(const struct transport *transport);
+bool tcp_finish(struct transport *transport);
+bool tcp_is_settled(const struct transport *transport, int peer);
+/* What has half been written is ended from a copy, so a peer that goes on never sees other bytes than were sent. */
+bool tcp_stop(struct transport *transport);
+
 /* Whether nothing waits here for being sent: all was given to the kernel, and everything consumed and heard was told. That
  * does not say that peers have it: for that see `consumed` of the links, and tcp_is_settled. */
 bool tcp_is_idle(const struct transport *transport);
-/* Whether a peer may be waiting for something that waits here for being sent. What was consumed of messages that nobody waits for
- * is told with what goes there next; so this can be false long before it is idle, and progress can wait. */
-bool tcp_is_awaited(const struct transport *transport);
 /* Gives up those connections numbered `first` and above on which a peer's host has answered nothing for some seconds, so that they
  * are wanted again: for who has another way to that host. The kernel would wait for a quarter of an hour. */
 void tcp_give_up_silent(struct transport *transport, unsigned first);
-/* Gives up all links for good: memory that was posted or is expected is not touched any more, nothing is shown on them. For
- * who gives up an operation whose buffers go away. Connections stay, and are wanted again when they are lost: notes, told
- * before or after, still get out and are heard until tcp_close, as long as somebody calls progress. What has half been
- * written is ended from a copy, so a peer that goes on never sees other bytes than were sent. */
-void tcp_stop(struct transport *transport);
-/* Like progress, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it, has heard
- * all it was told, and knows what was consumed and heard here, or is gone. When stopped only notes count. Closing before that cuts off what is still on its way. */
-bool tcp_finish(struct transport *transport);
-/* The same of one peer, and without progress: for somebody who knows whether a peer is gone, or only its connections are and
- * will be made again. */
-bool tcp_is_settled(const struct transport *transport, int peer);
 /* Stops and frees. NULL is allowed. */
 void tcp_close(struct transport *transport);
 

@@ -1,8 +1,9 @@
 /* The connections of one rank by its second card, with a peer that is the test: listening sockets where its cards would be, all
- * on loopback. Nothing answers a hello there; who knocks, and from where, is what is seen. */
+ * on loopback. Nothing answers a hello there; who connects, and from where, is what is seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,17 +11,15 @@
 
 #include <cmocka.h>
 
-#include "comm/network_state.h"
 #include "os/clock.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/endpoint_state.h"
 
 enum { SIZE = 2, STREAM = 2 };
 
 struct world {
-    struct tutti_comm *comm;
-    struct comm_network network;
-    struct far_rank far[SIZE];
-    struct net_address addresses[SIZE], own[2], port;
+    struct endpoint endpoint;
+    struct endpoint_peer peers[SIZE];
+    struct net_address own[2], port;
     struct net_address cards[2]; /* the peer's */
     int listeners[2];
     struct net_address visitor; /* where the last one came from */
@@ -33,48 +32,36 @@ static struct net_address at(const char *text)
     return address;
 }
 
-static struct board *make_board(void)
+static void name_rank(void *context, int rank, char *text, size_t size)
 {
-    const size_t bytes = (board_bytes(SIZE) + 63) / 64 * 64;
-    struct board *board = aligned_alloc(64, bytes);
-    assert_non_null(board);
-    memset(board, 0, bytes);
-    return board;
+    (void)context;
+    snprintf(text, size, "rank %d", rank);
 }
 
 static void open_world(struct world *world, int rank)
 {
-    struct discovery_entry entries[SIZE] = {{.host = 1}, {.host = 2}};
     memset(world, 0, sizeof *world);
-    world->comm = aligned_alloc(64, (sizeof *world->comm + 63) / 64 * 64);
-    assert_non_null(world->comm);
-    memset(world->comm, 0, sizeof *world->comm);
-    world->comm->rank = rank;
-    world->comm->size = SIZE;
-    assert_int_equal(comm_hosts_create(entries, rank, SIZE, &world->comm->members.hosts), TUTTI_OK);
-    world->comm->health.board = make_board();
-    world->comm->health.remote_board = make_board();
-    world->comm->transports.network = &world->network;
     assert_int_equal(port_open(NULL, &world->port), TUTTI_OK);
     for (int i = 0; i < 2; i++) {
         struct net_address any = at(i == 0 ? "127.0.0.11" : "127.0.0.12");
         assert_int_equal(tcp_listen(&any, 0, &world->listeners[i], &world->cards[i]), TUTTI_OK);
         world->own[i] = at(i == 0 ? "127.0.0.21:5000" : "127.0.0.22:5000");
     }
-    struct comm_network *network = &world->network;
-    network->comm = world->comm;
-    network->far = world->far;
-    network->addresses = world->addresses;
-    world->addresses[!rank] = world->cards[0];
-    network->client.rank = rank;
-    network->client.size = SIZE;
-    port_enter(&network->client);
-    assert_int_equal(rails_create(network, world->own, 2, &network->rails), TUTTI_OK);
-    assert_non_null(network->rails);
-    network->stream_count = rails_stream_count(network->rails);
-    assert_int_equal(network->stream_count, STREAM + 1);
-    const struct tcp_options options = {.rank = rank, .size = SIZE, .streams = network->stream_count};
-    assert_int_equal(tcp_create(&options, &network->tcp), TUTTI_OK);
+    struct endpoint *endpoint = &world->endpoint;
+    endpoint->base = (struct transport){.rank = rank, .size = SIZE};
+    endpoint->peers = world->peers;
+    endpoint->names = name_rank;
+    world->peers[!rank] = (struct endpoint_peer){.address = world->cards[0], .is_remote = true};
+    endpoint->client.rank = rank;
+    endpoint->client.size = SIZE;
+    port_enter(&endpoint->client);
+    assert_int_equal(rails_create(endpoint, world->own, 2, &endpoint->rails), TUTTI_OK);
+    assert_non_null(endpoint->rails);
+    endpoint->stream_count = rails_stream_count(endpoint->rails);
+    assert_int_equal(endpoint->stream_count, STREAM + 1);
+    const struct tcp_options options = {
+        .rank = rank, .size = SIZE, .streams = endpoint->stream_count};
+    assert_int_equal(tcp_create(&options, &endpoint->tcp), TUTTI_OK);
 }
 
 static int open_as_lower(void **state)
@@ -96,16 +83,19 @@ static int open_as_higher(void **state)
 static int close_world(void **state)
 {
     struct world *const world = *state;
-    port_leave(&world->network.client);
+    port_leave(&world->endpoint.client);
     port_close();
-    tcp_close(world->network.tcp);
-    rails_free(world->network.rails);
+    tcp_close(world->endpoint.tcp);
+    rails_free(world->endpoint.rails);
     for (int i = 0; i < 2; i++) close(world->listeners[i]);
-    comm_hosts_free(world->comm->members.hosts);
-    free(world->comm->health.board);
-    free(world->comm->health.remote_board);
-    free(world->comm);
     return 0;
+}
+
+/* The peer sends it. */
+static void hear_addresses(struct rails *rails, int peer, const struct rails_addresses *addresses)
+{
+    const struct rails_message message = {.kind = PEERS_OWN_KIND, .rails = *addresses};
+    rails_hear(rails, peer, &message, sizeof message);
 }
 
 static struct rails_addresses said(uint32_t count, struct net_address address)
@@ -119,7 +109,7 @@ static struct rails_addresses said(uint32_t count, struct net_address address)
 static void hear(struct world *world, uint32_t count, struct net_address address)
 {
     const struct rails_addresses heard = said(count, address);
-    rails_hear(world->network.rails, !world->network.client.rank, &heard);
+    hear_addresses(world->endpoint.rails, !world->endpoint.client.rank, &heard);
 }
 
 /* Whether somebody comes to that card of the peer within a while. */
@@ -127,7 +117,7 @@ static bool is_visited(struct world *world, int card)
 {
     for (int ms = 0; ms < 100; ms++) {
         int fd;
-        rails_progress(world->network.rails, clock_now_ns());
+        rails_progress(world->endpoint.rails, clock_now_ns());
         if (tcp_accept(world->listeners[card], &fd, &world->visitor) == TUTTI_OK) {
             close(fd);
             return true;
@@ -140,9 +130,9 @@ static bool is_visited(struct world *world, int card)
 static void a_further_card_is_visited_from_the_own_further_card(void **state)
 {
     struct world *const world = *state;
-    assert_false(rails_want(world->network.rails, 0, 0)); /* these are not its business */
-    assert_false(rails_want(world->network.rails, 0, 1));
-    assert_true(rails_want(world->network.rails, 0, STREAM));
+    assert_false(rails_want(world->endpoint.rails, 0, 0)); /* these are not its business */
+    assert_false(rails_want(world->endpoint.rails, 0, 1));
+    assert_true(rails_want(world->endpoint.rails, 0, STREAM));
     assert_false(is_visited(world, 1)); /* where it is nobody has said */
     hear(world, 1, world->cards[1]);
     assert_true(is_visited(world, 1));
@@ -155,7 +145,7 @@ static void a_peer_with_more_cards_is_visited_at_as_many_as_there_are_here(void 
     struct world *const world = *state;
     struct rails_addresses heard = said(3, world->cards[0]);
     heard.addresses[0] = world->cards[1];
-    rails_hear(world->network.rails, 0, &heard);
+    hear_addresses(world->endpoint.rails, 0, &heard);
     assert_true(is_visited(world, 1));
     assert_false(is_visited(world, 0));
 }
@@ -174,9 +164,13 @@ static void what_makes_no_sense_is_not_used(void **state)
         said(UINT32_MAX, card), said(1, no_port),
         said(1, no_family),     said(1, odd_family),
         said(2, odd_family),    said(1, scoped)};
-    rails_want(world->network.rails, 0, STREAM);
+    rails_want(world->endpoint.rails, 0, STREAM);
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++)
-        rails_hear(world->network.rails, 0, &nonsense[i]);
+        hear_addresses(world->endpoint.rails, 0, &nonsense[i]);
+    assert_false(is_visited(world, 1));
+    const struct rails_message message = {.kind = PEERS_OWN_KIND, .rails = said(1, card)};
+    rails_hear(world->endpoint.rails, 0, &message, sizeof message - 1);
+    rails_hear(world->endpoint.rails, 0, &message, 4);
     assert_false(is_visited(world, 1));
     hear(world, 1, card);
     assert_true(is_visited(world, 1));
@@ -204,7 +198,7 @@ static int some_socket(void)
 static void what_was_lost_comes_back_by_the_first_card(void **state)
 {
     struct world *const world = *state;
-    struct rails *const rails = world->network.rails;
+    struct rails *const rails = world->endpoint.rails;
     hear(world, 1, world->cards[1]);
     assert_true(is_visited(world, 1));
     /* Nothing was lost on one that never was there: no detour. */
@@ -219,10 +213,10 @@ static void what_was_lost_comes_back_by_the_first_card(void **state)
     assert_false(net_address_same_host(&world->visitor, &world->own[1]));
 }
 
-static void the_higher_rank_comes_again_when_it_is_knocked_for(void **state)
+static void the_higher_rank_comes_again_when_it_is_asked_to(void **state)
 {
     struct world *const world = *state;
-    struct rails *const rails = world->network.rails;
+    struct rails *const rails = world->endpoint.rails;
     hear(world, 1, world->cards[1]);
     assert_true(is_visited(world, 1));
     assert_true(rails_take(rails, 0, STREAM, some_socket()));
@@ -231,10 +225,10 @@ static void the_higher_rank_comes_again_when_it_is_knocked_for(void **state)
     assert_true(is_visited(world, 1));
 }
 
-static void the_lower_rank_knocks_at_the_first_card_after_a_loss(void **state)
+static void the_lower_rank_asks_by_the_first_card_after_a_loss(void **state)
 {
     struct world *const world = *state;
-    struct rails *const rails = world->network.rails;
+    struct rails *const rails = world->endpoint.rails;
     hear(world, 1, world->cards[1]);
     assert_true(rails_want(rails, 1, STREAM));
     assert_false(is_visited(world, 0)); /* the higher one comes by itself */
@@ -248,14 +242,14 @@ static void one_card_is_none_of_its_business(void **state)
 {
     struct world *const world = *state;
     struct rails *rails;
-    assert_int_equal(rails_create(&world->network, world->own, 1, &rails), TUTTI_OK);
+    assert_int_equal(rails_create(&world->endpoint, world->own, 1, &rails), TUTTI_OK);
     assert_null(rails);
     assert_int_equal(rails_stream_count(NULL), TCP_STREAMS_DEFAULT);
     assert_int_equal(rails_bytes(NULL), 0);
     assert_false(rails_want(NULL, 0, 1));
     assert_false(rails_take(NULL, 0, 1, some_socket()));
     const struct rails_addresses heard = said(1, world->cards[1]);
-    rails_hear(NULL, 0, &heard);
+    hear_addresses(NULL, 0, &heard);
     rails_meet(NULL, 0);
 }
 
@@ -269,8 +263,8 @@ int main(void)
         TEST(what_makes_no_sense_is_not_used),
         TEST(an_address_that_is_this_hosts_own_is_not_visited),
         TEST(what_was_lost_comes_back_by_the_first_card),
-        TEST(the_higher_rank_comes_again_when_it_is_knocked_for),
-        cmocka_unit_test_setup_teardown(the_lower_rank_knocks_at_the_first_card_after_a_loss,
+        TEST(the_higher_rank_comes_again_when_it_is_asked_to),
+        cmocka_unit_test_setup_teardown(the_lower_rank_asks_by_the_first_card_after_a_loss,
                                         open_as_lower, close_world),
         TEST(one_card_is_none_of_its_business),
     };

@@ -1,14 +1,13 @@
-#include "comm/rails.h"
+#include "transport/tcp/rails.h"
 
-#include "comm/failure.h"
-
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/network_state.h"
 #include "os/clock.h"
+#include "transport/tcp/endpoint_state.h"
 #include "transport/tcp/tcp.h"
 
 /* The transport's own connections all go by the first card; those behind them are these. */
@@ -50,22 +49,29 @@ struct rails_peer {
 };
 
 struct rails {
-    struct comm_network *network;
+    struct endpoint *endpoint;
     struct rails_addresses own; /* those behind the first */
     uint64_t next_ns;           /* nothing is to be done before */
     uint64_t silence_ns;        /* the next look */
     struct rails_peer peers[];
 };
 
-enum tutti_status rails_create(struct comm_network *network, const struct net_address *own,
+static bool any_is_remote(const struct endpoint *endpoint)
+{
+    for (int r = 0; r < endpoint->base.size; r++)
+        if (endpoint->peers[r].is_remote) return true;
+    return false;
+}
+
+enum tutti_status rails_create(struct endpoint *endpoint, const struct net_address *own,
                                unsigned own_count, struct rails **rails)
 {
     *rails = NULL;
-    if (own_count <= 1 || network->far == NULL) return TUTTI_OK;
+    if (own_count <= 1 || !any_is_remote(endpoint)) return TUTTI_OK;
     struct rails *const new =
-        calloc(1, sizeof *new + (size_t)network->comm->size * sizeof *new->peers);
+        calloc(1, sizeof *new + (size_t)endpoint->base.size * sizeof *new->peers);
     if (new == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    new->network = network;
+    new->endpoint = endpoint;
     new->own.count = own_count - 1;
     memcpy(new->own.addresses, own + 1, new->own.count * sizeof *own);
     new->next_ns = UINT64_MAX;
@@ -81,7 +87,7 @@ void rails_free(struct rails *rails)
 size_t rails_bytes(const struct rails *rails)
 {
     if (rails == NULL) return 0;
-    return sizeof *rails + (size_t)rails->network->comm->size * sizeof *rails->peers;
+    return sizeof *rails + (size_t)rails->endpoint->base.size * sizeof *rails->peers;
 }
 
 unsigned rails_stream_count(const struct rails *rails)
@@ -102,20 +108,19 @@ static void soon(struct rails *rails, uint64_t when_ns)
 
 static bool connects_to(const struct rails *rails, int peer)
 {
-    return peer < rails->network->comm->rank;
+    return peer < rails->endpoint->base.rank;
 }
 
 static void warn(struct rails *rails, int peer, unsigned number, const char *why)
 {
-    struct comm_network *const network = rails->network;
+    struct endpoint *const endpoint = rails->endpoint;
     struct way *const way = &rails->peers[peer].ways[number];
-    struct tcp_peer_report report;
-    tcp_state(network->tcp, peer, &report);
-    if (report.state != TCP_PEER_UP || network->far[peer].is_dead ||
-        comm_state_of(network->comm, peer) == RANK_LEFT)
+    struct peer_report report;
+    tcp_report(endpoint->tcp, peer, &report);
+    if (report.state != PEER_UP || endpoint->peers[peer].is_forgotten)
         return; /* there is no way at all, and it is known why */
     char who[128], own[NET_ADDRESS_TEXT_MAX], other[NET_ADDRESS_TEXT_MAX];
-    comm_name_rank(network->comm, peer, who, sizeof who);
+    endpoint->names(endpoint->context, peer, who, sizeof who);
     net_address_print_host(&rails->own.addresses[number],
                            own); /* its port number is the listener's */
     net_address_print(&rails->peers[peer].heard.addresses[number], other);
@@ -199,7 +204,7 @@ bool rails_take(struct rails *rails, int peer, unsigned stream, int fd)
 
 void rails_meet(struct rails *rails, int peer)
 {
-    if (rails == NULL || rails->peers[peer].has_met || comm_is_near(rails->network->comm, peer))
+    if (rails == NULL || rails->peers[peer].has_met || !rails->endpoint->peers[peer].is_remote)
         return;
     rails->peers[peer].has_met = rails->peers[peer].owes_note = true;
     soon(rails, 0);
@@ -219,9 +224,12 @@ static bool makes_sense(const struct rails_addresses *heard)
     return true;
 }
 
-void rails_hear(struct rails *rails, int peer, const struct rails_addresses *heard)
+void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes)
 {
-    if (rails == NULL) return;
+    struct rails_message said;
+    if (rails == NULL || !rails->endpoint->peers[peer].is_remote || bytes != sizeof said) return;
+    memcpy(&said, message, sizeof said);
+    const struct rails_addresses *const heard = &said.rails;
     struct rails_peer *const about = &rails->peers[peer];
     if (!makes_sense(heard)) {
         log_write(LOG_WARN, "rank %d: what it says of its network cards makes no sense", peer);
@@ -247,7 +255,7 @@ static bool leads_there(const struct rails *rails, const struct rails_peer *abou
 
 static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now)
 {
-    struct comm_network *const network = rails->network;
+    struct endpoint *const endpoint = rails->endpoint;
     struct rails_peer *const about = &rails->peers[peer];
     struct way *const way = &about->ways[number];
     const bool around = way->goes_around;
@@ -256,8 +264,8 @@ static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now
     const uint64_t patience_ns =
         SECOND_NS * (way->was_there && way->is_wanted && !around ? RETURN_S : PATIENCE_S);
     way->attempt_ns = now + patience_ns + SECOND_NS;
-    if (port_connect_from(&network->client, peer, FIRST_STREAM + number, around ? NULL : &from,
-                          around ? &network->addresses[peer] : &about->heard.addresses[number],
+    if (port_connect_from(&endpoint->client, peer, FIRST_STREAM + number, around ? NULL : &from,
+                          around ? &endpoint->peers[peer].address : &about->heard.addresses[number],
                           now + patience_ns) != TUTTI_OK)
         not_reached(rails, peer, number);
 }
@@ -265,7 +273,7 @@ static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now
 /* What this way needs now, and when it needs something next. */
 static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t now)
 {
-    struct comm_network *const network = rails->network;
+    struct endpoint *const endpoint = rails->endpoint;
     struct rails_peer *const about = &rails->peers[peer];
     struct way *const way = &about->ways[number];
     const bool connects = connects_to(rails, peer);
@@ -279,10 +287,16 @@ static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t no
         attempt(rails, peer, number, now);
     } else {
         way->next_ns = now + REASK_NS;
-        (void)port_request_callback(&network->client, peer, FIRST_STREAM + number,
-                                    &network->addresses[peer]);
+        (void)port_request_callback(&endpoint->client, peer, FIRST_STREAM + number,
+                                    &endpoint->peers[peer].address);
     }
     return now + PORT_NS;
+}
+
+static bool tell(struct endpoint *endpoint, int peer, const struct rails_addresses *own)
+{
+    const struct rails_message message = {.kind = PEERS_OWN_KIND, .rails = *own};
+    return tcp_tell(endpoint->tcp, peer, &message, sizeof message) == TUTTI_OK;
 }
 
 /* Of a peer that is there. */
@@ -290,7 +304,7 @@ static void move_all(struct rails *rails, int peer, uint64_t now)
 {
     struct rails_peer *const about = &rails->peers[peer];
     if (about->owes_note) {
-        about->owes_note = !far_tell_rails(rails->network, peer, &rails->own);
+        about->owes_note = !tell(rails->endpoint, peer, &rails->own);
         if (about->owes_note) soon(rails, now + PORT_NS);
     }
     for (unsigned i = 0; i < about->heard.count; i++) soon(rails, move(rails, peer, i, now));
@@ -298,16 +312,15 @@ static void move_all(struct rails *rails, int peer, uint64_t now)
 
 void rails_progress(struct rails *rails, uint64_t now_ns)
 {
-    struct comm_network *const network = rails->network;
-    const struct tutti_comm *comm = network->comm;
+    struct endpoint *const endpoint = rails->endpoint;
     if (now_ns >= rails->silence_ns) {
         rails->silence_ns = now_ns + SILENCE_NS;
-        tcp_give_up_silent(network->tcp, FIRST_STREAM);
+        tcp_give_up_silent(endpoint->tcp, FIRST_STREAM);
     }
-    if (now_ns < rails->next_ns || network->is_stopped) return;
+    if (now_ns < rails->next_ns || endpoint->is_stopped) return;
     rails->next_ns = UINT64_MAX;
-    for (int r = 0; r < comm->size; r++)
-        if (!comm_is_near(comm, r) && !network->far[r].is_dead && comm_state_of(comm, r) != RANK_LEFT)
+    for (int r = 0; r < endpoint->base.size; r++)
+        if (endpoint->peers[r].is_remote && !endpoint->peers[r].is_forgotten)
             move_all(rails, r, now_ns);
     if (rails->next_ns != UINT64_MAX) port_progress(now_ns);
 }

@@ -1,0 +1,48 @@
+/* host.h - what a transport between the ranks of one host is made from, and what these ranks have in common.
+ *
+ * Such a transport knows its ranks by numbers of its own, 0 to size - 1. Where they are some of the ranks of something larger, links show
+ * names instead as their `peer`; the functions that open links take numbers in any case.
+ */
+#ifndef TUTTI_TRANSPORT_HOST_H
+#define TUTTI_TRANSPORT_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "memory/heap.h"
+#include "tutti/tutti.h"
+
+struct host_peer {
+    bool same_process; /* any of its memory can be read */
+    pid_t pid;         /* 0: not visible from here; then all ranks have some that are not */
+    struct heap_window *window; /* its heap; NULL for ranks of this process. Taken from the caller */
+};
+
+struct host_options {
+    int rank, size;
+    int segment_fd; /* taken, also on failure */
+    size_t board_bytes;
+    const struct host_peer *peers; /* one a rank */
+    uint64_t deadline_ns;          /* for everybody to have mapped the segment */
+    /* Asked now and then while somebody has not: whether all can still come. Not OK, with this thread's error set,
+     * ends the waiting. NULL: they can, until the deadline. */
+    enum tutti_status (*look)(void *context);
+    void *look_context;
+    /* Every message is compared with a checksum that its sender made. What changed is taken from a second copy; a rank that sent what
+     * changed for good is corrupt, and its links are at fault. The same on all ranks. */
+    bool checks;
+    const int *names; /* one a rank, what links to it show as their peer; NULL: its number. Copied */
+};
+
+struct host_facts {
+    void *board; /* shared memory for the caller's own use, zeroed at first, board_bytes long */
+    const int *order; /* the ranks, near ones side by side, the same on all of them; NULL: as they are numbered. The transport's */
+    int core_count;   /* that the ranks may run on, all together */
+    bool maps_heaps;  /* ranks of other processes read and write this one's heap where it lies */
+    /* fence_everybody does not reach all ranks: a rank that publishes something must then fence, too. */
+    bool publishers_fence;
+};
+
+#endif

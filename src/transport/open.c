@@ -1,0 +1,67 @@
+#include "transport/open.h"
+
+#include "base/status.h"
+#include "transport/local/local.h"
+#include "transport/router/router.h"
+#include "transport/tcp/endpoint.h"
+
+enum tutti_status transports_create_segment(int size, size_t board_bytes, int *fd)
+{
+    return local_segment_create(size, board_bytes, fd);
+}
+
+enum tutti_status transports_open_host(struct transport_set *set, const struct host_options *options)
+{
+    TRY(local_open(options, &set->host));
+    set->all = set->host;
+    return TUTTI_OK;
+}
+
+void transports_host_facts(const struct transport_set *set, struct host_facts *facts)
+{
+    *facts = (struct host_facts){.board = local_board(set->host),
+                                 .order = local_order(set->host),
+                                 .core_count = local_core_count(set->host),
+                                 .maps_heaps = local_maps_heaps(set->host),
+                                 .publishers_fence = local_publishers_fence(set->host)};
+}
+
+static enum tutti_status join(struct transport_set *set, const struct remote_options *options,
+                              const int *numbers, int host_size_max)
+{
+    struct router_options parts = {.rank = options->rank,
+                                   .size = options->size,
+                                   .near = set->host,
+                                   .near_numbers = numbers,
+                                   .far = set->remote};
+    if (host_size_max > 1)
+        local_limits(host_size_max, local_checks(set->host), &parts.piece_bytes_max,
+                     &parts.piece_count_max);
+    TRY(router_create(&parts, &set->router));
+    set->all = set->router;
+    return TUTTI_OK;
+}
+
+enum tutti_status transports_open_remote(struct transport_set *set,
+                                         const struct remote_options *options, const int *numbers,
+                                         int host_size_max)
+{
+    TRY(endpoint_open(options, &set->remote));
+    set->all = set->remote;
+    return numbers != NULL ? join(set, options, numbers, host_size_max) : TUTTI_OK;
+}
+
+void transports_add_footprint(const struct transport_set *set, struct transport_footprint *sum)
+{
+    if (set->all != NULL) set->all->ops->add_footprint(set->all, sum);
+    if (set->all == set->remote && set->host != NULL) /* it has the board alone */
+        set->host->ops->add_footprint(set->host, sum);
+}
+
+void transports_close(struct transport_set *set, bool is_inherited)
+{
+    router_free(set->router);
+    local_close(set->host);
+    if (!is_inherited) endpoint_close(set->remote);
+    *set = (struct transport_set){0};
+}

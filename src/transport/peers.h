@@ -1,0 +1,114 @@
+/* peers.h - the other half of the contract: what a transport knows of the ranks at the other ends of its links, and what it tells them
+ * beside all links.
+ *
+ *     unused ──link opened, connect, tell──► wanted ──connection──► up ◄──made again── lost
+ *                                              │                                        │
+ *                                              └──────────── look: vanished, ended ◄────┘
+ *
+ * A transport makes its own connections: opening a link to a peer, telling it something, or `connect` makes one wanted, and `progress`
+ * goes for it. Where ranks share memory there is nothing to connect: transport_peers_in_memory.
+ *
+ * *Control messages* go beside all links. A peer hears each one exactly once, in order, whatever happens to connections, as long as it
+ * neither closes its transport nor breaks. Their first 32 bits are their kind; the kind PEERS_OWN_KIND belongs to the transport.
+ *
+ * Threads: as for links, one at a time, unless a function says "any thread". No function waits.
+ */
+#ifndef TUTTI_TRANSPORT_PEERS_H
+#define TUTTI_TRANSPORT_PEERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+struct transport;
+struct transport_footprint;
+
+enum {
+    PEERS_MESSAGE_BYTES_MAX = 512, /* of a control message */
+    PEERS_MESSAGES_MAX = 16,       /* that a peer was told and has not heard */
+    PEERS_LAST_WORDS = 2,          /* of these, for last words only */
+    PEERS_OWN_KIND = 8,
+    PEERS_TROUBLE_MAX = 160
+};
+
+enum peer_state {
+    PEER_UNUSED, /* no link to it was opened, no connection made */
+    PEER_WANTED, /* no connection carries data yet */
+    PEER_UP,     /* at least one does; or none is needed */
+    PEER_LOST,   /* none does any more */
+    PEER_BROKEN  /* it sent what makes no sense */
+};
+
+struct peer_report {
+    enum peer_state state;
+    uint64_t since_ns; /* clock_now_ns() */
+    uint64_t heard_ns; /* when something came from it last; 0: never */
+    unsigned streams_up;
+    uint64_t mended; /* times that what came changed came right when it was sent again */
+    bool is_corrupt; /* it did not */
+};
+
+enum peer_presence {
+    PEER_PRESENT,
+    PEER_VANISHED, /* no connection came about for long: its host may be gone, or the network */
+    PEER_ENDED     /* its process has, for certain */
+};
+
+struct peer_ops {
+    /* Tells a peer up to PEERS_MESSAGE_BYTES_MAX bytes, at least 4, which are copied. Without a connection to the peer one is wanted, and
+     * they wait; `progress` sends them. NO_MEMORY: there was no place, and the peer was not told; for a broken peer it does nothing. */
+    enum tutti_status (*tell)(struct transport *transport, int peer, const void *message,
+                              size_t bytes);
+    /* The same of what must not be lost for want of a place: PEERS_LAST_WORDS places for each peer are kept for it, and it needs no memory
+     * once the peer is known (a link, a connection or a message made it so). */
+    enum tutti_status (*tell_last_word)(struct transport *transport, int peer, const void *message,
+                                        size_t bytes);
+    /* How many messages the peer was told and has not heard yet, as far as it said. */
+    unsigned (*unheard)(const struct transport *transport, int peer);
+
+    void (*report)(const struct transport *transport, int peer, struct peer_report *report);
+    /* When the peer's host acknowledged anything last, whether its process runs or not; 0: not known. Asks its host once a second from
+     * then on. */
+    uint64_t (*answered_ns)(const struct transport *transport, int peer);
+    /* Whether the peer is there, as far as the transport can tell by itself. What has ended stays so. To be asked again and again: a look
+     * may begin something of which a later one sees the outcome. */
+    enum peer_presence (*look)(struct transport *transport, int peer, uint64_t now_ns);
+    /* Why connections to a peer (-1: to any) fail now, if they do, as a sentence without an end. */
+    bool (*trouble)(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX]);
+
+    /* Asks for a connection to a peer to which none is wanted yet. */
+    enum tutti_status (*connect)(struct transport *transport, int peer);
+    /* Whether connections are wanted that are not there: what arrives then does not end a sleep. */
+    bool (*is_connecting)(const struct transport *transport);
+    /* OK, or what the last `progress` found that keeps this rank from its peers for good; this thread's message says what. */
+    enum tutti_status (*check)(const struct transport *transport);
+    /* The peer has left, or is taken for dead: nothing more is done to reach it. */
+    void (*forget)(struct transport *transport, int peer);
+
+    /* Whether a peer may be waiting for something that waits here for being sent; then somebody has to call `progress`. */
+    bool (*is_awaited)(const struct transport *transport);
+    /* Like `progress`, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it, has heard
+     * all it was told, and knows what was consumed and heard here, or is gone. When stopped only messages count. */
+    bool (*finish)(struct transport *transport);
+    /* The same of one peer, without progress, and where its connections are lost it may come back. */
+    bool (*is_settled)(const struct transport *transport, int peer);
+    /* Gives up all links for good: nothing is shown on them any more. True: nor is memory touched that was posted or is expected. False: a
+     * rank that shares memory with this one may be in the middle of it; the caller waits until that rank has left its call. Control
+     * messages still go out and come. */
+    bool (*stop)(struct transport *transport);
+};
+
+/* Of ranks that are reached through memory: up from the beginning, told nothing, owed nothing. */
+extern const struct peer_ops transport_peers_in_memory;
+
+/* For parts of the table. */
+enum peer_presence peers_look_present(struct transport *transport, int peer, uint64_t now_ns);
+bool peers_no_trouble(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX]);
+enum tutti_status peers_connect_unsupported(struct transport *transport, int peer);
+bool peers_not_connecting(const struct transport *transport);
+enum tutti_status peers_check_ok(const struct transport *transport);
+void peers_forget_nothing(struct transport *transport, int peer);
+
+#endif

@@ -1,0 +1,27 @@
+/* remote.h - what a transport is made from that leads to ranks which share no memory with this one. */
+#ifndef TUTTI_TRANSPORT_REMOTE_H
+#define TUTTI_TRANSPORT_REMOTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "bootstrap/key.h"
+#include "os/tcp_socket.h"
+#include "tutti/tutti.h"
+
+struct remote_options {
+    int rank, size;
+    struct rendezvous_key identity;      /* the same on all ranks, and nowhere else */
+    const struct net_address *addresses; /* of the ports of the ranks' processes; copied */
+    const bool *are_remote; /* which ranks are on other hosts; copied. NULL: all are on this one */
+    bool is_encrypted;
+    bool checks; /* what this rank sends has checksums, and its peers compare them */
+    /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this
+     * transport. NULL: they are dropped. */
+    void (*hears)(void *context, int peer, const void *message, size_t bytes);
+    /* What to call a rank in the log. */
+    void (*names)(void *context, int rank, char *text, size_t size);
+    void *context;
+};
+
+#endif

@@ -1,0 +1,421 @@
+#include "transport/tcp/endpoint.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "os/clock.h"
+#include "transport/tcp/endpoint_state.h"
+
+enum {
+    PASSES_A_LOOK = 64, /* at the port, when nothing is wanted here */
+    LOOK_NS = 100000,   /* the same, when passes are rare */
+    ASK_NS = 50000000,  /* until a higher rank is asked to connect, and then again */
+    REASK_NS = 1000000000,
+    RECONNECT_NS = 5000000
+};
+
+/* Until what waits for a connection gives up: calls have deadlines of their own. */
+static const uint64_t FOR_GOOD = UINT64_MAX / 2;
+
+static_assert(TCP_STREAMS_MAX <= 8, "a bit for each stream of a peer");
+static_assert((int)TCP_STREAMS_MAX <= (int)PORT_STREAMS_MAX, "each is let in");
+
+static struct endpoint *endpoint_of(struct transport *transport)
+{
+    return (struct endpoint *)transport;
+}
+
+static const struct transport *tcp_under(const struct transport *transport)
+{
+    return ((const struct endpoint *)transport)->tcp;
+}
+
+/* -------------------------------------------------------------------------------------------- connecting */
+
+/* May not call the transport. */
+static void want(void *context, int peer, unsigned stream)
+{
+    struct endpoint *endpoint = context;
+    struct endpoint_peer *about = &endpoint->peers[peer];
+    if (rails_want(endpoint->rails, peer, stream)) return;
+    const uint8_t bit = (uint8_t)(1 << stream);
+    about->wanted |= bit;
+    endpoint->any_wanted = true;
+    endpoint->missing += (about->awaited & bit) == 0;
+    about->awaited |= bit;
+    if (peer > endpoint->base.rank) about->next_ns = clock_now_ns() + ASK_NS;
+}
+
+/* A port may accept and then not know what for, when its communicator has just left: not again and again at once. A higher
+ * rank comes by itself when it needs this one; if not, it has to be told after a while. */
+static enum tutti_status go_for(struct endpoint *endpoint, int rank, uint64_t now)
+{
+    struct endpoint_peer *about = &endpoint->peers[rank];
+    const bool connects = rank < endpoint->base.rank;
+    about->next_ns = now + (connects ? RECONNECT_NS : REASK_NS);
+    for (unsigned s = 0; s < TCP_STREAMS_MAX; s++) {
+        if ((about->wanted & 1 << s) == 0) continue;
+        TRY(connects ? port_connect(&endpoint->client, rank, s, &about->address, FOR_GOOD)
+                     : port_request_callback(&endpoint->client, rank, s, &about->address));
+    }
+    if (connects) about->wanted = 0; /* the attempt goes on until it is accepted */
+    return TUTTI_OK;
+}
+
+static enum tutti_status go_for_wanted(struct endpoint *endpoint)
+{
+    const uint64_t now = clock_now_ns();
+    endpoint->any_wanted = false;
+    for (int r = 0; r < endpoint->base.size; r++) {
+        const struct endpoint_peer *about = &endpoint->peers[r];
+        if (about->wanted != 0 && now >= about->next_ns) TRY(go_for(endpoint, r, now));
+        endpoint->any_wanted |= about->wanted != 0;
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status attach(struct endpoint *endpoint, int peer, unsigned stream,
+                                struct channel channel)
+{
+    struct endpoint_peer *about = &endpoint->peers[peer];
+    const uint8_t bit = (uint8_t)(1 << stream);
+    about->wanted &= (uint8_t)~bit; /* it came by itself */
+    endpoint->missing -= (about->awaited & bit) != 0;
+    about->awaited &= (uint8_t)~bit;
+    TRY(tcp_attach(endpoint->tcp, peer, stream, channel));
+    if (stream == 0) rails_meet(endpoint->rails, peer);
+    return TUTTI_OK;
+}
+
+static enum tutti_status attach_arrived(struct endpoint *endpoint, bool *moved)
+{
+    int peer;
+    unsigned stream;
+    struct channel channel;
+    while (port_take(&endpoint->client, &peer, &stream, &channel)) {
+        *moved = true;
+        if (channel.fd == PORT_UNFIT) return TUTTI_INVALID_OPTIONS;
+        if (stream >=
+            endpoint->stream_count) { /* who has more cards finds out when it hears of ours */
+            channel_close(&channel);
+        } else if (rails_take(endpoint->rails, peer, stream, channel.fd)) {
+            if (channel.fd >= 0) TRY(tcp_attach(endpoint->tcp, peer, stream, channel));
+        } else if (channel.fd == PORT_CALLBACK) {
+            endpoint->peers[peer].wanted |= (uint8_t)(1 << stream);
+            endpoint->any_wanted = true;
+        } else {
+            TRY(attach(endpoint, peer, stream, channel));
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* A connection that cannot be made. */
+static enum tutti_status check_client(struct port_client *client)
+{
+    const int status = atomic_load_explicit(&client->status, memory_order_acquire);
+    return status == TUTTI_OK ? TUTTI_OK : error_set((enum tutti_status)status, "%s", client->why);
+}
+
+static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
+{
+    const uint64_t now = clock_now_ns();
+    if (endpoint->any_wanted) TRY(go_for_wanted(endpoint));
+    if (++endpoint->passes % PASSES_A_LOOK == 0 || endpoint->missing > 0 ||
+        now - endpoint->looked_ns > LOOK_NS) {
+        endpoint->looked_ns = now;
+        port_progress(now);
+    }
+    if (endpoint->rails != NULL) rails_progress(endpoint->rails, now);
+    TRY(attach_arrived(endpoint, moved));
+    TRY(check_client(&endpoint->client));
+    return endpoint->missing > 0 && port_starves(now) ? TUTTI_NO_DESCRIPTORS : TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ peers */
+
+static void hear(void *context, int peer, const void *message, size_t bytes)
+{
+    struct endpoint *endpoint = context;
+    uint32_t kind = 0;
+    if (bytes >= sizeof kind) memcpy(&kind, message, sizeof kind);
+    if (kind == PEERS_OWN_KIND)
+        rails_hear(endpoint->rails, peer, message, bytes);
+    else if (endpoint->hears != NULL)
+        endpoint->hears(endpoint->context, peer, message, bytes);
+}
+
+static enum tutti_status endpoint_tell(struct transport *transport, int peer, const void *message,
+                                       size_t bytes)
+{
+    return tcp_tell(endpoint_of(transport)->tcp, peer, message, bytes);
+}
+
+static enum tutti_status endpoint_tell_last_word(struct transport *transport, int peer,
+                                                 const void *message, size_t bytes)
+{
+    return tcp_tell_last_word(endpoint_of(transport)->tcp, peer, message, bytes);
+}
+
+static unsigned endpoint_unheard(const struct transport *transport, int peer)
+{
+    return tcp_unheard_notes(tcp_under(transport), peer);
+}
+
+static void endpoint_report(const struct transport *transport, int peer, struct peer_report *report)
+{
+    tcp_report(tcp_under(transport), peer, report);
+}
+
+static uint64_t endpoint_answered_ns(const struct transport *transport, int peer)
+{
+    return tcp_answered_ns(tcp_under(transport), peer);
+}
+
+static enum peer_presence endpoint_look(struct transport *transport, int peer, uint64_t now_ns)
+{
+    return gone_look(endpoint_of(transport), peer, now_ns);
+}
+
+static bool endpoint_trouble(const struct transport *transport, int peer,
+                             char text[PEERS_TROUBLE_MAX])
+{
+    return port_trouble(&((const struct endpoint *)transport)->client, peer, text);
+}
+
+static enum tutti_status endpoint_connect(struct transport *transport, int peer)
+{
+    struct endpoint *endpoint = endpoint_of(transport);
+    struct peer_report report;
+    tcp_report(endpoint->tcp, peer, &report);
+    if (report.state != PEER_UNUSED) return TUTTI_OK;
+    const struct net_address *address = &endpoint->peers[peer].address;
+    return peer < endpoint->base.rank ? port_connect(&endpoint->client, peer, 0, address, FOR_GOOD)
+                                      : port_request_callback(&endpoint->client, peer, 0, address);
+}
+
+static bool endpoint_is_connecting(const struct transport *transport)
+{
+    return ((const struct endpoint *)transport)->missing > 0;
+}
+
+static enum tutti_status endpoint_check(const struct transport *transport)
+{
+    return ((const struct endpoint *)transport)->status;
+}
+
+static void endpoint_forget(struct transport *transport, int peer)
+{
+    endpoint_of(transport)->peers[peer].is_forgotten = true;
+}
+
+static bool endpoint_is_awaited(const struct transport *transport)
+{
+    return tcp_is_awaited(tcp_under(transport));
+}
+
+static bool endpoint_finish(struct transport *transport)
+{
+    return tcp_finish(endpoint_of(transport)->tcp);
+}
+
+static bool endpoint_is_settled(const struct transport *transport, int peer)
+{
+    return tcp_is_settled(tcp_under(transport), peer);
+}
+
+static bool endpoint_stop(struct transport *transport)
+{
+    struct endpoint *endpoint = endpoint_of(transport);
+    if (endpoint->is_stopped) return true;
+    endpoint->is_stopped = true;
+    return tcp_stop(endpoint->tcp);
+}
+
+static const struct peer_ops peers = {.tell = endpoint_tell,
+                                      .tell_last_word = endpoint_tell_last_word,
+                                      .unheard = endpoint_unheard,
+                                      .report = endpoint_report,
+                                      .answered_ns = endpoint_answered_ns,
+                                      .look = endpoint_look,
+                                      .trouble = endpoint_trouble,
+                                      .connect = endpoint_connect,
+                                      .is_connecting = endpoint_is_connecting,
+                                      .check = endpoint_check,
+                                      .forget = endpoint_forget,
+                                      .is_awaited = endpoint_is_awaited,
+                                      .finish = endpoint_finish,
+                                      .is_settled = endpoint_is_settled,
+                                      .stop = endpoint_stop};
+
+/* ------------------------------------------------------------------------------------------------ links */
+
+static void endpoint_limits(struct transport *transport, size_t *piece_bytes_max,
+                            unsigned *piece_count_max)
+{
+    struct transport *const tcp = endpoint_of(transport)->tcp;
+    tcp->ops->limits(tcp, piece_bytes_max, piece_count_max);
+}
+
+static enum tutti_status endpoint_open_tx(struct transport *transport, int slot, int channel,
+                                          int peer, size_t bytes, struct link_tx **link)
+{
+    struct transport *const tcp = endpoint_of(transport)->tcp;
+    return tcp->ops->open_tx(tcp, slot, channel, peer, bytes, link);
+}
+
+static enum tutti_status endpoint_open_rx(struct transport *transport, int slot, int channel,
+                                          int peer, bool from_all, struct link_rx **link)
+{
+    struct transport *const tcp = endpoint_of(transport)->tcp;
+    return tcp->ops->open_rx(tcp, slot, channel, peer, from_all, link);
+}
+
+static bool endpoint_progress(struct transport *transport)
+{
+    struct endpoint *endpoint = endpoint_of(transport);
+    bool moved = false;
+    endpoint->status = connect_wanted(endpoint, &moved);
+    return endpoint->tcp->ops->progress(endpoint->tcp) || moved;
+}
+
+static void endpoint_sleep_begin(struct transport *transport)
+{
+    struct transport *const tcp = endpoint_of(transport)->tcp;
+    tcp->ops->sleep_begin(tcp);
+}
+
+static void endpoint_sleep_cancel(struct transport *transport)
+{
+    struct transport *const tcp = endpoint_of(transport)->tcp;
+    tcp->ops->sleep_cancel(tcp);
+}
+
+static void endpoint_sleep(struct transport *transport, uint64_t timeout_ns)
+{
+    struct transport *const tcp = endpoint_of(transport)->tcp;
+    tcp->ops->sleep(tcp, timeout_ns);
+}
+
+static int endpoint_descriptor(struct transport *transport)
+{
+    struct transport *const tcp = endpoint_of(transport)->tcp;
+    return tcp->ops->descriptor(tcp);
+}
+
+static void endpoint_wake(struct transport *transport)
+{
+    struct transport *const tcp = endpoint_of(transport)->tcp;
+    tcp->ops->wake(tcp);
+}
+
+static int endpoint_corrupt_rank(const struct transport *transport)
+{
+    const struct transport *const tcp = tcp_under(transport);
+    return tcp->ops->corrupt_rank(tcp);
+}
+
+static void endpoint_add_footprint(const struct transport *transport,
+                                   struct transport_footprint *sum)
+{
+    const struct endpoint *endpoint = (const struct endpoint *)transport;
+    sum->private_bytes += sizeof *endpoint + (size_t)transport->size * sizeof *endpoint->peers +
+                          rails_bytes(endpoint->rails);
+    endpoint->tcp->ops->add_footprint(endpoint->tcp, sum);
+}
+
+static const struct transport_ops ops = {.limits = endpoint_limits,
+                                         .open_tx = endpoint_open_tx,
+                                         .open_rx = endpoint_open_rx,
+                                         .progress = endpoint_progress,
+                                         .sleep_begin = endpoint_sleep_begin,
+                                         .sleep_cancel = endpoint_sleep_cancel,
+                                         .sleep = endpoint_sleep,
+                                         .descriptor = endpoint_descriptor,
+                                         .wake = endpoint_wake,
+                                         .wake_all = endpoint_wake,
+                                         .corrupt_rank = endpoint_corrupt_rank,
+                                         .shortage = transport_no_shortage,
+                                         .add_footprint = endpoint_add_footprint};
+
+/* --------------------------------------------------------------------------------------------- life cycle */
+
+static void init(struct endpoint *endpoint, const struct remote_options *options)
+{
+    for (int r = 0; r < options->size; r++) {
+        struct endpoint_peer *about = &endpoint->peers[r];
+        about->address = options->addresses[r];
+        about->is_remote = options->are_remote != NULL && options->are_remote[r];
+        gone_init(&about->gone);
+    }
+    endpoint->client.identity = options->identity;
+    endpoint->client.rank = options->rank;
+    endpoint->client.size = options->size;
+    endpoint->client.is_encrypted = options->is_encrypted;
+    endpoint->hears = options->hears;
+    endpoint->names = options->names;
+    endpoint->context = options->context;
+}
+
+static enum tutti_status create_links(struct endpoint *endpoint,
+                                      const struct remote_options *options)
+{
+    struct net_address cards[PORT_RAILS_MAX];
+    const unsigned card_count = port_rails(cards);
+    TRY(rails_create(endpoint, cards, card_count, &endpoint->rails));
+    endpoint->stream_count = rails_stream_count(endpoint->rails);
+    const struct tcp_options links = {.rank = options->rank,
+                                      .size = options->size,
+                                      .streams = endpoint->stream_count,
+                                      .checks = options->checks,
+                                      .wants = want,
+                                      .wants_context = endpoint,
+                                      .hears = hear,
+                                      .hears_context = endpoint};
+    TRY(tcp_create(&links, &endpoint->tcp));
+    endpoint->base = (struct transport){.ops = &ops,
+                                        .peers = &peers,
+                                        .rank = options->rank,
+                                        .size = options->size,
+                                        .is_one_to_one = endpoint->tcp->is_one_to_one,
+                                        .signatures = endpoint->tcp->signatures};
+    return TUTTI_OK;
+}
+
+enum tutti_status endpoint_open(const struct remote_options *options, struct transport **transport)
+{
+    *transport = NULL;
+    struct endpoint *const endpoint = calloc(1, sizeof *endpoint);
+    if (endpoint == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
+    endpoint->base = (struct transport){.rank = options->rank, .size = options->size};
+    endpoint->peers = calloc((size_t)options->size, sizeof *endpoint->peers);
+    enum tutti_status status = TUTTI_OK;
+    if (endpoint->peers == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
+    else
+        init(endpoint, options);
+    if (status == TUTTI_OK) status = create_links(endpoint, options);
+    if (status == TUTTI_OK) {
+        port_enter(&endpoint->client);
+        *transport = &endpoint->base;
+        return TUTTI_OK;
+    }
+    rails_free(endpoint->rails);
+    free(endpoint->peers);
+    free(endpoint);
+    return status;
+}
+
+void endpoint_close(struct transport *transport)
+{
+    struct endpoint *endpoint = endpoint_of(transport);
+    if (endpoint == NULL) return;
+    port_leave(&endpoint->client);
+    tcp_close(endpoint->tcp);
+    for (int r = 0; r < transport->size; r++) gone_release(&endpoint->peers[r].gone);
+    rails_free(endpoint->rails);
+    free(endpoint->peers);
+    free(endpoint);
+}

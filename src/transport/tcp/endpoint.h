@@ -1,0 +1,23 @@
+/* endpoint.h - a rank's end of its connections: the links of tcp.h over connections that this module makes itself.
+ *
+ *     link opened ──wants──► connect, if the peer is the lower rank ─► channel ──attach──► tcp.h
+ *                            else the peer connects to this rank ───┘
+ *
+ * Connections come through the port of the process (connect/port.h), which is open as long as the endpoint. Where hosts have several
+ * network cards each pair of ranks has further connections (rails.h). Whether a peer is still there, connections and its port tell
+ * (gone.h).
+ *
+ * Threads: as tcp.h. `progress` also moves the port, for all endpoints of the process.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_ENDPOINT_H
+#define TUTTI_TRANSPORT_TCP_ENDPOINT_H
+
+#include "transport/remote.h"
+#include "transport/transport.h"
+
+/* The port is open. Failures: NO_MEMORY, NO_DESCRIPTORS. */
+enum tutti_status endpoint_open(const struct remote_options *options, struct transport **transport);
+/* NULL is allowed. */
+void endpoint_close(struct transport *transport);
+
+#endif

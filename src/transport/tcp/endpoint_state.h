@@ -1,0 +1,40 @@
+/* endpoint_state.h - what the parts of an endpoint have in common: endpoint.c, rails.c, gone.c. */
+#ifndef TUTTI_TRANSPORT_TCP_ENDPOINT_STATE_H
+#define TUTTI_TRANSPORT_TCP_ENDPOINT_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "connect/port.h"
+#include "transport/tcp/gone.h"
+#include "transport/tcp/rails.h"
+#include "transport/tcp/tcp.h"
+
+/* Of a peer. */
+struct endpoint_peer {
+    struct net_address address; /* of its port */
+    bool is_remote;             /* on another host */
+    bool is_forgotten;          /* nothing more is done to reach it */
+    uint8_t wanted;             /* a bit for each connection that is still to be gone for */
+    uint8_t awaited;            /* the same for those that have not come; some come twice */
+    uint64_t next_ns;           /* when to go for it again at the earliest */
+    struct gone gone;
+};
+
+struct endpoint {
+    struct transport base;
+    struct transport *tcp;
+    struct port_client client;
+    unsigned stream_count; /* of a pair of ranks, here */
+    struct rails *rails;   /* NULL: all goes over one card */
+    bool any_wanted, is_stopped;
+    unsigned missing, passes; /* missing: all that are awaited */
+    uint64_t looked_ns;       /* at the port */
+    enum tutti_status status; /* of the last progress; this thread's message says what */
+    void (*hears)(void *context, int peer, const void *message, size_t bytes);
+    void (*names)(void *context, int rank, char *text, size_t size);
+    void *context;
+    struct endpoint_peer *peers;
+};
+
+#endif
