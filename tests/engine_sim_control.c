@@ -240,7 +240,7 @@ static void look_for_answers(struct world *w, int node, const struct comm *comm,
     }
 }
 
-static void send_beats(struct world *w, int node, int number, struct heartbeat *heartbeat)
+static void send_heartbeats(struct world *w, int node, int number, struct heartbeat *heartbeat)
 {
     const struct comm *comm = &w->comms[number];
     unsigned char bytes[HEARTBEAT_BYTES_MAX];
@@ -279,7 +279,7 @@ void control_beat(struct world *w, int node, int number)
     enum heartbeat_state before, now;
     if (w->current[node] != number) return;
     if (heartbeat_progress(heartbeat, sim_now_ns(w->sim))) {
-        send_beats(w, node, number, heartbeat);
+        send_heartbeats(w, node, number, heartbeat);
         look_for_answers(w, node, comm, heartbeat);
     }
     while (heartbeat_change(heartbeat, &host, &before, &now))

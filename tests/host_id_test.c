@@ -52,7 +52,7 @@ static int look_at(const struct scene *scene, struct tutti_comm *comm, int rank,
     RANKS_EXPECT(comm->members.hosts != NULL && comm->transports.network != NULL);
     RANKS_EXPECT(comm->members.hosts->host_count == scene->host_count);
     for (int r = 0; r < size; r++)
-        RANKS_EXPECT(comm_is_near(comm, r) == are_together(scene, rank, r));
+        RANKS_EXPECT(comm_shares_host(comm, r) == are_together(scene, rank, r));
     return 0;
 }
 

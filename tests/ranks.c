@@ -116,7 +116,7 @@ static struct ranks_outcome judge(int returned)
 /* ----------------------------------------------------------------------------------------- processes */
 
 /* What a child leaves for its parent, in memory that both see. */
-struct note {
+struct control_message {
     bool finished; /* the rank came to its end; outcome says how it went */
     struct ranks_outcome outcome;
 };
@@ -130,7 +130,7 @@ struct child {
 /* Returns the child's exit status.  It is no _Noreturn function: those need not save the registers in which
  * their callers may keep the only pointer to memory, and the leak checker looks for pointers. */
 static __attribute__((noinline)) int be_child(const struct run *run, int rank, pid_t parent,
-                                              struct note *note)
+                                              struct control_message *note)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) return EXIT_FAILURE; /* it died before the line above */
@@ -150,7 +150,7 @@ static __attribute__((noinline)) int be_child(const struct run *run, int rank, p
 }
 
 static struct ranks_outcome outcome_of_child(const struct child *child, int status,
-                                             const struct note *note)
+                                             const struct control_message *note)
 {
     if (WIFSIGNALED(status)) {
         if (child->killed && WTERMSIG(status) == SIGKILL)
@@ -164,7 +164,7 @@ static struct ranks_outcome outcome_of_child(const struct child *child, int stat
 }
 
 /* Collects the children that are gone; returns how many are left. */
-static int reap(int n, struct child *children, const struct note *notes,
+static int reap(int n, struct child *children, const struct control_message *notes,
                 struct ranks_outcome *outcomes)
 {
     int left = 0;
@@ -203,7 +203,7 @@ static void run_processes(int n, const struct run *run, unsigned deadline_ms,
                           struct ranks_outcome *outcomes)
 {
     const uint64_t deadline = now_ms() + deadline_ms;
-    struct note *const notes = ranks_share((size_t)n * sizeof *notes);
+    struct control_message *const notes = ranks_share((size_t)n * sizeof *notes);
     struct child *const children = ranks_share((size_t)n * sizeof *children);
     struct pollfd *const fds = ranks_share((size_t)n * sizeof *fds);
 

@@ -41,8 +41,8 @@ static void connect_ranks(struct router_world *world, int a, int b)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(tcp_attach(world->far[a], b, 0, channel_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(world->far[b], a, 0, channel_plain(ends[1])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->ranks[a], b, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->ranks[b], a, 0, channel_plain(ends[1])), TUTTI_OK);
 }
 
 static struct transport *create_router(const struct router_world *world, int rank)
@@ -53,7 +53,7 @@ static struct transport *create_router(const struct router_world *world, int ran
     local_limits(ROUTER_RANKS_MAX, false, &piece_bytes_max, &piece_count_max);
     const struct router_options options = {.rank = rank,
                                            .size = world->size,
-                                           .far = world->far[rank],
+                                           .far = world->ranks[rank],
                                            .near = world->near[rank],
                                            .near_numbers = world->numbers[rank],
                                            .piece_bytes_max = piece_bytes_max,
@@ -75,7 +75,7 @@ struct router_world *router_world_open(const struct host_shape *shape, enum numb
         for (int other = 0; other < world->size; other++) world->numbers[r][other] = -1;
         const struct tcp_options options = {
             .rank = r, .size = world->size, .streams = 1, .piece_bytes = ROUTER_PIECE_BYTES};
-        assert_int_equal(tcp_create(&options, &world->far[r]), TUTTI_OK);
+        assert_int_equal(tcp_create(&options, &world->ranks[r]), TUTTI_OK);
     }
     for (int r = 0; r < world->size; r++) {
         int ranks[ROUTER_RANKS_MAX];
@@ -92,7 +92,7 @@ void router_world_close(struct router_world *world)
 {
     for (int r = 0; r < world->size; r++) router_free(world->ranks[r]);
     for (int r = 0; r < world->size; r++) local_close(world->near[r]);
-    for (int r = 0; r < world->size; r++) tcp_close(world->far[r]);
+    for (int r = 0; r < world->size; r++) tcp_close(world->ranks[r]);
     free(world);
 }
 

@@ -1,10 +1,10 @@
 #include "comm/agree.h"
 
 #include "comm/failure.h"
-#include "comm/far.h"
 #include "comm/lock.h"
 #include "comm/network.h"
 #include "comm/progress.h"
+#include "comm/remote_rank.h"
 
 #include <time.h>
 
@@ -63,7 +63,7 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     const bool looks = now_ns - recovery->looked_ns >= LOOK_NS;
     if (looks) recover_look(recovery, now_ns);
     (void)comm_network_progress(comm);
-    recover_read_letters(recovery);
+    recover_read_rings(recovery);
     if (looks) recover_tell_lost(recovery, now_ns); /* whose last words have been heard by now */
     if (looks) recovery->looked_ns = now_ns;
     if (now_ns >= agreement_due_ns(recovery->current)) agreement_tick(recovery->current, now_ns);
@@ -83,7 +83,7 @@ static enum tutti_status fail(const struct recovery *recovery, const char *funct
         return error_set(TUTTI_TIMEOUT, "tutti_%s: no agreement; deadline of %.3g s", function,
                          (double)timeout_ns * 1e-9);
     comm_name_rank(comm, awaited, who, sizeof who);
-    comm_network_trouble(comm, awaited, trouble);
+    comm_trouble(comm, awaited, trouble);
     return error_set(TUTTI_TIMEOUT, "tutti_%s: rank %d still waits for %s; deadline of %.3g s%s",
                      function, comm->rank, who, (double)timeout_ns * 1e-9, trouble);
 }

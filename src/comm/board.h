@@ -72,7 +72,7 @@ struct board {
     _Atomic uint32_t has_messages; /* somebody has sent or received: everybody listens from then on */
     _Atomic uint32_t all_have_joined; /* of several hosts: known here */
     _Atomic uint32_t is_in_minority;  /* the hosts that this one hears could not go on alone */
-    _Atomic uint32_t is_verdict;      /* the failure is one of heartbeats (beat.h) */
+    _Atomic uint32_t is_verdict;      /* the failure is one of heartbeats (heartbeats.h) */
     int32_t failure_status, failure_culprit, failure_reporter, failure_pid;
     uint64_t failure_sequence;
     char failure_message[256];

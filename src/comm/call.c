@@ -30,7 +30,7 @@ static enum run_result run_first(struct tutti_comm *comm, struct call_request *r
  * calls may begin before the one before them ends, and do not look. */
 static bool heeds_mapping(const struct tutti_comm *comm, const struct call *call)
 {
-    return call->what.collective == COLLECTIVE_ALLREDUCE && comm->transports.network == NULL &&
+    return call->what.collective == COLLECTIVE_ALLREDUCE && !comm_has_network(comm) &&
            call->what.count >= MAPPED_BYTES_MIN / dtype_size(call->what.dtype);
 }
 

@@ -18,10 +18,10 @@
  *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache
  *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms ·
  *                      quiesce.c until nobody touches this rank's memory · agree.c agreements of those who are left
- *     other hosts      network.c connections · hear.c what other hosts say · beat.c heartbeats · rails.c further network cards ·
- *                      recover.c messages of agreements · far.c what other hosts are told and asked, and whether they are there
+ *     other hosts      network.c connections · hear.c what other hosts say · heartbeats.c heartbeats · rails.c further network cards ·
+ *                      recover.c messages of agreements · remote_rank.c what other hosts are told and asked, and whether they are there
  *     knowing          failure.c one failure, the same on all ranks · trace.c, recorder.c the last calls · straggler.c ranks that
- *                      are late again and again · deaths.c processes of this host that have ended · board.c, letters.c shared words
+ *                      are late again and again · deaths.c processes of this host that have ended · board.c, control_ring.c shared words
  *     below all        request.c requests and their queues · orphans.c requests that outlive it · lock.c · handle.c
  *
  * Threads. `domain.lock` is the one-word lock of everything that moves: links, operations, programs, messages. The thread that holds it
@@ -93,7 +93,7 @@ static inline bool comm_is_foreign(const struct tutti_comm *comm)
 }
 
 /* Ranks of this host, by rank and by local number (hosts.h). */
-static inline bool comm_is_near(const struct tutti_comm *comm, int rank)
+static inline bool comm_shares_host(const struct tutti_comm *comm, int rank)
 {
     return comm->members.hosts == NULL || comm->members.hosts->locals[rank] >= 0;
 }
@@ -109,10 +109,38 @@ static inline int comm_local_rank(const struct tutti_comm *comm, int number)
 {
     return comm->members.hosts == NULL ? number : comm->members.hosts->names[number];
 }
+/* The next rank of another host from *at on, which moves behind it; -1: there is none. */
+static inline int comm_next_remote(const struct tutti_comm *comm, int *at)
+{
+    const int *locals = comm->members.hosts == NULL ? NULL : comm->members.hosts->locals;
+    while (locals != NULL && *at < comm->size)
+        if (locals[(*at)++] < 0) return *at - 1;
+    return -1;
+}
+/* What the ranks of this host are called, by local number; NULL: as they are numbered. */
+static inline const int *comm_local_names(const struct tutti_comm *comm)
+{
+    return comm->members.hosts == NULL ? NULL : comm->members.hosts->names;
+}
+static inline const char *comm_host_name_of(const struct tutti_comm *comm, int rank)
+{
+    return comm->members.hosts == NULL ? comm->members.host_name
+                                       : comm->members.hosts->entries[rank].host_name;
+}
+/* Whether ranks are reached over a network, also some of this host; its calls end when their bytes lie in links. */
+static inline bool comm_has_network(const struct tutti_comm *comm)
+{
+    return comm->transports.network != NULL;
+}
+/* Whether there is anybody on another host. */
+static inline bool comm_spans_hosts(const struct tutti_comm *comm)
+{
+    return comm->members.hosts != NULL;
+}
 /* The board that has a rank's entries: the shared one for a rank of this host, else this rank's copy of what it was told. */
 static inline struct board *comm_board_of(const struct tutti_comm *comm, int rank)
 {
-    return comm_is_near(comm, rank) ? comm->health.board : comm->health.remote_board;
+    return comm_shares_host(comm, rank) ? comm->health.board : comm->health.remote_board;
 }
 static inline enum rank_state comm_state_of(const struct tutti_comm *comm, int rank)
 {

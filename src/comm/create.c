@@ -122,7 +122,7 @@ void comm_end(struct tutti_comm *comm)
             comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d is in exit()", comm->rank);
         finish_started(comm);
         agree_leave(comm);
-        if (comm->transports.network != NULL) finish_network(comm);
+        if (comm_has_network(comm)) finish_network(comm);
         if (comm->domain.is_registered) progress_unregister(&comm->domain.client);
         trace_close(comm);
         board_leave(comm->health.board, comm->rank);

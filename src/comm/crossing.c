@@ -1,7 +1,8 @@
 #include "comm/crossing.h"
 
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/known.h"
+#include "comm/remote_rank.h"
 
 #include <stdio.h>
 
@@ -17,14 +18,6 @@ enum {
     OTHERS_NS = 500000000, /* before a rank that is not of the pair speaks for it */
 };
 
-/* False: not known. */
-static bool progress_of(struct tutti_comm *comm, int rank, struct board_progress *progress)
-{
-    return comm_is_near(comm, rank)
-               ? board_read_progress(comm->health.board, comm->size, rank, progress)
-               : comm_network_read_progress(comm, rank, progress);
-}
-
 static bool is_blocking(const struct call_request *request)
 {
     return request->slot == 0;
@@ -34,8 +27,8 @@ bool crossing_is(struct tutti_comm *comm, const struct call_request *request, in
                  struct board_progress *theirs)
 {
     struct board_progress own;
-    if (rank == comm->rank || !progress_of(comm, comm->rank, &own) ||
-        !progress_of(comm, rank, theirs))
+    if (rank == comm->rank || !known_progress(comm, comm->rank, &own) ||
+        !known_progress(comm, rank, theirs))
         return false;
     return is_blocking(request)
                ? board_progress_crosses(&own, theirs)
@@ -92,9 +85,10 @@ static bool find_pair(struct tutti_comm *comm, const struct call_request *reques
 {
     struct board_progress blocking;
     for (pair->started = 0; pair->started < comm->size; pair->started++) {
-        if (!progress_of(comm, pair->started, &pair->waits) || pair->waits.awaited == 0) continue;
+        if (!known_progress(comm, pair->started, &pair->waits) || pair->waits.awaited == 0)
+            continue;
         for (pair->blocking = 0; pair->blocking < comm->size; pair->blocking++)
-            if (pair->blocking != pair->started && progress_of(comm, pair->blocking, &blocking) &&
+            if (pair->blocking != pair->started && known_progress(comm, pair->blocking, &blocking) &&
                 wait_for_each_other(request->begun, &blocking, &pair->waits))
                 return true;
     }
@@ -118,12 +112,10 @@ static bool may_learn_more(struct tutti_comm *comm, const struct call_request *r
                            uint64_t now_ns)
 {
     bool knows_all = true;
-    for (int r = 0; comm->members.hosts != NULL && r < comm->size; r++) {
-        if (comm_is_near(comm, r) ||
-            comm_network_progress_heard_ns(comm, r) >= request->crossed_ns + FRESH_NS)
-            continue;
+    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;) {
+        if (remote_progress_heard_ns(comm, r) >= request->crossed_ns + FRESH_NS) continue;
         knows_all = false;
-        comm_network_ask(comm, r, request->slot, request->begun);
+        remote_ask(comm, r, request->slot, request->begun);
     }
     return !knows_all && now_ns - request->crossed_ns < ANSWER_NS;
 }

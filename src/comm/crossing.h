@@ -14,7 +14,7 @@
  * themselves, so a line only reports them (report.c), until a deadline has passed.
  *
  * The message names the lowest pair: the lowest of the ranks that wait for started calls, and the lowest of the ranks in blocking calls
- * that cross it. Ranks of other hosts are asked before (comm_network_ask), so that all hosts name the same pair, and the one of the
+ * that cross it. Ranks of other hosts are asked before (remote_ask), so that all hosts name the same pair, and the one of the
  * two that blocks speaks first.
  */
 #ifndef TUTTI_COMM_CROSSING_H

@@ -22,7 +22,7 @@
 #include "bootstrap/rendezvous.h"
 #include "comm/comm.h"
 #include "comm/deaths.h"
-#include "comm/far.h"
+#include "comm/remote_rank.h"
 #include "os/clock.h"
 #include "process/watch.h"
 
@@ -150,8 +150,8 @@ bool comm_look_at_processes(struct tutti_comm *comm)
 bool comm_share_process(const struct tutti_comm *comm, int rank, int other)
 {
     if (rank == other) return true;
-    if (comm->health.processes.of_ranks == NULL || !comm_is_near(comm, rank) ||
-        !comm_is_near(comm, other))
+    if (comm->health.processes.of_ranks == NULL || !comm_shares_host(comm, rank) ||
+        !comm_shares_host(comm, other))
         return false;
     return comm->health.processes.of_ranks[comm_local_number(comm, rank)].first ==
            comm->health.processes.of_ranks[comm_local_number(comm, other)].first;
@@ -167,13 +167,15 @@ static struct watched_process *process_of(const struct tutti_comm *comm, int ran
 
 bool comm_is_hidden(const struct tutti_comm *comm, int rank)
 {
-    const struct watched_process *process = comm_is_near(comm, rank) ? process_of(comm, rank) : NULL;
+    const struct watched_process *process =
+        comm_shares_host(comm, rank) ? process_of(comm, rank) : NULL;
     return process != NULL && is_hidden(process);
 }
 
 bool comm_has_executed(const struct tutti_comm *comm, int rank)
 {
-    const struct watched_process *process = comm_is_near(comm, rank) ? process_of(comm, rank) : NULL;
+    const struct watched_process *process =
+        comm_shares_host(comm, rank) ? process_of(comm, rank) : NULL;
     return process != NULL && process->has_executed;
 }
 
@@ -185,7 +187,7 @@ bool comm_is_stopped(const struct tutti_comm *comm, int rank)
 
 bool comm_is_gone(struct tutti_comm *comm, int rank)
 {
-    if (!comm_is_near(comm, rank)) return comm_network_is_dead(comm, rank);
+    if (!comm_shares_host(comm, rank)) return remote_is_dead(comm, rank);
     struct watched_process *process = process_of(comm, rank);
     return process != NULL && has_ended(comm, process);
 }

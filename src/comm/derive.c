@@ -2,9 +2,9 @@
 
 #include "comm/deaths.h"
 #include "comm/failure.h"
-#include "comm/far.h"
 #include "comm/lock.h"
 #include "comm/network.h"
+#include "comm/remote_rank.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,12 +63,11 @@ static enum tutti_status look_at_connections(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
     int dead = -1;
-    if (parent->transports.network == NULL || !comm_try_lock(parent)) return TUTTI_OK;
+    if (!comm_has_network(parent) || !comm_try_lock(parent)) return TUTTI_OK;
     (void)comm_network_progress(parent);
-    if (parent->members.hosts != NULL) comm_network_look_at_all(parent, clock_now_ns());
+    remote_look_at_all(parent, clock_now_ns());
     for (int i = 0; i < roster->size && dead < 0; i++)
-        if (!comm_is_near(parent, roster->ranks[i]) && comm_network_is_dead(parent, roster->ranks[i]))
-            dead = roster->ranks[i];
+        if (remote_is_dead(parent, roster->ranks[i])) dead = roster->ranks[i];
     comm_unlock(parent);
     return dead < 0 ? TUTTI_OK : gone(roster, dead, "died");
 }
@@ -152,7 +151,7 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .deadline_ns = clock_now_ns() + options.init_timeout_ns,
                                 .look = look,
                                 .look_context = roster};
-    if (parent->members.hosts != NULL) TRY(find_hosts(roster, &creation));
+    if (comm_spans_hosts(parent)) TRY(find_hosts(roster, &creation));
     rendezvous_key_derive(&parent->lineage.identity, what, what_bytes, &creation.key);
     const enum tutti_status status = comm_create_at(&creation, created);
     return status == TUTTI_OK || board_has_failed(parent->health.board) ? status

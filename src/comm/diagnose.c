@@ -8,8 +8,9 @@
 #include "comm/deaths.h"
 #include "comm/diagnose.h"
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/known.h"
 #include "comm/network.h"
+#include "comm/remote_rank.h"
 #include "comm/report.h"
 #include "os/clock.h"
 
@@ -25,9 +26,7 @@ enum {
 static int rank_that_stayed(const struct tutti_comm *comm, int first)
 {
     for (int r = first; r < comm->size; r++)
-        if (comm_is_near(comm, r) && comm_state_of(comm, r) != RANK_LEFT &&
-            comm_share_process(comm, r, first))
-            return r;
+        if (comm_state_of(comm, r) != RANK_LEFT && comm_share_process(comm, r, first)) return r;
     return -1;
 }
 
@@ -35,7 +34,7 @@ static void fail_dead(struct tutti_comm *comm, const struct tutti_request *reque
 {
     char who[128], trouble[COMM_TROUBLE_MAX];
     comm_name_rank(comm, rank, who, sizeof who);
-    comm_network_trouble(comm, rank, trouble);
+    comm_trouble(comm, rank, trouble);
     comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s %s%s", who,
               comm_has_executed(comm, rank) ? "executed another program" : "died", trouble);
 }
@@ -70,9 +69,9 @@ static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_reques
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
     if (comm_look_for_corruption(comm, request) || look_for_shortage(comm, request)) return true;
-    const int far = comm->members.hosts != NULL ? comm_network_find_dead(comm, clock_now_ns()) : -1;
-    if (far >= 0) {
-        fail_dead(comm, request, far);
+    const int dead = remote_find_dead(comm, clock_now_ns());
+    if (dead >= 0) {
+        fail_dead(comm, request, dead);
         return true;
     }
     if (!comm_look_at_processes(comm)) return false;
@@ -90,12 +89,14 @@ bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *r
 static int leaver_waited_for(const struct tutti_comm *comm, const struct call_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
-    if (peer >= 0 && (comm_is_near(comm, peer) || comm_state_of(comm, peer) == RANK_LEFT))
+    if (peer >= 0 && (comm_shares_host(comm, peer) || comm_state_of(comm, peer) == RANK_LEFT))
         return comm_state_of(comm, peer) == RANK_LEFT ? peer : -1;
-    for (int r = 0; r < comm->size; r++)
-        if (comm_is_near(comm, r) && comm_state_of(comm, r) == RANK_LEFT &&
-            board_begun(comm_calls_of(comm, r, request->slot)) < request->begun)
-            return r;
+    for (int i = 0; i < comm_local_size(comm); i++) {
+        const int rank = comm_local_rank(comm, i);
+        if (comm_state_of(comm, rank) == RANK_LEFT &&
+            board_begun(comm_calls_of(comm, rank, request->slot)) < request->begun)
+            return rank;
+    }
     return -1;
 }
 
@@ -197,11 +198,10 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct call_requ
 /* Whether a rank of another host still is to say what it has called. */
 static bool is_being_asked(struct tutti_comm *comm, struct call_request *request, int peer)
 {
-    if (comm_is_near(comm, peer) || comm_network_knows(comm, peer, request->slot, request->begun))
-        return false;
+    if (known_call(comm, peer, request->slot, request->begun)) return false;
     const uint64_t now = clock_now_ns();
     if (request->faulted_ns == 0) request->faulted_ns = now;
-    comm_network_ask(comm, peer, request->slot, request->begun);
+    remote_ask(comm, peer, request->slot, request->begun);
     return now - request->faulted_ns < ANSWER_NS;
 }
 
@@ -229,8 +229,8 @@ static int absentee(const struct tutti_comm *comm, const struct call_request *re
 static bool may_learn_more(struct tutti_comm *comm, const struct call_request *request,
                            uint64_t waited_ns)
 {
-    if (comm->members.hosts == NULL || absentee(comm, request) >= 0) return false;
-    comm_network_ask_all(comm, request->slot, request->begun);
+    if (!comm_spans_hosts(comm) || absentee(comm, request) >= 0) return false;
+    remote_ask_all(comm, request->slot, request->begun);
     return waited_ns < request->call.timeout_ns + ANSWER_NS;
 }
 
@@ -241,7 +241,7 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
     const int r = absentee(comm, request);
     if (r >= 0) {
         comm_name_rank(comm, r, who, sizeof who);
-        comm_network_trouble(comm, r, trouble);
+        comm_trouble(comm, r, trouble);
         comm_fail(comm, &request->base, TUTTI_TIMEOUT, r,
                   "%s has not called it; deadline of %.3g s%s", who, seconds, trouble);
         return;
@@ -251,7 +251,7 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
         comm_name_rank(comm, peer, who, sizeof who);
     else
         snprintf(who, sizeof who, "its peers");
-    comm_network_trouble(comm, peer, trouble);
+    comm_trouble(comm, peer, trouble);
     comm_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
               "rank %d still waits for %s; deadline of %.3g s%s", comm->rank, who, seconds, trouble);
 }
@@ -263,7 +263,7 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *re
     const int peer = operation_waits_for(&request->operation);
     if (!request->call.what.varies || peer < 0 ||
         !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun) ||
-        (comm->transports.network != NULL && comm_is_near(comm, peer) && comm_is_stopped(comm, peer)))
+        (comm_has_network(comm) && comm_shares_host(comm, peer) && comm_is_stopped(comm, peer)))
         return false;
     if (operation_run(&request->operation) != RUN_BLOCKED ||
         operation_waits_for(&request->operation) != peer)
@@ -287,14 +287,12 @@ void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64
     if (comm_look_for_deaths(comm, &request->base) || look_for_leavers(comm, request)) return;
     const uint64_t waited_ns = now_ns - request->base.started_ns;
     const int peer = operation_waits_for(&request->operation);
-    if (waited_ns >= COMPARE_NS && peer >= 0 && !comm_is_near(comm, peer))
-        comm_network_ask(comm, peer, request->slot, request->begun);
+    if (waited_ns >= COMPARE_NS && peer >= 0) remote_ask(comm, peer, request->slot, request->begun);
     if (waited_ns >= COMPARE_NS || waited_ns >= request->call.timeout_ns)
         for (int r = 0; r < comm->size; r++)
             if (compare_with(comm, request, r)) return;
     /* Over TCP what a peer sent may still be on its way when its call is over. */
-    const uint64_t late_ns =
-        comm->transports.network != NULL ? request->call.timeout_ns : COMPARE_NS;
+    const uint64_t late_ns = comm_has_network(comm) ? request->call.timeout_ns : COMPARE_NS;
     if (waited_ns >= late_ns && look_for_shortfalls(comm, request)) return;
     if (crossing_look(comm, request, now_ns)) return;
     if (waited_ns >= request->call.timeout_ns) {

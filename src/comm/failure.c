@@ -11,9 +11,7 @@
 
 void comm_name_rank(const struct tutti_comm *comm, int rank, char *text, size_t bytes)
 {
-    const char *host = comm->members.hosts != NULL ? comm->members.hosts->entries[rank].host_name
-                                                   : comm->members.host_name;
-    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank, host,
+    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank, comm_host_name_of(comm, rank),
              board_pid(comm->health.board, rank),
              comm_is_hidden(comm, rank) ? " of another PID namespace" : "");
 }

@@ -15,8 +15,8 @@
 struct health {
     struct board *board; /* shared by the ranks of this host; private memory where there is one rank */
     struct board *remote_board; /* what ranks of other hosts have told this one; NULL: all are on one host */
-    struct letter_ring
-        *letters; /* of each rank of this host, by local number, behind the board; NULL: one rank */
+    struct control_ring *
+        control_rings; /* of each rank of this host, by local number, behind the board; NULL: one rank */
     struct recovery *_Atomic recovery; /* NULL until the first agreement, see recover.h */
     struct processes processes;
     _Alignas(64) struct recorder recorder; /* the last calls, by sequence number */

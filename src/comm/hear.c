@@ -3,10 +3,10 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/beat.h"
+#include "comm/control_message.h"
 #include "comm/deaths.h"
 #include "comm/failure.h"
-#include "comm/far_note.h"
+#include "comm/heartbeats.h"
 #include "comm/recover.h"
 #include "os/clock.h"
 
@@ -15,17 +15,17 @@ static void take_sides(struct tutti_comm *comm, int reporter, enum tutti_status 
                        int *culprit)
 {
     if (*status == TUTTI_MINORITY && !board_is_in_minority(comm->health.board) &&
-        !comm_is_near(comm, reporter)) {
+        !comm_shares_host(comm, reporter)) {
         *status = TUTTI_PROC_FAILED;
         *culprit = reporter;
-    } else if (*status == TUTTI_PROC_FAILED && *culprit >= 0 && comm_is_near(comm, *culprit) &&
+    } else if (*status == TUTTI_PROC_FAILED && *culprit >= 0 && comm_shares_host(comm, *culprit) &&
                comm_state_of(comm, *culprit) == RANK_PRESENT && !comm_is_gone(comm, *culprit)) {
         *status = TUTTI_MINORITY;
         *culprit = reporter;
     }
 }
 
-static void hear_failure(struct comm_network *network, const struct failure_note *heard)
+static void hear_failure(struct comm_network *network, const struct failure_message *heard)
 {
     struct tutti_comm *comm = network->comm;
     const bool fits = heard->status > TUTTI_IN_PROGRESS && heard->status < STATUS_COUNT &&
@@ -49,22 +49,22 @@ static void hear_failure(struct comm_network *network, const struct failure_note
     comm->transports.set.host->ops->wake_all(comm->transports.set.host);
 }
 
-static void write_straggler(const struct tutti_comm *comm, struct note *note)
+static void write_straggler(const struct tutti_comm *comm, struct control_message *message)
 {
-    const struct straggler_answer answer = straggler_answer(comm, note->slot, note->begun);
-    note->u.call.straggler =
-        (struct straggler_note){.age_ns = answer.age_ns,
-                                .waits = answer.waits,
-                                .mean_ns = answer.name.mean_ns,
-                                .name_age_ns = clock_now_ns() - answer.name.named_ns,
-                                .held = answer.name.held,
-                                .calls = answer.name.calls,
-                                .rank = answer.name.rank};
+    const struct straggler_answer answer = straggler_answer(comm, message->slot, message->begun);
+    message->u.call.straggler =
+        (struct straggler_message){.age_ns = answer.age_ns,
+                                   .waits = answer.waits,
+                                   .mean_ns = answer.name.mean_ns,
+                                   .name_age_ns = clock_now_ns() - answer.name.named_ns,
+                                   .held = answer.name.held,
+                                   .calls = answer.name.calls,
+                                   .rank = answer.name.rank};
 }
 
-static void hear_straggler(struct tutti_comm *comm, int peer, const struct note *note)
+static void hear_straggler(struct tutti_comm *comm, int peer, const struct control_message *message)
 {
-    const struct straggler_note *heard = &note->u.call.straggler;
+    const struct straggler_message *heard = &message->u.call.straggler;
     const struct straggler_answer answer = {
         .age_ns = heard->age_ns,
         .waits = heard->waits,
@@ -73,100 +73,102 @@ static void hear_straggler(struct tutti_comm *comm, int peer, const struct note 
                  .calls = heard->calls,
                  .mean_ns = heard->mean_ns,
                  .named_ns = clock_now_ns() - heard->name_age_ns}};
-    straggler_hear(comm, peer, note->slot, note->begun, &answer);
+    straggler_hear(comm, peer, message->slot, message->begun, &answer);
 }
 
-static void write_progress(const struct tutti_comm *comm, struct progress_note *note)
+static void write_progress(const struct tutti_comm *comm, struct progress_message *message)
 {
     struct board_progress own;
-    *note = (struct progress_note){
+    *message = (struct progress_message){
         .is_there = board_read_progress(comm->health.board, comm->size, comm->rank, &own)};
-    if (!note->is_there) return;
-    note->blocking = own.blocking;
-    note->started = own.started;
-    note->awaited = own.awaited;
-    note->sequence = own.sequence;
-    note->is_blocked = own.is_blocked;
-    note->knows_blocking = own.knows_blocking;
-    note->knows_started = own.knows_started;
-    note->blocking_what = board_word_of(&own.blocking_what);
-    note->blocking_count = own.blocking_what.count;
-    note->blocking_root = own.blocking_what.root;
-    note->started_what = board_word_of(&own.started_what);
-    note->started_count = own.started_what.count;
-    note->started_root = own.started_what.root;
+    if (!message->is_there) return;
+    message->blocking = own.blocking;
+    message->started = own.started;
+    message->awaited = own.awaited;
+    message->sequence = own.sequence;
+    message->is_blocked = own.is_blocked;
+    message->knows_blocking = own.knows_blocking;
+    message->knows_started = own.knows_started;
+    message->blocking_what = board_word_of(&own.blocking_what);
+    message->blocking_count = own.blocking_what.count;
+    message->blocking_root = own.blocking_what.root;
+    message->started_what = board_word_of(&own.started_what);
+    message->started_count = own.started_what.count;
+    message->started_root = own.started_what.root;
 }
 
-static void hear_progress(struct far_rank *far, const struct progress_note *heard)
+static void hear_progress(struct remote_rank *remote, const struct progress_message *heard)
 {
     if (heard->is_there == 0) return;
-    far->has_progress = true;
-    far->progress_ns = far->told_ns;
-    far->progress = (struct board_progress){.blocking = heard->blocking,
-                                            .started = heard->started,
-                                            .awaited = heard->awaited,
-                                            .sequence = heard->sequence,
-                                            .is_blocked = heard->is_blocked != 0,
-                                            .knows_blocking = heard->knows_blocking != 0,
-                                            .knows_started = heard->knows_started != 0,
-                                            .blocking_what = board_read_word(heard->blocking_what),
-                                            .started_what = board_read_word(heard->started_what)};
-    far->progress.blocking_what.count = heard->blocking_count;
-    far->progress.blocking_what.root = heard->blocking_root;
-    far->progress.started_what.count = heard->started_count;
-    far->progress.started_what.root = heard->started_root;
+    remote->has_progress = true;
+    remote->progress_ns = remote->told_ns;
+    remote->progress =
+        (struct board_progress){.blocking = heard->blocking,
+                                .started = heard->started,
+                                .awaited = heard->awaited,
+                                .sequence = heard->sequence,
+                                .is_blocked = heard->is_blocked != 0,
+                                .knows_blocking = heard->knows_blocking != 0,
+                                .knows_started = heard->knows_started != 0,
+                                .blocking_what = board_read_word(heard->blocking_what),
+                                .started_what = board_read_word(heard->started_what)};
+    remote->progress.blocking_what.count = heard->blocking_count;
+    remote->progress.blocking_what.root = heard->blocking_root;
+    remote->progress.started_what.count = heard->started_count;
+    remote->progress.started_what.root = heard->started_root;
 }
 
-static void answer(struct comm_network *network, int peer, const struct note *asked)
+static void answer(struct comm_network *network, int peer, const struct control_message *asked)
 {
     const struct tutti_comm *comm = network->comm;
     if (asked->slot < 0 || asked->slot >= TRANSPORT_SLOT_COUNT) return;
     struct board_call *calls = comm_calls_of(comm, comm->rank, asked->slot);
     struct call_description what;
-    struct note note = {.kind = NOTE_CALL, .slot = asked->slot, .begun = asked->begun};
-    note.u.call.latest = board_begun(calls);
+    struct control_message message = {
+        .kind = CONTROL_CALL, .slot = asked->slot, .begun = asked->begun};
+    message.u.call.latest = board_begun(calls);
     if (board_read_call(calls, asked->begun, &what))
-        note.u.call = (struct call_note){.latest = note.u.call.latest,
-                                         .signature = what.signature,
-                                         .count = what.count,
-                                         .collective = (int32_t)what.collective,
-                                         .dtype = (int32_t)what.dtype,
-                                         .op = (int32_t)what.op,
-                                         .root = what.root,
-                                         .is_described = true,
-                                         .has_ended = board_has_ended(calls, asked->begun),
-                                         .started = what.started,
-                                         .varies = what.varies};
+        message.u.call = (struct call_message){.latest = message.u.call.latest,
+                                               .signature = what.signature,
+                                               .count = what.count,
+                                               .collective = (int32_t)what.collective,
+                                               .dtype = (int32_t)what.dtype,
+                                               .op = (int32_t)what.op,
+                                               .root = what.root,
+                                               .is_described = true,
+                                               .has_ended = board_has_ended(calls, asked->begun),
+                                               .started = what.started,
+                                               .varies = what.varies};
     struct board_finding finding;
-    note.u.call.sequence = comm_sequence_of(comm, comm->rank);
-    note.u.call.is_in_call = board_is_in_call(comm->health.board, comm->size, comm->rank);
+    message.u.call.sequence = comm_sequence_of(comm, comm->rank);
+    message.u.call.is_in_call = board_is_in_call(comm->health.board, comm->size, comm->rank);
     if (board_read_finding(comm->health.board, comm->size, comm->rank, &finding)) {
-        note.u.call.has_finding = true;
-        note.u.call.is_stopped = finding.is_stopped;
-        note.u.call.finding = finding.rank;
-        note.u.call.finding_sequence = finding.sequence;
+        message.u.call.has_finding = true;
+        message.u.call.is_stopped = finding.is_stopped;
+        message.u.call.finding = finding.rank;
+        message.u.call.finding_sequence = finding.sequence;
     }
-    write_straggler(comm, &note);
-    write_progress(comm, &note.u.call.progress);
-    (void)far_tell(network, peer, &note);
+    write_straggler(comm, &message);
+    write_progress(comm, &message.u.call.progress);
+    (void)remote_tell(network, peer, &message);
 }
 
-static void hear_call(struct comm_network *network, int peer, const struct note *note)
+static void hear_call(struct comm_network *network, int peer, const struct control_message *message)
 {
     struct tutti_comm *comm = network->comm;
-    const struct call_note *heard = &note->u.call;
-    if (note->slot < 0 || note->slot >= TRANSPORT_SLOT_COUNT) return;
-    struct board_call *calls = comm_calls_of(comm, peer, note->slot);
-    struct far_rank *far = &network->far[peer];
-    far->known_slot = note->slot;
-    far->known_begun = note->begun;
-    far->told_ns = clock_now_ns();
-    far->sequence = heard->sequence;
-    far->is_in_call = heard->is_in_call != 0;
-    far->has_finding = heard->has_finding && heard->finding >= 0 && heard->finding < comm->size;
-    far->finding = (struct board_finding){.rank = heard->finding,
-                                          .is_stopped = heard->is_stopped != 0,
-                                          .sequence = heard->finding_sequence};
+    const struct call_message *heard = &message->u.call;
+    if (message->slot < 0 || message->slot >= TRANSPORT_SLOT_COUNT) return;
+    struct board_call *calls = comm_calls_of(comm, peer, message->slot);
+    struct remote_rank *remote = &network->ranks[peer];
+    remote->known_slot = message->slot;
+    remote->known_begun = message->begun;
+    remote->told_ns = clock_now_ns();
+    remote->sequence = heard->sequence;
+    remote->is_in_call = heard->is_in_call != 0;
+    remote->has_finding = heard->has_finding && heard->finding >= 0 && heard->finding < comm->size;
+    remote->finding = (struct board_finding){.rank = heard->finding,
+                                             .is_stopped = heard->is_stopped != 0,
+                                             .sequence = heard->finding_sequence};
     const struct call_description what = {
         .collective = (enum collective)((uint32_t)heard->collective % COLLECTIVE_COUNT),
         .dtype = (enum tutti_dtype)(heard->dtype & 255),
@@ -176,16 +178,16 @@ static void hear_call(struct comm_network *network, int peer, const struct note 
         .started = heard->started != 0,
         .varies = heard->varies != 0,
         .signature = heard->signature};
-    if (heard->is_described && note->begun > 0) board_begin(calls, &what, note->begun);
-    if (heard->is_described && heard->has_ended) board_end(calls, note->begun);
-    hear_progress(far, &heard->progress);
-    hear_straggler(comm, peer, note);
+    if (heard->is_described && message->begun > 0) board_begin(calls, &what, message->begun);
+    if (heard->is_described && heard->has_ended) board_end(calls, message->begun);
+    hear_progress(remote, &heard->progress);
+    hear_straggler(comm, peer, message);
 }
 
-static void hear_joined(struct comm_network *network, int peer, const struct joined_note *heard)
+static void hear_joined(struct comm_network *network, int peer, const struct joined_message *heard)
 {
     struct tutti_comm *comm = network->comm;
-    network->far[peer].has_joined = true;
+    network->ranks[peer].has_joined = true;
     char who[128];
     comm_name_rank(comm, peer, who, sizeof who);
     if (heard->integrity != (uint32_t)comm->settings.integrity)
@@ -200,31 +202,31 @@ static void hear_joined(struct comm_network *network, int peer, const struct joi
               who);
 }
 
-void far_hear(void *context, int peer, const void *bytes, size_t byte_count)
+void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
 {
     struct comm_network *network = context;
-    struct note note;
+    struct control_message message;
     uint32_t kind = 0;
-    if (network->far == NULL || comm_is_near(network->comm, peer)) return;
+    if (network->ranks == NULL || comm_shares_host(network->comm, peer)) return;
     if (byte_count >= sizeof kind) memcpy(&kind, bytes, sizeof kind);
-    if (kind == FAR_NOTE_BEAT) beat_hear(network, peer, bytes, byte_count);
-    if (kind == FAR_NOTE_AGREEMENT)
+    if (kind == CONTROL_HEARTBEAT) heartbeats_hear(network, peer, bytes, byte_count);
+    if (kind == CONTROL_AGREEMENT)
         recover_hear(network->comm, peer, (const char *)bytes + sizeof kind,
                      byte_count - sizeof kind);
-    if (kind >= FAR_NOTE_BEAT || byte_count != sizeof note) return;
-    memcpy(&note, bytes, sizeof note);
-    switch ((enum note_kind)note.kind) {
-    case NOTE_FAILURE: hear_failure(network, &note.u.failure); break;
-    case NOTE_LEFT:
+    if (kind >= CONTROL_HEARTBEAT || byte_count != sizeof message) return;
+    memcpy(&message, bytes, sizeof message);
+    switch ((enum control_kind)message.kind) {
+    case CONTROL_FAILURE: hear_failure(network, &message.u.failure); break;
+    case CONTROL_LEFT:
         board_leave(network->comm->health.remote_board, peer);
         network->transport->peers->forget(network->transport, peer);
-        if (!board_has_failed(network->comm->health.board)) beat_end(network);
+        if (!board_has_failed(network->comm->health.board)) heartbeats_end(network);
         break;
-    case NOTE_ASK: answer(network, peer, &note); break;
-    case NOTE_CALL: hear_call(network, peer, &note); break;
-    case NOTE_JOINED: hear_joined(network, peer, &note.u.joined); break;
-    case NOTE_ALL_JOINED: network->all_have_joined |= peer == 0; break;
-    case NOTE_MESSAGES:
+    case CONTROL_ASK: answer(network, peer, &message); break;
+    case CONTROL_CALL: hear_call(network, peer, &message); break;
+    case CONTROL_JOINED: hear_joined(network, peer, &message.u.joined); break;
+    case CONTROL_ALL_JOINED: network->all_have_joined |= peer == 0; break;
+    case CONTROL_MESSAGES:
         atomic_store_explicit(&network->comm->health.board->has_messages, 1, memory_order_relaxed);
         break;
     }

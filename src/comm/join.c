@@ -17,9 +17,9 @@
 #include "bootstrap/rendezvous.h"
 #include "comm/agree.h"
 #include "comm/comm.h"
+#include "comm/control_ring.h"
 #include "comm/deaths.h"
 #include "comm/failure.h"
-#include "comm/letters.h"
 #include "comm/lock.h"
 #include "comm/message.h"
 #include "comm/network.h"
@@ -59,7 +59,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
 {
     struct net_address own;
     *key = creation->key;
-    if (comm->members.hosts != NULL) {
+    if (comm_spans_hosts(comm)) {
         TRY(port_open(NULL, &own));
         return use_port(comm);
     }
@@ -97,15 +97,15 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     return TUTTI_OK;
 }
 
-/* The board, and behind it the letters of this host's ranks. */
-static size_t letters_offset(const struct tutti_comm *comm)
+/* The board, and behind it the messages of this host's ranks. */
+static size_t control_ring_offset(const struct tutti_comm *comm)
 {
     return (board_bytes(comm->size) + 63) / 64 * 64;
 }
 
 static size_t shared_bytes(const struct tutti_comm *comm)
 {
-    return letters_offset(comm) + (size_t)comm_local_size(comm) * sizeof(struct letter_ring);
+    return control_ring_offset(comm) + (size_t)comm_local_size(comm) * sizeof(struct control_ring);
 }
 
 /* The ranks of this host meet under their local numbers. */
@@ -113,21 +113,20 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                               const struct rendezvous_key *key, struct rendezvous_result *result)
 {
     const struct heap_location heap = heap_location();
-    struct rendezvous_options options = {
-        .key = *key,
-        .rank = comm_local_number(comm, creation->rank),
-        .size = comm_local_size(comm),
-        .names = comm->members.hosts != NULL ? comm->members.hosts->names : NULL,
-        .deadline_ns = creation->deadline_ns,
-        .self = {.process_key = heap.process_key,
-                 .heap_inode = heap.inode,
-                 .heap_bytes = heap.bytes,
-                 .heap_fd = heap.fd,
-                 .core_count = core_count()},
-        .segment_fd = -1,
-        .look = creation->look,
-        .look_context = creation->look_context};
-    if (comm->members.hosts != NULL) { /* hosts can be told apart that share a namespace */
+    struct rendezvous_options options = {.key = *key,
+                                         .rank = comm_local_number(comm, creation->rank),
+                                         .size = comm_local_size(comm),
+                                         .names = comm_local_names(comm),
+                                         .deadline_ns = creation->deadline_ns,
+                                         .self = {.process_key = heap.process_key,
+                                                  .heap_inode = heap.inode,
+                                                  .heap_bytes = heap.bytes,
+                                                  .heap_fd = heap.fd,
+                                                  .core_count = core_count()},
+                                         .segment_fd = -1,
+                                         .look = creation->look,
+                                         .look_context = creation->look_context};
+    if (comm_spans_hosts(comm)) { /* hosts can be told apart that share a namespace */
         const int host = comm->members.hosts->host_of[comm->rank];
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
     }
@@ -136,7 +135,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     if (creation->place != NULL) options.self.host_id = host_id_option();
     options.self.integrity = (uint8_t)comm->settings.integrity;
     options.self.is_encrypted = comm->settings.is_encrypted;
-    if (comm->transports.over_tcp && comm->members.hosts == NULL) {
+    if (comm->transports.over_tcp && !comm_spans_hosts(comm)) {
         struct net_address own;
         TRY(port_open(NULL, &own));
         TRY(use_port(comm));
@@ -157,7 +156,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
 /* Whether ranks that have met take themselves to be on several hosts: TUTTI_HOSTID. */
 static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_member *members)
 {
-    for (int r = 1; comm->members.hosts == NULL && r < comm->size; r++)
+    for (int r = 1; !comm_spans_hosts(comm) && r < comm->size; r++)
         if (members[r].host_id != members[0].host_id) return true;
     return false;
 }
@@ -266,17 +265,17 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
         peers[i] = (struct host_peer){same_process, pid, comm->transports.windows[first]};
     }
     if (status == TUTTI_OK) {
-        const struct host_options options = {
-            .rank = number,
-            .size = size,
-            .names = comm->members.hosts != NULL ? comm->members.hosts->names : NULL,
-            .segment_fd = result->segment_fd,
-            .board_bytes = shared_bytes(comm),
-            .peers = peers,
-            .checks = comm->settings.integrity == TUTTI_INTEGRITY_ON,
-            .deadline_ns = creation->deadline_ns,
-            .look = look_at_joining,
-            .look_context = &joining};
+        const struct host_options options = {.rank = number,
+                                             .size = size,
+                                             .names = comm_local_names(comm),
+                                             .segment_fd = result->segment_fd,
+                                             .board_bytes = shared_bytes(comm),
+                                             .peers = peers,
+                                             .checks =
+                                                 comm->settings.integrity == TUTTI_INTEGRITY_ON,
+                                             .deadline_ns = creation->deadline_ns,
+                                             .look = look_at_joining,
+                                             .look_context = &joining};
         result->segment_fd = -1;
         status = transports_open_host(&comm->transports.set, &options);
     }
@@ -301,7 +300,7 @@ static struct net_address port_of(const struct tutti_comm *comm,
                                   const struct rendezvous_member *members, size_t rank)
 {
     struct net_address address;
-    if (comm->members.hosts != NULL) return comm->members.hosts->entries[rank].address;
+    if (comm_spans_hosts(comm)) return comm->members.hosts->entries[rank].address;
     net_address_parse("127.0.0.1", &address);
     address.port = members[rank].port;
     return address;
@@ -311,8 +310,8 @@ static enum tutti_status open_network(struct tutti_comm *comm,
                                       const struct rendezvous_member *members)
 {
     const size_t size = (size_t)comm->size;
-    if (comm->members.hosts == NULL) TRY(check_wish(comm, members));
-    if (comm->members.hosts == NULL && !comm->transports.over_tcp) return TUTTI_OK;
+    if (!comm_spans_hosts(comm)) TRY(check_wish(comm, members));
+    if (!comm_spans_hosts(comm) && !comm->transports.over_tcp) return TUTTI_OK;
     struct net_address *const addresses = calloc(size, sizeof *addresses);
     if (addresses == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
@@ -356,8 +355,8 @@ static enum tutti_status find_levels(struct tutti_comm *comm)
 {
     struct host_levels *levels = calloc(1, sizeof *levels);
     if (levels == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    const enum tutti_status status = comm->members.hosts != NULL ? levels_of_hosts(comm, levels)
-                                                                 : levels_of_strangers(comm, levels);
+    const enum tutti_status status =
+        comm_spans_hosts(comm) ? levels_of_hosts(comm, levels) : levels_of_strangers(comm, levels);
     if (status == TUTTI_OK)
         comm->members.levels = levels;
     else
@@ -378,8 +377,7 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     if (comm->health.remote_board == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     memset(comm->health.remote_board, 0, bytes);
-    for (int r = 0; r < comm->size; r++) {
-        if (comm_is_near(comm, r)) continue;
+    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;) {
         board_enter(comm->health.remote_board, r, comm->members.hosts->entries[r].pid);
         board_enter(comm->health.board, r,
                     comm->members.hosts->entries[r].pid); /* for whom a failure names */
@@ -407,7 +405,7 @@ static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const
               "ranks %d and %d differ in %s, or what options say, has to be the same on all ranks",
               comm_local_rank(comm, 0), rank, what);
     /* Other hosts first have to hear of it. */
-    return comm->members.hosts == NULL ? comm_check(comm) : TUTTI_OK;
+    return !comm_spans_hosts(comm) ? comm_check(comm) : TUTTI_OK;
 }
 
 /* What the ranks of this host have in common. */
@@ -416,8 +414,8 @@ static void use_host(struct tutti_comm *comm)
     struct host_facts facts;
     transports_host_facts(&comm->transports.set, &facts);
     comm->health.board = facts.board;
-    comm->health.letters =
-        (struct letter_ring *)(void *)((char *)facts.board + letters_offset(comm));
+    comm->health.control_rings =
+        (struct control_ring *)(void *)((char *)facts.board + control_ring_offset(comm));
     comm->transports.maps_heaps = facts.maps_heaps;
     comm->transports.publishers_fence = facts.publishers_fence;
     comm->members.oversubscribed = comm_local_size(comm) > facts.core_count;
@@ -442,24 +440,24 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
     enum tutti_status status = comm_know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
     log_write(LOG_INFO, "rank %d of %d met the others%s with %u messages", comm->rank, comm->size,
-              comm->members.hosts != NULL ? " of its host" : "", result.message_count);
+              comm_spans_hosts(comm) ? " of its host" : "", result.message_count);
     if (status != TUTTI_OK) {
         rendezvous_result_release(&result);
         return status;
     }
     use_host(comm);
-    if (comm->members.hosts != NULL) status = agree_over_hosts(comm, &key);
+    if (comm_spans_hosts(comm)) status = agree_over_hosts(comm, &key);
     if (status == TUTTI_OK) status = open_network(comm, result.members);
-    if (status == TUTTI_OK && comm->transports.network != NULL && comm->members.levels == NULL)
+    if (status == TUTTI_OK && comm_has_network(comm) && comm->members.levels == NULL)
         status = find_levels(comm);
     const char *what;
     const int odd_one = find_odd_one(comm, result.members, &what);
     rendezvous_result_release(&result);
     if (status == TUTTI_OK) board_enter(comm->health.board, comm->rank, getpid());
     if (status == TUTTI_OK && odd_one >= 0) status = reject_odd_one(comm, odd_one, what);
-    if (status == TUTTI_OK && comm->members.hosts != NULL)
+    if (status == TUTTI_OK && comm_spans_hosts(comm))
         status =
             comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns);
-    if (status == TUTTI_OK && comm->transports.network != NULL) status = comm_ensure_progress(comm);
+    if (status == TUTTI_OK && comm_has_network(comm)) status = comm_ensure_progress(comm);
     return status;
 }

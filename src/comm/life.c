@@ -157,7 +157,7 @@ int tutti_comm_rank(const struct tutti_comm *comm)
 int tutti_comm_overlaps(const struct tutti_comm *comm)
 {
     if (!handle_is_known(comm)) return -1;
-    return comm->transports.network != NULL || progress_has_free_cpu(comm_local_size(comm));
+    return comm_has_network(comm) || progress_has_free_cpu(comm_local_size(comm));
 }
 
 int tutti_comm_size(const struct tutti_comm *comm)

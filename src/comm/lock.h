@@ -20,7 +20,7 @@ static inline void comm_unlock_for_now(struct tutti_comm *comm)
 /* For all others: a thread that leaves may not be back before the peers need what it leaves. */
 static inline void comm_unlock(struct tutti_comm *comm)
 {
-    if (__builtin_expect(comm->transports.network != NULL, 0)) comm_network_leave_rest(comm);
+    if (__builtin_expect(comm_has_network(comm), 0)) comm_network_leave_rest(comm);
     comm_unlock_for_now(comm);
 }
 /* Until it is this thread's, at most until the deadline of a call. */

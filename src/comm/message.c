@@ -16,12 +16,12 @@
 #include "comm/comm.h"
 #include "comm/diagnose.h"
 #include "comm/failure.h"
-#include "comm/far.h"
 #include "comm/lock.h"
 #include "comm/message.h"
 #include "comm/network.h"
 #include "comm/options.h"
 #include "comm/quiesce.h"
+#include "comm/remote_rank.h"
 #include "comm/request.h"
 
 enum {
@@ -212,7 +212,7 @@ static enum tutti_status begin(struct tutti_comm *comm, struct message_request *
     const struct message_call *call = &request->call;
     if (board_has_failed(comm->health.board)) return comm_check(comm);
     TRY(ensure_p2p(comm));
-    if (call->is_send && comm->members.hosts != NULL) comm_network_invite(comm, call->peer);
+    if (call->is_send) remote_invite(comm, call->peer);
     request->message = (struct p2p_request){.is_send = call->is_send,
                                             .buffer = call->buffer,
                                             .bytes = call->count * dtype_size(call->dtype),
@@ -409,7 +409,7 @@ static void fail_late(struct tutti_comm *comm, const struct message_request *req
     const int peer = request->message.peer;
     char who[128] = "any rank", trouble[COMM_TROUBLE_MAX];
     if (peer != TUTTI_ANY_RANK) comm_name_rank(comm, peer, who, sizeof who);
-    comm_network_trouble(comm, peer != TUTTI_ANY_RANK ? peer : -1, trouble);
+    comm_trouble(comm, peer != TUTTI_ANY_RANK ? peer : -1, trouble);
     comm_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
               "rank %d still waits for %s; deadline of %.3g s%s", comm->rank, who,
               (double)request->call.timeout_ns * 1e-9, trouble);

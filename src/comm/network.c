@@ -13,19 +13,19 @@
 
 #include "base/rank_list.h"
 #include "base/status.h"
-#include "comm/beat.h"
 #include "comm/deaths.h"
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/heartbeats.h"
 #include "comm/network.h"
-#include "comm/network_state.h"
 #include "comm/recover.h"
+#include "comm/remote_rank.h"
+#include "comm/remote_state.h"
 #include "os/at_exit.h"
 #include "os/clock.h"
 
 enum {
-    PASSES_A_LOOK = 64, /* at the clock, in a wait */
-    PASSES_A_BEAT = 8,  /* looks whether it is time for one */
+    PASSES_A_LOOK = 64,     /* at the clock, in a wait */
+    PASSES_A_HEARTBEAT = 8, /* looks whether it is time for one */
     NAP_NS = 50000,
     HEARSAY_NS = 200000000, /* a failure may be heard of before the word that all had joined */
     MISSED_NS =
@@ -48,10 +48,10 @@ static enum tutti_status out_of_memory(void)
 static enum tutti_status know_hosts(struct comm_network *network)
 {
     const size_t size = (size_t)network->comm->size;
-    network->far = calloc(size, sizeof *network->far);
+    network->ranks = calloc(size, sizeof *network->ranks);
     network->next_ns = calloc(size, sizeof *network->next_ns);
-    if (network->far == NULL || network->next_ns == NULL) return out_of_memory();
-    for (size_t r = 0; r < size; r++) network->far[r].known_slot = -1;
+    if (network->ranks == NULL || network->next_ns == NULL) return out_of_memory();
+    for (size_t r = 0; r < size; r++) network->ranks[r].known_slot = -1;
     return TUTTI_OK;
 }
 
@@ -60,7 +60,7 @@ static enum tutti_status open_transport(struct comm_network *network,
 {
     struct tutti_comm *comm = network->comm;
     const struct comm_hosts *hosts = comm->members.hosts;
-    for (int r = 0; r < comm->size; r++) are_remote[r] = !comm_is_near(comm, r);
+    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;) are_remote[r] = true;
     const struct remote_options options = {.rank = comm->rank,
                                            .size = comm->size,
                                            .identity = comm->lineage.identity,
@@ -68,7 +68,7 @@ static enum tutti_status open_transport(struct comm_network *network,
                                            .are_remote = are_remote,
                                            .is_encrypted = comm->settings.is_encrypted,
                                            .checks = comm->settings.integrity != TUTTI_INTEGRITY_OFF,
-                                           .hears = far_hear,
+                                           .hears = remote_hear,
                                            .names = name_rank,
                                            .context = network};
     TRY(transports_open_remote(&comm->transports.set, &options,
@@ -113,10 +113,10 @@ bool comm_network_move(struct tutti_comm *comm)
     struct transport *transport = network->transport;
     const bool has_failed = board_has_failed(comm->health.board);
     if (has_failed) (void)comm_stop_links(comm);
-    if (++network->passes % PASSES_A_BEAT == 0 || comm->domain.looks_rarely)
-        beat_progress(network, clock_now_ns());
-    if (has_failed) far_tell_failure(network);
-    if (network->any_owed) far_progress(network);
+    if (++network->passes % PASSES_A_HEARTBEAT == 0 || comm->domain.looks_rarely)
+        heartbeats_progress(network, clock_now_ns());
+    if (has_failed) remote_tell_failure(network);
+    if (network->any_owed) remote_progress(network);
     const bool moved = transport->ops->progress(transport);
     const enum tutti_status status = transport->peers->check(transport);
     if (status != TUTTI_OK && !has_failed)
@@ -181,7 +181,7 @@ static bool settle(struct tutti_comm *comm, uint64_t deadline_ns)
         const uint64_t now = clock_now_ns();
         if (is_broken(comm) && deadline_ns > now + FAREWELL_NS) deadline_ns = now + FAREWELL_NS;
         if (now > deadline_ns) return false;
-        if (comm->members.hosts != NULL) (void)comm_network_find_dead(comm, now);
+        (void)remote_find_dead(comm, now);
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
     return true;
@@ -196,13 +196,13 @@ void comm_network_finish(struct tutti_comm *comm)
     (void)transport->peers->finish(transport);
     /* The word of it is all that is left to say, and that nobody who goes on without others need wait for this rank. */
     if (is_broken(comm)) {
-        far_tell_leaving(comm->transports.network);
+        remote_tell_leaving(comm->transports.network);
         (void)settle(comm, now + FAREWELL_NS);
         return;
     }
     if (!settle(comm, now + comm->settings.timeout_ns)) return;
-    beat_end(comm->transports.network);
-    far_tell_leaving(comm->transports.network);
+    heartbeats_end(comm->transports.network);
+    remote_tell_leaving(comm->transports.network);
     (void)settle(comm, clock_now_ns() + FAREWELL_NS);
     (void)comm_network_progress(comm); /* who has left waits for the word that this was heard */
 }
@@ -213,7 +213,7 @@ static enum tutti_status ask_missing(struct comm_network *network, uint64_t now)
     const struct comm_hosts *hosts = network->comm->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) {
         const int first = hosts->firsts[host];
-        if (network->far[first].has_joined || now < network->next_ns[first]) continue;
+        if (network->ranks[first].has_joined || now < network->next_ns[first]) continue;
         network->next_ns[first] = now + MISSED_NS;
         TRY(network->transport->peers->connect(network->transport, first));
     }
@@ -225,13 +225,12 @@ static enum tutti_status fail_missing(struct tutti_comm *comm)
 {
     const struct comm_hosts *hosts = comm->members.hosts;
     struct rank_list missing = RANK_LIST_EMPTY;
-    for (int r = 0; r < comm->size; r++) {
+    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;) {
         const int first_there = hosts->firsts[hosts->host_of[r]];
-        if (!comm_is_near(comm, r) && !comm->transports.network->far[first_there].has_joined)
-            rank_list_add(&missing, r);
+        if (!comm->transports.network->ranks[first_there].has_joined) rank_list_add(&missing, r);
     }
     char trouble[COMM_TROUBLE_MAX];
-    comm_network_trouble(comm, missing.first, trouble);
+    comm_trouble(comm, missing.first, trouble);
     comm_fail(comm, NULL, TUTTI_INIT_TIMEOUT, missing.first,
               "after the start-up deadline %d of %d ranks are missing: %s%s", missing.count,
               comm->size, missing.text, trouble);
@@ -242,7 +241,7 @@ static enum tutti_status fail_missing(struct tutti_comm *comm)
 /* What may have become of those who are missing. */
 static enum tutti_status look_around(struct tutti_comm *comm, uint64_t now)
 {
-    const int dead = comm_network_find_dead(comm, now);
+    const int dead = remote_find_dead(comm, now);
     if (dead < 0) return TUTTI_OK;
     char who[128];
     comm_name_rank(comm, dead, who, sizeof who);
@@ -253,9 +252,9 @@ static bool has_joined(struct tutti_comm *comm)
 {
     struct comm_network *network = comm->transports.network;
     if (comm->rank == 0 && !network->all_have_joined && !board_has_failed(comm->health.board) &&
-        far_all_hosts_have_joined(network)) {
+        remote_all_hosts_have_joined(network)) {
         network->all_have_joined = true;
-        far_tell_all_have_joined(network);
+        remote_tell_all_have_joined(network);
     }
     if (network->all_have_joined)
         atomic_store_explicit(&comm->health.board->all_have_joined, 1, memory_order_relaxed);
@@ -269,7 +268,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
     const uint64_t begin_ns = clock_now_ns();
     uint64_t failed_ns = 0;
     if (comm->rank != 0 && comm_local_rank(comm, 0) == comm->rank)
-        far_tell_joined(comm->transports.network);
+        remote_tell_joined(comm->transports.network);
     for (unsigned passes = 1;; passes++) {
         const bool moved = comm_network_progress(comm);
         if (has_joined(comm)) break; /* what failed since then is the first call's to say */
@@ -288,7 +287,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
         if (comm->rank == 0 && now > deadline_ns) return fail_missing(comm);
         if (now > deadline_ns + ANSWER_NS) {
             char trouble[COMM_TROUBLE_MAX];
-            comm_network_trouble(comm, 0, trouble);
+            comm_trouble(comm, 0, trouble);
             return error_set(
                 TUTTI_INIT_TIMEOUT,
                 "rank %d of %d: after the start-up deadline no word came from rank 0%s", comm->rank,
@@ -296,7 +295,7 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
         }
     }
     (void)comm_network_progress(comm); /* the word of it */
-    return beat_create(comm->transports.network);
+    return heartbeats_create(comm->transports.network);
 }
 
 void comm_network_free(struct tutti_comm *comm)
@@ -304,8 +303,8 @@ void comm_network_free(struct tutti_comm *comm)
     struct comm_network *network = comm->transports.network;
     if (network == NULL) return;
     comm->transports.network = NULL;
-    beat_free(network);
-    free(network->far);
+    heartbeats_free(network);
+    free(network->ranks);
     free(network->next_ns);
     free(network);
 }
@@ -315,6 +314,7 @@ void comm_network_footprint(const struct tutti_comm *comm, struct tutti_footprin
     const struct comm_network *network = comm->transports.network;
     if (network == NULL) return;
     sum->private_bytes += sizeof *network;
-    if (network->far != NULL)
-        sum->private_bytes += (size_t)comm->size * (sizeof *network->far + sizeof *network->next_ns);
+    if (network->ranks != NULL)
+        sum->private_bytes +=
+            (size_t)comm->size * (sizeof *network->ranks + sizeof *network->next_ns);
 }

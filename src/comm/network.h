@@ -21,13 +21,13 @@ bool comm_network_move(struct tutti_comm *comm);
 /* The same of any communicator. */
 static inline bool comm_network_progress(struct tutti_comm *comm)
 {
-    return comm->transports.network != NULL && comm_network_move(comm);
+    return comm_has_network(comm) && comm_network_move(comm);
 }
 /* Before a rank is blamed for what it did not send: over TCP, what it sent may lie in sockets. A rank that goes on sending cannot keep
  * this one here. Also without a network. */
 void comm_network_read_all(struct tutti_comm *comm);
 /* Before the domain is given back: leaves data that was not sent yet, also of operations that are over, to the progress thread. The first
- * only notes it, for that thread itself; the second also tells the thread. Also without a network. */
+ * only control messages it, for that thread itself; the second also tells the thread. Also without a network. */
 void comm_network_note_rest(struct tutti_comm *comm);
 void comm_network_leave_rest(struct tutti_comm *comm);
 /* After a failure: gives up all links, of any communicator. False: ranks of this host may still touch memory that was posted or is

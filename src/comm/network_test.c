@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "comm/beat.h"
 #include "comm/comm.h"
+#include "comm/heartbeats.h"
 #include "comm/lock.h"
 #include "comm/network.h"
-#include "comm/network_state.h"
+#include "comm/remote_state.h"
 #include "os/clock.h"
 #include "ranks.h"
 
@@ -27,7 +27,7 @@ static int join_what_has_failed(struct tutti_comm *comm, int rank, int size, uin
     if (rank != 0) return 0;
     RANKS_EXPECT(tutti_comm_abort(comm, "the test says so") == TUTTI_OK);
     RANKS_EXPECT(comm_lock_failed(comm, 10 * SECOND) == TUTTI_OK);
-    beat_free(comm->transports.network);
+    heartbeats_free(comm->transports.network);
     comm->transports.network->heartbeat = NULL; /* joining begins another one */
     const enum tutti_status joined =
         comm_network_join(comm, NULL, NULL, clock_now_ns() + 10 * SECOND);

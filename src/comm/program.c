@@ -85,7 +85,7 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
 static const struct network_shape *network_of(const struct tutti_comm *comm, size_t bytes)
 {
     const struct host_levels *hosts = several_hosts(comm);
-    const bool is_far = comm->members.hosts != NULL || bytes < LOOPBACK_BYTES_MAX;
+    const bool is_far = comm_spans_hosts(comm) || bytes < LOOPBACK_BYTES_MAX;
     return hosts != NULL && is_far ? &hosts->network : NULL;
 }
 
@@ -102,7 +102,7 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
         .in_rank_order = collective_reduces(what->collective) && !call->op->commutative,
         .oversubscribed = comm->members.shares_cores,
         .mapped = call->all_were_mapped,
-        .over_sockets = comm->transports.network != NULL && comm->members.hosts == NULL,
+        .over_sockets = comm_has_network(comm) && !comm_spans_hosts(comm),
         .counts_are_local = what->varies && !knows_all_counts(call),
         .network = network_of(comm, bytes),
         .algorithm = call->algorithm,

@@ -35,8 +35,8 @@ void comm_quiesce(struct tutti_comm *comm, const struct engagement *engagement)
     const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns =
         comm->members.has_threads || engagement->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
-    for (int r = 0; r < comm->size; r++)
-        while (r != comm->rank && comm_is_near(comm, r) &&
+    for (int i = 0, r; i < comm_local_size(comm); i++)
+        while ((r = comm_local_rank(comm, i)) != comm->rank &&
                !(died && comm_share_process(comm, r, failure.culprit)) &&
                is_engaged(comm, r, engagement->slot) && !comm_is_gone(comm, r) &&
                clock_now_ns() - begin_ns < limit_ns)

@@ -1,7 +1,8 @@
 #include "comm/recover.h"
 
 #include "comm/deaths.h"
-#include "comm/far.h"
+#include "comm/known.h"
+#include "comm/remote_rank.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,28 +12,30 @@
 #include "control/rank_set.h"
 #include "os/clock.h"
 
-static_assert((int)LETTER_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX, "a message is a letter");
+static_assert((int)CONTROL_RING_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX,
+              "a message is a message");
 
 /* Who was told something and shows no sign of life for so long is suspected; heartbeats find out sooner, as long as they are judged. */
 static const uint64_t SILENT_NS = 5000000000u;
 
-/* What goes to several goes once, to all: a ring holds few letters, and all may hear what more than one may. */
-static void send_letter(struct recovery *recovery, int to, const void *bytes, size_t byte_count)
+/* What goes to several goes once, to all: a ring holds few messages, and all may hear what more than one may. */
+static void write_to_ring(struct recovery *recovery, int to, const void *bytes, size_t byte_count)
 {
     struct tutti_comm *comm = recovery->comm;
-    struct letter_ring *own = &comm->health.letters[comm_local_number(comm, comm->rank)];
+    struct control_ring *own = &comm->health.control_rings[comm_local_number(comm, comm->rank)];
     struct sent *same = NULL;
     for (unsigned i = 0; i < recovery->sent_count && same == NULL; i++)
         if (recovery->sent[i].byte_count == byte_count &&
             memcmp(recovery->sent[i].bytes, bytes, byte_count) == 0)
             same = &recovery->sent[i];
     if (same != NULL && same->is_to_all) return;
-    letters_write(own, &recovery->written, same != NULL ? LETTER_TO_ALL : to, bytes, byte_count);
+    control_ring_write(own, &recovery->written, same != NULL ? CONTROL_RING_TO_ALL : to, bytes,
+                       byte_count);
     if (same != NULL) {
         same->is_to_all = true;
         return;
     }
-    if (recovery->sent_count == LETTERS_KEPT) recovery->sent_count = 0;
+    if (recovery->sent_count == CONTROL_RING_KEPT) recovery->sent_count = 0;
     struct sent *next = &recovery->sent[recovery->sent_count++];
     next->is_to_all = false;
     next->byte_count = byte_count;
@@ -43,12 +46,12 @@ void recover_send(void *context, int to, const void *bytes, size_t byte_count)
 {
     struct recovery *recovery = context;
     struct tutti_comm *comm = recovery->comm;
-    if (comm_is_near(comm, to)) {
-        send_letter(recovery, to, bytes, byte_count);
+    if (comm_shares_host(comm, to)) {
+        write_to_ring(recovery, to, bytes, byte_count);
         return;
     }
     if (recovery->others[to].told_ns == 0) recovery->others[to].told_ns = clock_now_ns();
-    comm_network_tell_agreement(comm, to, bytes, byte_count);
+    remote_tell_agreement(comm, to, bytes, byte_count);
 }
 
 enum tutti_status recover_get(struct tutti_comm *comm, struct recovery **recovery)
@@ -95,24 +98,24 @@ void recover_hear(struct tutti_comm *comm, int from, const void *bytes, size_t b
     if (comm->health.recovery != NULL) hear(comm->health.recovery, from, bytes, byte_count);
 }
 
-void recover_read_letters(struct recovery *recovery)
+void recover_read_rings(struct recovery *recovery)
 {
     struct tutti_comm *comm = recovery->comm;
-    char bytes[LETTER_BYTES_MAX];
+    char bytes[CONTROL_RING_BYTES_MAX];
     size_t byte_count;
     recovery->sent_count = 0;
     for (int i = 0; i < comm_local_size(comm); i++) {
         const int rank = comm_local_rank(comm, i);
         if (rank == comm->rank) continue;
-        while (letters_read(&comm->health.letters[i], &recovery->others[rank].read, comm->rank,
-                            bytes, &byte_count))
+        while (control_ring_read(&comm->health.control_rings[i], &recovery->others[rank].read,
+                                 comm->rank, bytes, &byte_count))
             hear(recovery, rank, bytes, byte_count);
     }
 }
 
 void recover_listen(struct tutti_comm *comm)
 {
-    if (comm->health.recovery != NULL) recover_read_letters(comm->health.recovery);
+    if (comm->health.recovery != NULL) recover_read_rings(comm->health.recovery);
 }
 
 /* ------------------------------------------------------------------------------------------ who is there */
@@ -121,11 +124,10 @@ void recover_look(struct recovery *recovery, uint64_t now_ns)
 {
     struct tutti_comm *comm = recovery->comm;
     (void)comm_look_at_processes(comm);
-    if (comm->members.hosts != NULL) comm_network_look_at_all(comm, now_ns);
+    remote_look_at_all(comm, now_ns);
     for (int r = 0; r < comm->size; r++) {
         const bool has_left = comm_state_of(comm, r) == RANK_LEFT;
-        const bool has_died =
-            comm_is_near(comm, r) ? comm_is_gone(comm, r) : comm_network_has_died(comm, r);
+        const bool has_died = known_to_have_ended(comm, r);
         recovery->others[r].is_lost |= r != comm->rank && (has_left || has_died);
     }
 }
@@ -134,10 +136,9 @@ static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
 {
     const struct tutti_comm *comm = recovery->comm;
     struct other *other = &recovery->others[rank];
-    if (comm_is_near(comm, rank)) return false;
-    if (other->told_ns != 0 && comm_network_heard_ns(comm, rank) > other->told_ns)
-        other->told_ns = 0;
-    return comm_network_is_dead(comm, rank) ||
+    if (comm_shares_host(comm, rank)) return false;
+    if (other->told_ns != 0 && remote_heard_ns(comm, rank) > other->told_ns) other->told_ns = 0;
+    return remote_is_dead(comm, rank) ||
            (other->told_ns != 0 && now_ns > other->told_ns + SILENT_NS);
 }
 

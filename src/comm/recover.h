@@ -1,6 +1,6 @@
 /* recover.h - what still works on a communicator when ranks of it have failed: agreeing, and going on without them.
  *
- * The protocol is control/agreement.h; here it gets its messages (letters on one host, notes to others), its knowledge of who is
+ * The protocol is control/agreement.h; here it gets its messages (messages on one host, control messages to others), its knowledge of who is
  * dead or out of reach, and its time. The calls are collective over the ranks that are left, in the same order on each; each
  * agreement has the next epoch, and the last two are kept to answer those who missed something, by the progress thread too.
  *

@@ -3,7 +3,7 @@
 #define TUTTI_COMM_RECOVER_STATE_H
 
 #include "comm/comm.h"
-#include "comm/letters.h"
+#include "comm/control_ring.h"
 #include "control/agreement.h"
 
 enum standing { STANDS, SUSPECTED, BURIED };
@@ -13,22 +13,22 @@ struct other {
     enum standing standing; /* as the agreement knows it */
     bool is_lost;           /* dead or left, as was seen before its last words were read */
     uint64_t told_ns; /* when it was told something first, after which it has not shown a sign of life; 0: it has */
-    uint64_t read; /* of its letters */
+    uint64_t read; /* of its messages */
 };
 
-/* A letter of the pass that is under way. */
+/* A message of the pass that is under way. */
 struct sent {
     bool is_to_all;
     size_t byte_count;
-    char bytes[LETTER_BYTES_MAX];
+    char bytes[CONTROL_RING_BYTES_MAX];
 };
 
 struct recovery {
     struct tutti_comm *comm;
     struct agreement *current, *previous; /* or NULL */
     uint64_t epoch;                       /* of the current one */
-    uint64_t written;                     /* letters */
-    struct sent sent[LETTERS_KEPT];
+    uint64_t written;                     /* messages */
+    struct sent sent[CONTROL_RING_KEPT];
     unsigned sent_count;
     uint64_t looked_ns;
     int awaited;       /* whom a given up one waited for, or -1 */
@@ -42,7 +42,7 @@ enum tutti_status recover_get(struct tutti_comm *comm, struct recovery **recover
 /* A message of the current agreement to another rank; context: the recovery. */
 void recover_send(void *context, int to, const void *bytes, size_t byte_count);
 /* Takes in what ranks of this host have written. */
-void recover_read_letters(struct recovery *recovery);
+void recover_read_rings(struct recovery *recovery);
 /* Looks who is dead or has left; and, when their last words have been heard, tells the current agreement of it. */
 void recover_look(struct recovery *recovery, uint64_t now_ns);
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns);

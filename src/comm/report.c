@@ -18,7 +18,8 @@
 #include "comm/crossing.h"
 #include "comm/deaths.h"
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/known.h"
+#include "comm/remote_rank.h"
 #include "comm/report.h"
 #include "os/clock.h"
 
@@ -26,33 +27,20 @@ enum { LOOK_APART_NS = 100000000, PAUSE_NS = 500000000, LISTEN_NS = 300000000 };
 
 bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank)
 {
-    return (comm_is_near(comm, rank) ||
-            comm_network_knows(comm, rank, request->slot, request->begun)) &&
+    return known_call(comm, rank, request->slot, request->begun) &&
            board_begun(comm_calls_of(comm, rank, request->slot)) < request->begun;
 }
 
-static struct board_finding near_finding(const struct tutti_comm *comm, int rank)
-{
-    return (struct board_finding){.rank = rank,
-                                  .is_stopped = comm_is_stopped(comm, rank),
-                                  .sequence = comm_sequence_of(comm, rank)};
-}
-
-/* Who has not called it because it is in another call waits, too: it will find out for whom. */
-static bool is_in_call(const struct tutti_comm *comm, int rank)
-{
-    return comm_is_near(comm, rank) ? board_is_in_call(comm->health.board, comm->size, rank)
-                                    : comm_network_is_in_call(comm, rank);
-}
-
+/* A rank that has not called it because it is in another call waits, too: it will find out for whom. */
 static bool find_absentee(struct tutti_comm *comm, const struct call_request *request,
                           struct board_finding *finding)
 {
     struct board_progress theirs;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank || !comm_has_not_begun(comm, request, r)) continue;
-        *finding = comm_is_near(comm, r) ? near_finding(comm, r) : comm_network_finding(comm, r);
-        if (finding->is_stopped || !is_in_call(comm, r) || crossing_is(comm, request, r, &theirs))
+        *finding = known_standing(comm, r);
+        if (finding->is_stopped || !known_to_be_in_call(comm, r) ||
+            crossing_is(comm, request, r, &theirs))
             return true;
     }
     return false;
@@ -68,7 +56,7 @@ static bool find_stopped(const struct tutti_comm *comm, const struct call_reques
             !board_is_engaged(comm_calls_of(comm, rank, request->slot)) ||
             !comm_is_stopped(comm, rank))
             continue;
-        *finding = near_finding(comm, rank);
+        *finding = known_standing(comm, rank);
         return true;
     }
     return false;
@@ -79,11 +67,11 @@ static bool find_hearsay(const struct tutti_comm *comm, const struct call_reques
 {
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank) continue;
-        const bool was_told = comm_is_near(comm, r)
+        const bool was_told = comm_shares_host(comm, r)
                                   ? board_read_finding(comm->health.board, comm->size, r, finding)
                                   : (r == peer || comm_has_not_begun(comm, request, r)) &&
-                                        comm_network_knows(comm, r, request->slot, request->begun) &&
-                                        comm_network_hearsay(comm, r, finding);
+                                        remote_knows_call(comm, r, request->slot, request->begun) &&
+                                        remote_hearsay(comm, r, finding);
         if (was_told && finding->rank != comm->rank) return true;
     }
     return false;
@@ -95,11 +83,10 @@ static bool find(struct tutti_comm *comm, const struct call_request *request, ui
     const int peer = operation_waits_for(&request->operation);
     if (find_absentee(comm, request, finding) || find_stopped(comm, request, peer, finding))
         return true;
-    if (peer >= 0 && !comm_is_near(comm, peer) &&
-        comm_network_is_stopped(comm, peer, request->base.started_ns, now_ns)) {
-        *finding = (struct board_finding){.rank = peer, .is_stopped = true};
-        if (comm_network_knows(comm, peer, request->slot, request->begun))
-            *finding = comm_network_finding(comm, peer);
+    if (peer >= 0 && known_to_be_stopped(comm, peer, request->base.started_ns, now_ns)) {
+        *finding = (struct board_finding){.rank = peer};
+        if (known_call(comm, peer, request->slot, request->begun))
+            *finding = known_standing(comm, peer);
         finding->is_stopped = true;
         return true;
     }

@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/failure.h"
-#include "comm/far.h"
 #include "comm/recorder.h"
+#include "comm/remote_rank.h"
 #include "os/clock.h"
 
 /* A named rank is passed on for so long; waits are so many times as short as the time in which they fell, at most. */
@@ -107,8 +107,7 @@ static int holder(const struct tutti_comm *comm, const struct call_request *requ
 {
     const int peer = operation_waits_for(&request->operation);
     const int rank = absentee(comm, request, peer);
-    if (rank >= 0 || peer < 0 || comm_is_near(comm, peer)) return rank;
-    return peer;
+    return rank >= 0 || peer < 0 || comm_shares_host(comm, peer) ? rank : peer;
 }
 
 /* It lasted until this rank was last woken. */
@@ -176,10 +175,10 @@ void straggler_end(struct tutti_comm *comm, const struct call_request *request)
     straggler->sequence = 0;
     struct straggler_wait *wait = &straggler->longest;
     if (wait->rank < 0 || wait->ns < WAIT_NS_MIN) return;
-    if (comm_is_near(comm, wait->rank)) {
+    if (comm_shares_host(comm, wait->rank)) {
         wait->rank_waits = board_waits(comm->health.board, wait->rank);
         add(comm, wait, clock_now_ns());
-    } else if (comm_network_ask_after(comm, wait->rank, request->slot, request->begun)) {
+    } else if (remote_ask_after(comm, wait->rank, request->slot, request->begun)) {
         straggler->asked = *wait;
         straggler->asked_slot = request->slot;
         straggler->asked_begun = request->begun;

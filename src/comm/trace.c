@@ -53,16 +53,10 @@ static uint64_t shown(uint64_t count)
     return count < INT64_MAX ? count : INT64_MAX;
 }
 
-static const char *host_of(const struct tutti_comm *comm, int rank)
-{
-    return comm->members.hosts != NULL ? comm->members.hosts->entries[rank].host_name
-                                       : comm->members.host_name;
-}
-
 static void put_rank(FILE *file, const struct tutti_comm *comm, int rank)
 {
     fprintf(file, "{\"rank\": %d, \"host\": ", rank);
-    put_text(file, host_of(comm, rank));
+    put_text(file, comm_host_name_of(comm, rank));
     fprintf(file, ", \"pid\": %d", board_pid(comm->health.board, rank));
 }
 

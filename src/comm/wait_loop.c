@@ -57,11 +57,11 @@ struct patience {
 /* Gives the CPU away; false when it is time to sleep. */
 static bool yield_awake(const struct tutti_comm *comm, struct patience *patience)
 {
-    const uint64_t before = comm->transports.network != NULL ? clock_now_ns() : 0;
+    const uint64_t before = comm_has_network(comm) ? clock_now_ns() : 0;
     sched_yield();
     const uint64_t now = clock_now_ns();
     if (patience->since_ns == 0) patience->since_ns = now;
-    if (comm->transports.network != NULL && now - before > OTHERS_RAN_NS)
+    if (comm_has_network(comm) && now - before > OTHERS_RAN_NS)
         return now - patience->since_ns < CROWDED_NS;
     const unsigned doubled = atomic_load_explicit(&comm->domain.wakefulness, memory_order_relaxed);
     return now - patience->since_ns < (uint64_t)AWAKE_NS << doubled;
@@ -72,7 +72,7 @@ static bool pause_awake(const struct tutti_comm *comm, struct patience *patience
 {
     patience->looks++;
     const bool spins = !comm->members.oversubscribed &&
-                       comm->transports.network == NULL; /* a look there is a system call */
+                       !comm_has_network(comm); /* a look there is a system call */
     if (spins && patience->looks < SPINS) {
         if (patience->looks > EAGER_LOOKS) cpu_relax();
         return true;
@@ -283,8 +283,7 @@ static void let_go(struct tutti_comm *comm)
  * an agreement. */
 static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
-    if (comm->transports.network == NULL && comm->health.recovery == NULL)
-        return PROGRESS_NOTHING_TO_DO;
+    if (!comm_has_network(comm) && comm->health.recovery == NULL) return PROGRESS_NOTHING_TO_DO;
     if (is_wanted(comm) || !comm_try_lock(comm)) return PROGRESS_LISTENING;
     comm->domain.looks_rarely = true;
     const bool moved = comm_network_progress(comm);

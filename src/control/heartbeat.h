@@ -7,7 +7,7 @@
  *                  ▲ │                     │
  *                  │ └─silent, but its     └──heard again──► alive
  *                  │   kernel answers──► stalled
- *                  └──────beats again───────┘
+ *                  └───────heard again──────┘
  *
  * One host is one participant: one process beats for all of its ranks. Every period it counts its own number up and tells its
  * neighbours all numbers; who hears a larger one of some host has heard of that host. So news of every host reaches every host in

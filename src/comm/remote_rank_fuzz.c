@@ -1,14 +1,14 @@
-/* Whatever notes come from ranks of other hosts: nothing is written but what the note may say, on boards that stay readable by
+/* Whatever control messages come from ranks of other hosts: nothing is written but what the message may say, on boards that stay readable by
  * everybody who describes a call or a failure from them.
  *
- * Rank 0 of four, of which rank 1 is on its host. The input is a sequence of notes: from whom, how many bytes, and these;
+ * Rank 0 of four, of which rank 1 is on its host. The input is a sequence of control messages: from whom, how many bytes, and these;
  * what lacks at the end is zero. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/network_state.h"
+#include "comm/remote_state.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -17,7 +17,7 @@ enum { SIZE = 4 };
 struct world {
     struct tutti_comm *comm;
     struct comm_network network;
-    struct far_rank far[SIZE];
+    struct remote_rank ranks[SIZE];
     struct host_levels levels;
     struct transport near;
     unsigned woken;
@@ -68,10 +68,10 @@ static void open_world(struct world *world)
     comm->transports.network = &world->network;
     world->near.ops = &near_ops;
     world->network.comm = comm;
-    world->network.far = world->far;
-    for (int r = 0; r < SIZE; r++) world->far[r].known_slot = -1;
+    world->network.ranks = world->ranks;
+    for (int r = 0; r < SIZE; r++) world->ranks[r].known_slot = -1;
     const struct tcp_options options = {
-        .size = SIZE, .wants = want_nothing, .hears = far_hear, .hears_context = &world->network};
+        .size = SIZE, .wants = want_nothing, .hears = remote_hear, .hears_context = &world->network};
     if (tcp_create(&options, &world->network.transport) != TUTTI_OK) abort();
 }
 
@@ -109,9 +109,9 @@ static void check(struct world *world)
     if (board_state(world->comm->health.board, 1) == RANK_LEFT)
         abort(); /* no word of another host's */
     for (int r = 2; r < SIZE; r++) {
-        const struct board_finding *finding = &world->far[r].finding;
-        if (world->far[r].known_slot >= TRANSPORT_SLOT_COUNT) abort();
-        if (world->far[r].has_finding && (finding->rank < 0 || finding->rank >= SIZE)) abort();
+        const struct board_finding *finding = &world->ranks[r].finding;
+        if (world->ranks[r].known_slot >= TRANSPORT_SLOT_COUNT) abort();
+        if (world->ranks[r].has_finding && (finding->rank < 0 || finding->rank >= SIZE)) abort();
         for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++) {
             struct call_description what;
             struct board_call *calls = comm_calls_of(world->comm, r, slot);
@@ -144,14 +144,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (size >= 2) {
         const int peer = data[0] % SIZE;
         const size_t bytes =
-            data[1] == 0 ? data[0] : FAR_NOTE_BYTES; /* of any length only now and then */
+            data[1] == 0 ? data[0] : CONTROL_MESSAGE_BYTES; /* of any length only now and then */
         const size_t there = bytes < size - 2 ? bytes : size - 2;
-        uint8_t *note = calloc(1, bytes + 1);
-        if (note == NULL) abort();
-        memcpy(note, data + 2, there);
+        uint8_t *message = calloc(1, bytes + 1);
+        if (message == NULL) abort();
+        memcpy(message, data + 2, there);
         ask(&world, peer);
-        if (peer != 0) far_hear(&world.network, peer, note, bytes);
-        free(note);
+        if (peer != 0) remote_hear(&world.network, peer, message, bytes);
+        free(message);
         data += 2 + there;
         size -= 2 + there;
         check(&world);

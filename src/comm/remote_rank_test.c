@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "comm/far.h"
-#include "comm/network_state.h"
+#include "comm/remote_rank.h"
+#include "comm/remote_state.h"
 #include "os/channel.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
@@ -22,7 +22,7 @@ enum { SIZE = 2, KINDS = 16, FAILURE = 1, LEFT = 2, MESSAGES = 5, STEPS = 100000
 struct world {
     struct tutti_comm *comm;
     struct comm_network network;
-    struct far_rank far[SIZE];
+    struct remote_rank ranks[SIZE];
     struct transport near, *peer;
     unsigned heard[KINDS];
 };
@@ -36,13 +36,13 @@ void *__wrap_malloc(size_t bytes)
     return memory_is_short ? NULL : __real_malloc(bytes);
 }
 
-static void hear(void *context, int peer, const void *note, size_t bytes)
+static void hear(void *context, int peer, const void *message, size_t bytes)
 {
     struct world *const world = context;
     uint32_t kind;
     assert_int_equal(peer, 0);
     assert_true(bytes >= sizeof kind);
-    memcpy(&kind, note, sizeof kind);
+    memcpy(&kind, message, sizeof kind);
     if (kind < KINDS) world->heard[kind]++;
 }
 
@@ -70,10 +70,10 @@ static void open_world(struct world *world)
     comm->transports.set.host = &world->near;
     comm->transports.network = &world->network;
     world->network.comm = comm;
-    world->network.far = world->far;
+    world->network.ranks = world->ranks;
     comm->transports.set.all = comm->transports.set.host;
     struct tcp_options options = {
-        .size = SIZE, .streams = 1, .hears = far_hear, .hears_context = &world->network};
+        .size = SIZE, .streams = 1, .hears = remote_hear, .hears_context = &world->network};
     assert_int_equal(tcp_create(&options, &world->network.transport), TUTTI_OK);
     options = (struct tcp_options){
         .rank = 1, .size = SIZE, .streams = 1, .hears = hear, .hears_context = world};
@@ -93,11 +93,11 @@ static void close_world(struct world *world)
     free(world->comm);
 }
 
-/* Rank 1 takes in no notes, as if it was stopped: the notes for it take all places that there are. */
+/* Rank 1 takes in no control messages, as if it was stopped: the control messages for it take all places that there are. */
 static void fill(struct world *world)
 {
     for (int i = 0; i < 2 * PEERS_MESSAGES_MAX; i++)
-        comm_network_tell_agreement(world->comm, 1, "agree", 6);
+        remote_tell_agreement(world->comm, 1, "agree", 6);
 }
 
 /* Both ends go on. */
@@ -108,7 +108,7 @@ static void move(struct world *world)
         (void)world->network.transport->ops->progress(world->network.transport);
         (void)world->peer->ops->progress(world->peer);
         (void)tcp_finish(world->peer);
-        far_progress(&world->network);
+        remote_progress(&world->network);
     }
 }
 
@@ -119,8 +119,8 @@ static void last_words_come_however_many_others_are_under_way(void **state)
     open_world(&world);
     fill(&world);
     assert_true(board_fail(world.comm->health.board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
-    far_tell_failure(&world.network);
-    far_tell_leaving(&world.network);
+    remote_tell_failure(&world.network);
+    remote_tell_leaving(&world.network);
     move(&world);
     assert_int_equal(world.heard[FAILURE], 1);
     assert_int_equal(world.heard[LEFT], 1);
@@ -134,8 +134,8 @@ static void last_words_need_no_memory(void **state)
     open_world(&world);
     assert_true(board_fail(world.comm->health.board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
     memory_is_short = true;
-    far_tell_failure(&world.network);
-    far_tell_leaving(&world.network);
+    remote_tell_failure(&world.network);
+    remote_tell_leaving(&world.network);
     memory_is_short = false;
     move(&world);
     assert_int_equal(world.heard[FAILURE], 1);
@@ -150,7 +150,7 @@ static void an_invitation_is_told_when_there_is_a_place(void **state)
     struct world world;
     open_world(&world);
     fill(&world);
-    comm_network_invite(world.comm, 1);
+    remote_invite(world.comm, 1);
     move(&world);
     assert_int_equal(world.heard[MESSAGES], 1);
     assert_false(world.network.any_owed);

@@ -1,30 +1,30 @@
-/* far_note.h - notes between ranks of different hosts, as they lie on the wire; far.c tells them, and hear.c hears them. */
-#ifndef TUTTI_COMM_FAR_NOTE_H
-#define TUTTI_COMM_FAR_NOTE_H
+/* far_note.h - control messages between ranks of different hosts, as they lie on the wire; remote_rank.c tells them, and hear.c hears them. */
+#ifndef TUTTI_COMM_CONTROL_MESSAGE_H
+#define TUTTI_COMM_CONTROL_MESSAGE_H
 
 #include <assert.h>
 
-#include "comm/network_state.h"
+#include "comm/remote_state.h"
 
-enum note_kind {
-    NOTE_FAILURE = 1,
-    NOTE_LEFT,
-    NOTE_ASK,
-    NOTE_CALL,
-    NOTE_MESSAGES,
-    NOTE_JOINED,
-    NOTE_ALL_JOINED
+enum control_kind {
+    CONTROL_FAILURE = 1,
+    CONTROL_LEFT,
+    CONTROL_ASK,
+    CONTROL_CALL,
+    CONTROL_MESSAGES,
+    CONTROL_JOINED,
+    CONTROL_ALL_JOINED
 };
-static_assert(PEERS_OWN_KIND == NOTE_ALL_JOINED + 1, "the next kind is the transport's");
+static_assert(PEERS_OWN_KIND == CONTROL_ALL_JOINED + 1, "the next kind is the transport's");
 
-struct failure_note {
+struct failure_message {
     int32_t status, culprit, reporter, is_verdict;
     uint64_t sequence;
     char message[256];
 };
 
 /* A struct straggler_answer. */
-struct straggler_note {
+struct straggler_message {
     uint64_t age_ns, waits, mean_ns, name_age_ns;
     uint32_t held, calls;
     int32_t rank;
@@ -32,7 +32,7 @@ struct straggler_note {
 };
 
 /* A struct board_progress, which fits behind what an older version tells. */
-struct progress_note {
+struct progress_message {
     uint64_t blocking, started, awaited, sequence, blocking_count, started_count;
     uint32_t blocking_what, started_what; /* board_word_of */
     int32_t blocking_root, started_root;
@@ -41,7 +41,7 @@ struct progress_note {
 };
 
 /* A call that was asked for, as far as its rank is with it. */
-struct call_note {
+struct call_message {
     uint64_t latest; /* the number of the last call that began there in the slot */
     uint64_t signature, count;
     int32_t collective, dtype, op, root;
@@ -51,32 +51,33 @@ struct call_note {
     uint8_t has_finding, is_stopped; /* it knows of a rank that holds that up */
     int32_t finding;
     uint64_t sequence, finding_sequence; /* of latest calls in all slots: its own, and that rank's */
-    struct straggler_note straggler;
-    struct progress_note progress;
+    struct straggler_message straggler;
+    struct progress_message progress;
 };
 
-struct joined_note {
+struct joined_message {
     uint64_t levels; /* the fingerprint of what its rank takes for hosts and racks */
     uint32_t integrity;
     uint32_t ignored;
 };
 
-struct note {
+struct control_message {
     uint32_t kind;
     int32_t slot;
     uint64_t begun; /* the call that is asked for */
     union {
-        struct failure_note failure;
-        struct call_note call;
-        struct joined_note joined;
+        struct failure_message failure;
+        struct call_message call;
+        struct joined_message joined;
     } u;
 };
 
-static_assert(sizeof(struct note) == FAR_NOTE_BYTES, "as others know it");
+static_assert(sizeof(struct control_message) == CONTROL_MESSAGE_BYTES, "as others know it");
 
-static_assert(sizeof(struct note) <= PEERS_MESSAGE_BYTES_MAX, "a note is one");
+static_assert(sizeof(struct control_message) <= PEERS_MESSAGE_BYTES_MAX,
+              "a control message is one");
 
-/* Tells a note that may be lost, because it will be asked for or said again. */
-bool far_tell(struct comm_network *network, int rank, const struct note *note);
+/* Tells a control message that may be lost, because it will be asked for or said again. */
+bool remote_tell(struct comm_network *network, int rank, const struct control_message *message);
 
 #endif

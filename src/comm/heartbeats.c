@@ -1,7 +1,7 @@
-#include "comm/beat.h"
+#include "comm/heartbeats.h"
 
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/remote_rank.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -19,19 +19,20 @@ enum {
 };
 static const uint64_t WARN_APART_NS = 10000000000u;
 
-struct beat_note {
+struct heartbeat_message {
     uint32_t kind, ignored;
     unsigned char beat[HEARTBEAT_BYTES_MAX];
 };
-enum { HEAD_BYTES = offsetof(struct beat_note, beat) };
-static_assert(sizeof(struct beat_note) <= PEERS_MESSAGE_BYTES_MAX, "a part of a beat is a note");
+enum { HEAD_BYTES = offsetof(struct heartbeat_message, beat) };
+static_assert(sizeof(struct heartbeat_message) <= PEERS_MESSAGE_BYTES_MAX,
+              "a part of a heartbeat is a control message");
 
 static int first_rank(const struct comm_network *network, int host)
 {
     return network->comm->members.hosts->firsts[host];
 }
 
-enum tutti_status beat_create(struct comm_network *network)
+enum tutti_status heartbeats_create(struct comm_network *network)
 {
     const struct comm_hosts *hosts = network->comm->members.hosts;
     const int host = hosts->host_of[network->comm->rank];
@@ -53,52 +54,53 @@ enum tutti_status beat_create(struct comm_network *network)
     return heartbeat_create(&options, &network->heartbeat);
 }
 
-void beat_free(struct comm_network *network)
+void heartbeats_free(struct comm_network *network)
 {
     heartbeat_free(network->heartbeat);
     network->heartbeat = NULL;
 }
 
-void beat_end(struct comm_network *network)
+void heartbeats_end(struct comm_network *network)
 {
     if (network->heartbeat != NULL) heartbeat_end(network->heartbeat);
 }
 
-void beat_hear(struct comm_network *network, int peer, const void *note, size_t bytes)
+void heartbeats_hear(struct comm_network *network, int peer, const void *message, size_t bytes)
 {
     const int host = network->comm->members.hosts->host_of[peer];
     if (network->heartbeat == NULL || bytes < HEAD_BYTES || first_rank(network, host) != peer)
         return;
-    heartbeat_hear(network->heartbeat, (const char *)note + HEAD_BYTES, bytes - HEAD_BYTES,
+    heartbeat_hear(network->heartbeat, (const char *)message + HEAD_BYTES, bytes - HEAD_BYTES,
                    clock_now_ns());
 }
 
 /* ---------------------------------------------------------------------------------------------- sending */
 
-static void send_beat(struct comm_network *network, int rank)
+static void send_heartbeat(struct comm_network *network, int rank)
 {
-    struct beat_note note = {.kind = FAR_NOTE_BEAT};
+    struct heartbeat_message message = {.kind = CONTROL_HEARTBEAT};
     for (int part = 0; part < heartbeat_part_count(network->heartbeat); part++) {
-        const size_t bytes = heartbeat_write(network->heartbeat, part, note.beat);
-        if (network->transport->peers->tell(network->transport, rank, &note, HEAD_BYTES + bytes) !=
-            TUTTI_OK) {
-            far_count_untold(network, rank);
+        const size_t bytes = heartbeat_write(network->heartbeat, part, message.beat);
+        if (network->transport->peers->tell(network->transport, rank, &message,
+                                            HEAD_BYTES + bytes) != TUTTI_OK) {
+            remote_count_untold(network, rank);
             return;
         }
     }
 }
 
-static void send_beats(struct comm_network *network)
+static void send_heartbeats(struct comm_network *network)
 {
     int host;
     bool is_poke;
     while (heartbeat_next(network->heartbeat, &host, &is_poke)) {
         const int rank = first_rank(network, host);
-        if (network->far[rank].is_dead || comm_state_of(network->comm, rank) == RANK_LEFT) continue;
+        if (network->ranks[rank].is_dead || comm_state_of(network->comm, rank) == RANK_LEFT)
+            continue;
         if (network->transport->peers->unheard(network->transport, rank) >
             (is_poke ? POKED_NOTES_MAX : 0))
             continue;
-        send_beat(network, rank);
+        send_heartbeat(network, rank);
     }
 }
 
@@ -119,24 +121,25 @@ static void report_change(struct comm_network *network, int host, enum heartbeat
                           enum heartbeat_state now, uint64_t now_ns)
 {
     const int rank = first_rank(network, host);
-    struct far_rank *far = &network->far[rank];
+    struct remote_rank *remote = &network->ranks[rank];
     char who[128];
     comm_name_rank(network->comm, rank, who, sizeof who);
     if (now == HEARTBEAT_SUSPECTED) {
-        if (far->is_suspect || (far->warned_ns != 0 && now_ns - far->warned_ns < WARN_APART_NS))
+        if (remote->is_suspect ||
+            (remote->warned_ns != 0 && now_ns - remote->warned_ns < WARN_APART_NS))
             return;
-        far->is_suspect = true;
-        far->warned_ns = now_ns;
+        remote->is_suspect = true;
+        remote->warned_ns = now_ns;
         log_write(LOG_WARN, "rank %d: SUSPECT: nothing was heard of %s and its host for %.1f s",
                   network->comm->rank, who,
                   (double)heartbeat_silence_ns(network->heartbeat, host) * 1e-9);
-    } else if (far->is_suspect) {
-        far->is_suspect = false;
+    } else if (remote->is_suspect) {
+        remote->is_suspect = false;
         log_write(LOG_WARN, "rank %d: %s and its host are heard again%s", network->comm->rank, who,
                   now == HEARTBEAT_STALLED ? ", but only the kernel answers" : "");
     } else if (now == HEARTBEAT_STALLED || before == HEARTBEAT_STALLED) {
         log_write(LOG_INFO, "rank %d: %s %s", network->comm->rank, who,
-                  now == HEARTBEAT_STALLED ? "is silent, but its kernel answers" : "beats again");
+                  now == HEARTBEAT_STALLED ? "is silent, but its kernel answers" : "is heard again");
     }
 }
 
@@ -168,7 +171,7 @@ static void fail(struct comm_network *network, const struct heartbeat_verdict *v
     board_announce_verdict(comm->health.board);
     if (verdict->suspect_count > 1)
         snprintf(others, sizeof others, ", nor of %d more hosts", verdict->suspect_count - 1);
-    comm_network_trouble(comm, rank, trouble);
+    comm_trouble(comm, rank, trouble);
     if (verdict->is_minority) {
         comm_fail(comm, request, TUTTI_MINORITY, rank,
                   "%ld of %d ranks are cut off: nothing was heard of %s for %.1f s%s%s",
@@ -186,7 +189,7 @@ static bool has_ended(const struct comm_network *network, int rank)
 {
     const struct tutti_comm *comm = network->comm;
     struct tutti_failure failure;
-    if (comm_network_has_died(comm, rank)) return true;
+    if (remote_has_ended(comm, rank)) return true;
     return board_failure(comm->health.board, &failure) == TUTTI_PROC_FAILED &&
            !board_is_verdict(comm->health.board) && failure.culprit == rank;
 }
@@ -199,7 +202,7 @@ static void bury(struct comm_network *network)
     for (int r = 0; r < network->comm->size; r++) {
         const int host = hosts->host_of[r], first = first_rank(network, host);
         if (heartbeat_state(network->heartbeat, host) != HEARTBEAT_SUSPECTED) continue;
-        if (r == first || !has_ended(network, first)) far_bury(network, r);
+        if (r == first || !has_ended(network, first)) remote_bury(network, r);
     }
 }
 
@@ -207,21 +210,21 @@ static void judge(struct comm_network *network, uint64_t now_ns)
 {
     struct heartbeat_verdict verdict;
     if (network->is_judged) return;
-    if (rank_count(network, true) > 0) comm_network_look_at_all(network->comm, now_ns);
+    if (rank_count(network, true) > 0) remote_look_at_all(network->comm, now_ns);
     if (!heartbeat_judge(network->heartbeat, &verdict)) return;
     network->is_judged = true;
     fail(network, &verdict);
     bury(network);
 }
 
-void beat_progress(struct comm_network *network, uint64_t now_ns)
+void heartbeats_progress(struct comm_network *network, uint64_t now_ns)
 {
     int host;
     enum heartbeat_state before, now;
-    if (network->heartbeat == NULL || now_ns - network->beaten_ns < LOOK_NS) return;
-    network->beaten_ns = now_ns;
+    if (network->heartbeat == NULL || now_ns - network->heartbeat_looked_ns < LOOK_NS) return;
+    network->heartbeat_looked_ns = now_ns;
     if (heartbeat_progress(network->heartbeat, now_ns)) {
-        send_beats(network);
+        send_heartbeats(network);
         look_for_answers(network);
     }
     while (heartbeat_change(network->heartbeat, &host, &before, &now))

@@ -1,0 +1,346 @@
+/* remote_rank.c - ranks of other hosts: what is told to them and heard of them, and whether they are still there.
+ *
+ *     rank of host a                                                    rank of host b
+ *     first of its host: all are here ──── JOINED ────────────────────► rank 0: when all hosts are
+ *     all have joined                     ◄─── ALL_JOINED ───────────── and they may begin
+ *     fails, or sees that its host failed ──── FAILURE ───────────────► writes it on its host's board, and tells its own peers
+ *     leaves, when all have what it sent  ──── LEFT ──────────────────► remote board: left
+ *     waits for 200 ms                    ──── ASK(slot, call) ───────►
+ *     remote board: the call, or none yet ◄─── CALL(slot, latest, ..) ─ at the next progress, if need be the progress thread's
+ *     sends the first message             ──── MESSAGES ──────────────► all of that host listen for messages
+ *     every 0.1 s, first of its host      ──── BEAT ──────────────────► who is still there (heartbeats.h)
+ *
+ * Control messages go over connections that the data has made. A rank that waits for another one is connected with it, and that one with the rank
+ * that it waits for; so a failure reaches all ranks that wait, over some others and over the boards of hosts. The first failure that a
+ * host hears of stays the host's; two that happen at once may be named differently on different hosts.
+ *
+ * Whether a rank is still there the transport tells by its connections (peers.h, `look`), and heartbeats by its host (heartbeats.h).
+ *
+ * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
+ * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
+ *
+ * A control message finds no place when its peer has not heard many before it, and one to a peer that was not known before may find no memory.
+ * FAILURE and LEFT have places of their own and need no memory; JOINED, ALL_JOINED and MESSAGES are told again until there
+ * is a place; all others are asked for or said again in any case. Dropped control messages are counted, and a line says so every 10 s at most.
+ *
+ * What comes from another host is foreign: numbers are checked, texts ended.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/control_message.h"
+#include "comm/remote_rank.h"
+#include "os/clock.h"
+
+enum {
+    ASK_NS = 100000000,
+    ASKED_MAX = 8 /* control messages that it has not heard */
+};
+
+static const uint64_t LOG_EVERY_NS = 10000000000u;
+
+/* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
+static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
+
+/* What is known of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
+static struct remote_rank *remote_of(const struct tutti_comm *comm, int rank)
+{
+    struct comm_network *network = comm->transports.network;
+    return network == NULL || network->ranks == NULL || comm_shares_host(comm, rank)
+               ? NULL
+               : &network->ranks[rank];
+}
+
+/* Whether a rank of another host is connected. */
+static bool is_there(const struct comm_network *network, int rank)
+{
+    struct peer_report report;
+    if (network->ranks[rank].is_dead) return false;
+    network->transport->peers->report(network->transport, rank, &report);
+    return report.state != PEER_UNUSED && report.state != PEER_BROKEN;
+}
+
+/* ---------------------------------------------------------------------------------------------- telling */
+
+void remote_count_untold(struct comm_network *network, int rank)
+{
+    const uint64_t now = clock_now_ns();
+    network->untold++;
+    if (network->untold_log_ns != 0 && now < network->untold_log_ns) return;
+    log_write(LOG_WARN, "rank %d: could not tell rank %d something (%" PRIu64 " times more): %s",
+              network->comm->rank, rank, network->untold - network->untold_logged - 1,
+              tutti_error_message());
+    network->untold_logged = network->untold;
+    network->untold_log_ns = now + LOG_EVERY_NS;
+}
+
+/* Tells a control message that may be lost, because it will be asked for or said again. */
+bool remote_tell(struct comm_network *network, int rank, const struct control_message *message)
+{
+    if (network->transport->peers->tell(network->transport, rank, message, sizeof *message) ==
+        TUTTI_OK)
+        return true;
+    remote_count_untold(network, rank);
+    return false;
+}
+
+/* Nobody says them again, and whoever does not hear them waits for nothing: they have places of their own. */
+static bool tell_last_word(struct comm_network *network, int rank,
+                           const struct control_message *message)
+{
+    if (network->transport->peers->tell_last_word(network->transport, rank, message,
+                                                  sizeof *message) == TUTTI_OK)
+        return true;
+    remote_count_untold(network, rank);
+    return false;
+}
+
+static struct control_message joined_message(const struct tutti_comm *comm)
+{
+    struct control_message message = {.kind = CONTROL_JOINED,
+                                      .u.joined = {.levels = comm->members.levels->fingerprint,
+                                                   .integrity = (uint32_t)comm->settings.integrity}};
+    /* Its ranks differ already: nobody else is of their mind. */
+    if (board_has_failed(comm->health.board)) message.u.joined.integrity = TUTTI_INTEGRITY_DEFAULT;
+    return message;
+}
+
+/* One that is told once and must come: again from remote_progress, as long as there is no place for it. */
+static void tell_once(struct comm_network *network, int rank, enum control_kind kind)
+{
+    const struct control_message message = kind == CONTROL_JOINED
+                                               ? joined_message(network->comm)
+                                               : (struct control_message){.kind = kind};
+    const unsigned bit = 1u << kind;
+    struct remote_rank *remote = &network->ranks[rank];
+    const bool was_owed = (remote->owed & bit) != 0;
+    remote->owed &= ~bit;
+    if (network->transport->peers->tell(network->transport, rank, &message, sizeof message) ==
+        TUTTI_OK)
+        return;
+    if (!was_owed) remote_count_untold(network, rank);
+    remote->owed |= bit;
+    network->any_owed = true;
+}
+
+void remote_progress(struct comm_network *network)
+{
+    static const enum control_kind kinds[] = {CONTROL_MESSAGES, CONTROL_JOINED, CONTROL_ALL_JOINED};
+    network->any_owed = false;
+    for (int at = 0, r; (r = comm_next_remote(network->comm, &at)) >= 0;)
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds && network->ranks[r].owed != 0; i++)
+            if (network->ranks[r].owed & 1u << kinds[i]) tell_once(network, r, kinds[i]);
+}
+
+void remote_tell_failure(struct comm_network *network)
+{
+    struct tutti_failure failure;
+    if (board_failure(network->comm->health.board, &failure) == TUTTI_OK) return;
+    struct control_message message = {
+        .kind = CONTROL_FAILURE,
+        .u.failure = {.status = (int32_t)failure.status,
+                      .culprit = failure.culprit,
+                      .reporter = failure.reporter,
+                      .is_verdict = board_is_verdict(network->comm->health.board),
+                      .sequence = failure.sequence}};
+    memcpy(message.u.failure.message, failure.message, sizeof message.u.failure.message);
+    for (int at = 0, r; (r = comm_next_remote(network->comm, &at)) >= 0;)
+        if (!network->ranks[r].knows_failure && is_there(network, r))
+            network->ranks[r].knows_failure = tell_last_word(network, r, &message);
+}
+
+void remote_tell_leaving(struct comm_network *network)
+{
+    for (int at = 0, r; (r = comm_next_remote(network->comm, &at)) >= 0;)
+        if (is_there(network, r))
+            (void)tell_last_word(network, r, &(struct control_message){.kind = CONTROL_LEFT});
+}
+
+void remote_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
+{
+    struct comm_network *network = comm->transports.network;
+    struct remote_rank *remote = remote_of(comm, rank);
+    if (remote == NULL || network->is_stopped) return;
+    const uint64_t now = clock_now_ns();
+    const unsigned unheard =
+        network->transport->peers->unheard(network->transport, rank); /* it may be stopped */
+    if (unheard >= ASKED_MAX || now - remote->asked_ns < ASK_NS * (1 + unheard)) return;
+    remote->asked_ns = now;
+    (void)remote_tell(network, rank,
+                      &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
+}
+
+bool remote_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun)
+{
+    struct comm_network *network = comm->transports.network;
+    if (remote_of(comm, rank) == NULL || network->is_stopped ||
+        network->transport->peers->unheard(network->transport, rank) > 0)
+        return false;
+    return remote_tell(network, rank,
+                       &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
+}
+
+void remote_ask_all(struct tutti_comm *comm, int slot, uint64_t begun)
+{
+    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;)
+        if (!remote_knows_call(comm, r, slot, begun)) remote_ask(comm, r, slot, begun);
+}
+
+bool remote_knows_call(const struct tutti_comm *comm, int rank, int slot, uint64_t begun)
+{
+    const struct remote_rank *remote = &comm->transports.network->ranks[rank];
+    return remote->known_slot == slot && remote->known_begun == begun;
+}
+
+struct board_finding remote_standing(const struct tutti_comm *comm, int rank)
+{
+    return (struct board_finding){.rank = rank,
+                                  .sequence = comm->transports.network->ranks[rank].sequence};
+}
+
+bool remote_is_in_call(const struct tutti_comm *comm, int rank)
+{
+    return comm->transports.network->ranks[rank].is_in_call;
+}
+
+bool remote_read_progress(const struct tutti_comm *comm, int rank, struct board_progress *progress)
+{
+    const struct remote_rank *remote = &comm->transports.network->ranks[rank];
+    *progress = remote->progress;
+    return remote->has_progress;
+}
+
+uint64_t remote_progress_heard_ns(const struct tutti_comm *comm, int rank)
+{
+    return comm->transports.network->ranks[rank].progress_ns;
+}
+
+bool remote_hearsay(const struct tutti_comm *comm, int rank, struct board_finding *finding)
+{
+    if (!comm->transports.network->ranks[rank].has_finding) return false;
+    *finding = comm->transports.network->ranks[rank].finding;
+    return true;
+}
+
+/* Asking begins COMPARE_NS after the call began to wait (diagnose.c). */
+bool remote_is_stopped(const struct tutti_comm *comm, int rank, uint64_t since_ns, uint64_t now_ns)
+{
+    const struct comm_network *network = comm->transports.network;
+    const uint64_t told_ns = network->ranks[rank].told_ns;
+    const uint64_t asked_ns = since_ns + COMPARE_NS > told_ns ? since_ns + COMPARE_NS : told_ns;
+    if (network->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
+    const uint64_t answered_ns = network->transport->peers->answered_ns(network->transport, rank);
+    return answered_ns > asked_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS;
+}
+
+void remote_invite(struct tutti_comm *comm, int rank)
+{
+    struct remote_rank *remote = remote_of(comm, rank);
+    if (remote == NULL || remote->is_invited) return;
+    remote->is_invited = true;
+    tell_once(comm->transports.network, rank, CONTROL_MESSAGES);
+}
+
+void remote_tell_agreement(struct tutti_comm *comm, int rank, const void *bytes, size_t byte_count)
+{
+    struct {
+        uint32_t kind;
+        char bytes[PEERS_MESSAGE_BYTES_MAX - sizeof(uint32_t)];
+    } message = {.kind = CONTROL_AGREEMENT};
+    struct comm_network *network = comm->transports.network;
+    if (byte_count > sizeof message.bytes) return;
+    memcpy(message.bytes, bytes, byte_count);
+    if (network->transport->peers->tell(network->transport, rank, &message,
+                                        sizeof message.kind + byte_count) != TUTTI_OK)
+        remote_count_untold(network, rank); /* it is said again */
+}
+
+/* ----------------------------------------------------------------------------------------------- joining */
+
+bool remote_all_hosts_have_joined(const struct comm_network *network)
+{
+    const struct comm_hosts *hosts = network->comm->members.hosts;
+    for (int host = 1; host < hosts->host_count; host++) /* rank 0's is the first */
+        if (!network->ranks[hosts->firsts[host]].has_joined) return false;
+    return true;
+}
+
+void remote_tell_joined(struct comm_network *network)
+{
+    tell_once(network, 0, CONTROL_JOINED);
+}
+
+void remote_tell_all_have_joined(struct comm_network *network)
+{
+    for (int r = 0; r < network->comm->size; r++)
+        if (network->ranks[r].has_joined) tell_once(network, r, CONTROL_ALL_JOINED);
+}
+
+/* ------------------------------------------------------------------------------------------------ deaths */
+
+/* What the transport finds is so for good. */
+static bool has_died(struct comm_network *network, int rank, uint64_t now_ns)
+{
+    struct remote_rank *remote = &network->ranks[rank];
+    if (remote->is_dead) return true;
+    const enum peer_presence presence =
+        network->transport->peers->look(network->transport, rank, now_ns);
+    remote->has_ended = presence == PEER_ENDED;
+    if (presence != PEER_PRESENT) remote_bury(network, rank);
+    return remote->is_dead;
+}
+
+void remote_bury(struct comm_network *network, int rank)
+{
+    network->ranks[rank].is_dead = true;
+    network->transport->peers->forget(network->transport, rank);
+}
+
+int remote_find_dead(struct tutti_comm *comm, uint64_t now_ns)
+{
+    struct comm_network *network = comm->transports.network;
+    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0 && !network->is_stopped;)
+        if (comm_state_of(comm, r) != RANK_LEFT && has_died(network, r, now_ns)) return r;
+    return -1;
+}
+
+void remote_look_at_all(struct tutti_comm *comm, uint64_t now_ns)
+{
+    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;)
+        if (comm_state_of(comm, r) != RANK_LEFT)
+            (void)has_died(comm->transports.network, r, now_ns);
+}
+
+uint64_t remote_heard_ns(const struct tutti_comm *comm, int rank)
+{
+    const struct transport *transport = comm->transports.network->transport;
+    struct peer_report report;
+    transport->peers->report(transport, rank, &report);
+    return report.heard_ns;
+}
+
+bool remote_has_ended(const struct tutti_comm *comm, int rank)
+{
+    return comm->transports.network->ranks[rank].has_ended;
+}
+
+bool remote_is_dead(const struct tutti_comm *comm, int rank)
+{
+    const struct remote_rank *remote = remote_of(comm, rank);
+    return remote != NULL && remote->is_dead;
+}
+
+/* ---------------------------------------------------------------------------------------- what is known of connections */
+
+void comm_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX])
+{
+    const struct transport *all = comm->transports.set.all;
+    char why[PEERS_TROUBLE_MAX];
+    text[0] = '\0';
+    if (all == NULL || !all->peers->trouble(all, peer, why)) return;
+    snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
+}

@@ -1,0 +1,48 @@
+/* remote_rank.h - ranks of other hosts: what they are told and asked, and whether they are there. */
+#ifndef TUTTI_COMM_REMOTE_RANK_H
+#define TUTTI_COMM_REMOTE_RANK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/board.h"
+
+/* Only for a communicator that has a network, if nothing else is said; with the domain held. */
+
+struct tutti_comm;
+
+/* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the remote board. */
+void remote_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
+void remote_ask_all(struct tutti_comm *comm, int slot, uint64_t begun);
+/* Asks how it came to that call, of which this rank knows no more; straggler.c hears the answer. False: not now. */
+bool remote_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
+/* What it said last of itself: its latest call, and whether it was in one; and of whom it took to hold that up. */
+struct board_finding remote_standing(const struct tutti_comm *comm, int rank);
+bool remote_is_in_call(const struct tutti_comm *comm, int rank);
+/* How far it was with its calls when it answered last, and when that was (0: never); false: not known. */
+bool remote_read_progress(const struct tutti_comm *comm, int rank, struct board_progress *progress);
+uint64_t remote_progress_heard_ns(const struct tutti_comm *comm, int rank);
+bool remote_hearsay(const struct tutti_comm *comm, int rank, struct board_finding *finding);
+/* Whether a rank that is asked since that time has not answered for a while, but its kernel has. */
+bool remote_is_stopped(const struct tutti_comm *comm, int rank, uint64_t since_ns, uint64_t now_ns);
+/* Whether it is known how far that rank is with it. */
+bool remote_knows_call(const struct tutti_comm *comm, int rank, int slot, uint64_t begun);
+/* Tells a rank of another host, once, that there are messages for it. */
+void remote_invite(struct tutti_comm *comm, int rank);
+/* A rank of another host whose process is gone, as far as its connections and its port tell; -1. */
+int remote_find_dead(struct tutti_comm *comm, uint64_t now_ns);
+enum { COMM_TROUBLE_MAX = 164 };
+/* The end of a message that a rank is missed: why connecting to it fails now, as "; connecting to ADDRESS: ..."; or "" if there is no such
+ * trouble. peer -1: to any rank. */
+void comm_trouble(const struct tutti_comm *comm, int peer, char text[COMM_TROUBLE_MAX]);
+bool remote_is_dead(const struct tutti_comm *comm, int rank);
+/* When anything came from it last; 0: never. */
+uint64_t remote_heard_ns(const struct tutti_comm *comm, int rank);
+/* Looks at all of them; and whether one of them has died for certain, not only vanished. */
+void remote_look_at_all(struct tutti_comm *comm, uint64_t now_ns);
+bool remote_has_ended(const struct tutti_comm *comm, int rank);
+/* A message of an agreement, to a rank of another host; best effort. */
+void remote_tell_agreement(struct tutti_comm *comm, int rank, const void *bytes, size_t byte_count);
+
+#endif
