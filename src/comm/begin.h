@@ -22,8 +22,7 @@ enum { SHORT_COUNT_MAX = 512, SHORT_PASSES_MAX = 64 };
 static inline bool call_may_be_short(const struct tutti_comm *comm, const struct call *call)
 {
     const struct call_description *what = &call->what;
-    return !what->started && !what->varies && what->count <= SHORT_COUNT_MAX &&
-           !comm->members.oversubscribed && !comm_has_network(comm);
+    return !what->started && !what->varies && what->count <= SHORT_COUNT_MAX && comm->domain.spins;
 }
 
 /* Of a v form: of all blocks that this rank has, or gets. */

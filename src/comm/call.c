@@ -30,7 +30,7 @@ static enum run_result run_first(struct tutti_comm *comm, struct call_request *r
  * calls may begin before the one before them ends, and do not look. */
 static bool heeds_mapping(const struct tutti_comm *comm, const struct call *call)
 {
-    return call->what.collective == COLLECTIVE_ALLREDUCE && !comm_has_network(comm) &&
+    return call->what.collective == COLLECTIVE_ALLREDUCE && comm->transports.maps_heaps &&
            call->what.count >= MAPPED_BYTES_MIN / dtype_size(call->what.dtype);
 }
 
@@ -45,12 +45,11 @@ static bool is_mapped(const struct buffer *buffer, size_t bytes)
     return true;
 }
 
-static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call *call)
+static bool uses_mapped_memory(const struct call *call)
 {
     const struct buffer input = call_buffer(call, 0), output = call_buffer(call, 1);
     const size_t bytes = call->what.count * dtype_size(call->what.dtype);
-    return comm->transports.maps_heaps && is_mapped(&output, bytes) &&
-           (call->in_place || is_mapped(&input, bytes));
+    return is_mapped(&output, bytes) && (call->in_place || is_mapped(&input, bytes));
 }
 
 static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
@@ -65,7 +64,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
         return status; /* so it is on all ranks */
     if (heeds)
         board_set_mapped(comm->health.board, comm->rank, ++comm->calls.mapped,
-                         uses_mapped_memory(comm, call));
+                         uses_mapped_memory(call));
     request->call = *call;
     request->base.sequence = comm_next_sequence(comm);
     if (status == TUTTI_OK) status = comm_begin(comm, request);

@@ -18,10 +18,11 @@
  *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache
  *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms ·
  *                      quiesce.c until nobody touches this rank's memory · agree.c agreements of those who are left
- *     other hosts      network.c connections · hear.c what other hosts say · heartbeats.c heartbeats · rails.c further network cards ·
- *                      recover.c messages of agreements · remote_rank.c what other hosts are told and asked, and whether they are there
- *     knowing          failure.c one failure, the same on all ranks · trace.c, recorder.c the last calls · straggler.c ranks that
- *                      are late again and again · deaths.c processes of this host that have ended · board.c, control_ring.c shared words
+ *     other hosts      network.c all come together and part · hear.c what other hosts say · heartbeats.c ·
+ *                      recover.c messages of agreements · remote_rank.c what ranks of other hosts are told and asked
+ *     knowing          known.c what is known of a rank, wherever it is · failure.c one failure, the same on all ranks ·
+ *                      trace.c, recorder.c the last calls · straggler.c ranks that are late again and again ·
+ *                      deaths.c processes of this host that have ended · board.c, control_ring.c shared words
  *     below all        request.c requests and their queues · orphans.c requests that outlive it · lock.c · handle.c
  *
  * Threads. `domain.lock` is the one-word lock of everything that moves: links, operations, programs, messages. The thread that holds it

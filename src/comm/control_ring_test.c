@@ -96,7 +96,7 @@ static void *write_many(void *argument)
     return NULL;
 }
 
-static void a_letter_is_read_whole(void **state)
+static void a_message_is_read_whole(void **state)
 {
     struct control_ring *ring = make_ring(state);
     pthread_t thread;
@@ -121,7 +121,7 @@ int main(void)
         cmocka_unit_test(each_gets_its_own_in_order),
         cmocka_unit_test(who_is_late_reads_the_last_ones),
         cmocka_unit_test(nonsense_in_a_ring_does_no_harm),
-        cmocka_unit_test(a_letter_is_read_whole),
+        cmocka_unit_test(a_message_is_read_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,6 +163,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     created->settings.is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
     created->settings.level = kernel_level_chosen();
     created->domain.client.progress = comm_client_progress;
+    created->domain.spins = true;
     created->calls.blocking.base.comm = created;
     if (gethostname(created->members.host_name, sizeof created->members.host_name - 1) != 0)
         strcpy(created->members.host_name, "?");

@@ -147,35 +147,37 @@ bool comm_look_at_processes(struct tutti_comm *comm)
     return any;
 }
 
+/* The first rank of its process; -1: it is on another host, or not known yet. */
+static int first_of_process(const struct tutti_comm *comm, int rank)
+{
+    if (comm->health.processes.of_ranks == NULL || !comm_shares_host(comm, rank)) return -1;
+    return comm->health.processes.of_ranks[comm_local_number(comm, rank)].first;
+}
+
 bool comm_share_process(const struct tutti_comm *comm, int rank, int other)
 {
     if (rank == other) return true;
-    if (comm->health.processes.of_ranks == NULL || !comm_shares_host(comm, rank) ||
-        !comm_shares_host(comm, other))
-        return false;
-    return comm->health.processes.of_ranks[comm_local_number(comm, rank)].first ==
-           comm->health.processes.of_ranks[comm_local_number(comm, other)].first;
+    const int first = first_of_process(comm, rank);
+    return first >= 0 && first == first_of_process(comm, other);
 }
 
-/* Of a rank of this host; NULL: this process. */
+/* NULL: it is this process, or on another host. */
 static struct watched_process *process_of(const struct tutti_comm *comm, int rank)
 {
-    if (comm->health.processes.of_ranks == NULL) return NULL;
+    if (first_of_process(comm, rank) < 0) return NULL;
     const int process = comm->health.processes.of_ranks[comm_local_number(comm, rank)].process;
     return process >= 0 ? &comm->health.processes.all[process] : NULL;
 }
 
 bool comm_is_hidden(const struct tutti_comm *comm, int rank)
 {
-    const struct watched_process *process =
-        comm_shares_host(comm, rank) ? process_of(comm, rank) : NULL;
+    const struct watched_process *process = process_of(comm, rank);
     return process != NULL && is_hidden(process);
 }
 
 bool comm_has_executed(const struct tutti_comm *comm, int rank)
 {
-    const struct watched_process *process =
-        comm_shares_host(comm, rank) ? process_of(comm, rank) : NULL;
+    const struct watched_process *process = process_of(comm, rank);
     return process != NULL && process->has_executed;
 }
 
@@ -187,9 +189,8 @@ bool comm_is_stopped(const struct tutti_comm *comm, int rank)
 
 bool comm_is_gone(struct tutti_comm *comm, int rank)
 {
-    if (!comm_shares_host(comm, rank)) return remote_is_dead(comm, rank);
     struct watched_process *process = process_of(comm, rank);
-    return process != NULL && has_ended(comm, process);
+    return process != NULL ? has_ended(comm, process) : remote_is_dead(comm, rank);
 }
 
 int comm_next_ended(const struct tutti_comm *comm, int *at)

@@ -229,8 +229,8 @@ static int absentee(const struct tutti_comm *comm, const struct call_request *re
 static bool may_learn_more(struct tutti_comm *comm, const struct call_request *request,
                            uint64_t waited_ns)
 {
-    if (!comm_spans_hosts(comm) || absentee(comm, request) >= 0) return false;
-    remote_ask_all(comm, request->slot, request->begun);
+    if (absentee(comm, request) >= 0 || !remote_ask_all(comm, request->slot, request->begun))
+        return false;
     return waited_ns < request->call.timeout_ns + ANSWER_NS;
 }
 
@@ -258,12 +258,13 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
 
 /* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. Over TCP what
  * it sent may still lie on its side, where it does not run. */
-static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *request)
+static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *request,
+                                bool over_network)
 {
     const int peer = operation_waits_for(&request->operation);
     if (!request->call.what.varies || peer < 0 ||
         !board_has_ended(comm_calls_of(comm, peer, request->slot), request->begun) ||
-        (comm_has_network(comm) && comm_shares_host(comm, peer) && comm_is_stopped(comm, peer)))
+        (over_network && comm_is_stopped(comm, peer)))
         return false;
     if (operation_run(&request->operation) != RUN_BLOCKED ||
         operation_waits_for(&request->operation) != peer)
@@ -292,8 +293,9 @@ void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64
         for (int r = 0; r < comm->size; r++)
             if (compare_with(comm, request, r)) return;
     /* Over TCP what a peer sent may still be on its way when its call is over. */
-    const uint64_t late_ns = comm_has_network(comm) ? request->call.timeout_ns : COMPARE_NS;
-    if (waited_ns >= late_ns && look_for_shortfalls(comm, request)) return;
+    const bool over_network = comm_has_network(comm);
+    const uint64_t late_ns = over_network ? request->call.timeout_ns : COMPARE_NS;
+    if (waited_ns >= late_ns && look_for_shortfalls(comm, request, over_network)) return;
     if (crossing_look(comm, request, now_ns)) return;
     if (waited_ns >= request->call.timeout_ns) {
         if (!may_learn_more(comm, request, waited_ns) && !crossing_fail_late(comm, request))

@@ -207,7 +207,7 @@ void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
     struct comm_network *network = context;
     struct control_message message;
     uint32_t kind = 0;
-    if (network->ranks == NULL || comm_shares_host(network->comm, peer)) return;
+    if (remote_of(network->comm, peer) == NULL) return;
     if (byte_count >= sizeof kind) memcpy(&kind, bytes, sizeof kind);
     if (kind == CONTROL_HEARTBEAT) heartbeats_hear(network, peer, bytes, byte_count);
     if (kind == CONTROL_AGREEMENT)

@@ -21,9 +21,9 @@ static const uint64_t WARN_APART_NS = 10000000000u;
 
 struct heartbeat_message {
     uint32_t kind, ignored;
-    unsigned char beat[HEARTBEAT_BYTES_MAX];
+    unsigned char bytes[HEARTBEAT_BYTES_MAX];
 };
-enum { HEAD_BYTES = offsetof(struct heartbeat_message, beat) };
+enum { HEAD_BYTES = offsetof(struct heartbeat_message, bytes) };
 static_assert(sizeof(struct heartbeat_message) <= PEERS_MESSAGE_BYTES_MAX,
               "a part of a heartbeat is a control message");
 
@@ -80,7 +80,7 @@ static void send_heartbeat(struct comm_network *network, int rank)
 {
     struct heartbeat_message message = {.kind = CONTROL_HEARTBEAT};
     for (int part = 0; part < heartbeat_part_count(network->heartbeat); part++) {
-        const size_t bytes = heartbeat_write(network->heartbeat, part, message.beat);
+        const size_t bytes = heartbeat_write(network->heartbeat, part, message.bytes);
         if (network->transport->peers->tell(network->transport, rank, &message,
                                             HEAD_BYTES + bytes) != TUTTI_OK) {
             remote_count_untold(network, rank);
@@ -194,7 +194,7 @@ static bool has_ended(const struct comm_network *network, int rank)
            !board_is_verdict(comm->health.board) && failure.culprit == rank;
 }
 
-/* Whoever is gone for the verdict is gone for whom waits for it in any other way. But where the rank has ended that beat
+/* Whoever is gone for the verdict is gone for whom waits for it in any other way. But where the rank has ended that sent heartbeats
  * for a host, the others there may be well. */
 static void bury(struct comm_network *network)
 {

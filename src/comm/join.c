@@ -156,7 +156,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
 /* Whether ranks that have met take themselves to be on several hosts: TUTTI_HOSTID. */
 static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_member *members)
 {
-    for (int r = 1; !comm_spans_hosts(comm) && r < comm->size; r++)
+    for (int r = 1; r < comm_local_size(comm); r++)
         if (members[r].host_id != members[0].host_id) return true;
     return false;
 }
@@ -306,21 +306,6 @@ static struct net_address port_of(const struct tutti_comm *comm,
     return address;
 }
 
-static enum tutti_status open_network(struct tutti_comm *comm,
-                                      const struct rendezvous_member *members)
-{
-    const size_t size = (size_t)comm->size;
-    if (!comm_spans_hosts(comm)) TRY(check_wish(comm, members));
-    if (!comm_spans_hosts(comm) && !comm->transports.over_tcp) return TUTTI_OK;
-    struct net_address *const addresses = calloc(size, sizeof *addresses);
-    if (addresses == NULL)
-        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (size_t r = 0; r < size; r++) addresses[r] = port_of(comm, members, r);
-    const enum tutti_status status = comm_network_create(comm, addresses);
-    free(addresses);
-    return status;
-}
-
 /* Which ranks stand together, and in which racks. */
 static enum tutti_status levels_of_hosts(const struct tutti_comm *comm, struct host_levels *levels)
 {
@@ -351,12 +336,15 @@ static enum tutti_status levels_of_strangers(const struct tutti_comm *comm,
     return status;
 }
 
-static enum tutti_status find_levels(struct tutti_comm *comm)
+/* `find` fills in the levels; those of a communicator that was derived from another one are there. */
+static enum tutti_status find_levels(struct tutti_comm *comm,
+                                     enum tutti_status (*find)(const struct tutti_comm *comm,
+                                                               struct host_levels *levels))
 {
+    if (comm->members.levels != NULL) return TUTTI_OK;
     struct host_levels *levels = calloc(1, sizeof *levels);
     if (levels == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    const enum tutti_status status =
-        comm_spans_hosts(comm) ? levels_of_hosts(comm, levels) : levels_of_strangers(comm, levels);
+    const enum tutti_status status = find(comm, levels);
     if (status == TUTTI_OK)
         comm->members.levels = levels;
     else
@@ -371,7 +359,7 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     rendezvous_key_derive(key, what, sizeof what, &comm->lineage.identity);
     comm->members.shares_cores = comm_hosts_share_cores(comm->members.hosts);
     comm->members.order = NULL;
-    if (comm->members.levels == NULL) TRY(find_levels(comm));
+    TRY(find_levels(comm, levels_of_hosts));
     const size_t bytes = (board_bytes(comm->size) + 63) / 64 * 64;
     comm->health.remote_board = aligned_alloc(64, bytes);
     if (comm->health.remote_board == NULL)
@@ -383,6 +371,27 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
                     comm->members.hosts->entries[r].pid); /* for whom a failure names */
     }
     return TUTTI_OK;
+}
+
+static enum tutti_status open_network(struct tutti_comm *comm,
+                                      const struct rendezvous_member *members,
+                                      const struct rendezvous_key *key)
+{
+    const size_t size = (size_t)comm->size;
+    if (comm_spans_hosts(comm)) {
+        TRY(agree_over_hosts(comm, key));
+    } else {
+        TRY(check_wish(comm, members));
+        if (!comm->transports.over_tcp) return TUTTI_OK;
+        TRY(find_levels(comm, levels_of_strangers));
+    }
+    struct net_address *const addresses = calloc(size, sizeof *addresses);
+    if (addresses == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (size_t r = 0; r < size; r++) addresses[r] = port_of(comm, members, r);
+    const enum tutti_status status = comm_network_create(comm, addresses);
+    free(addresses);
+    return status;
 }
 
 /* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, hear.c and connect/hello.h.) */
@@ -420,7 +429,18 @@ static void use_host(struct tutti_comm *comm)
     comm->transports.publishers_fence = facts.publishers_fence;
     comm->members.oversubscribed = comm_local_size(comm) > facts.core_count;
     comm->members.shares_cores = comm->members.oversubscribed;
+    comm->domain.spins = !comm->members.oversubscribed;
     comm->members.order = facts.order;
+}
+
+/* Those that are reached over a network. */
+static enum tutti_status join_others(struct tutti_comm *comm, const struct creation *creation)
+{
+    if (!comm_has_network(comm)) return TUTTI_OK;
+    comm->domain.spins = false;
+    comm->transports.maps_heaps = false; /* not all do */
+    TRY(comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns));
+    return comm_ensure_progress(comm);
 }
 
 enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
@@ -439,25 +459,19 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
     comm->lineage.identity = result.identity;
     enum tutti_status status = comm_know_processes(comm, result.members);
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
-    log_write(LOG_INFO, "rank %d of %d met the others%s with %u messages", comm->rank, comm->size,
-              comm_spans_hosts(comm) ? " of its host" : "", result.message_count);
+    log_write(LOG_INFO, "rank %d of %d met the ranks of its host with %u messages", comm->rank,
+              comm->size, result.message_count);
     if (status != TUTTI_OK) {
         rendezvous_result_release(&result);
         return status;
     }
     use_host(comm);
-    if (comm_spans_hosts(comm)) status = agree_over_hosts(comm, &key);
-    if (status == TUTTI_OK) status = open_network(comm, result.members);
-    if (status == TUTTI_OK && comm_has_network(comm) && comm->members.levels == NULL)
-        status = find_levels(comm);
+    status = open_network(comm, result.members, &key);
     const char *what;
     const int odd_one = find_odd_one(comm, result.members, &what);
     rendezvous_result_release(&result);
     if (status == TUTTI_OK) board_enter(comm->health.board, comm->rank, getpid());
     if (status == TUTTI_OK && odd_one >= 0) status = reject_odd_one(comm, odd_one, what);
-    if (status == TUTTI_OK && comm_spans_hosts(comm))
-        status =
-            comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns);
-    if (status == TUTTI_OK && comm_has_network(comm)) status = comm_ensure_progress(comm);
+    if (status == TUTTI_OK) status = join_others(comm, creation);
     return status;
 }

@@ -59,7 +59,7 @@ static enum tutti_status open_transport(struct comm_network *network,
                                         const struct net_address *addresses, bool *are_remote)
 {
     struct tutti_comm *comm = network->comm;
-    const struct comm_hosts *hosts = comm->members.hosts;
+    const struct comm_hosts *hosts = comm->transports.over_tcp ? NULL : comm->members.hosts;
     for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;) are_remote[r] = true;
     const struct remote_options options = {.rank = comm->rank,
                                            .size = comm->size,
@@ -71,9 +71,8 @@ static enum tutti_status open_transport(struct comm_network *network,
                                            .hears = remote_hear,
                                            .names = name_rank,
                                            .context = network};
-    TRY(transports_open_remote(&comm->transports.set, &options,
-                               comm->transports.over_tcp ? NULL : hosts->locals,
-                               comm->transports.over_tcp ? 0 : hosts->largest));
+    TRY(transports_open_remote(&comm->transports.set, &options, hosts != NULL ? hosts->locals : NULL,
+                               hosts != NULL ? hosts->largest : 0));
     network->transport = comm->transports.set.remote;
     return TUTTI_OK;
 }
@@ -267,6 +266,8 @@ enum tutti_status comm_network_join(struct tutti_comm *comm,
 {
     const uint64_t begin_ns = clock_now_ns();
     uint64_t failed_ns = 0;
+    if (comm->transports.network->ranks == NULL)
+        return TUTTI_OK; /* all are on this host, and have met */
     if (comm->rank != 0 && comm_local_rank(comm, 0) == comm->rank)
         remote_tell_joined(comm->transports.network);
     for (unsigned passes = 1;; passes++) {

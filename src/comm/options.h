@@ -29,7 +29,7 @@ enum tutti_status options_unexpected(size_t *bytes);
 enum tutti_status options_probe(bool *probes);
 /* Whether data is to go over TCP in any case: TUTTI_TRANSPORT. */
 enum tutti_status options_transport(bool *over_tcp);
-/* From one beat of a host to the next, or 0: TUTTI_HEARTBEAT. */
+/* From one heartbeat of a host to the next, or 0: TUTTI_HEARTBEAT. */
 enum tutti_status options_heartbeat(uint64_t *period_ns);
 
 #endif

@@ -81,12 +81,18 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
     return count * dtype_size(what->dtype);
 }
 
+/* All ranks are on this host, and reach each other over a network all the same. */
+static bool is_loopback(const struct tutti_comm *comm)
+{
+    return comm_has_network(comm) && !comm_spans_hosts(comm);
+}
+
 /* What counts where messages are dear. Over TCP within one host they are, but bytes cost what copies do. */
 static const struct network_shape *network_of(const struct tutti_comm *comm, size_t bytes)
 {
     const struct host_levels *hosts = several_hosts(comm);
-    const bool is_far = comm_spans_hosts(comm) || bytes < LOOPBACK_BYTES_MAX;
-    return hosts != NULL && is_far ? &hosts->network : NULL;
+    return hosts == NULL || (is_loopback(comm) && bytes >= LOOPBACK_BYTES_MAX) ? NULL
+                                                                               : &hosts->network;
 }
 
 static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
@@ -94,20 +100,20 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
 {
     const struct call_description *what = &call->what;
     const size_t bytes = shared_bytes(comm, call);
-    const struct choose_call wanted = {
-        .collective = what->collective,
-        .bytes = bytes,
-        .rank_count = comm->size,
-        .deterministic = call->deterministic,
-        .in_rank_order = collective_reduces(what->collective) && !call->op->commutative,
-        .oversubscribed = comm->members.shares_cores,
-        .mapped = call->all_were_mapped,
-        .over_sockets = comm_has_network(comm) && !comm_spans_hosts(comm),
-        .counts_are_local = what->varies && !knows_all_counts(call),
-        .network = network_of(comm, bytes),
-        .algorithm = call->algorithm,
-        .radix = call->radix,
-        .rules = comm->settings.rules};
+    const struct choose_call wanted = {.collective = what->collective,
+                                       .bytes = bytes,
+                                       .rank_count = comm->size,
+                                       .deterministic = call->deterministic,
+                                       .in_rank_order = collective_reduces(what->collective) &&
+                                                        !call->op->commutative,
+                                       .oversubscribed = comm->members.shares_cores,
+                                       .mapped = call->all_were_mapped,
+                                       .over_sockets = is_loopback(comm),
+                                       .counts_are_local = what->varies && !knows_all_counts(call),
+                                       .network = network_of(comm, bytes),
+                                       .algorithm = call->algorithm,
+                                       .radix = call->radix,
+                                       .rules = comm->settings.rules};
     return choose_algorithm(&wanted, choice);
 }
 

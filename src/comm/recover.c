@@ -135,8 +135,7 @@ void recover_look(struct recovery *recovery, uint64_t now_ns)
 static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
 {
     const struct tutti_comm *comm = recovery->comm;
-    struct other *other = &recovery->others[rank];
-    if (comm_shares_host(comm, rank)) return false;
+    struct other *other = &recovery->others[rank]; /* told_ns: of ranks of other hosts alone */
     if (other->told_ns != 0 && remote_heard_ns(comm, rank) > other->told_ns) other->told_ns = 0;
     return remote_is_dead(comm, rank) ||
            (other->told_ns != 0 && now_ns > other->told_ns + SILENT_NS);

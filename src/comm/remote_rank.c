@@ -8,7 +8,7 @@
  *     waits for 200 ms                    ──── ASK(slot, call) ───────►
  *     remote board: the call, or none yet ◄─── CALL(slot, latest, ..) ─ at the next progress, if need be the progress thread's
  *     sends the first message             ──── MESSAGES ──────────────► all of that host listen for messages
- *     every 0.1 s, first of its host      ──── BEAT ──────────────────► who is still there (heartbeats.h)
+ *     every 0.1 s, first of its host      ──── HEARTBEAT ─────────────► who is still there (heartbeats.h)
  *
  * Control messages go over connections that the data has made. A rank that waits for another one is connected with it, and that one with the rank
  * that it waits for; so a failure reaches all ranks that wait, over some others and over the boards of hosts. The first failure that a
@@ -46,8 +46,7 @@ static const uint64_t LOG_EVERY_NS = 10000000000u;
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
 static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 
-/* What is known of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
-static struct remote_rank *remote_of(const struct tutti_comm *comm, int rank)
+struct remote_rank *remote_of(const struct tutti_comm *comm, int rank)
 {
     struct comm_network *network = comm->transports.network;
     return network == NULL || network->ranks == NULL || comm_shares_host(comm, rank)
@@ -184,10 +183,12 @@ bool remote_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begu
                        &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
 }
 
-void remote_ask_all(struct tutti_comm *comm, int slot, uint64_t begun)
+bool remote_ask_all(struct tutti_comm *comm, int slot, uint64_t begun)
 {
-    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;)
+    bool any = false;
+    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0; any = true)
         if (!remote_knows_call(comm, r, slot, begun)) remote_ask(comm, r, slot, begun);
+    return any;
 }
 
 bool remote_knows_call(const struct tutti_comm *comm, int rank, int slot, uint64_t begun)

@@ -14,7 +14,8 @@ struct tutti_comm;
 
 /* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the remote board. */
 void remote_ask(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
-void remote_ask_all(struct tutti_comm *comm, int slot, uint64_t begun);
+/* False: there are none. */
+bool remote_ask_all(struct tutti_comm *comm, int slot, uint64_t begun);
 /* Asks how it came to that call, of which this rank knows no more; straggler.c hears the answer. False: not now. */
 bool remote_ask_after(struct tutti_comm *comm, int rank, int slot, uint64_t begun);
 /* What it said last of itself: its latest call, and whether it was in one; and of whom it took to hold that up. */

@@ -47,6 +47,8 @@ enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT };
 /* The last two are kinds of control messages of other sizes, see heartbeats.c and recover.c. */
 /* remote_rank.c: what the transport heard, a control message of that many bytes; may only tell. */
 void remote_hear(void *context, int peer, const void *message, size_t bytes);
+/* What is known of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
+struct remote_rank *remote_of(const struct tutti_comm *comm, int rank);
 /* Tells what could not be told when it was due. */
 void remote_progress(struct comm_network *network);
 /* A control message to that rank was dropped, since there was no memory or no place for it: counted, and said now and then. */

@@ -57,12 +57,12 @@ struct patience {
 /* Gives the CPU away; false when it is time to sleep. */
 static bool yield_awake(const struct tutti_comm *comm, struct patience *patience)
 {
-    const uint64_t before = comm_has_network(comm) ? clock_now_ns() : 0;
+    const bool over_network = comm_has_network(comm);
+    const uint64_t before = over_network ? clock_now_ns() : 0;
     sched_yield();
     const uint64_t now = clock_now_ns();
     if (patience->since_ns == 0) patience->since_ns = now;
-    if (comm_has_network(comm) && now - before > OTHERS_RAN_NS)
-        return now - patience->since_ns < CROWDED_NS;
+    if (over_network && now - before > OTHERS_RAN_NS) return now - patience->since_ns < CROWDED_NS;
     const unsigned doubled = atomic_load_explicit(&comm->domain.wakefulness, memory_order_relaxed);
     return now - patience->since_ns < (uint64_t)AWAKE_NS << doubled;
 }
@@ -71,9 +71,7 @@ static bool yield_awake(const struct tutti_comm *comm, struct patience *patience
 static bool pause_awake(const struct tutti_comm *comm, struct patience *patience)
 {
     patience->looks++;
-    const bool spins = !comm->members.oversubscribed &&
-                       !comm_has_network(comm); /* a look there is a system call */
-    if (spins && patience->looks < SPINS) {
+    if (comm->domain.spins && patience->looks < SPINS) {
         if (patience->looks > EAGER_LOOKS) cpu_relax();
         return true;
     }

@@ -6,7 +6,7 @@ cd "${TUTTI_ROOT:?}"
 
 # Where the old words must not come back: in names, comments and messages of all C files there.  A folder is added when its words
 # have been replaced.  Pages (docs/ and README.md) count always.
-folders='src/bootstrap src/connect src/process'
+folders='src/bootstrap src/connect src/process src/comm'
 
 # old word, an extended regular expression : the word of the field
 words='
@@ -16,9 +16,11 @@ visit(s|ed|ing|ors?)?           : connect, connector, attempt
 knock(s|ed|ing)?                : callback request
 arrivals?                       : accepted connection
 roll[ -]?calls?                 : rank discovery
+far (ranks?|hosts?|notes?)      : remote
+beat                            : heartbeat
 '
 # These are bytes that other builds expect.
-kept='"roll call"'
+kept='"roll call"|"doors"'
 
 # Findings of one tree, the current folder.  Words in names are separated by underscores.
 find_offences() {
@@ -45,7 +47,7 @@ find_offences() {
         }
         {
             text = $0
-            while ((at = index(text, kept)) > 0) text = substr(text, 1, at - 1) substr(text, at + length(kept))
+            gsub(kept, "", text)
             text = tolower(text)
             gsub(/_/, " ", text)
             for (i = 1; i <= count; i++)
