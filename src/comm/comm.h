@@ -21,8 +21,8 @@
  *     other hosts      network.c all come together and part · hear.c what other hosts say · heartbeats.c ·
  *                      recover.c messages of agreements · remote_rank.c what ranks of other hosts are told and asked
  *     knowing          known.c what is known of a rank, wherever it is · failure.c one failure, the same on all ranks ·
- *                      trace.c, recorder.c the last calls · straggler.c ranks that are late again and again ·
- *                      deaths.c processes of this host that have ended · board.c, control_ring.c shared words
+ *                      trace.c the last calls · straggler.c ranks that are late again and again ·
+ *                      deaths.c processes that have ended (src/health)
  *     below all        request.c requests and their queues · orphans.c requests that outlive it · lock.c · handle.c
  *
  * Threads. `domain.lock` is the one-word lock of everything that moves: links, operations, programs, messages. The thread that holds it
@@ -39,7 +39,6 @@
 #include <stdint.h>
 
 #include "bootstrap/key.h"
-#include "comm/board.h"
 #include "comm/calls.h"
 #include "comm/domain.h"
 #include "comm/handle.h"
@@ -49,6 +48,7 @@
 #include "comm/program.h"
 #include "comm/request.h"
 #include "comm/transports.h"
+#include "health/board.h"
 #include "kernel/kernel.h"
 #include "os/process.h"
 #include "tune/rules.h"

@@ -75,7 +75,7 @@ static void release(struct tutti_comm *comm)
     if (comm->transports.has_port && !comm_is_foreign(comm)) port_close();
     for (int i = 0; comm->transports.windows != NULL && i < comm_local_size(comm); i++)
         heap_window_release(comm->transports.windows[i]);
-    comm_unwatch(comm);
+    processes_close(&comm->health.processes);
     free(comm->transports.windows);
     free(comm->health.remote_board);
     comm_hosts_free(comm->members.hosts);

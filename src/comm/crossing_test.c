@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "comm/board.h"
 #include "comm/comm.h"
 #include "comm/crossing.h"
+#include "health/board.h"
 #include "ranks.h"
 
 enum { BLOCKS, BYSTANDER, STARTS, RANKS };

@@ -48,8 +48,8 @@ static enum tutti_status gone(const struct roster *roster, int rank, const char 
 static enum tutti_status look_for_the_dead(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
-    if (!comm_look_at_processes(parent)) return TUTTI_OK;
-    for (int at = 0, first; (first = comm_next_ended(parent, &at)) >= 0;) {
+    if (!processes_look(&parent->health.processes)) return TUTTI_OK;
+    for (int at = 0, first; (first = processes_next_ended(&parent->health.processes, &at)) >= 0;) {
         for (int r = first; r < parent->size; r++)
             if (comm_share_process(parent, r, first) && is_member(roster, r))
                 return gone(roster, r, "died");

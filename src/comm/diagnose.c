@@ -74,8 +74,8 @@ bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *r
         fail_dead(comm, request, dead);
         return true;
     }
-    if (!comm_look_at_processes(comm)) return false;
-    for (int at = 0, first; (first = comm_next_ended(comm, &at)) >= 0;) {
+    if (!processes_look(&comm->health.processes)) return false;
+    for (int at = 0, first; (first = processes_next_ended(&comm->health.processes, &at)) >= 0;) {
         const int rank = rank_that_stayed(comm, first);
         if (rank < 0) continue;
         fail_dead(comm, request, rank);

@@ -73,7 +73,7 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     }
     for (const struct tutti_request *r = comm->requests.all; r != NULL; r = r->next_made)
         sum.private_bytes += held(r) + (r->is_message ? 0 : call_bytes(request_call_const(r)));
-    comm_processes_footprint(comm, &sum);
+    processes_footprint(&comm->health.processes, &sum);
     if (comm->transports.set.host == NULL) {
         sum.private_bytes += held(comm->health.board);
     } else {

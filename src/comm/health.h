@@ -5,12 +5,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "comm/board.h"
-#include "comm/deaths.h"
-#include "comm/recorder.h"
 #include "comm/report.h"
 #include "comm/straggler.h"
 #include "comm/trace.h"
+#include "health/board.h"
+#include "health/processes.h"
+#include "health/recorder.h"
 
 struct health {
     struct board *board; /* shared by the ranks of this host; private memory where there is one rank */

@@ -17,8 +17,6 @@
 #include "bootstrap/rendezvous.h"
 #include "comm/agree.h"
 #include "comm/comm.h"
-#include "comm/control_ring.h"
-#include "comm/deaths.h"
 #include "comm/failure.h"
 #include "comm/lock.h"
 #include "comm/message.h"
@@ -27,6 +25,7 @@
 #include "comm/progress.h"
 #include "connect/discovery.h"
 #include "connect/port.h"
+#include "health/control_ring.h"
 #include "memory/heap.h"
 
 /* MPI libraries use the one PMI-1 connection of a process themselves. */
@@ -216,8 +215,9 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
 static enum tutti_status look_for_deaths(struct tutti_comm *comm)
 {
     int at = 0;
-    if (!comm_look_at_processes(comm)) return TUTTI_OK;
-    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", comm_next_ended(comm, &at));
+    if (!processes_look(&comm->health.processes)) return TUTTI_OK;
+    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
+                     processes_next_ended(&comm->health.processes, &at));
 }
 
 static enum tutti_status acquire_window(const struct rendezvous_member *member, pid_t pid,
@@ -259,7 +259,7 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     for (int i = 0; i < size && status == TUTTI_OK; i++) {
         const int first = members[i].first;
         const bool same_process = first == members[number].first;
-        const pid_t pid = comm_visible_pid(&members[number], &members[i]);
+        const pid_t pid = processes_visible_pid(&members[number], &members[i]);
         if (first == i && !same_process)
             status = acquire_window(&members[i], pid, &comm->transports.windows[i]);
         peers[i] = (struct host_peer){same_process, pid, comm->transports.windows[first]};
@@ -422,6 +422,8 @@ static void use_host(struct tutti_comm *comm)
 {
     struct host_facts facts;
     transports_host_facts(&comm->transports.set, &facts);
+    processes_use(&comm->health.processes, comm->transports.set.host);
+    comm->members.has_threads = processes_has_threads(&comm->health.processes);
     comm->health.board = facts.board;
     comm->health.control_rings =
         (struct control_ring *)(void *)((char *)facts.board + control_ring_offset(comm));
@@ -457,7 +459,9 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
         TRY(meet(comm, creation, &key, &result));
     }
     comm->lineage.identity = result.identity;
-    enum tutti_status status = comm_know_processes(comm, result.members);
+    enum tutti_status status =
+        processes_open(&comm->health.processes, result.members, comm_local_number(comm, comm->rank),
+                       comm_local_size(comm), comm_local_names(comm));
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
     log_write(LOG_INFO, "rank %d of %d met the ranks of its host with %u messages", comm->rank,
               comm->size, result.message_count);

@@ -123,7 +123,7 @@ void recover_listen(struct tutti_comm *comm)
 void recover_look(struct recovery *recovery, uint64_t now_ns)
 {
     struct tutti_comm *comm = recovery->comm;
-    (void)comm_look_at_processes(comm);
+    (void)processes_look(&comm->health.processes);
     remote_look_at_all(comm, now_ns);
     for (int r = 0; r < comm->size; r++) {
         const bool has_left = comm_state_of(comm, r) == RANK_LEFT;

@@ -3,8 +3,8 @@
 #define TUTTI_COMM_RECOVER_STATE_H
 
 #include "comm/comm.h"
-#include "comm/control_ring.h"
 #include "control/agreement.h"
+#include "health/control_ring.h"
 
 enum standing { STANDS, SUSPECTED, BURIED };
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "comm/board.h"
+#include "health/board.h"
 
 /* Only for a communicator that has a network, if nothing else is said; with the domain held. */
 

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "comm/board.h"
 #include "engine/run.h"
+#include "health/board.h"
 #include "p2p/p2p.h"
 #include "tutti/tutti.h"
 

@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/failure.h"
-#include "comm/recorder.h"
 #include "comm/remote_rank.h"
+#include "health/recorder.h"
 #include "os/clock.h"
 
 /* A named rank is passed on for so long; waits are so many times as short as the time in which they fell, at most. */

@@ -210,7 +210,8 @@ static void tell_neighbours(struct tutti_comm *comm)
     if (!atomic_exchange_explicit(&comm->health.trace.is_first, false, memory_order_relaxed))
         return;
     int at = 0;
-    for (pid_t pid; (pid = comm_next_pid(comm, &at)) != 0;) monitor_look_at(pid);
+    for (pid_t pid; (pid = processes_next_pid(&comm->health.processes, &at)) != 0;)
+        monitor_look_at(pid);
 }
 
 void trace_dump_failure(struct tutti_comm *comm)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "comm/control_ring.h"
+#include "health/control_ring.h"
 
 static struct control_ring *make_ring(void **state)
 {

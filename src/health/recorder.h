@@ -17,8 +17,8 @@
  *
  * It keeps no addresses and no data.
  */
-#ifndef TUTTI_COMM_RECORDER_H
-#define TUTTI_COMM_RECORDER_H
+#ifndef TUTTI_HEALTH_RECORDER_H
+#define TUTTI_HEALTH_RECORDER_H
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -28,7 +28,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/watched.h"
-#include "comm/board.h"
+#include "health/board.h"
 #include "os/clock.h"
 
 enum { RECORDER_ENTRIES = 512, RECORDER_WAITS_MS_BITS = 40 };

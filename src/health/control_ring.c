@@ -1,4 +1,4 @@
-#include "comm/control_ring.h"
+#include "health/control_ring.h"
 
 #include <string.h>
 

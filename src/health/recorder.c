@@ -1,4 +1,4 @@
-#include "comm/recorder.h"
+#include "health/recorder.h"
 
 #include <stdlib.h>
 

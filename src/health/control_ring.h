@@ -5,8 +5,8 @@
  * leave their last messages behind.
  *
  * What others wrote is foreign: whoever reads checks what it says. */
-#ifndef TUTTI_COMM_CONTROL_RING_H
-#define TUTTI_COMM_CONTROL_RING_H
+#ifndef TUTTI_HEALTH_CONTROL_RING_H
+#define TUTTI_HEALTH_CONTROL_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "comm/board.h"
+#include "health/board.h"
 
 #include <stdio.h>
 #include <string.h>

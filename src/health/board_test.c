@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "comm/board.h"
+#include "health/board.h"
 
 enum { SIZE = 3, CALLS = 200000 };
 

@@ -6,8 +6,8 @@
  *
  * What others wrote is only shown and compared, never used as a size or an address.
  */
-#ifndef TUTTI_COMM_BOARD_H
-#define TUTTI_COMM_BOARD_H
+#ifndef TUTTI_HEALTH_BOARD_H
+#define TUTTI_HEALTH_BOARD_H
 
 #include <assert.h>
 #include <stdatomic.h>

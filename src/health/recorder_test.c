@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "comm/recorder.h"
+#include "health/recorder.h"
 
 static void begin(struct recorder *recorder, uint64_t number, size_t count)
 {
