@@ -5,6 +5,14 @@
 #include "transport/router/router.h"
 #include "transport/tcp/endpoint.h"
 
+static const struct remote_kind tcp = {.open = endpoint_open, .close = endpoint_close};
+static const struct remote_kind *remote_kind = &tcp;
+
+void transports_replace_remote(const struct remote_kind *kind)
+{
+    remote_kind = kind != NULL ? kind : &tcp;
+}
+
 enum tutti_status transports_create_segment(int size, size_t board_bytes, int *fd)
 {
     return local_segment_create(size, board_bytes, fd);
@@ -46,7 +54,7 @@ enum tutti_status transports_open_remote(struct transport_set *set,
                                          const struct remote_options *options, const int *numbers,
                                          int host_size_max)
 {
-    TRY(endpoint_open(options, &set->remote));
+    TRY(remote_kind->open(options, &set->remote));
     set->all = set->remote;
     return numbers != NULL ? join(set, options, numbers, host_size_max) : TUTTI_OK;
 }
@@ -62,6 +70,6 @@ void transports_close(struct transport_set *set, bool is_inherited)
 {
     router_free(set->router);
     local_close(set->host);
-    if (!is_inherited) endpoint_close(set->remote);
+    if (!is_inherited) remote_kind->close(set->remote);
     *set = (struct transport_set){0};
 }

@@ -40,4 +40,13 @@ void transports_add_footprint(const struct transport_set *set, struct transport_
 /* is_inherited: by fork(). Of a parent's connections a child has descriptors only, and closing them properly would disturb the parent. */
 void transports_close(struct transport_set *set, bool is_inherited);
 
+/* A way to ranks that share no memory with this one. */
+struct remote_kind {
+    enum tutti_status (*open)(const struct remote_options *options, struct transport **transport);
+    void (*close)(struct transport *transport); /* NULL is allowed */
+};
+/* For tests of another kind: it takes TCP's place in communicators that are created from now on. NULL: TCP again. Not while there are
+ * communicators. */
+void transports_replace_remote(const struct remote_kind *kind);
+
 #endif
