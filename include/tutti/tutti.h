@@ -127,7 +127,8 @@ enum tutti_status {
 
 /* The name of a status ("PROC_FAILED"), never NULL.  Any thread; does not block. */
 TUTTI_API const char *tutti_status_name(enum tutti_status status);
-/* What happened and what to do about it; never NULL. Any thread; does not block. */
+/* A text that says what happened and what to do about it; never NULL. Any thread; does not
+ * block. */
 TUTTI_API const char *tutti_status_text(enum tutti_status status);
 /* The last failure of a call in this thread, in full: rank, host, operation, sequence. Valid until
  * this thread's next failing call; "" if there was no failure. Does not block. */
@@ -350,7 +351,7 @@ TUTTI_API enum tutti_status tutti_mesh_free(struct tutti_mesh *mesh);
  * axis. The rank's number in it is its coordinate. Any thread; does not block. */
 TUTTI_API struct tutti_comm *tutti_mesh_axis(const struct tutti_mesh *mesh, const char *name);
 
-/* What a communicator costs this rank now. */
+/* The present cost of a communicator to this rank. */
 struct tutti_footprint {
     size_t size_bytes;       /* set by the caller to sizeof(struct tutti_footprint) */
     size_t private_bytes;    /* memory of this rank alone */
@@ -625,7 +626,7 @@ TUTTI_OPERATION enum tutti_status tutti_alltoall_list(const struct tutti_list *s
 #define TUTTI_ANY_RANK (-1)
 #define TUTTI_ANY_TAG (-1)
 
-/* What was received. */
+/* A message that was received. */
 struct tutti_message {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_message) */
     int source;
