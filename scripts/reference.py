@@ -247,7 +247,7 @@ class Markdown:
                 kind = re.search(r"struct \w+", one.value).group()
                 parts.append("```c\n%s options = %s; /* %s */\n```" % (kind, one.name, one.value))
             else:
-                rows.append(["`%s`" % one.name, "`%s`" % one.value, self.cell(one.comment)])
+                rows.append(["`%s`" % one.name, "`%s`" % one.value, self.cell(one_line(one.comment))])
         heads = ["constant", "value", "meaning"]
         if rows and all("(tutti_op)" in row[1] for row in rows):   # handles: their values are nobody's business
             heads, rows = ["constant", "meaning"], [[row[0], row[2]] for row in rows]

@@ -75,7 +75,7 @@ extern "C" {
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
 
-/* A version as one number, which grows from version to version:
+/* A version as one number, larger for later versions. Use it as in
  * `#if TUTTI_VERSION_NUMBER >= TUTTI_VERSION_OF(0, 2, 0)`. */
 #define TUTTI_VERSION_OF(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
 /* The version of this header as one number. */
@@ -177,7 +177,7 @@ typedef const struct tutti_operation *tutti_op;
 typedef void tutti_combine(const void *left, const void *right, void *result, size_t count,
                            enum tutti_dtype dtype, void *context);
 
-/* A user-defined operation. Every rank creates it, with the same options on all ranks. */
+/* A user-defined operation. Every rank creates its own, the same on all ranks. */
 struct tutti_op_options {
     size_t size_bytes;      /* sizeof(struct tutti_op_options); TUTTI_OP_OPTIONS_INIT sets it */
     const char *name;       /* the same on all ranks; copied, up to 31 characters; NULL: "user" */
@@ -382,8 +382,7 @@ TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
  * that fails also writes this by itself. Not collective. Any thread, also while a call is blocked;
  * blocks until the file system has taken it, 30 s at most. INVALID_OPTIONS: no folder is given, nor
  * TUTTI_TRACE_DIR set. SYSTEM, NO_SPACE or NO_MEMORY: the file cannot be written, and no part of it
- * is there; only after 30 s without an answer may it still appear. The communicator stays as it
- * is. */
+ * is there; after 30 s without an answer it may still appear. The communicator stays as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *comm,
                                                             const char *folder);
 
