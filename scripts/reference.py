@@ -247,7 +247,7 @@ class Markdown:
                 kind = re.search(r"struct \w+", one.value).group()
                 parts.append("```c\n%s options = %s; /* %s */\n```" % (kind, one.name, one.value))
             else:
-                rows.append(["`%s`" % one.name, "`%s`" % one.value, self.cell(one.comment)])
+                rows.append(["`%s`" % one.name, "`%s`" % one.value, self.cell(one_line(one.comment))])
         heads = ["constant", "value", "meaning"]
         if rows and all("(tutti_op)" in row[1] for row in rows):   # handles: their values are nobody's business
             heads, rows = ["constant", "meaning"], [[row[0], row[2]] for row in rows]
@@ -276,8 +276,8 @@ class Markdown:
     def document(self):
         parts = ["# Reference",
                  "<!-- Made by scripts/reference.py from include/tutti: change the header, then `make reference`. -->"]
-        parts.append("What [`tutti.h`](../include/tutti/tutti.h) and [`train.h`](../include/tutti/train.h) say, in a form for browsing. For a first "
-                     "look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
+        parts.append("[`tutti.h`](../include/tutti/tutti.h) and [`train.h`](../include/tutti/train.h), for browsing. For a first look take "
+                     "the [tour](tour.md), for pictures the [gallery](gallery.md).")
         lines = []
         for section in self.interface.sections:
             names = [item.name for item in section.items if not isinstance(item, (Text, Define))]
@@ -319,13 +319,16 @@ def wrap_typedef(declaration):
 # ------------------------------------------------------------------------------------------ the header of forms
 
 FORMS_HEADER = """\
-/* forms.h - the forms _with, _start and _prepare of every operation. tutti.h includes this file: programs include that one.
+/* forms.h - the forms _with, _start and _prepare of every operation. Programs include tutti.h,
+ * which includes this file.
  *
- * Made by scripts/reference.py from tutti.h, where tutti_X says what the operation does and what its arguments are. Each form
- * takes the same, and then
+ * Made by scripts/reference.py from tutti.h, where tutti_X says what the operation does and what
+ * its arguments are. Each form takes the same arguments, and then
  *     options   a deadline, an algorithm, a priority of this call's own; or NULL
- *     request   where the operation under way is put, for tutti_wait, tutti_test, tutti_cancel and tutti_notify; NULL on failure
- *     prepared  where the prepared operation is put, for tutti_start and tutti_prepared_free; NULL on failure
+ *     request   receives the operation under way, for tutti_wait, tutti_test, tutti_cancel and
+ *               tutti_notify; NULL on failure
+ *     prepared  receives the prepared operation, for tutti_start and tutti_prepared_free; NULL on
+ *               failure
  * "Forms" at the top of tutti.h has the rules.
  */
 #ifndef TUTTI_FORMS_H
@@ -351,8 +354,8 @@ extern "C" {
 """
 FORM_COMMENTS = {
     "_with": '{name} with options of its own: see "Forms" in tutti.h.',
-    "_start": 'Starts {name}, whose buffers are in use until it is done: see "Forms" in tutti.h.',
-    "_prepare": 'Plans {name} once, for tutti_start to start it often: see "Forms" in tutti.h.',
+    "_start": 'Starts {name}, which uses its buffers until done: see "Forms" in tutti.h.',
+    "_prepare": 'Plans {name} once, for tutti_start to start often: see "Forms" in tutti.h.',
 }
 
 
@@ -363,7 +366,7 @@ def forms_header(interface):
         for item in section.items:
             if not isinstance(item, Function) or not item.operation:
                 continue
-            lines = ["", "/* %s %s */" % ("-" * (100 - len(item.name)), item.name)]
+            lines = ["", "/* %s %s */" % ("-" * (93 - len(item.name)), item.name)]
             for form in item.forms()[1:]:
                 name, result = form.name, form.result
                 lines.append("/* %s */" % FORM_COMMENTS[name[len(item.name):]].format(name=item.name))

@@ -1,4 +1,4 @@
-/* tutti-trace - who is at fault: reads the flight recorders of ranks, from their dumps or while they run. */
+/* tutti-trace - which rank is at fault: reads the flight recorders of ranks, from dumps or while they run. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -21,17 +21,14 @@ static const char help[] =
     "\n"
     "  tutti-trace verdict DIR     the culprit and why, in one line, from the dumps in a folder\n"
     "  tutti-trace show FILE       one dump as a table, oldest call first\n"
-    "  tutti-trace query [PID...]  what processes of this host do now: all of them, or those "
-    "named\n"
+    "  tutti-trace query [PID...]  what the processes of this host, or those named, do now\n"
     "  tutti-trace -h | --help | -V | --version\n"
     "\n"
-    "Dumps are written where TUTTI_TRACE_DIR says: by each rank of a communicator that fails, on "
-    "the\n"
-    "signal TUTTI_TRACE_SIGNAL, and by tutti_trace_dump().\n"
+    "Ranks write dumps where TUTTI_TRACE_DIR says: when a communicator fails, on the\n"
+    "signal TUTTI_TRACE_SIGNAL, and in tutti_trace_dump().\n"
     "\n"
-    "Exit status: verdict: 0 nothing is wrong; 1 something is. query: 0; 1 somebody did not "
-    "answer, or\n"
-    "nobody is there. 2 usage, or what cannot be read.\n";
+    "Exit status of verdict: 0 nothing is wrong; 1 something is. Of query: 0; 1 a process did not\n"
+    "answer, or there is none. Of all: 2 wrong usage, or a file that cannot be read.\n";
 
 __attribute__((format(printf, 1, 2))) static enum exit_code complain(const char *format, ...)
 {

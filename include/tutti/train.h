@@ -1,4 +1,4 @@
-/* train.h - what data-parallel training needs on top of collectives: gradients that are averaged while the backward
+/* train.h - gradient buckets: gradients of data-parallel training, averaged while the backward
  * pass goes on.
  *
  *     backward pass     layer 4 ─ layer 3 ─ layer 2 ─ layer 1 ─┐
@@ -8,11 +8,13 @@
  *                                                               ▼
  *                                                   every gradient is the average of all ranks
  *
- * Gradients are reduced where they lie: nothing is copied together. One allreduce for each would be too many small ones, one
- * for all could not begin before the last is there; so they go in buckets, each started when its last gradient is ready. All
- * ranks start them in the same order, whatever the order in which gradients become ready.
+ * Gradients are reduced in place, without being copied together. One allreduce per gradient would
+ * be too many small ones. One for all could not begin before the last gradient is there. So
+ * gradients go in buckets, and each bucket starts when its last gradient is ready. All ranks start
+ * buckets in the same order, whatever the order in which gradients become ready.
  *
- *     struct tutti_gradient gradients[] = {{weights, weight_count, TUTTI_FLOAT32}, {biases, bias_count, TUTTI_FLOAT32}};
+ *     struct tutti_gradient gradients[] = {{weights, weight_count, TUTTI_FLOAT32},
+ *                                           {biases, bias_count, TUTTI_FLOAT32}};
  *     tutti_buckets_create(gradients, 2, NULL, comm, &buckets);
  *     for (each step) {
  *         compute biases;  tutti_buckets_ready(buckets, 1);
@@ -21,8 +23,8 @@
  *         update parameters;
  *     }
  *
- * To accumulate gradients over several passes, say nothing of those before the last (or see tutti_buckets_hold): nothing
- * is sent then.
+ * To accumulate gradients over several passes, call tutti_buckets_ready only in the last one (or
+ * see tutti_buckets_hold): nothing is sent before it.
  */
 #ifndef TUTTI_TRAIN_H
 #define TUTTI_TRAIN_H
@@ -35,7 +37,7 @@
 extern "C" {
 #endif
 
-/* ------------------------------------------------------------------------------------- gradient buckets */
+/* ----------------------------------------------------------------------------- gradient buckets */
 
 struct tutti_buckets;
 
@@ -46,24 +48,27 @@ struct tutti_gradient {
     enum tutti_dtype dtype;
 };
 
-/* When buckets start. On one host reducing is work of CPUs: where each of them has a rank that computes, it can only be done instead of
- * computing, and is done fastest at once. */
+/* When buckets start. On one host CPUs do the reducing. Where each of them has a rank that
+ * computes, reducing can only be done instead of computing, and all at once is fastest. */
 enum tutti_buckets_start {
-    TUTTI_BUCKETS_START_CHOSEN, /* WHEN_FULL if tutti_comm_overlaps on all ranks, otherwise AT_FINISH */
-    TUTTI_BUCKETS_START_WHEN_FULL, /* best, too, where CPUs wait during the backward pass: for a GPU, say */
+    TUTTI_BUCKETS_START_CHOSEN, /* WHEN_FULL if tutti_comm_overlaps on all ranks, else AT_FINISH */
+    TUTTI_BUCKETS_START_WHEN_FULL, /* also best where CPUs only wait, say for a GPU */
     TUTTI_BUCKETS_START_AT_FINISH
 };
 
 struct tutti_buckets_options {
     size_t size_bytes; /* sizeof(struct tutti_buckets_options); TUTTI_BUCKETS_OPTIONS_INIT sets it */
-    /* A bucket is full when it has at least that many bytes; 0: 25 MiB. All gradients of one have one dtype. */
+    /* A bucket is full when it has at least that many bytes; 0: 25 MiB. All gradients of a bucket
+     * have one dtype. */
     size_t bucket_bytes;
-    /* The same for the first one, which is smaller so that sending begins early; 0: 1 MiB, or bucket_bytes if that is less. */
+    /* The same for the first bucket, which is smaller so that sending begins early; 0: 1 MiB, or
+     * bucket_bytes if that is less. */
     size_t first_bucket_bytes;
-    /* Above 0: after averaging, gradients are scaled down so that the Euclidean norm of all of them together is at most
-     * that. */
+    /* Above 0: after averaging, gradients are scaled down so that the Euclidean norm of all of them
+     * together is at most norm_max. */
     double norm_max;
-    /* Nonzero: tutti_buckets_finish also finds out which gradients no rank had ready. Costs one small allreduce. */
+    /* Nonzero: tutti_buckets_finish also finds the gradients that no rank had ready. Costs one
+     * small allreduce. */
     int find_unused;
     int priority; /* of the allreduces, as in struct tutti_call_options */
     enum tutti_buckets_start start;
@@ -74,50 +79,56 @@ struct tutti_buckets_options {
         sizeof(struct tutti_buckets_options), 0, 0, 0.0, 0, 0, TUTTI_BUCKETS_START_CHOSEN, 0 \
     }
 
-/* What a step came to. The same on all ranks. */
+/* The result of a step. The same on all ranks. */
 struct tutti_buckets_result {
-    double norm; /* of all averaged gradients together, before they were scaled; 0 without norm_max */
-    int scaled; /* nonzero: they were scaled down to norm_max. A norm that is not finite scales nothing. */
+    double norm;  /* of all averaged gradients together, before scaling; 0 without norm_max */
+    int scaled;   /* nonzero: scaled down to norm_max. A norm that is not finite scales nothing. */
     int reserved; /* is 0 */
 };
 
-/* Makes buckets for the gradients of a model's parameters, given in the model's order (the backward pass is taken to come to
- * the last ones first). All ranks give the same counts, dtypes and options. The list is copied; the memory stays the caller's, and
- * must stay where it is until the buckets are freed. The communicator must outlive them. options may be NULL.
- * Collective; blocks until the communicator's deadline. *created is NULL on failure: INVALID_BUFFER, INVALID_DTYPE (not a
- * float), INVALID_OPTIONS, NO_MEMORY, MISMATCH (ranks gave other gradients or options), or what an allreduce fails of. */
+/* Makes buckets for the gradients of a model's parameters, given in the model's order (the backward
+ * pass is taken to come to the last ones first). All ranks give the same counts, dtypes and
+ * options. The list is copied; the memory stays the caller's, and must stay where it is until the
+ * buckets are freed. The communicator must outlive them. options may be NULL. Collective; blocks
+ * until the communicator's deadline. On failure *created is NULL: INVALID_BUFFER, INVALID_DTYPE
+ * (not a float), INVALID_OPTIONS, NO_MEMORY, MISMATCH (ranks gave different gradients or options),
+ * or a status of an allreduce. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_buckets_create(const struct tutti_gradient *gradients, size_t count,
                      const struct tutti_buckets_options *options, struct tutti_comm *comm,
                      struct tutti_buckets **created);
-/* Forgets the buckets and frees what they took. Blocks until what was started is done, with its result unknown, if the last step was
- * not finished. NULL is allowed. One thread. */
+/* Frees the buckets. If the last step was not finished, blocks until what it started is done, and
+ * leaves its result undefined. NULL is allowed. One thread. */
 TUTTI_API enum tutti_status tutti_buckets_free(struct tutti_buckets *buckets);
 
-/* Says that gradient `index` has this step's value. It belongs to the buckets until tutti_buckets_finish has returned. Starts the
- * buckets that are full now, in their order, unless they start at finish. Any thread; does not block. INVALID_OPTIONS: there is no
- * such gradient, or it was ready in this step before. Other failures are those of starting an allreduce; tutti_buckets_finish returns them, too. */
+/* Says that gradient `index` has this step's value. The gradient belongs to the buckets until
+ * tutti_buckets_finish has returned. Starts the buckets that are full now, in their order, unless
+ * they start at finish. Any thread; does not block. INVALID_OPTIONS: there is no such gradient, or
+ * it was ready in this step before. Other failures are those of starting an allreduce;
+ * tutti_buckets_finish returns them, too. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_ready(struct tutti_buckets *buckets,
                                                                size_t index);
-/* With is_held nonzero tutti_buckets_ready of these buckets only checks its index from now on, for passes that accumulate; 0: as before.
- * Between two steps only: INVALID_OPTIONS when a gradient of this one is ready already. Local; does not block. */
+/* With is_held nonzero, tutti_buckets_ready of these buckets only checks its index from now on, for
+ * passes that accumulate; with 0 it works as before. Only between two steps: INVALID_OPTIONS if a
+ * gradient of this step is ready already. Local; does not block. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_hold(struct tutti_buckets *buckets,
                                                               int is_held);
-/* Ends the step: gradients that this rank did not have ready are set to zero and take part as that; then waits for all, and scales
- * them if norm_max says so. All gradients are the same on all ranks then, bit for bit. result may be NULL.
- * Collective; blocks until the communicator's deadline. After a failure, which is that of the first allreduce that failed,
- * gradients are undefined and the buckets can only be freed. */
+/* Ends the step. Gradients that this rank did not have ready are set to zero, and take part as
+ * that. Then it waits for all, and scales them if norm_max says so. All gradients are then the same
+ * on all ranks, bit for bit. result may be NULL. Collective; blocks until the communicator's
+ * deadline. Returns the failure of the first allreduce that failed: then gradients are undefined,
+ * and the buckets can only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_finish(struct tutti_buckets *buckets,
                                                                 struct tutti_buckets_result *result);
-/* For buckets with find_unused: 1 when some rank had the gradient ready in the step that was finished last, 0 when none had: its
- * parameter had no part in the loss, and is best left alone. Without it always 1. -1: there is no such gradient. Local; does not
- * block. */
+/* For buckets with find_unused: 1 if some rank had the gradient ready in the last finished step; 0
+ * if none had: its parameter had no part in the loss, and is best left alone. Without find_unused
+ * always 1. -1: there is no such gradient. Local; does not block. */
 TUTTI_API int tutti_buckets_is_used(const struct tutti_buckets *buckets, size_t index);
 
-/* How many buckets there are. Local; does not block. */
+/* The number of buckets. Local; does not block. */
 TUTTI_API int tutti_buckets_count(const struct tutti_buckets *buckets);
-/* Which one of the buckets a gradient is in, in the order in which they start. -1: there is no such gradient. Local; does not
- * block. */
+/* The bucket of a gradient, by its position in the order in which buckets start. -1: there is no
+ * such gradient. Local; does not block. */
 TUTTI_API int tutti_buckets_find(const struct tutti_buckets *buckets, size_t index);
 
 #ifdef __cplusplus

@@ -39,70 +39,69 @@
     X(JOB, TIMEOUT, DURATION, "30m", "The deadline of an operation.")                                                               \
     X(JOB, INIT_TIMEOUT, DURATION, "5m", "How long `tutti_comm_create` waits for all ranks to arrive.")                             \
     X(JOB, ALGORITHMS, TEXT("rules for algorithms"), "(chosen)",                                                                    \
-      "Which algorithm runs which call, [see below](#rules-for-algorithms).")                                                       \
+      "The algorithm of each call, [see below](#rules-for-algorithms).")                                                            \
     X(JOB, DETERMINISTIC, BOOLEAN, "0",                                                                                             \
       "`1`: the bits of a result do not depend on size, offset or bucketing either.")                                               \
     X(JOB, KERNEL, WISH("scalar", "avx2", "avx512", "neon"), "(the best)",                                                          \
-      "Which instructions reduce and copy. Those that the processor lacks are not used.")                                           \
+      "The instructions that reduce and copy. Tutti does not use those that the processor lacks.")                                  \
     X(JOB, CMA, WISH("0", "1"), "1",                                                                                                \
-      "`0`: no rank reads private memory of other processes directly; it always goes through slots.")                               \
+      "`0`: no rank reads private memory of other processes directly; all of it goes through slots.")                               \
     X(JOB, TRANSPORT, CHOICE("auto", "tcp"), "auto",                                                                                \
-      "`tcp`: all data goes over TCP, also between ranks of one host, to measure or test that. The same on all ranks.")             \
+      "`tcp`: all data goes over TCP, also between ranks of one host, to measure or test TCP. The same on all ranks.")              \
     X(JOB, PROGRESS_CPUS, TEXT("a list of CPUs such as 3 or 0-1,8"), "(where the program may run)",                                 \
       "The CPUs of the thread that moves [started operations](buckets.md#how-much-is-hidden) while the program computes: name "     \
-      "some that do not compute.")                                                                                                  \
+      "CPUs on which no rank computes.")                                                                                            \
     X(JOB, UNEXPECTED, BYTES, "16m",                                                                                                \
       "How many bytes of [messages](point-to-point.md) may wait at a rank for its `tutti_recv`.")                                   \
     X(JOB, TRACE_DIR, TEXT("a folder"), "",                                                                                         \
-      "Where each rank of a communicator that fails leaves [what it did last](tracing.md).")                                        \
+      "The folder to which each rank of a communicator that fails writes [what it did last](tracing.md).")                          \
     X(JOB, TRACE_SIGNAL,                                                                                                            \
       TEXT("USR1, USR2, HUP, QUIT, URG, WINCH, or the number of one of these or of a real-time signal"), "(none)",                  \
-      "A signal on which every communicator, failed or not, leaves what it did last: in `TUTTI_TRACE_DIR`, or else in the "          \
-      "working directory.")                                                                                                         \
+      "A signal on which each rank of every communicator, failed or not, writes what it did last: to `TUTTI_TRACE_DIR`, or else "   \
+      "to the working directory.")                                                                                                  \
     X(JOB, METRICS_DIR, TEXT("a folder"), "",                                                                                       \
-      "Where each process writes [numbers for Prometheus](tracing.md#numbers-for-prometheus).")                                     \
+      "The folder to which each process writes [numbers for Prometheus](tracing.md#numbers-for-prometheus).")                       \
     X(JOB, METRICS_INTERVAL, SECONDS(1, 86400), "10", "How often each process writes its numbers for Prometheus.")                  \
     X(JOB, LOG, WISH("off", "warn", "info", "debug"), "warn",                                                                       \
-      "How much Tutti says on stderr. If nobody reads stderr, Tutti drops lines, and a later line says how many.")                  \
+      "How much Tutti logs on stderr. If nobody reads stderr, Tutti drops lines, and a later line says how many.")                  \
                                                                                                                                     \
-    X(NETWORK, SOCKET_IFNAME, TEXT("names of network interfaces"), "(the interface on the route to the first host)",                                \
-      "The network interfaces between hosts: prefixes of their names with commas between them, the better ones first. `^` in "      \
-      "front: all but these; `=` in front: whole names.")                                                                           \
+    X(NETWORK, SOCKET_IFNAME, TEXT("names of network interfaces"), "(the interface on the route to the first host)",                \
+      "The network interfaces between hosts: prefixes of their names, separated by commas, the better ones first. `^` in "          \
+      "front: all other interfaces; `=` in front: whole names.")                                                                    \
     X(NETWORK, SOCKET_FAMILY, CHOICE("4", "6", "AF_INET", "AF_INET6"), "(both)",                                                    \
-      "`4`: only addresses of IPv4; `6`: only those of IPv6. The other words mean the same.")                                       \
+      "`4` or `AF_INET`: only IPv4 addresses; `6` or `AF_INET6`: only IPv6 addresses.")                                             \
     X(NETWORK, RAILS, COUNT(1, 4), "1",                                                                                             \
-      "Over how many [network cards](running.md#several-network-cards) large data may go at once.")                                 \
+      "The number of [network cards](running.md#several-network-cards) over which large data may go at once.")                      \
     X(NETWORK, PORT_RANGE, TEXT("a port or a range of them such as 5000-5100, from 1 to 65535"), "(any)",                           \
-      "A process listens at the first free one of these ports.")                                                                    \
+      "A process listens at the first free port of the range.")                                                                     \
     X(NETWORK, SECRET, TEXT("a secret"), "(the job's id)",                                                                          \
-      "The secret of the job: only ranks that have it can join from other hosts. It shows in the environment; a file does not.")    \
+      "The secret of the job: only ranks that have it can join from other hosts. The environment shows it; use a file to hide it.") \
     X(NETWORK, SECRET_FILE, TEXT("a file"), "",                                                                                     \
       "The file with the secret, closed to all other users (`chmod 600`). A newline at its end does not count.")                    \
     X(NETWORK, INTEGRITY, CHOICE("off", "network", "on"), "off",                                                                    \
-      "`network`: ranks [compare with a checksum](running.md#what-arrives-changed) what comes over TCP; `on`: and what comes "      \
-      "through shared memory. The same on all ranks.")                                                                              \
+      "`network`: ranks [check data](running.md#what-arrives-changed) that comes over TCP with a checksum; `on`: also data that "   \
+      "comes through shared memory. The same on all ranks.")                                                                        \
     X(NETWORK, ENCRYPTION, CHOICE("off", "on"), "off",                                                                              \
-      "`on`: what ranks send each other over TCP is [encrypted](security.md#encryption), which needs a secret. The same on all "    \
-      "ranks.")                                                                                                                     \
-    X(NETWORK, TOPO_FILE, TEXT("a file"), "", "A file that says [which hosts stand in which rack](topology.md#racks-for-the-library).")              \
+      "`on`: ranks [encrypt](security.md#encryption) all data over TCP, which needs a secret. The same on all ranks.")              \
+    X(NETWORK, TOPO_FILE, TEXT("a file"), "", "A file that says [which hosts are in which rack](topology.md#racks-for-the-library).") \
     X(NETWORK, PROBE, BOOLEAN, "1",                                                                                                 \
-      "`0` on rank 0: where no file names racks, Tutti does [not measure them](topology.md#racks-found-by-measuring) either.")      \
+      "`0` on rank 0: if no file names racks, Tutti does not [find them by measuring](topology.md#racks-found-by-measuring) either.") \
     X(NETWORK, HEARTBEAT, MILLISECONDS(10, 10000), "100",                                                                           \
-      "The time from one [heartbeat](failures.md#hosts-that-vanish) of a host to the next, the same for all ranks. A host is "      \
-      "suspected after ten times that in silence, and gone after thirty. `0`: no heartbeats.")                                      \
+      "The time from one [heartbeat](failures.md#hosts-that-vanish) of a host to the next. A host is suspected after ten such "     \
+      "times in silence, and gone after thirty. `0`: no heartbeats. The same on all ranks.")                                        \
     X(NETWORK, HOSTID, TEXT("any text"), "",                                                                                        \
-      "Ranks with different ones are on different hosts for Tutti, even where they could share memory. Ranks without one are "      \
-      "together.")                                                                                                                  \
+      "Tutti takes ranks with different values to be on different hosts, even if they could share memory. Ranks without a value "   \
+      "are together.")                                                                                                              \
     X(NETWORK, ID_HOSTS, CHOICE("one", "many"), "(as the launcher says; without one, `one`)",                                       \
       "Whether ranks that meet by an id made in this process, or through a store, "                                                 \
       "[may be on several hosts](start-up.md#an-id-over-several-hosts).")                                                           \
     X(NETWORK, RENDEZVOUS_DIR, TEXT("a folder"), "",                                                                                \
-      "A folder that all ranks see, to exchange addresses where the launcher has no service for it.")                               \
+      "A folder that all ranks see, through which they exchange addresses if the launcher has no service for that.")                \
                                                                                                                                     \
     X(LAUNCH, RANK, COUNT(0, 65535), "", "The rank of this process.")                                                               \
     X(LAUNCH, SIZE, COUNT(1, 65536), "", "The number of ranks.")                                                                    \
     X(LAUNCH, JOB_ID, TEXT("any text"), "",                                                                                         \
-      "Distinguishes this job from the user's other jobs, [under every launcher](launchers.md). The same on all ranks.")                       \
+      "Distinguishes this job from the user's other jobs, [under every launcher](launchers.md). The same on all ranks.")            \
     X(LAUNCH, PODS, COUNT(1, 65536), "",                                                                                            \
       "The number of pods in an [Indexed Job](launchers.md#an-indexed-job-or-jobset) of Kubernetes.")                               \
     X(LAUNCH, RANKS_PER_POD, COUNT(1, 65536), "", "The number of ranks in each pod of an Indexed Job.")                             \
@@ -110,20 +109,20 @@
     X(PYTHON, LIBRARY, TEXT("a file"), "(beside the package, or the system's)",                                                     \
       "The library `libtutti.so` that the [Python package](python.md) loads.")                                                      \
     X(PYTHON, TORCH_BACKEND, CHOICE("auto", "cpp", "python"), "auto",                                                               \
-      "Which of the [two backends for PyTorch](torch.md#two-ways-in) carries out calls.")                                           \
+      "Which of the [two backends for PyTorch](torch.md#two-ways-in) runs calls.")                                                  \
                                                                                                                                     \
-    X(TEST, LONG, BOOLEAN, "", "`1`: tests that draw what they try go on for longer; `./check --long` sets it.")                    \
+    X(TEST, LONG, BOOLEAN, "", "`1`: randomised tests go on for longer; `./check --long` sets it.")                                 \
     X(TEST, ROOT, TEXT("a folder"), "", "The source tree.")                                                                         \
     X(TEST, BUILD, TEXT("a folder"), "", "The build folder.")                                                                       \
-    X(TEST, BIN, TEXT("a folder"), "", "Where the build has its programs.")                                                         \
+    X(TEST, BIN, TEXT("a folder"), "", "The folder of the built programs.")                                                         \
     X(TEST, SEED, TEXT("a number"), "", "The seed of `src/plan/mutation_test.c`.")                                                  \
     X(TEST, MUTANTS, TEXT("a number"), "", "How many changed plans `src/plan/mutation_test.c` tries.")                              \
-    X(TEST, TORCH_PYTHON, TEXT("a program"), "", "A Python that can import PyTorch, to be tried before others.")                    \
+    X(TEST, TORCH_PYTHON, TEXT("a program"), "", "A Python that can import PyTorch; tests try it before others.")                   \
     X(TEST, PROGRAM_MINUTES, TEXT("a number"), "5", "How long `tests/program_long_test.sh` goes on.")                               \
-    X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one: repeats that run.")                        \
+    X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one, to repeat that run.")                      \
     X(TEST, TEST_FILTER, TEXT("a pattern"), "", "Which cases of a test program run.")                                               \
-    X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads where they would be processes.")                       \
-    X(TEST, TEST_HOSTS, TEXT("a number"), "", "The number of hosts that a test simulates.")                       \
+    X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads instead of processes.")                                \
+    X(TEST, TEST_HOSTS, TEXT("a number"), "", "The number of hosts that a test simulates.")                                         \
     X(TEST, TEST_RESTARTS, TEXT("a number"), "", "How often `tests/restart_test.c` repeats itself.")
 /* clang-format on */
 

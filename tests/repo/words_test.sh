@@ -1,5 +1,6 @@
 #!/bin/bash
 # One word for one thing (docs/glossary.md).  Prints every word that the list below has replaced as FILE:LINE, with the word to use.
+# And the actor first: prints every sentence that begins with a free "Who" or "What" in the texts that everybody reads.
 # ctest: label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -19,6 +20,10 @@ roll[ -]?calls?                 : rank discovery
 far (ranks?|hosts?|notes?)      : remote
 beat                            : heartbeat
 '
+# The texts whose sentences may begin with "Who" or "What" only if they are questions.
+plain='README.md include/tutti/tutti.h include/tutti/train.h
+       docs/glossary.md docs/options.md docs/failures.md docs/start-up.md docs/hosts.md docs/running.md docs/point-to-point.md'
+
 # These are bytes that other builds expect.
 kept='"roll call"|"doors"'
 
@@ -61,21 +66,56 @@ find_offences() {
         END { exit bad }'
 }
 
+# Sentences that begin with "Who" or "What" and are no questions.  Titles may.
+find_free_words() {
+    local file bad=0
+    for file in $plain; do
+        if [[ ! -f $file ]]; then continue; fi
+        awk '
+            # \001 stands where a comment, a cell, an item or a paragraph begins or ends.
+            {
+                line = $0
+                if (line ~ /^#+ /) line = "\001"
+                gsub(/\/\*+|\*+\/|\|/, "\001", line)
+                sub(/^[ \t]*[-*]+([ \t]|$)/, FILENAME ~ /\.md$/ ? "\001" : "", line)
+                if (line ~ /^[ \t]*$/) line = "\001"
+                text = text line "\n"
+            }
+            END {
+                line_number = 1
+                text = "\001" text
+                while (match(text, /[\001.!?][ \t\n\001]*(Who|What)[ \n]/)) {
+                    before = substr(text, 1, RSTART + RLENGTH - 2)
+                    line_number += gsub(/\n/, "", before)
+                    text = substr(text, RSTART + RLENGTH - 1)
+                    match(text, /[.!?][ \t\n\001]|\001|$/)
+                    if (substr(text, RSTART, 1) == "?") continue
+                    print FILENAME ":" line_number ": begins with a free \"Who\" or \"What\": say who acts"
+                    bad = 1
+                }
+                exit bad
+            }' "$file" || bad=1
+    done
+    return $bad
+}
+
 # The test can fail: a small tree with one offence of each sort, and as many lines that are fine.
 self_test() {
     local tree expected offences
     tree=$(mktemp -d)
-    mkdir -p "$tree"/{docs/algorithms,src/{connect,process,other}}
+    mkdir -p "$tree"/{docs/algorithms,include/tutti,src/{connect,process,other}}
     cd "$tree"
     printf 'struct door *front;\nint doorbell;\nint open_door(void);\n' >src/connect/a.h
     printf '/* A guest, */\nlog("%%d Visitors");\nchar what[] = "roll call";\n' >src/connect/a.c
     printf 'enum { PORT_KNOCK };\nbool is_visible, is_revisited;\n' >src/process/a.c
     printf 'struct door *front;\n' >src/other/a.h
     printf 'The roll call.\nArrivals\nAn arrivals_count\n' >docs/algorithms/a.md
-    printf 'Nothing\n' >README.md
-    expected='docs/algorithms/a.md:1 docs/algorithms/a.md:2 docs/algorithms/a.md:3'
+    printf '# Who may\n\nAsks what. Who\nwaits sleeps.\nWhat is it? A guess.  What else. What\nnow?\n- What waits\n' >README.md
+    printf '/* Who waits. */\nint a; /* What b is */\n/* It says\n * What is said.\n * what? */\n' >include/tutti/tutti.h
+    expected='README.md:3 README.md:5 README.md:7 docs/algorithms/a.md:1 docs/algorithms/a.md:2 docs/algorithms/a.md:3'
+    expected+=' include/tutti/tutti.h:1 include/tutti/tutti.h:2'
     expected+=' src/connect/a.c:1 src/connect/a.c:2 src/connect/a.h:1 src/connect/a.h:3 src/process/a.c:1'
-    offences=$(find_offences || true)
+    offences=$(find_offences || true; find_free_words || true)
     # shellcheck disable=SC2001
     offences=$(sed 's/^\([^:]*:[0-9]*\):.*/\1/' <<<"$offences" | LC_ALL=C sort | tr '\n' ' ')
     cd - >/dev/null
@@ -88,4 +128,7 @@ self_test() {
 }
 
 self_test
-find_offences
+bad=0
+find_offences || bad=1
+find_free_words || bad=1
+exit $bad
