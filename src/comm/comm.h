@@ -183,7 +183,7 @@ static inline bool comm_is_busy(struct tutti_comm *comm)
 
 /* How often a step checks a full link before it takes the way through memory. A check costs a spin, or a turn of everybody else on this
  * core. */
-static inline uint32_t comm_patience(const struct tutti_comm *comm)
+static inline uint32_t comm_spin_budget(const struct tutti_comm *comm)
 {
     return comm->members.oversubscribed ? 8 : 128;
 }

@@ -176,7 +176,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->settings.rules);
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : comm_join(created, creation);
-    operation_init(&created->calls.blocking.operation, comm_patience(created));
+    operation_init(&created->calls.blocking.operation, comm_spin_budget(created));
     if (status != TUTTI_OK) {
         release(created);
         return status;

@@ -17,7 +17,7 @@
 static void init(struct tutti_comm *comm, struct tutti_request *request, bool is_message)
 {
     request->is_message = is_message;
-    if (!is_message) operation_init(&request_call(request)->operation, comm_patience(comm));
+    if (!is_message) operation_init(&request_call(request)->operation, comm_spin_budget(comm));
 }
 
 struct tutti_request *comm_make_request(struct tutti_comm *comm, bool is_message,

@@ -49,33 +49,33 @@ static bool is_wanted(const struct tutti_comm *comm)
 }
 
 /* How long nothing has moved. */
-struct patience {
+struct backoff {
     unsigned looks;
     uint64_t since_ns;
 };
 
 /* Gives the CPU away; false when it is time to sleep. */
-static bool yield_awake(const struct tutti_comm *comm, struct patience *patience)
+static bool yield_awake(const struct tutti_comm *comm, struct backoff *backoff)
 {
     const bool over_network = comm_has_network(comm);
     const uint64_t before = over_network ? clock_now_ns() : 0;
     sched_yield();
     const uint64_t now = clock_now_ns();
-    if (patience->since_ns == 0) patience->since_ns = now;
-    if (over_network && now - before > OTHERS_RAN_NS) return now - patience->since_ns < CROWDED_NS;
-    const unsigned doubled = atomic_load_explicit(&comm->domain.wakefulness, memory_order_relaxed);
-    return now - patience->since_ns < (uint64_t)AWAKE_NS << doubled;
+    if (backoff->since_ns == 0) backoff->since_ns = now;
+    if (over_network && now - before > OTHERS_RAN_NS) return now - backoff->since_ns < CROWDED_NS;
+    const unsigned doubled = atomic_load_explicit(&comm->domain.awake_doubled, memory_order_relaxed);
+    return now - backoff->since_ns < (uint64_t)AWAKE_NS << doubled;
 }
 
 /* Lets time pass without holding up anybody; false when it is time to sleep. */
-static bool pause_awake(const struct tutti_comm *comm, struct patience *patience)
+static bool pause_awake(const struct tutti_comm *comm, struct backoff *backoff)
 {
-    patience->looks++;
-    if (comm->domain.spins && patience->looks < SPINS) {
-        if (patience->looks > EAGER_LOOKS) cpu_relax();
+    backoff->looks++;
+    if (comm->domain.spins && backoff->looks < SPINS) {
+        if (backoff->looks > EAGER_LOOKS) cpu_relax();
         return true;
     }
-    return yield_awake(comm, patience);
+    return yield_awake(comm, backoff);
 }
 
 /* A sleep pays where it is long. After a short one, its waking included, this rank stays awake twice as long the next time: where
@@ -87,13 +87,13 @@ static void sleep_and_learn(struct tutti_comm *comm)
     /* A connection that arrives at the port does not wake this rank. */
     struct transport *all = comm->transports.set.all;
     all->ops->sleep(all, all->peers->is_connecting(all) ? JOINING_NS : SLEEP_NS);
-    unsigned doubled = atomic_load_explicit(&comm->domain.wakefulness, memory_order_relaxed);
+    unsigned doubled = atomic_load_explicit(&comm->domain.awake_doubled, memory_order_relaxed);
     comm->health.straggler.woken_ns = clock_now_ns();
     if (comm->health.straggler.woken_ns - begin_ns > SHORT_SLEEP_NS)
         doubled = 0;
     else if (AWAKE_NS << doubled < AWAKE_NS_MAX)
         doubled++;
-    atomic_store_explicit(&comm->domain.wakefulness, doubled, memory_order_relaxed);
+    atomic_store_explicit(&comm->domain.awake_doubled, doubled, memory_order_relaxed);
 }
 
 static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, uint64_t now)
@@ -155,7 +155,7 @@ static bool listens(const struct tutti_comm *comm, unsigned passes, bool about_t
 enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_request *request)
 {
     struct operation *operation = &request->operation;
-    struct patience patience = {0};
+    struct backoff backoff = {0};
     bool about_to_sleep = false, has_slept = false;
     for (unsigned passes = 1;; passes++) {
         operation->impatient = comm->domain.looks_rarely = about_to_sleep;
@@ -184,7 +184,7 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
             return status;
         }
         if (moved) {
-            patience = (struct patience){0};
+            backoff = (struct backoff){0};
             /* Started operations may keep moving while this one is stuck. */
             if (passes % PASSES_A_LOOK == 0) look_sometimes(comm, request, clock_now_ns());
             continue;
@@ -192,10 +192,10 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
         if (about_to_sleep) {
             sleep_and_learn(comm);
             about_to_sleep = false;
-        } else if (pause_awake(comm, &patience)) {
+        } else if (pause_awake(comm, &backoff)) {
             continue;
         } else {
-            straggler_sleep(comm, request, patience.since_ns);
+            straggler_sleep(comm, request, backoff.since_ns);
             has_slept = true;
             comm->transports.set.all->ops->sleep_begin(comm->transports.set.all);
             about_to_sleep = true; /* one more look before it is true */
@@ -209,14 +209,14 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
 
 /* Moves everything until the request is done, the domain is wanted, or (false) there is nothing to do but sleep. */
 static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *request,
-                        struct patience *patience)
+                        struct backoff *backoff)
 {
     unsigned passes = 1;
     while (!atomic_load_explicit(&request->done, memory_order_relaxed) && !is_wanted(comm)) {
         if (comm_progress(comm)) {
-            *patience = (struct patience){0};
+            *backoff = (struct backoff){0};
             if (passes++ % PASSES_A_LOOK == 0) look_at_started(comm, clock_now_ns());
-        } else if (!pause_awake(comm, patience)) {
+        } else if (!pause_awake(comm, backoff)) {
             return false;
         }
     }
@@ -243,19 +243,19 @@ static void sleep_until_something(struct tutti_comm *comm)
 
 void comm_await_started(struct tutti_comm *comm, struct tutti_request *request)
 {
-    struct patience patience = {0};
+    struct backoff backoff = {0};
     struct crossing_wait wait = {0};
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
         /* Whoever has it moves this, too: perhaps on this CPU. */
         if (is_wanted(comm) || !comm_try_lock(comm)) {
-            if (yield_awake(comm, &patience)) continue;
+            if (yield_awake(comm, &backoff)) continue;
             nanosleep(&(struct timespec){0, NAP_NS}, NULL);
             crossing_wait(comm, request, &wait);
             continue;
         }
-        if (!drive_awake(comm, request, &patience)) {
+        if (!drive_awake(comm, request, &backoff)) {
             if (!request->is_message)
-                straggler_sleep(comm, request_call(request), patience.since_ns);
+                straggler_sleep(comm, request_call(request), backoff.since_ns);
             sleep_until_something(comm);
             look_at_started(comm, clock_now_ns());
             crossing_wait(comm, request, &wait);
@@ -299,10 +299,10 @@ enum progress_result comm_client_progress(struct progress_client *client)
     if (!comm_is_busy(comm)) return listen_to_others(comm);
     if (is_wanted(comm) || !comm_try_lock(comm))
         return PROGRESS_BLOCKED; /* somebody else moves it */
-    comm->domain.looks_rarely = comm->domain.has_napped;
+    comm->domain.looks_rarely = comm->domain.has_paused;
     const bool moved = comm_progress(comm);
     comm->domain.looks_rarely = false;
-    comm->domain.has_napped = !moved;
+    comm->domain.has_paused = !moved;
     recover_listen(comm);
     if (!moved) look_at_started(comm, clock_now_ns());
     let_go(comm);
