@@ -1,6 +1,7 @@
 #include "engine/bind.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -76,15 +77,23 @@ static bool step_bytes(const struct binder *binder, const struct plan_step *step
     return true;
 }
 
-/* Whether a message to a group goes over the link to all, or one by one. The slots of the link to all are free
- * again when its slowest reader has read them, and that one may be waiting for another message first; so only
- * what fits into them as a whole goes there. Both ends decide this alike: by the range and the largest part. */
-static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_count)
+/* The group of the transport with the members of that one; PROGRAM_NONE. */
+static int find_group(const struct binder *binder, int plan_group)
 {
-    const struct rank_plan *plan = binder->plan;
-    if (group == PLAN_NO_GROUP || binder->options->is_one_to_one ||
-        plan->groups[group].member_count != (uint32_t)plan->shape.rank_count)
-        return false;
+    const struct plan_group *const wanted = &binder->plan->groups[plan_group];
+    const int *const members = binder->plan->members + wanted->first_member;
+    for (int g = 0; g < binder->options->group_count; g++) {
+        const struct transport_group *const group = &binder->options->groups[g];
+        if ((uint32_t)group->count == wanted->member_count &&
+            memcmp(group->ranks, members, wanted->member_count * sizeof *members) == 0)
+            return g;
+    }
+    return PROGRAM_NONE;
+}
+
+/* Whether messages of so many chunks fit into a multicast link as a whole. */
+static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
+{
     const struct layout *layout = &binder->layout;
     const size_t *counts =
         layout->input_counts != NULL ? layout->input_counts : layout->output_counts;
@@ -97,16 +106,34 @@ static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_c
     return chunk_count * part_bytes_max <= binder->options->piece_count_max * piece;
 }
 
-static int find_link(struct program_link *links, uint32_t *count, int peer, int channel,
-                     bool from_all, size_t bytes)
+/* The group of the transport whose multicast link takes a message to a group of the plan; PROGRAM_NONE: it goes one by
+ * one. The slots of such a link are free again when its slowest reader has read them, and that one may be waiting for
+ * another message first; so only what fits into them as a whole goes there. All members decide this alike: by the range,
+ * the largest part, and limits and groups that all of them know. */
+static int multicast_group(const struct binder *binder, int plan_group, uint32_t chunk_count)
+{
+    const int group = plan_group != PLAN_NO_GROUP ? find_group(binder, plan_group) : PROGRAM_NONE;
+    return group != PROGRAM_NONE && fits_multicast(binder, chunk_count) ? group : PROGRAM_NONE;
+}
+
+static int find_link(struct program_link *links, uint32_t *count, int peer, int group, int channel,
+                     size_t bytes)
 {
     uint32_t i = 0;
     while (i < *count &&
-           (links[i].peer != peer || links[i].channel != channel || links[i].from_all != from_all))
+           (links[i].peer != peer || links[i].group != group || links[i].channel != channel))
         i++;
-    if (i == *count) links[(*count)++] = (struct program_link){peer, channel, from_all, 0};
+    if (i == *count) links[(*count)++] = (struct program_link){peer, group, channel, 0};
     if (links[i].bytes_max < bytes) links[i].bytes_max = bytes;
     return (int)i;
+}
+
+static void add_target(struct program *program, struct program_step *bound, int peer, int group,
+                       int channel)
+{
+    program->step_tx[program->step_tx_count++] =
+        find_link(program->tx_links, &program->tx_count, peer, group, channel, bound->bytes);
+    bound->tx_count++;
 }
 
 static void bind_targets(struct binder *binder, const struct plan_step *step,
@@ -114,26 +141,20 @@ static void bind_targets(struct binder *binder, const struct plan_step *step,
 {
     const struct rank_plan *plan = binder->plan;
     struct program *program = binder->program;
+    const int channel = step->target_channel,
+              group = multicast_group(binder, step->target_group, step->chunk_count);
     bound->first_tx = program->step_tx_count;
-    if (goes_to_all(binder, step->target_group, step->chunk_count)) {
-        program->step_tx[program->step_tx_count++] =
-            find_link(program->tx_links, &program->tx_count, TRANSPORT_ALL, step->target_channel,
-                      false, bound->bytes);
+    if (group != PROGRAM_NONE) {
+        add_target(program, bound, PROGRAM_NONE, group, channel);
     } else if (step->target_group != PLAN_NO_GROUP) {
-        const struct plan_group *group = &plan->groups[step->target_group];
-        for (uint32_t i = 0; i < group->member_count; i++) {
-            const int peer = plan->members[group->first_member + i];
-            if (peer != plan->rank)
-                program->step_tx[program->step_tx_count++] =
-                    find_link(program->tx_links, &program->tx_count, peer, step->target_channel,
-                              false, bound->bytes);
+        const struct plan_group *members = &plan->groups[step->target_group];
+        for (uint32_t i = 0; i < members->member_count; i++) {
+            const int peer = plan->members[members->first_member + i];
+            if (peer != plan->rank) add_target(program, bound, peer, PROGRAM_NONE, channel);
         }
     }
     for (uint32_t i = 0; i < step->target_count; i++)
-        program->step_tx[program->step_tx_count++] =
-            find_link(program->tx_links, &program->tx_count, plan->targets[step->first_target + i],
-                      step->target_channel, false, bound->bytes);
-    bound->tx_count = program->step_tx_count - bound->first_tx;
+        add_target(program, bound, plan->targets[step->first_target + i], PROGRAM_NONE, channel);
 }
 
 static void bind_sources(struct binder *binder, const struct plan_step *step,
@@ -147,9 +168,9 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
         struct program_source *to = &program->sources[program->source_count++];
         if (source->is_link)
             *to = (struct program_source){
-                .rx =
-                    find_link(program->rx_links, &program->rx_count, source->peer, source->channel,
-                              goes_to_all(binder, source->group, step->chunk_count), bound->bytes)};
+                .rx = find_link(program->rx_links, &program->rx_count, source->peer,
+                                multicast_group(binder, source->group, step->chunk_count),
+                                source->channel, bound->bytes)};
         else
             *to = (struct program_source){
                 PROGRAM_NONE, source->place.buffer,
@@ -190,7 +211,7 @@ static bool has_many_readers(const struct program *program, const struct program
 {
     return bound->tx_count > 1 ||
            (bound->tx_count == 1 &&
-            program->tx_links[program->step_tx[bound->first_tx]].peer == TRANSPORT_ALL);
+            program->tx_links[program->step_tx[bound->first_tx]].group != PROGRAM_NONE);
 }
 
 /* Lent is what several ranks read, each over its own link, and what others reduce and pass on: of an allreduce all that
@@ -409,7 +430,7 @@ static bool is_first_receive(const struct program *program, uint32_t receive)
     const int rx = program->sources[step->first_source].rx;
     if (rx == PROGRAM_NONE || step->source_count != 1 || step->tx_count != 0 ||
         step->after_count != 0 || step->divisor != 0 || step->factor != 0 ||
-        program->rx_links[rx].from_all)
+        program->rx_links[rx].group != PROGRAM_NONE)
         return false;
     for (uint32_t i = 0; i < step->first_source; i++) /* a link is read by one lane */
         if (program->sources[i].rx == rx) return false;
@@ -476,7 +497,7 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
            program->step_tx && program->tx_links && program->rx_links && program->expects;
 }
 
-/* So that the largest chunk that has to find room in a link as a whole does (goes_to_all). */
+/* So that the largest chunk that has to find room in a link as a whole does (multicast_group). */
 static size_t choose_piece(const struct program *program, size_t piece_bytes_max,
                            unsigned piece_count_max)
 {
@@ -489,10 +510,32 @@ static size_t choose_piece(const struct program *program, size_t piece_bytes_max
     return piece > piece_bytes_max ? piece_bytes_max : piece;
 }
 
+static enum tutti_status check_channel(const struct binder *binder, int channel)
+{
+    if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
+    const char *const algorithm = binder->options->algorithm;
+    return error_set(TUTTI_UNSUPPORTED, "%s: the plan uses channel %d, links have %d channels",
+                     algorithm != NULL ? algorithm : "a plan", channel, TRANSPORT_CHANNEL_COUNT);
+}
+
+static enum tutti_status check_channels(const struct binder *binder)
+{
+    const struct rank_plan *const plan = binder->plan;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *const step = &plan->steps[i];
+        if (step->target_count > 0 || step->target_group != PLAN_NO_GROUP)
+            TRY(check_channel(binder, step->target_channel));
+    }
+    for (uint32_t i = 0; i < plan->source_count; i++)
+        if (plan->sources[i].is_link) TRY(check_channel(binder, plan->sources[i].channel));
+    return TUTTI_OK;
+}
+
 static enum tutti_status bind_all(struct binder *binder)
 {
     const struct rank_plan *plan = binder->plan;
     struct program *program = binder->program;
+    TRY(check_channels(binder));
     for (uint32_t i = 0; i < plan->scratch_count; i++) {
         const size_t bytes = layout_class_bytes(&binder->layout, plan->scratch_like[i]);
         if (bytes == LAYOUT_UNKNOWN)
@@ -551,6 +594,13 @@ static bool lay_out(struct binder *binder)
     return true;
 }
 
+void bind_to_transport(struct bind_options *options, struct transport *transport)
+{
+    transport->ops->limits(transport, &options->piece_bytes_max, &options->piece_count_max);
+    options->groups = transport->groups;
+    options->group_count = transport->group_count;
+}
+
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program)
 {
@@ -565,6 +615,7 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
     if (status == TUTTI_OK) {
         binder.program->element_bytes = dtype_size(options->dtype);
         binder.program->op = options->op;
+        binder.program->algorithm = options->algorithm;
         binder.program->dtype = options->dtype;
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
@@ -598,26 +649,86 @@ void program_free(struct program *program)
     free(program);
 }
 
+/* ------------------------------------------------------------------------------------------- links */
+
+static enum tutti_status open_tx(const struct program_link *link, struct transport *transport,
+                                 int slot, struct link_tx **tx)
+{
+    if (link->group == PROGRAM_NONE)
+        return transport->ops->open_tx(transport, slot, link->channel, link->peer, link->bytes_max,
+                                       tx);
+    return transport->ops->open_multicast_tx(transport, slot, link->channel, link->group,
+                                             link->bytes_max, tx);
+}
+
+static enum tutti_status open_rx(const struct program_link *link, struct transport *transport,
+                                 int slot, struct link_rx **rx)
+{
+    if (link->group == PROGRAM_NONE)
+        return transport->ops->open_rx(transport, slot, link->channel, link->peer, rx);
+    return transport->ops->open_multicast_rx(transport, slot, link->channel, link->group,
+                                             link->peer, rx);
+}
+
+/* What all links of a step can do that it sends on. */
+static unsigned sending_capabilities(const struct program *program, const struct program_step *step,
+                                     struct link_tx *const *tx)
+{
+    unsigned capabilities = step->tx_count > 0 ? ~0u : 0;
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        capabilities &= tx[program->step_tx[step->first_tx + i]]->capabilities;
+    return capabilities;
+}
+
+static void heed_expecting(struct program *program, struct link_rx *const *rx)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < program->expect_count; i++)
+        if ((rx[program->expects[i].rx]->capabilities & LINK_ADVERTISES) != 0)
+            program->expects[kept++] = program->expects[i];
+    program->expect_count = kept;
+}
+
+/* Whatever a step wants of its links it does where these can. All slots have links that can do the same. */
+static void heed_capabilities(struct program *program, struct link_tx *const *tx,
+                              struct link_rx *const *rx)
+{
+    program->lends = false;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        struct program_step *const step = &program->steps[s];
+        const unsigned sending = sending_capabilities(program, step, tx);
+        const int from = program->sources[step->first_source].rx;
+        const unsigned receiving = from != PROGRAM_NONE ? rx[from]->capabilities : 0;
+        step->hands_on = (sending & LINK_SHARES) != 0;
+        step->lends &= step->hands_on;
+        step->places &= (sending & LINK_ADVERTISES) != 0;
+        step->expects &= (receiving & LINK_ADVERTISES) != 0;
+        step->lands &= (receiving & LINK_LANDS) != 0;
+        program->lends |= step->lends;
+    }
+    heed_expecting(program, rx);
+    program->knows_links = true;
+}
+
+static enum tutti_status open_all(struct program *program, struct transport *transport, int slot,
+                                  struct link_tx **tx, struct link_rx **rx)
+{
+    for (uint32_t i = 0; i < program->tx_count; i++)
+        TRY(open_tx(&program->tx_links[i], transport, slot, &tx[i]));
+    for (uint32_t i = 0; i < program->rx_count; i++)
+        TRY(open_rx(&program->rx_links[i], transport, slot, &rx[i]));
+    if (!program->knows_links) heed_capabilities(program, tx, rx);
+    return program->lends ? transport->ops->open_lending(transport, slot) : TUTTI_OK;
+}
+
 enum tutti_status program_open_links(struct program *program, struct transport *transport, int slot)
 {
     if (program->tx[slot] != NULL) return TUTTI_OK;
     struct link_tx **tx = calloc(program->tx_count + 1, sizeof(struct link_tx *));
     struct link_rx **rx = calloc(program->rx_count + 1, sizeof(struct link_rx *));
-    enum tutti_status status = TUTTI_OK;
-    if (tx == NULL || rx == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "opening links: out of memory");
-    for (uint32_t i = 0; i < program->tx_count && status == TUTTI_OK; i++) {
-        const struct program_link *link = &program->tx_links[i];
-        status = transport->ops->open_tx(transport, slot, link->channel, link->peer,
-                                         link->bytes_max, &tx[i]);
-    }
-    for (uint32_t i = 0; i < program->rx_count && status == TUTTI_OK; i++) {
-        const struct program_link *link = &program->rx_links[i];
-        status = transport->ops->open_rx(transport, slot, link->channel, link->peer, link->from_all,
-                                         &rx[i]);
-    }
-    if (status == TUTTI_OK && program->lends && transport->ops->open_lending != NULL)
-        status = transport->ops->open_lending(transport, slot);
+    const enum tutti_status status =
+        tx != NULL && rx != NULL ? open_all(program, transport, slot, tx, rx)
+                                 : error_set(TUTTI_NO_MEMORY, "opening links: out of memory");
     if (status != TUTTI_OK) {
         free(tx);
         free(rx);

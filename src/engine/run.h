@@ -69,7 +69,6 @@ struct operation {
     struct program *program;
     struct transport *transport;
     int slot;
-    bool can_lend;
     struct link_tx **tx;
     struct link_rx **rx;
     struct buffer buffers[PLAN_BUFFER_COUNT];

@@ -159,7 +159,7 @@ struct bell *segment_bell(const struct segment *segment, int rank);
 void *segment_board(const struct segment *segment);
 /* Of reader `rank`, for what `source` sends to it or to all; reserves the memory. */
 enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
-                               bool from_all, struct tail **tail);
+                               bool multicast, struct tail **tail);
 /* Of writer `rank`; `to` is the writer itself for the link to all. Reserves the headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);

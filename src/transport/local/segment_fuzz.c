@@ -148,7 +148,7 @@ static void *go_mad(void *context)
     must(join(world, 1) == TUTTI_OK);
     struct transport *const own = world->ranks[1];
     must(own->ops->open_tx(own, SLOT, CHANNEL, 0, MEMORY_BYTES, &tx) == TUTTI_OK);
-    must(own->ops->open_rx(own, SLOT, CHANNEL, 0, false, &rx) == TUTTI_OK);
+    must(own->ops->open_rx(own, SLOT, CHANNEL, 0, &rx) == TUTTI_OK);
     if (!world->checks) must(own->ops->open_lending(own, SLOT) == TUTTI_OK);
     must(segment_link(world->segment, 1, SLOT, CHANNEL, 0, &reach.headers, &data) == TUTTI_OK);
     must(segment_tail(world->segment, 1, SLOT, CHANNEL, 0, false, &reach.own_tail) == TUTTI_OK);
@@ -284,7 +284,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(join(&world, 0) == TUTTI_OK);
     struct transport *const own = world.ranks[0];
     must(own->ops->open_tx(own, SLOT, CHANNEL, 1, MEMORY_BYTES, &world.tx) == TUTTI_OK);
-    must(own->ops->open_rx(own, SLOT, CHANNEL, 1, false, &world.rx) == TUTTI_OK);
+    must(own->ops->open_rx(own, SLOT, CHANNEL, 1, &world.rx) == TUTTI_OK);
     if (!world.checks) must(own->ops->open_lending(own, SLOT) == TUTTI_OK);
     local_limits(SIZE, world.checks, &bytes_max, &pieces);
     must((world.memory = malloc(MEMORY_BYTES)) != NULL);
