@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "call.h"
+#include "engine/program_links.h"
 
 enum {
     DEPTH_MAX = 8,

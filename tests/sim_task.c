@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "call.h"
 #include "elements.h"
+#include "engine/program_links.h"
 
 /* Of ranks in turns: without end, so to say, but for who is about to look no more. */
 enum { PATIENCE = 8, LONG_PATIENCE = 1000 };

@@ -114,7 +114,5 @@ void bind_to_transport(struct bind_options *options, struct transport *transport
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program);
 void program_free(struct program *program);
-/* Opens the links for a slot, if they are not open. The first time, steps give up what these links cannot do. */
-enum tutti_status program_open_links(struct program *program, struct transport *transport, int slot);
 
 #endif
