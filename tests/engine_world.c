@@ -33,7 +33,7 @@ struct message {
     struct parcel *parcel; /* in which its data is; or NULL */
 };
 
-/* A lent place on its way; freed when the last reader is done, so that a sanitizer sees who comes later. */
+/* A shared slot on its way; freed when the last reader is done, so that a sanitizer sees who comes later. */
 struct parcel {
     char *data;
     size_t bytes;

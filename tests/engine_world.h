@@ -43,7 +43,7 @@ void engine_net_put(struct engine_net *net, int rank, const void *data, size_t b
 uint64_t engine_net_placed(const struct engine_net *net);
 /* Messages so far that were changed in place and handed on. */
 uint64_t engine_net_handed_on(const struct engine_net *net);
-/* Lent places so far that were shared, and messages on multicast links. */
+/* Shared slots that were filled and sent so far, and messages on multicast links. */
 uint64_t engine_net_shared(const struct engine_net *net);
 uint64_t engine_net_multicast(const struct engine_net *net);
 /* Whatever was sent was read, and what was lent came back: the next operation finds its links empty. */

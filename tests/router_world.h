@@ -34,7 +34,7 @@ void router_world_close(struct router_world *world);
 /* What ranks of a host have sent each other so far in slot 0. */
 struct router_shared {
     uint64_t multicast; /* messages on multicast links that were read, by each reader */
-    unsigned lent;      /* in lent places, among the last few messages of each link */
+    unsigned lent;      /* in shared slots, among the last few messages of each link */
 };
 struct router_shared router_world_shared(const struct router_world *world);
 

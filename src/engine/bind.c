@@ -182,7 +182,7 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
         program->source_count_max = step->source_count;
 }
 
-/* Lent places are few, so they help where they keep moving: what waits in them must not wait for something else that
+/* Shared slots are few, so they help where they keep moving: what waits in them must not wait for something else that
  * waits for a place. So it is where nobody needs several messages at once to go on, and where at most two ranks send
  * to groups, whose messages all take in as they come. (Where it is not, each link soon goes its own way, and
  * all are right but slow.) */
@@ -241,7 +241,7 @@ static size_t copy_out_max(const struct binder *binder, const struct program_ste
                             : COPY_OUT_REDUCED_BYTES_MAX;
     }
     if (shares_cores && binder->lends_to_group && has_many_readers(binder->program, bound))
-        return 0; /* a lent place serves them all */
+        return 0; /* a shared slot serves them all */
     switch (shape->collective) {
     case COLLECTIVE_ALLTOALL: return SIZE_MAX; /* everybody copies out as much as he sends */
     case COLLECTIVE_SCATTER: return shares_cores ? SIZE_MAX : COPY_OUT_BYTES_MAX;

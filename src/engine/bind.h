@@ -33,7 +33,7 @@ struct program_step {
     bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
     bool streams;   /* store past the caches */
     bool reads_far; /* the first source is in memory, and by its size in no cache */
-    bool lends;     /* what it sends goes in lent places, if all its links share */
+    bool lends;     /* what it sends goes in shared slots, if all its links share */
     bool hands_on;  /* may send a message of its sources where it came: all its links share */
     bool is_copied_out; /* what it sends from memory that its receivers cannot read, but copy, goes by reference */
     bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */

@@ -283,7 +283,7 @@ static bool afters_completed(const struct operation *operation, const struct pro
     return true;
 }
 
-/* Announces a step's message to all its links at once, if it should go in lent places and they are ready for it. */
+/* Announces a step's message to all its links at once, if it should go in shared slots and they are ready for it. */
 static bool open_shared(struct operation *operation, const struct program_step *step)
 {
     const struct program *program = operation->program;

@@ -10,9 +10,9 @@
  *   post(address, n) ─ by reference: the
  *       receiver reads them where they lie
  *
- * Two ways save a copy where memory is shared.  A *lent* place is sent on any number of links as one copy of
- * the bytes, and who receives it may change it and hand it on instead of copying it; it comes back to its owner
- * when the last reader has consumed it:
+ * Two ways save a copy where memory is shared.  A *shared slot* is a place that its owner lends: sent on any number
+ * of links as one copy of the bytes. A rank that alone receives it may change it and hand it on instead of copying it;
+ * it comes back to its owner when the last reader has consumed it:
  *
  *   lend ─ place, or NULL               peek ─ view with a place ─ hand_on(targets)
  *   share(links)                        ...                       peek, consume
@@ -187,13 +187,13 @@ struct transport_ops {
                                            int group, size_t bytes, struct link_tx **link);
     enum tutti_status (*open_multicast_rx)(struct transport *transport, int slot, int channel,
                                            int group, int peer, struct link_rx **link);
-    /* The next three where a link has LINK_SHARES. Prepares the places that can be lent in a slot. May allocate and call
-     * the kernel. */
+    /* The next three where a link has LINK_SHARES. Prepares this rank's shared slots for one slot of operations. May
+     * allocate and call the kernel. */
     enum tutti_status (*open_lending)(struct transport *transport, int slot);
-    /* A place for so many bytes (at most what `limits` says) that can be shared and handed on; NULL while there is
-     * none: a few go around. The same again until it is shared. */
+    /* A shared slot for so many bytes (at most what `limits` says); NULL while there is none: a few go around. The same
+     * again until it is sent. */
     void *(*lend)(struct transport *transport, int slot, size_t bytes);
-    /* Sends the place lent last on links of the slot that all share and have room. */
+    /* Sends the shared slot lent last on links of that slot of operations, which all share and have room. */
     void (*share)(struct transport *transport, int slot, struct link_tx *const *links,
                   unsigned count, size_t bytes);
     /* Moves bytes between links and the outside; never waits. True when something moved. */

@@ -2,7 +2,7 @@
  * memory that it may touch, and does not hang.
  *
  * Rank 0 of two does what the input says. Rank 1 is a thread that has joined as a rank does and then, until rank 0 is through,
- * stores chance into its own headers, slots, tail and bell, into the counts of lent slots and the number of sleepers, which all ranks
+ * stores chance into its own headers, slots, tail and bell, into the counts of shared slots and the number of sleepers, which all ranks
  * write, and rings rank 0's bell; now and then it forges a message that looks like the next one. Both seeds come from the input, but
  * the machine decides the moment of each store: an input that fails may have to run several times. */
 #include <pthread.h>
