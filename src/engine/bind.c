@@ -514,7 +514,7 @@ static enum tutti_status check_channel(const struct binder *binder, int channel)
 {
     if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
     const char *const algorithm = binder->options->algorithm;
-    return error_set(TUTTI_UNSUPPORTED, "%s: the plan uses channel %d, links have %d channels",
+    return error_set(TUTTI_INTERNAL, "%s: the plan uses channel %d, links have %d channels",
                      algorithm != NULL ? algorithm : "a plan", channel, TRANSPORT_CHANNEL_COUNT);
 }
 

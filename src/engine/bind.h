@@ -109,8 +109,9 @@ struct bind_options {
 
 /* Fills in what a transport's links take, and the groups to which they lead. */
 void bind_to_transport(struct bind_options *options, struct transport *transport);
-/* The plan is only read; the op must live as long as the program. Failures: NO_MEMORY; UNSUPPORTED: the plan uses
- * more channels than links have, or a block passes through this rank whose count it does not know. */
+/* The plan is only read; the op must live as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also
+ * when a block passes through this rank whose count it does not know; INTERNAL: the plan uses more channels than links have, perhaps
+ * on this rank alone, so that the others have to be told. */
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program);
 void program_free(struct program *program);
