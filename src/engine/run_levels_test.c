@@ -79,6 +79,8 @@ static void every_program_is_right_in_one_slot(void **state)
     static const size_t counts[] = {7, 5003};
     run_every_algorithm(counts, 2,
                         (struct engine_mood){.piece_bytes = 8192, .pieces = 1, .delay = 3}, false);
+    run_every_algorithm(counts, 2,
+                        (struct engine_mood){.piece_bytes = 8192, .pieces = 1, .delay = 3}, true);
 }
 
 static void every_program_is_right_by_reference_and_where_it_is_expected(void **state)

@@ -65,10 +65,9 @@ struct link_reference {
     uint64_t kind, where;
 };
 
-/* What the two ends of a link can do beside sending a copy. All links of a transport to the same rank or group can do the
- * same, in each slot and channel, and so can all links from it. */
+/* What an end of a link can do beside sending and receiving copies: the same in each slot and channel. */
 enum link_capability {
-    LINK_SHARES = 1, /* tx: the transport's shared slots go there; rx: `place` in views, hand_on */
+    LINK_SHARES = 1,     /* tx: a target of share and hand_on; rx: `place` in views, hand_on */
     LINK_ADVERTISES = 2, /* tx: expected_at, placed; rx: expect */
     LINK_LANDS = 4,      /* rx: land */
     LINK_REFERS = 8      /* tx: refer; rx: copy */
