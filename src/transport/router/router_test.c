@@ -6,11 +6,13 @@
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "algo/algo.h"
 #include "engine_world.h"
+#include "local_world.h"
 #include "os/clock.h"
 #include "router_world.h"
 #include "transport/local/local.h"
@@ -482,6 +484,38 @@ static void links_within_a_host_share_and_refer(void **state)
     router_world_close(world);
 }
 
+static void expect_whole(const void *table, size_t bytes)
+{
+    void *const nothing = NULL;
+    for (size_t at = 0; at < bytes; at += sizeof nothing)
+        if (memcmp((const char *)table + at, &nothing, sizeof nothing) == 0)
+            fail_msg("function %zu of a table is missing", at / sizeof nothing);
+}
+
+static void no_function_is_missing(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, SHUFFLED, true);
+    const struct transport *const transports[] = {world->ranks[0], world->near[0], world->far[0]};
+    for (int i = 0; i < 3; i++) expect_whole(transports[i]->ops, sizeof *transports[i]->ops);
+    for (int near = 0; near < 2; near++) {
+        const int peer = peer_of(world, 0, near == 1);
+        expect_whole(tx_of(world, 0, peer)->ops, sizeof(struct link_tx_ops));
+        expect_whole(rx_of(world, 0, peer)->ops, sizeof(struct link_rx_ops));
+    }
+    router_world_close(world);
+    struct transport *checked[2];
+    close(local_world_open(2, (struct host_peer){.same_process = true}, NULL, true, 64, checked));
+    struct link_tx *tx;
+    struct link_rx *rx;
+    assert_int_equal(checked[0]->ops->open_tx(checked[0], SLOT, CHANNEL, 1, 8, &tx), TUTTI_OK);
+    assert_int_equal(checked[0]->ops->open_rx(checked[0], SLOT, CHANNEL, 1, &rx), TUTTI_OK);
+    expect_whole(checked[0]->ops, sizeof *checked[0]->ops);
+    expect_whole(tx->ops, sizeof *tx->ops);
+    expect_whole(rx->ops, sizeof *rx->ops);
+    for (int r = 0; r < 2; r++) local_close(checked[r]);
+}
+
 /* Of the host of three. */
 struct three {
     struct router_world *world;
@@ -689,6 +723,7 @@ int main(void)
         cmocka_unit_test(another_signature_is_a_fault_on_both_kinds),
         cmocka_unit_test(ranks_of_a_host_are_a_group),
         cmocka_unit_test(links_within_a_host_share_and_refer),
+        cmocka_unit_test(no_function_is_missing),
         cmocka_unit_test(one_message_comes_to_all_ranks_of_the_host),
         cmocka_unit_test(a_lent_place_goes_round_within_the_host),
         cmocka_unit_test(limits_are_the_same_on_all_ranks),
