@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "call.h"
+#include "engine/program_links.h"
 
 enum {
     DEPTH_MAX = 8,
@@ -32,7 +33,7 @@ struct message {
     struct parcel *parcel; /* in which its data is; or NULL */
 };
 
-/* A lent place on its way; freed when the last reader is done, so that a sanitizer sees who comes later. */
+/* A shared slot on its way; freed when the last reader is done, so that a sanitizer sees who comes later. */
 struct parcel {
     char *data;
     size_t bytes;
@@ -79,13 +80,14 @@ struct endpoint {
 struct engine_net {
     struct engine_mood mood;
     int size;
-    struct transport_ops ops; /* those that the mood allows */
-    uint64_t random, placed, handed_on;
+    uint64_t random, placed, handed_on, shared, multicast;
     struct transport *const *transports; /* of somebody else, or NULL */
     void (*step)(void *context);
     void *context;
-    /* last: to all */
+    int hosts[ENGINE_RANKS_MAX][ENGINE_RANKS_MAX]; /* [rank]: the ranks of its host */
+    /* last: multicast */
     struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
+    /* [rank][channel][peer][multicast] */
     struct reader *readers[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX][2];
     struct endpoint endpoints[ENGINE_RANKS_MAX];
 };
@@ -137,6 +139,7 @@ static void send_message(struct wire *wire, char *copy, const void *data, size_t
     wire->messages[wire->sent % DEPTH_MAX] =
         (struct message){copy, data, bytes, (unsigned)wire->reader_count, false, NULL};
     wire->sent++;
+    wire->net->multicast += wire->tx.peer == LINK_TO_GROUP;
 }
 
 static void net_commit(struct link_tx *link, size_t bytes)
@@ -181,7 +184,7 @@ static bool net_has_room(struct link_tx *link)
 static void *net_expected_at(struct link_tx *link, size_t bytes)
 {
     struct wire *wire = (struct wire *)link;
-    assert_true(link->peer >= 0);
+    assert_true((link->capabilities & LINK_ADVERTISES) != 0);
     const struct offer *offer = &wire->offer;
     return offer->number == wire->sent + 1 && offer->bytes == bytes ? offer->destination : NULL;
 }
@@ -234,6 +237,7 @@ static void send_parcel(struct parcel *parcel, struct link_tx *const *links, uns
 {
     for (unsigned i = 0; i < count; i++) {
         struct wire *wire = (struct wire *)links[i];
+        assert_true((links[i]->capabilities & LINK_SHARES) != 0);
         assert_true(wire->sent - least_read(wire) < wire->net->mood.pieces);
         assert_null(wire->reserved);
         send_message(wire, NULL, parcel->data, parcel->bytes);
@@ -250,6 +254,7 @@ static void net_share(struct transport *transport, int slot, struct link_tx *con
     assert_int_equal(slot, 0);
     assert_true(count > 0 && parcel != NULL && parcel->bytes == bytes);
     endpoint->offered = NULL;
+    endpoint->net->shared++;
     send_parcel(parcel, links, count);
 }
 
@@ -368,8 +373,8 @@ static bool net_fetch(struct link_rx *link)
 static void net_expect(struct link_rx *link, void *destination, size_t bytes)
 {
     struct wire *wire = ((struct reader *)link)->wire;
-    assert_true(wire->tx.peer >= 0 && bytes > 0);
-    if (!wire->net->mood.expects || engine_net_draw(wire->net) % 8 == 0) return;
+    assert_true((link->capabilities & LINK_ADVERTISES) != 0 && bytes > 0);
+    if (engine_net_draw(wire->net) % 8 == 0) return;
     const int reader = wire->tx.peer;
     wire->offer = (struct offer){wire->read[reader] + 1, destination, bytes};
 }
@@ -381,28 +386,46 @@ static const struct link_tx_ops tx_ops = {.reserve = net_reserve,
                                           .consumed = net_consumed,
                                           .has_room = net_has_room,
                                           .expected_at = net_expected_at,
-                                          .placed = net_placed};
+                                          .placed = net_placed,
+                                          .refer = link_no_refer};
 static const struct link_rx_ops rx_ops = {.peek = net_peek,
                                           .take = net_take,
                                           .fetch = net_fetch,
                                           .consume = net_consume,
                                           .hand_on = net_hand_on,
-                                          .expect = net_expect};
+                                          .expect = net_expect,
+                                          .land = link_no_land,
+                                          .copy = link_no_copy};
+
+static bool are_near(const struct engine_net *net, int a, int b)
+{
+    return net->mood.host_of == NULL || net->mood.host_of[a] == net->mood.host_of[b];
+}
+
+/* Of a link between two ranks, or to a group of which one is a member; peer: the one at the other end, or LINK_TO_GROUP. */
+static unsigned capabilities_of(const struct engine_net *net, int rank, int peer)
+{
+    if (peer != LINK_TO_GROUP && !are_near(net, rank, peer)) return 0;
+    return (net->mood.lends > 0 ? LINK_SHARES : 0) |
+           (net->mood.expects && peer != LINK_TO_GROUP ? LINK_ADVERTISES : 0);
+}
 
 static struct wire *wire_of(struct engine_net *net, int channel, int writer, int reader)
 {
     struct wire **place =
-        &net->wires[writer][channel][reader == TRANSPORT_ALL ? ENGINE_RANKS_MAX : reader];
+        &net->wires[writer][channel][reader == LINK_TO_GROUP ? ENGINE_RANKS_MAX : reader];
     if (*place != NULL) return *place;
     struct wire *wire = *place = calloc(1, sizeof *wire);
     assert_non_null(wire);
-    wire->tx = (struct link_tx){&tx_ops, reader};
+    wire->tx = (struct link_tx){&tx_ops, reader, capabilities_of(net, writer, reader)};
     wire->net = net;
     wire->writer = writer;
-    wire->reader_count = reader == TRANSPORT_ALL ? net->size - 1 : 1;
-    for (int r = 0; r < net->size; r++)
-        if (r == writer || (reader != TRANSPORT_ALL && r != reader))
-            wire->read[r] = UINT64_MAX; /* holds up nobody */
+    for (int r = 0; r < net->size; r++) {
+        const bool reads =
+            r != writer && (reader == LINK_TO_GROUP ? are_near(net, writer, r) : r == reader);
+        wire->reader_count += reads;
+        if (!reads) wire->read[r] = UINT64_MAX; /* holds up nobody */
+    }
     return wire;
 }
 
@@ -419,25 +442,50 @@ static enum tutti_status net_open_tx(struct transport *transport, int slot, int 
 {
     (void)bytes;
     assert_int_equal(slot, 0);
+    assert_true(peer >= 0 && peer != transport->rank);
     *link = &wire_of(((struct endpoint *)transport)->net, channel, transport->rank, peer)->tx;
     return TUTTI_OK;
 }
 
-static enum tutti_status net_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                     bool from_all, struct link_rx **link)
+static enum tutti_status net_open_multicast_tx(struct transport *transport, int slot, int channel,
+                                               int group, size_t bytes, struct link_tx **link)
+{
+    (void)bytes;
+    assert_true(slot == 0 && group == 0 && transport->group_count == 1);
+    *link =
+        &wire_of(((struct endpoint *)transport)->net, channel, transport->rank, LINK_TO_GROUP)->tx;
+    return TUTTI_OK;
+}
+
+static struct reader *reader_of(struct transport *transport, int channel, int peer, bool multicast)
 {
     struct engine_net *net = ((struct endpoint *)transport)->net;
+    const int rank = transport->rank;
+    struct reader **place = &net->readers[rank][channel][peer][multicast];
+    if (*place != NULL) return *place;
+    *place = calloc(1, sizeof **place);
+    assert_non_null(*place);
+    **place = (struct reader){
+        .rx = {&rx_ops, peer, capabilities_of(net, rank, multicast ? LINK_TO_GROUP : peer)},
+        .wire = wire_of(net, channel, peer, multicast ? LINK_TO_GROUP : rank),
+        .rank = rank};
+    return *place;
+}
+
+static enum tutti_status net_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                     struct link_rx **link)
+{
     assert_int_equal(slot, 0);
-    struct reader **place = &net->readers[transport->rank][channel][peer][from_all];
-    if (*place == NULL) {
-        *place = calloc(1, sizeof **place);
-        assert_non_null(*place);
-        **place = (struct reader){
-            .rx = {&rx_ops, peer},
-            .wire = wire_of(net, channel, peer, from_all ? TRANSPORT_ALL : transport->rank),
-            .rank = transport->rank};
-    }
-    *link = &(*place)->rx;
+    *link = &reader_of(transport, channel, peer, false)->rx;
+    return TUTTI_OK;
+}
+
+static enum tutti_status net_open_multicast_rx(struct transport *transport, int slot, int channel,
+                                               int group, int peer, struct link_rx **link)
+{
+    assert_true(slot == 0 && group == 0 && transport->group_count == 1);
+    assert_true(are_near(((struct endpoint *)transport)->net, transport->rank, peer));
+    *link = &reader_of(transport, channel, peer, true)->rx;
     return TUTTI_OK;
 }
 
@@ -455,6 +503,8 @@ static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
 static const struct transport_ops net_ops = {.limits = net_limits,
                                              .open_tx = net_open_tx,
                                              .open_rx = net_open_rx,
+                                             .open_multicast_tx = net_open_multicast_tx,
+                                             .open_multicast_rx = net_open_multicast_rx,
                                              .open_lending = net_open_lending,
                                              .lend = net_lend,
                                              .share = net_share,
@@ -469,6 +519,20 @@ static const struct transport_ops net_ops = {.limits = net_limits,
                                              .shortage = transport_no_shortage,
                                              .add_footprint = transport_no_footprint};
 
+static void open_endpoint(struct engine_net *net, int rank)
+{
+    struct endpoint *const endpoint = &net->endpoints[rank];
+    int count = 0;
+    for (int r = 0; r < net->size; r++)
+        if (are_near(net, rank, r)) net->hosts[rank][count++] = r;
+    *endpoint =
+        (struct endpoint){.base = {.ops = &net_ops, .rank = rank, .size = net->size}, .net = net};
+    if (count > 1)
+        endpoint->base.groups[endpoint->base.group_count++] =
+            (struct transport_group){net->hosts[rank], count};
+    endpoint->base.signatures = endpoint->base.own_signatures;
+}
+
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed)
 {
     struct engine_net *net = calloc(1, sizeof *net);
@@ -477,13 +541,7 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     net->mood = mood;
     net->size = size;
     net->random = seed;
-    net->ops = net_ops;
-    if (mood.lends == 0) net->ops.lend = NULL;
-    for (int r = 0; r < size; r++) {
-        net->endpoints[r] =
-            (struct endpoint){.base = {.ops = &net->ops, .rank = r, .size = size}, .net = net};
-        net->endpoints[r].base.signatures = net->endpoints[r].base.own_signatures;
-    }
+    for (int r = 0; r < size; r++) open_endpoint(net, r);
     return net;
 }
 
@@ -547,6 +605,16 @@ void engine_net_put(struct engine_net *net, int rank, const void *data, size_t b
 uint64_t engine_net_handed_on(const struct engine_net *net)
 {
     return net->handed_on;
+}
+
+uint64_t engine_net_shared(const struct engine_net *net)
+{
+    return net->shared;
+}
+
+uint64_t engine_net_multicast(const struct engine_net *net)
+{
+    return net->multicast;
 }
 
 uint64_t engine_net_placed(const struct engine_net *net)
@@ -815,8 +883,7 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
                             : sends;
     }
     struct transport *transport = engine_net_transport(net, rank);
-    transport->ops->limits(transport, &options.piece_bytes_max, &options.piece_count_max);
-    options.is_one_to_one = transport->is_one_to_one;
+    bind_to_transport(&options, transport);
     if (bind_program(plan, &options, &own->program) != TUTTI_OK)
         fail_msg("%s by %s: %s", collective_name(collective), job->algorithm->name,
                  tutti_error_message());
@@ -906,9 +973,8 @@ void engine_rank_release(struct engine_rank *own)
     free_buffer(&own->output);
 }
 
-void engine_run_job(const struct engine_job *job, struct engine_mood mood, uint64_t seed)
+void engine_run_job_over(const struct engine_job *job, struct engine_net *net)
 {
-    struct engine_net *net = engine_net_create(job->size, mood, seed);
     struct engine_rank ranks[ENGINE_RANKS_MAX];
     for (int r = 0; r < job->size; r++) engine_rank_prepare(job, net, r, &ranks[r]);
     engine_run(job, net, ranks);
@@ -917,5 +983,11 @@ void engine_run_job(const struct engine_job *job, struct engine_mood mood, uint6
         engine_expect_right(job, r, &ranks[r]);
         engine_rank_release(&ranks[r]);
     }
+}
+
+void engine_run_job(const struct engine_job *job, struct engine_mood mood, uint64_t seed)
+{
+    struct engine_net *net = engine_net_create(job->size, mood, seed);
+    engine_run_job_over(job, net);
     engine_net_free(net);
 }

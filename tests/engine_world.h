@@ -24,6 +24,8 @@ struct engine_mood {
     enum link_reach reach;
     bool expects;   /* what is expected may be stored where it is, and now and then is not */
     unsigned lends; /* places that each rank may lend; 0: it cannot */
+    /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between them share and advertise. */
+    const int *host_of;
 };
 
 struct engine_net; /* opaque: the links of all ranks */
@@ -41,6 +43,9 @@ void engine_net_put(struct engine_net *net, int rank, const void *data, size_t b
 uint64_t engine_net_placed(const struct engine_net *net);
 /* Messages so far that were changed in place and handed on. */
 uint64_t engine_net_handed_on(const struct engine_net *net);
+/* Shared slots that were filled and sent so far, and messages on multicast links. */
+uint64_t engine_net_shared(const struct engine_net *net);
+uint64_t engine_net_multicast(const struct engine_net *net);
 /* Whatever was sent was read, and what was lent came back: the next operation finds its links empty. */
 void engine_net_expect_empty(struct engine_net *net);
 
@@ -88,7 +93,9 @@ void engine_run(const struct engine_job *job, struct engine_net *net, struct eng
 void engine_expect_right(const struct engine_job *job, int rank, const struct engine_rank *own);
 void engine_rank_release(struct engine_rank *own);
 
-/* All of it. */
+/* All of it, over a net of that size. */
+void engine_run_job_over(const struct engine_job *job, struct engine_net *net);
+/* And over one of its own. */
 void engine_run_job(const struct engine_job *job, struct engine_mood mood, uint64_t seed);
 
 #endif

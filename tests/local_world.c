@@ -73,18 +73,23 @@ struct link_tx *local_net_tx(struct local_net *net, int rank, int peer)
 {
     struct transport *const transport = net->ranks[rank];
     struct link_tx *link;
-    assert_int_equal(
-        transport->ops->open_tx(transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, peer, 1 << 20, &link),
-        TUTTI_OK);
+    assert_int_equal(peer == LINK_TO_GROUP
+                         ? transport->ops->open_multicast_tx(transport, LOCAL_NET_SLOT,
+                                                             LOCAL_NET_CHANNEL, 0, 1 << 20, &link)
+                         : transport->ops->open_tx(transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL,
+                                                   peer, 1 << 20, &link),
+                     TUTTI_OK);
     return link;
 }
 
-struct link_rx *local_net_rx(struct local_net *net, int rank, int peer, bool from_all)
+struct link_rx *local_net_rx(struct local_net *net, int rank, int peer, bool multicast)
 {
     struct transport *const transport = net->ranks[rank];
     struct link_rx *link;
-    assert_int_equal(transport->ops->open_rx(transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, peer,
-                                             from_all, &link),
+    assert_int_equal(multicast ? transport->ops->open_multicast_rx(
+                                     transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, 0, peer, &link)
+                               : transport->ops->open_rx(transport, LOCAL_NET_SLOT,
+                                                         LOCAL_NET_CHANNEL, peer, &link),
                      TUTTI_OK);
     return link;
 }

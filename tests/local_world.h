@@ -29,7 +29,9 @@ struct local_net {
 
 struct local_net local_net_open(int size, struct host_peer peer, const int *names, bool checks);
 void local_net_close(struct local_net *net);
+/* peer: a rank, or LINK_TO_GROUP. */
 struct link_tx *local_net_tx(struct local_net *net, int rank, int peer);
-struct link_rx *local_net_rx(struct local_net *net, int rank, int peer, bool from_all);
+/* multicast: what the peer sends to all. */
+struct link_rx *local_net_rx(struct local_net *net, int rank, int peer, bool multicast);
 
 #endif

@@ -163,11 +163,16 @@ static const struct link_tx_ops tx_ops = {.reserve = wire_reserve,
                                           .reach = wire_reach,
                                           .post = wire_post,
                                           .consumed = wire_consumed,
+                                          .expected_at = link_no_expected_at,
+                                          .placed = link_no_placed,
                                           .refer = wire_refer};
 static const struct link_rx_ops rx_ops = {.peek = wire_peek,
                                           .take = wire_take,
                                           .fetch = wire_fetch,
                                           .consume = wire_consume,
+                                          .hand_on = link_no_hand_on,
+                                          .expect = link_no_expect,
+                                          .land = link_no_land,
                                           .copy = wire_copy};
 
 struct wire *wire_of(struct net *net, int writer, int reader, int channel)
@@ -176,8 +181,8 @@ struct wire *wire_of(struct net *net, int writer, int reader, int channel)
     if (*place != NULL) return *place;
     struct wire *wire = *place = calloc(1, sizeof *wire);
     assert_non_null(wire);
-    wire->tx = (struct link_tx){&tx_ops, reader};
-    wire->rx = (struct link_rx){&rx_ops, writer};
+    wire->tx = (struct link_tx){&tx_ops, reader, LINK_REFERS};
+    wire->rx = (struct link_rx){&rx_ops, writer, LINK_REFERS};
     wire->net = net;
     return wire;
 }
@@ -213,10 +218,9 @@ static enum tutti_status net_open_tx(struct transport *transport, int slot, int 
 }
 
 static enum tutti_status net_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                     bool from_all, struct link_rx **link)
+                                     struct link_rx **link)
 {
     struct wire *wire = NULL;
-    assert_false(from_all);
     TRY(net_open(((struct endpoint *)transport)->net, slot, peer, transport->rank, channel, &wire));
     *link = &wire->rx;
     return TUTTI_OK;
@@ -236,6 +240,11 @@ static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
 static const struct transport_ops net_ops = {.limits = net_limits,
                                              .open_tx = net_open_tx,
                                              .open_rx = net_open_rx,
+                                             .open_multicast_tx = transport_no_multicast_tx,
+                                             .open_multicast_rx = transport_no_multicast_rx,
+                                             .open_lending = transport_no_lending,
+                                             .lend = transport_no_lend,
+                                             .share = transport_no_share,
                                              .sleep_begin = never_sleeps,
                                              .sleep_cancel = never_sleeps,
                                              .sleep = never_sleeps_long,

@@ -11,7 +11,9 @@
 
 #include "local_world.h"
 #include "os/clock.h"
+#include "transport/local/ends.h"
 #include "transport/local/local.h"
+#include "transport/local/segment.h"
 #include "transport/router/router.h"
 #include "transport/tcp/tcp.h"
 
@@ -30,7 +32,8 @@ static void open_host(struct router_world *world, const int *ranks, int count, b
 {
     struct transport *near[ROUTER_RANKS_MAX];
     const struct host_peer peer = {.same_process = same_process};
-    close(local_world_open(count, peer, ranks, false, BOARD_BYTES, near));
+    const int fd = local_world_open(count, peer, ranks, false, BOARD_BYTES, near);
+    assert_int_equal(segment_attach(fd, count, BOARD_BYTES, &world->segments[ranks[0]]), TUTTI_OK);
     for (int i = 0; i < count; i++) {
         world->near[ranks[i]] = near[i];
         for (int j = 0; j < count; j++) world->numbers[ranks[i]][ranks[j]] = j;
@@ -41,8 +44,8 @@ static void connect_ranks(struct router_world *world, int a, int b)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(tcp_attach(world->ranks[a], b, 0, channel_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(world->ranks[b], a, 0, channel_plain(ends[1])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->far[a], b, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->far[b], a, 0, channel_plain(ends[1])), TUTTI_OK);
 }
 
 static struct transport *create_router(const struct router_world *world, int rank)
@@ -53,7 +56,7 @@ static struct transport *create_router(const struct router_world *world, int ran
     local_limits(ROUTER_RANKS_MAX, false, &piece_bytes_max, &piece_count_max);
     const struct router_options options = {.rank = rank,
                                            .size = world->size,
-                                           .far = world->ranks[rank],
+                                           .far = world->far[rank],
                                            .near = world->near[rank],
                                            .near_numbers = world->numbers[rank],
                                            .piece_bytes_max = piece_bytes_max,
@@ -75,7 +78,7 @@ struct router_world *router_world_open(const struct host_shape *shape, enum numb
         for (int other = 0; other < world->size; other++) world->numbers[r][other] = -1;
         const struct tcp_options options = {
             .rank = r, .size = world->size, .streams = 1, .piece_bytes = ROUTER_PIECE_BYTES};
-        assert_int_equal(tcp_create(&options, &world->ranks[r]), TUTTI_OK);
+        assert_int_equal(tcp_create(&options, &world->far[r]), TUTTI_OK);
     }
     for (int r = 0; r < world->size; r++) {
         int ranks[ROUTER_RANKS_MAX];
@@ -92,8 +95,41 @@ void router_world_close(struct router_world *world)
 {
     for (int r = 0; r < world->size; r++) router_free(world->ranks[r]);
     for (int r = 0; r < world->size; r++) local_close(world->near[r]);
-    for (int r = 0; r < world->size; r++) tcp_close(world->ranks[r]);
+    for (int r = 0; r < world->size; r++) segment_detach(world->segments[r]);
+    for (int r = 0; r < world->size; r++) tcp_close(world->far[r]);
     free(world);
+}
+
+/* Of one link between ranks of a segment, or of a multicast link (from == to). */
+static unsigned lent_on(struct segment *segment, int channel, int from, int to)
+{
+    struct message_header *headers;
+    char *data;
+    unsigned lent = 0;
+    assert_int_equal(segment_link(segment, from, 0, channel, to, &headers, &data), TUTTI_OK);
+    for (int h = 0; h < HEADER_COUNT; h++)
+        lent += headers[h].kind_and_bytes >> MESSAGE_KIND_SHIFT == MESSAGE_LENT;
+    return lent;
+}
+
+static void add_shared(struct segment *segment, int channel, struct router_shared *sum)
+{
+    for (int from = 0; from < segment->rank_count; from++)
+        for (int to = 0; to < segment->rank_count; to++) {
+            struct tail *tail;
+            assert_int_equal(segment_tail(segment, to, 0, channel, from, true, &tail), TUTTI_OK);
+            sum->multicast += tail->consumed;
+            sum->lent += lent_on(segment, channel, from, to);
+        }
+}
+
+struct router_shared router_world_shared(const struct router_world *world)
+{
+    struct router_shared sum = {0, 0};
+    for (int r = 0; r < world->size; r++)
+        for (int channel = 0; channel < TRANSPORT_CHANNEL_COUNT; channel++)
+            if (world->segments[r] != NULL) add_shared(world->segments[r], channel, &sum);
+    return sum;
 }
 
 bool router_world_supports(const struct algorithm *algorithm, const struct router_world *world)

@@ -23,12 +23,20 @@ struct router_world {
     struct host_map map;
     struct transport *ranks[ROUTER_RANKS_MAX], *near[ROUTER_RANKS_MAX], *far[ROUTER_RANKS_MAX];
     int numbers[ROUTER_RANKS_MAX][ROUTER_RANKS_MAX]; /* [rank][other]: in its near transport, or -1 */
+    struct segment *segments[ROUTER_RANKS_MAX]; /* the test's own way in, of the first rank of a host; NULL */
 };
 
 /* same_process: ranks of a host know that they share their memory. */
 struct router_world *router_world_open(const struct host_shape *shape, enum numbering numbering,
                                        bool same_process);
 void router_world_close(struct router_world *world);
+
+/* What ranks of a host have sent each other so far in slot 0. */
+struct router_shared {
+    uint64_t multicast; /* messages on multicast links that were read, by each reader */
+    unsigned lent;      /* in shared slots, among the last few messages of each link */
+};
+struct router_shared router_world_shared(const struct router_world *world);
 
 /* A job with what that algorithm of the list needs; another one each turn. */
 struct engine_job router_world_job(const struct router_world *world, int algorithm, int turn,

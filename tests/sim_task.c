@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "call.h"
 #include "elements.h"
+#include "engine/program_links.h"
 
 /* Of ranks in turns: without end, so to say, but for who is about to look no more. */
 enum { PATIENCE = 8, LONG_PATIENCE = 1000 };
@@ -144,13 +145,12 @@ static void bind(struct sim_task *task, struct transport *transport)
                                    .dtype = job->dtype,
                                    .op = op_builtin(job->op),
                                    .level = KERNEL_SCALAR,
-                                   .in_place = job->in_place,
-                                   .is_one_to_one = transport->is_one_to_one};
+                                   .in_place = job->in_place};
     struct rank_plan *plan;
     const char *message = "";
     if (algo_rank_plan(job->algorithm, &params, task->rank, &plan, &message) != TUTTI_OK)
         give_up(job, message);
-    transport->ops->limits(transport, &options.piece_bytes_max, &options.piece_count_max);
+    bind_to_transport(&options, transport);
     if (bind_program(plan, &options, &task->program) != TUTTI_OK)
         give_up(job, tutti_error_message());
     plan_rank_free(plan);

@@ -1,6 +1,7 @@
 #include "tcp_world.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -202,7 +203,10 @@ static const struct link_tx_ops fan_tx_ops = {.reserve = fan_reserve,
                                               .reach = fan_reach,
                                               .post = fan_post,
                                               .consumed = fan_consumed,
-                                              .has_room = fan_has_room};
+                                              .has_room = fan_has_room,
+                                              .expected_at = link_no_expected_at,
+                                              .placed = link_no_placed,
+                                              .refer = link_no_refer};
 
 static void fan_limits(struct transport *transport, size_t *piece_bytes_max,
                        unsigned *piece_count_max)
@@ -214,14 +218,20 @@ static void fan_limits(struct transport *transport, size_t *piece_bytes_max,
 static enum tutti_status fan_open_tx(struct transport *transport, int slot, int channel, int peer,
                                      size_t bytes, struct link_tx **link)
 {
+    struct transport *inner = ((struct fan *)transport)->inner;
+    assert_int_equal(slot, 0);
+    return inner->ops->open_tx(inner, slot, channel, peer, bytes, link);
+}
+
+static enum tutti_status fan_open_multicast_tx(struct transport *transport, int slot, int channel,
+                                               int group, size_t bytes, struct link_tx **link)
+{
     struct fan *fan = (struct fan *)transport;
     struct transport *inner = fan->inner;
     assert_int_equal(slot, 0);
-    if (peer != TRANSPORT_ALL) return inner->ops->open_tx(inner, slot, channel, peer, bytes, link);
-    assert_int_equal(inner->ops->open_tx(inner, slot, channel, peer, bytes, link),
-                     TUTTI_UNSUPPORTED);
+    assert_int_equal(group, 0);
     struct fan_tx *tx = &fan->links[channel];
-    tx->base = (struct link_tx){&fan_tx_ops, peer};
+    tx->base = (struct link_tx){&fan_tx_ops, LINK_TO_GROUP, 0};
     tx->count = 0;
     for (int r = 0; r < transport->size; r++) {
         if (r == transport->rank) continue;
@@ -234,16 +244,30 @@ static enum tutti_status fan_open_tx(struct transport *transport, int slot, int 
 }
 
 static enum tutti_status fan_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                     bool from_all, struct link_rx **link)
+                                     struct link_rx **link)
 {
     struct transport *inner = ((struct fan *)transport)->inner;
     assert_int_equal(slot, 0);
-    return inner->ops->open_rx(inner, from_all ? FAN_SLOT : slot, channel, peer, false, link);
+    return inner->ops->open_rx(inner, slot, channel, peer, link);
+}
+
+static enum tutti_status fan_open_multicast_rx(struct transport *transport, int slot, int channel,
+                                               int group, int peer, struct link_rx **link)
+{
+    struct transport *inner = ((struct fan *)transport)->inner;
+    assert_int_equal(slot, 0);
+    assert_int_equal(group, 0);
+    return inner->ops->open_rx(inner, FAN_SLOT, channel, peer, link);
 }
 
 static const struct transport_ops fan_ops = {.limits = fan_limits,
                                              .open_tx = fan_open_tx,
                                              .open_rx = fan_open_rx,
+                                             .open_multicast_tx = fan_open_multicast_tx,
+                                             .open_multicast_rx = fan_open_multicast_rx,
+                                             .open_lending = transport_no_lending,
+                                             .lend = transport_no_lend,
+                                             .share = transport_no_share,
                                              .progress = transport_no_progress,
                                              .descriptor = transport_no_descriptor,
                                              .corrupt_rank = transport_no_corrupt_rank,
@@ -252,9 +276,15 @@ static const struct transport_ops fan_ops = {.limits = fan_limits,
 
 struct transport *const *tcp_world_fans(struct tcp_world *world)
 {
+    static const int everybody[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    static_assert(sizeof everybody / sizeof *everybody >= TCP_WORLD_RANKS_MAX, "one for each rank");
     for (int r = 0; r < world->size; r++) {
         struct fan *fan = &world->fans[r];
-        fan->base = (struct transport){.ops = &fan_ops, .rank = r, .size = world->size};
+        fan->base = (struct transport){.ops = &fan_ops,
+                                       .rank = r,
+                                       .size = world->size,
+                                       .groups = {{everybody, world->size}},
+                                       .group_count = 1};
         fan->inner = world->ranks[r];
         fan->base.signatures = fan->inner->signatures;
         world->fan_transports[r] = &fan->base;

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "engine/program_links.h"
 #include "kernel/kernel.h"
 
 size_t call_all_blocks(const struct tutti_comm *comm, const struct call_extra *extra)

@@ -49,9 +49,9 @@ static enum tutti_status alone_open_tx(struct transport *transport, int slot, in
 }
 
 static enum tutti_status alone_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                       bool from_all, struct link_rx **link)
+                                       struct link_rx **link)
 {
-    (void)transport, (void)slot, (void)channel, (void)peer, (void)from_all, (void)link;
+    (void)transport, (void)slot, (void)channel, (void)peer, (void)link;
     return error_set(TUTTI_INTERNAL, "a communicator of one has no links");
 }
 
@@ -69,6 +69,11 @@ static const struct transport_ops alone_ops = {
     .limits = alone_limits,
     .open_tx = alone_open_tx,
     .open_rx = alone_open_rx,
+    .open_multicast_tx = transport_no_multicast_tx,
+    .open_multicast_rx = transport_no_multicast_rx,
+    .open_lending = transport_no_lending,
+    .lend = transport_no_lend,
+    .share = transport_no_share,
     .sleep_begin = alone_sleep_unsupported,
     .sleep_cancel = alone_sleep_unsupported,
     .sleep = alone_sleep_for_unsupported,

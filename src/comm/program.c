@@ -164,16 +164,14 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .dtype = what->dtype,
         .op = call->op,
         .level = comm->settings.level,
+        .algorithm = choice.algorithm->name,
         .in_place = call->in_place,
-        .shares_cores = comm->members.shares_cores,
-        .is_one_to_one = comm->transports.set.all->is_one_to_one};
-    comm->transports.set.all->ops->limits(comm->transports.set.all, &options.piece_bytes_max,
-                                          &options.piece_count_max);
+        .shares_cores = comm->members.shares_cores};
+    bind_to_transport(&options, comm->transports.set.all);
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
     if (status != TUTTI_OK) return status;
     (*program)->signature = signature_of(comm, call, choice.algorithm->name, &params);
-    (*program)->algorithm = choice.algorithm->name;
     return TUTTI_OK;
 }
 

@@ -228,7 +228,7 @@ struct job {
 static void bind_job(struct job *job)
 {
     const struct bind_options options = {.count = (size_t)job->size *
-                                                  40000, /* too much for links to all */
+                                                  40000, /* too much for multicast links */
                                          .dtype = TUTTI_FLOAT64,
                                          .op = op_builtin(OP_SUM),
                                          .level = KERNEL_SCALAR,
@@ -280,7 +280,8 @@ static bool reads_message(const struct program *program, const struct program_st
         const struct program_link *link = &program->rx_links[rx];
         int before = 0;
         for (uint32_t b = 0; b < i; b++) before += program->sources[b].rx == rx;
-        if (link->peer == peer && link->channel == channel && !link->from_all && before == number)
+        if (link->peer == peer && link->channel == channel && link->group == PROGRAM_NONE &&
+            before == number)
             return true;
     }
     return false;

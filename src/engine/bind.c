@@ -1,6 +1,7 @@
 #include "engine/bind.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -76,15 +77,23 @@ static bool step_bytes(const struct binder *binder, const struct plan_step *step
     return true;
 }
 
-/* Whether a message to a group goes over the link to all, or one by one. The slots of the link to all are free
- * again when its slowest reader has read them, and that one may be waiting for another message first; so only
- * what fits into them as a whole goes there. Both ends decide this alike: by the range and the largest part. */
-static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_count)
+/* The group of the transport with the members of that one; PROGRAM_NONE. */
+static int find_group(const struct binder *binder, int plan_group)
 {
-    const struct rank_plan *plan = binder->plan;
-    if (group == PLAN_NO_GROUP || binder->options->is_one_to_one ||
-        plan->groups[group].member_count != (uint32_t)plan->shape.rank_count)
-        return false;
+    const struct plan_group *const wanted = &binder->plan->groups[plan_group];
+    const int *const members = binder->plan->members + wanted->first_member;
+    for (int g = 0; g < binder->options->group_count; g++) {
+        const struct transport_group *const group = &binder->options->groups[g];
+        if ((uint32_t)group->count == wanted->member_count &&
+            memcmp(group->ranks, members, wanted->member_count * sizeof *members) == 0)
+            return g;
+    }
+    return PROGRAM_NONE;
+}
+
+/* Whether messages of so many chunks fit into a multicast link as a whole. */
+static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
+{
     const struct layout *layout = &binder->layout;
     const size_t *counts =
         layout->input_counts != NULL ? layout->input_counts : layout->output_counts;
@@ -97,16 +106,34 @@ static bool goes_to_all(const struct binder *binder, int group, uint32_t chunk_c
     return chunk_count * part_bytes_max <= binder->options->piece_count_max * piece;
 }
 
-static int find_link(struct program_link *links, uint32_t *count, int peer, int channel,
-                     bool from_all, size_t bytes)
+/* The group of the transport whose multicast link takes a message to a group of the plan; PROGRAM_NONE: it goes one by
+ * one. The slots of such a link are free again when its slowest reader has read them, and that one may be waiting for
+ * another message first; so only what fits into them as a whole goes there. All members decide this alike: by the range,
+ * the largest part, and limits and groups that all of them know. */
+static int multicast_group(const struct binder *binder, int plan_group, uint32_t chunk_count)
+{
+    const int group = plan_group != PLAN_NO_GROUP ? find_group(binder, plan_group) : PROGRAM_NONE;
+    return group != PROGRAM_NONE && fits_multicast(binder, chunk_count) ? group : PROGRAM_NONE;
+}
+
+static int find_link(struct program_link *links, uint32_t *count, int peer, int group, int channel,
+                     size_t bytes)
 {
     uint32_t i = 0;
     while (i < *count &&
-           (links[i].peer != peer || links[i].channel != channel || links[i].from_all != from_all))
+           (links[i].peer != peer || links[i].group != group || links[i].channel != channel))
         i++;
-    if (i == *count) links[(*count)++] = (struct program_link){peer, channel, from_all, 0};
+    if (i == *count) links[(*count)++] = (struct program_link){peer, group, channel, 0};
     if (links[i].bytes_max < bytes) links[i].bytes_max = bytes;
     return (int)i;
+}
+
+static void add_target(struct program *program, struct program_step *bound, int peer, int group,
+                       int channel)
+{
+    program->step_tx[program->step_tx_count++] =
+        find_link(program->tx_links, &program->tx_count, peer, group, channel, bound->bytes);
+    bound->tx_count++;
 }
 
 static void bind_targets(struct binder *binder, const struct plan_step *step,
@@ -114,26 +141,20 @@ static void bind_targets(struct binder *binder, const struct plan_step *step,
 {
     const struct rank_plan *plan = binder->plan;
     struct program *program = binder->program;
+    const int channel = step->target_channel,
+              group = multicast_group(binder, step->target_group, step->chunk_count);
     bound->first_tx = program->step_tx_count;
-    if (goes_to_all(binder, step->target_group, step->chunk_count)) {
-        program->step_tx[program->step_tx_count++] =
-            find_link(program->tx_links, &program->tx_count, TRANSPORT_ALL, step->target_channel,
-                      false, bound->bytes);
+    if (group != PROGRAM_NONE) {
+        add_target(program, bound, PROGRAM_NONE, group, channel);
     } else if (step->target_group != PLAN_NO_GROUP) {
-        const struct plan_group *group = &plan->groups[step->target_group];
-        for (uint32_t i = 0; i < group->member_count; i++) {
-            const int peer = plan->members[group->first_member + i];
-            if (peer != plan->rank)
-                program->step_tx[program->step_tx_count++] =
-                    find_link(program->tx_links, &program->tx_count, peer, step->target_channel,
-                              false, bound->bytes);
+        const struct plan_group *members = &plan->groups[step->target_group];
+        for (uint32_t i = 0; i < members->member_count; i++) {
+            const int peer = plan->members[members->first_member + i];
+            if (peer != plan->rank) add_target(program, bound, peer, PROGRAM_NONE, channel);
         }
     }
     for (uint32_t i = 0; i < step->target_count; i++)
-        program->step_tx[program->step_tx_count++] =
-            find_link(program->tx_links, &program->tx_count, plan->targets[step->first_target + i],
-                      step->target_channel, false, bound->bytes);
-    bound->tx_count = program->step_tx_count - bound->first_tx;
+        add_target(program, bound, plan->targets[step->first_target + i], PROGRAM_NONE, channel);
 }
 
 static void bind_sources(struct binder *binder, const struct plan_step *step,
@@ -147,9 +168,9 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
         struct program_source *to = &program->sources[program->source_count++];
         if (source->is_link)
             *to = (struct program_source){
-                .rx =
-                    find_link(program->rx_links, &program->rx_count, source->peer, source->channel,
-                              goes_to_all(binder, source->group, step->chunk_count), bound->bytes)};
+                .rx = find_link(program->rx_links, &program->rx_count, source->peer,
+                                multicast_group(binder, source->group, step->chunk_count),
+                                source->channel, bound->bytes)};
         else
             *to = (struct program_source){
                 PROGRAM_NONE, source->place.buffer,
@@ -161,7 +182,7 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
         program->source_count_max = step->source_count;
 }
 
-/* Lent places are few, so they help where they keep moving: what waits in them must not wait for something else that
+/* Shared slots are few, so they help where they keep moving: what waits in them must not wait for something else that
  * waits for a place. So it is where nobody needs several messages at once to go on, and where at most two ranks send
  * to groups, whose messages all take in as they come. (Where it is not, each link soon goes its own way, and
  * all are right but slow.) */
@@ -190,7 +211,7 @@ static bool has_many_readers(const struct program *program, const struct program
 {
     return bound->tx_count > 1 ||
            (bound->tx_count == 1 &&
-            program->tx_links[program->step_tx[bound->first_tx]].peer == TRANSPORT_ALL);
+            program->tx_links[program->step_tx[bound->first_tx]].group != PROGRAM_NONE);
 }
 
 /* Lent is what several ranks read, each over its own link, and what others reduce and pass on: of an allreduce all that
@@ -220,7 +241,7 @@ static size_t copy_out_max(const struct binder *binder, const struct program_ste
                             : COPY_OUT_REDUCED_BYTES_MAX;
     }
     if (shares_cores && binder->lends_to_group && has_many_readers(binder->program, bound))
-        return 0; /* a lent place serves them all */
+        return 0; /* a shared slot serves them all */
     switch (shape->collective) {
     case COLLECTIVE_ALLTOALL: return SIZE_MAX; /* everybody copies out as much as he sends */
     case COLLECTIVE_SCATTER: return shares_cores ? SIZE_MAX : COPY_OUT_BYTES_MAX;
@@ -409,7 +430,7 @@ static bool is_first_receive(const struct program *program, uint32_t receive)
     const int rx = program->sources[step->first_source].rx;
     if (rx == PROGRAM_NONE || step->source_count != 1 || step->tx_count != 0 ||
         step->after_count != 0 || step->divisor != 0 || step->factor != 0 ||
-        program->rx_links[rx].from_all)
+        program->rx_links[rx].group != PROGRAM_NONE)
         return false;
     for (uint32_t i = 0; i < step->first_source; i++) /* a link is read by one lane */
         if (program->sources[i].rx == rx) return false;
@@ -476,7 +497,7 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
            program->step_tx && program->tx_links && program->rx_links && program->expects;
 }
 
-/* So that the largest chunk that has to find room in a link as a whole does (goes_to_all). */
+/* So that the largest chunk that has to find room in a link as a whole does (multicast_group). */
 static size_t choose_piece(const struct program *program, size_t piece_bytes_max,
                            unsigned piece_count_max)
 {
@@ -489,10 +510,32 @@ static size_t choose_piece(const struct program *program, size_t piece_bytes_max
     return piece > piece_bytes_max ? piece_bytes_max : piece;
 }
 
+static enum tutti_status check_channel(const struct binder *binder, int channel)
+{
+    if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
+    const char *const algorithm = binder->options->algorithm;
+    return error_set(TUTTI_INTERNAL, "%s: the plan uses channel %d, links have %d channels",
+                     algorithm != NULL ? algorithm : "a plan", channel, TRANSPORT_CHANNEL_COUNT);
+}
+
+static enum tutti_status check_channels(const struct binder *binder)
+{
+    const struct rank_plan *const plan = binder->plan;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *const step = &plan->steps[i];
+        if (step->target_count > 0 || step->target_group != PLAN_NO_GROUP)
+            TRY(check_channel(binder, step->target_channel));
+    }
+    for (uint32_t i = 0; i < plan->source_count; i++)
+        if (plan->sources[i].is_link) TRY(check_channel(binder, plan->sources[i].channel));
+    return TUTTI_OK;
+}
+
 static enum tutti_status bind_all(struct binder *binder)
 {
     const struct rank_plan *plan = binder->plan;
     struct program *program = binder->program;
+    TRY(check_channels(binder));
     for (uint32_t i = 0; i < plan->scratch_count; i++) {
         const size_t bytes = layout_class_bytes(&binder->layout, plan->scratch_like[i]);
         if (bytes == LAYOUT_UNKNOWN)
@@ -551,6 +594,13 @@ static bool lay_out(struct binder *binder)
     return true;
 }
 
+void bind_to_transport(struct bind_options *options, struct transport *transport)
+{
+    transport->ops->limits(transport, &options->piece_bytes_max, &options->piece_count_max);
+    options->groups = transport->groups;
+    options->group_count = transport->group_count;
+}
+
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program)
 {
@@ -565,6 +615,7 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
     if (status == TUTTI_OK) {
         binder.program->element_bytes = dtype_size(options->dtype);
         binder.program->op = options->op;
+        binder.program->algorithm = options->algorithm;
         binder.program->dtype = options->dtype;
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
@@ -596,34 +647,4 @@ void program_free(struct program *program)
     free(program->rx_links);
     free(program->expects);
     free(program);
-}
-
-enum tutti_status program_open_links(struct program *program, struct transport *transport, int slot)
-{
-    if (program->tx[slot] != NULL) return TUTTI_OK;
-    struct link_tx **tx = calloc(program->tx_count + 1, sizeof(struct link_tx *));
-    struct link_rx **rx = calloc(program->rx_count + 1, sizeof(struct link_rx *));
-    enum tutti_status status = TUTTI_OK;
-    if (tx == NULL || rx == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "opening links: out of memory");
-    for (uint32_t i = 0; i < program->tx_count && status == TUTTI_OK; i++) {
-        const struct program_link *link = &program->tx_links[i];
-        status = transport->ops->open_tx(transport, slot, link->channel, link->peer,
-                                         link->bytes_max, &tx[i]);
-    }
-    for (uint32_t i = 0; i < program->rx_count && status == TUTTI_OK; i++) {
-        const struct program_link *link = &program->rx_links[i];
-        status = transport->ops->open_rx(transport, slot, link->channel, link->peer, link->from_all,
-                                         &rx[i]);
-    }
-    if (status == TUTTI_OK && program->lends && transport->ops->open_lending != NULL)
-        status = transport->ops->open_lending(transport, slot);
-    if (status != TUTTI_OK) {
-        free(tx);
-        free(rx);
-        return status;
-    }
-    program->tx[slot] = tx;
-    program->rx[slot] = rx;
-    return TUTTI_OK;
 }

@@ -33,12 +33,13 @@ struct program_step {
     bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
     bool streams;   /* store past the caches */
     bool reads_far; /* the first source is in memory, and by its size in no cache */
-    bool lends;     /* what it sends goes in lent places, where there are any */
+    bool lends;     /* what it sends goes in shared slots, if all its links share */
+    bool hands_on;  /* may send a message of its sources where it came: all its links share */
     bool is_copied_out; /* what it sends from memory that its receivers cannot read, but copy, goes by reference */
     bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */
     bool expects; /* one of the program's `expects` */
     bool places;  /* stores where the receivers expect it, if all do */
-    bool lands;   /* stores what comes on a link as it is: it can come right there */
+    bool lands; /* stores what comes on a link as it is: it can come right there, if the link can do that */
     unsigned divisor;
     double factor;
 };
@@ -48,9 +49,9 @@ struct program_lane {
 };
 
 struct program_link {
-    int peer; /* TRANSPORT_ALL for sends to all */
+    int peer;  /* of multicast links that this rank sends on: PROGRAM_NONE */
+    int group; /* of multicast links: the transport's; else PROGRAM_NONE */
     int channel;
-    bool from_all;    /* receiving links */
     size_t bytes_max; /* largest message */
 };
 
@@ -74,6 +75,7 @@ struct program {
     uint32_t source_count_max; /* of a step */
     size_t scratch_bytes;
     bool lends; /* a step does */
+    bool knows_links; /* links are open in a slot, and what they cannot do no step and no `expects` asks for */
     size_t element_bytes;
     size_t piece_bytes;
     struct kernel_set kernels;
@@ -95,19 +97,23 @@ struct bind_options {
     enum tutti_dtype dtype;
     const struct tutti_operation *op;
     enum kernel_level level;
-    bool in_place;          /* input and output are the same memory, as plan.h says */
-    size_t piece_bytes_max; /* of the transport's links */
+    const char *algorithm; /* what made the plan, for people; lives as long as the program */
+    bool in_place;         /* input and output are the same memory, as plan.h says */
+    bool shares_cores;     /* there are more ranks than cores */
+    /* Of the transport, see bind_to_transport. */
+    size_t piece_bytes_max;
     unsigned piece_count_max;
-    bool shares_cores;  /* there are more ranks than cores */
-    bool is_one_to_one; /* the transport has no links to all */
+    const struct transport_group *groups;
+    int group_count;
 };
 
-/* The plan is only read; the op must live as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also when a
- * block passes through this rank whose count it does not know. */
+/* Fills in what a transport's links take, and the groups to which they lead. */
+void bind_to_transport(struct bind_options *options, struct transport *transport);
+/* The plan is only read; the op must live as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also
+ * when a block passes through this rank whose count it does not know; INTERNAL: the plan uses more channels than links have, perhaps
+ * on this rank alone, so that the others have to be told. */
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program);
 void program_free(struct program *program);
-/* Opens the links for a slot, if they are not open. */
-enum tutti_status program_open_links(struct program *program, struct transport *transport, int slot);
 
 #endif

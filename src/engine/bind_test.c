@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "call.h"
 #include "engine/bind.h"
+#include "host_map.h"
 #include "plan/build.h"
 
 static const struct tutti_operation sum = {.kind = OP_SUM, .commutative = true};
@@ -34,18 +35,28 @@ static struct program *bound(const struct algorithm *algorithm, int size, int ra
     return program;
 }
 
+/* Of a transport with links to all. */
+static const int everybody[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+enum { SIZE_MAX_HERE = sizeof everybody / sizeof *everybody };
+
 typedef void program_check(const struct program *program, const struct algorithm *algorithm,
                            int size, int rank, const struct bind_options *options);
 
 static void for_all(const struct bind_options *options, program_check *check)
 {
     for (int i = 0; i < algo_count; i++) {
-        for (int size = 1; size <= 9; size++) {
+        for (int size = 1; size <= SIZE_MAX_HERE; size++) {
             if (!algo_supports(&algo_list[i], size)) continue;
-            for (int rank = 0; rank < size; rank++) {
-                struct program *program = bound(&algo_list[i], size, rank, options);
-                check(program, &algo_list[i], size, rank, options);
-                program_free(program);
+            const struct transport_group all = {everybody, size};
+            for (int to_all = 0; to_all < 2; to_all++) {
+                struct bind_options with = *options;
+                with.groups = &all;
+                with.group_count = to_all;
+                for (int rank = 0; rank < size; rank++) {
+                    struct program *program = bound(&algo_list[i], size, rank, &with);
+                    check(program, &algo_list[i], size, rank, &with);
+                    program_free(program);
+                }
             }
         }
     }
@@ -116,12 +127,16 @@ static void lanes_cover_all_steps(void **state)
 static void check_links(const struct program *program, const struct algorithm *algorithm, int size,
                         int rank, const struct bind_options *options)
 {
-    (void)algorithm, (void)options;
+    (void)algorithm;
     for (uint32_t i = 0; i < program->tx_count; i++) {
         const struct program_link *a = &program->tx_links[i];
-        assert_true(a->peer == TRANSPORT_ALL || (a->peer >= 0 && a->peer < size && a->peer != rank));
+        if (a->group != PROGRAM_NONE)
+            assert_true(a->peer == PROGRAM_NONE && a->group < options->group_count);
+        else
+            assert_true(a->peer >= 0 && a->peer < size && a->peer != rank);
         for (uint32_t j = 0; j < i; j++)
             assert_false(program->tx_links[j].peer == a->peer &&
+                         program->tx_links[j].group == a->group &&
                          program->tx_links[j].channel == a->channel);
     }
     for (uint32_t i = 0; i < program->rx_count; i++) {
@@ -130,7 +145,7 @@ static void check_links(const struct program *program, const struct algorithm *a
         for (uint32_t j = 0; j < i; j++)
             assert_false(program->rx_links[j].peer == a->peer &&
                          program->rx_links[j].channel == a->channel &&
-                         program->rx_links[j].from_all == a->from_all);
+                         program->rx_links[j].group == a->group);
     }
 }
 
@@ -138,6 +153,228 @@ static void each_link_is_there_once(void **state)
 {
     (void)state;
     for_all(&usual, check_links);
+}
+
+/* ------------------------------------------------------------------------------------------- groups */
+
+/* Rank 1 of six: it sends to a group of the plan, and receives what rank 3 sends there. */
+static struct program *bound_to(const int *members, int member_count,
+                                const struct bind_options *options)
+{
+    struct plan_builder *b = plan_builder_create(COLLECTIVE_ALLTOALL, 6, 0, 1);
+    assert_non_null(b);
+    plan_lane(b);
+    const int group = plan_group(b, members, member_count);
+    plan_begin(b, 1);
+    plan_read(b, PLAN_INPUT, 0);
+    plan_send_group(b, group);
+    plan_end(b);
+    plan_begin(b, 1);
+    plan_receive_group(b, 3, group);
+    plan_write(b, PLAN_OUTPUT, 3);
+    plan_end(b);
+    struct rank_plan *plan;
+    struct program *program;
+    const char *message = "";
+    if (plan_builder_finish(b, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
+    plan_builder_free(b);
+    assert_int_equal(bind_program(plan, options, &program), TUTTI_OK);
+    plan_rank_free(plan);
+    return program;
+}
+
+static void messages_go_at_once_to_groups_that_the_transport_names(void **state)
+{
+    (void)state;
+    static const int pair[] = {1, 3}, host[] = {1, 3, 4}, other[] = {1, 3, 5},
+                     all[] = {0, 1, 2, 3, 4, 5};
+    const struct transport_group groups[] = {{pair, 2}, {host, 3}};
+    static const struct {
+        const int *members;
+        int member_count, group_count, found;
+    } cases[] = {{host, 3, 2, 1},
+                 {pair, 2, 2, 0},
+                 {other, 3, 2, PROGRAM_NONE},
+                 {all, 6, 2, PROGRAM_NONE},
+                 {host, 3, 1, PROGRAM_NONE},
+                 {host, 3, 0, PROGRAM_NONE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bind_options options = usual;
+        options.groups = groups;
+        options.group_count = cases[i].group_count;
+        struct program *program = bound_to(cases[i].members, cases[i].member_count, &options);
+        const int found = cases[i].found;
+        assert_int_equal(program->tx_count, found != PROGRAM_NONE ? 1 : cases[i].member_count - 1);
+        for (uint32_t t = 0; t < program->tx_count; t++) {
+            assert_int_equal(program->tx_links[t].group, found);
+            assert_int_equal(program->tx_links[t].peer == PROGRAM_NONE, found != PROGRAM_NONE);
+        }
+        assert_int_equal(program->rx_count, 1);
+        assert_int_equal(program->rx_links[0].peer, 3);
+        assert_int_equal(program->rx_links[0].group, found);
+        program_free(program);
+    }
+}
+
+/* Programs of all ranks of several hosts, whose ranks are groups of the transport. */
+struct hosts {
+    struct host_map map;
+    int size;
+    int ranks[SIZE_MAX_HERE][SIZE_MAX_HERE]; /* of the host of each rank */
+    int counts[SIZE_MAX_HERE];
+    struct program *programs[SIZE_MAX_HERE];
+};
+
+static void find_hosts(struct hosts *hosts, const struct host_shape *shape, int number)
+{
+    host_map_init(&hosts->map, shape, (enum numbering)(number % NUMBERING_COUNT), (uint32_t)number);
+    hosts->size = hosts->map.rank_count;
+    assert_true(hosts->size <= SIZE_MAX_HERE);
+    for (int rank = 0; rank < hosts->size; rank++) {
+        hosts->counts[rank] = 0;
+        for (int r = 0; r < hosts->size; r++)
+            if (hosts->map.host_of[r] == hosts->map.host_of[rank])
+                hosts->ranks[rank][hosts->counts[rank]++] = r;
+    }
+}
+
+static void bind_on_hosts(struct hosts *hosts, const struct algorithm *algorithm, size_t count)
+{
+    const struct algo_params params = {.collective = algorithm->collective,
+                                       .rank_count = hosts->size,
+                                       .levels = &hosts->map.levels};
+    for (int rank = 0; rank < hosts->size; rank++) {
+        const struct transport_group group = {hosts->ranks[rank], hosts->counts[rank]};
+        struct bind_options options = usual;
+        options.count = count;
+        options.groups = &group;
+        options.group_count = hosts->counts[rank] > 1;
+        struct rank_plan *plan;
+        const char *message = "";
+        if (algo_rank_plan(algorithm, &params, rank, &plan, &message) != TUTTI_OK)
+            fail_msg("%s", message);
+        if (bind_program(plan, &options, &hosts->programs[rank]) != TUTTI_OK)
+            fail_msg("%s", tutti_error_message());
+        plan_rank_free(plan);
+    }
+}
+
+static const struct program_link *find_multicast(const struct program_link *links, uint32_t count,
+                                                 int peer, int channel)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (links[i].group != PROGRAM_NONE && links[i].peer == peer && links[i].channel == channel)
+            return &links[i];
+    return NULL;
+}
+
+/* Messages that go over a link of those it sends on, or of those it reads. */
+static unsigned messages_on(const struct program *program, const struct program_link *link)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < program->step_tx_count; i++)
+        count += &program->tx_links[program->step_tx[i]] == link;
+    for (uint32_t i = 0; i < program->source_count; i++)
+        count += program->sources[i].rx != PROGRAM_NONE &&
+                 &program->rx_links[program->sources[i].rx] == link;
+    return count;
+}
+
+/* Whoever is on the sender's host reads as many of them from it; returns the multicast links of all. */
+static unsigned check_agreement(const struct hosts *hosts)
+{
+    unsigned multicast = 0, read = 0;
+    for (int rank = 0; rank < hosts->size; rank++) {
+        const struct program *program = hosts->programs[rank];
+        for (uint32_t t = 0; t < program->tx_count; t++) {
+            const struct program_link *tx = &program->tx_links[t];
+            if (tx->group == PROGRAM_NONE) continue;
+            multicast++;
+            for (int i = 0; i < hosts->counts[rank]; i++) {
+                const int reader = hosts->ranks[rank][i];
+                const struct program *theirs = hosts->programs[reader];
+                if (reader == rank) continue;
+                const struct program_link *rx =
+                    find_multicast(theirs->rx_links, theirs->rx_count, rank, tx->channel);
+                assert_non_null(rx);
+                assert_int_equal(rx->bytes_max, tx->bytes_max);
+                assert_int_equal(messages_on(theirs, rx), messages_on(program, tx));
+                read++;
+            }
+        }
+        for (uint32_t i = 0; i < program->rx_count; i++)
+            read -= program->rx_links[i].group != PROGRAM_NONE;
+    }
+    assert_int_equal(read, 0); /* and nobody reads another one */
+    return multicast;
+}
+
+static void all_ranks_of_a_host_agree_on_what_is_multicast(void **state)
+{
+    (void)state;
+    static const struct host_shape shapes[] = {
+        {.hosts = {2, 3, 1}}, {.hosts = {4, 4}}, {.hosts = {1, 2}}, {.hosts = {3, 1, 2, 1}}};
+    static const size_t counts[] = {1, 1000, 60000, 65536, 70000, 131072, 500000, 1 << 20};
+    unsigned some = 0, none = 0, hierarchical = 0;
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        if (!algorithm->needs_levels) continue;
+        for (int s = 0; s < 4; s++) {
+            struct hosts hosts;
+            find_hosts(&hosts, &shapes[s], s);
+            if (!algo_supports_levels(algorithm, hosts.size)) continue;
+            hierarchical++;
+            for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+                bind_on_hosts(&hosts, algorithm, counts[c]);
+                const unsigned multicast = check_agreement(&hosts);
+                some += multicast > 0;
+                none += multicast == 0 && counts[c] == 1 << 20;
+                for (int r = 0; r < hosts.size; r++) program_free(hosts.programs[r]);
+            }
+        }
+    }
+    print_message("%u shapes, %u with multicast links\n", hierarchical * 8, some);
+    assert_true(some > 0 && none > 0);
+}
+
+/* ------------------------------------------------------------------------------------------ channels */
+
+static enum tutti_status bind_on_channel(int channel, bool receives)
+{
+    struct plan_builder *b = plan_builder_create(COLLECTIVE_ALLTOALL, 2, 0, 0);
+    assert_non_null(b);
+    plan_lane(b);
+    plan_channel(b, receives ? 0 : channel);
+    plan_send_from(b, 1, PLAN_INPUT, 1, 1);
+    plan_channel(b, receives ? channel : 0);
+    plan_begin(b, 1);
+    plan_receive(b, 1);
+    plan_write(b, PLAN_OUTPUT, 1);
+    plan_end(b);
+    struct rank_plan *plan;
+    struct program *program;
+    const char *message = "";
+    if (plan_builder_finish(b, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
+    plan_builder_free(b);
+    struct bind_options options = usual;
+    options.algorithm = "wide";
+    const enum tutti_status status = bind_program(plan, &options, &program);
+    plan_rank_free(plan);
+    if (status == TUTTI_OK) assert_string_equal(program->algorithm, "wide");
+    program_free(program);
+    return status;
+}
+
+static void a_plan_with_too_many_channels_is_refused(void **state)
+{
+    (void)state;
+    for (int receives = 0; receives < 2; receives++) {
+        assert_int_equal(bind_on_channel(TRANSPORT_CHANNEL_COUNT - 1, receives), TUTTI_OK);
+        assert_int_equal(bind_on_channel(TRANSPORT_CHANNEL_COUNT, receives), TUTTI_INTERNAL);
+        assert_int_equal(bind_on_channel(5, receives), TUTTI_INTERNAL);
+        assert_non_null(
+            strstr(tutti_error_message(), "wide: the plan uses channel 5, links have 4 channels"));
+    }
 }
 
 static unsigned divisions(const struct program *program)
@@ -328,6 +565,9 @@ int main(void)
         cmocka_unit_test(every_step_stays_inside_its_buffers),
         cmocka_unit_test(lanes_cover_all_steps),
         cmocka_unit_test(each_link_is_there_once),
+        cmocka_unit_test(messages_go_at_once_to_groups_that_the_transport_names),
+        cmocka_unit_test(all_ranks_of_a_host_agree_on_what_is_multicast),
+        cmocka_unit_test(a_plan_with_too_many_channels_is_refused),
         cmocka_unit_test(only_averages_are_divided),
         cmocka_unit_test(what_does_not_fit_into_a_link_spills),
         cmocka_unit_test(messages_are_expected_where_nothing_else_touches_that_memory),

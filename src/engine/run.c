@@ -83,7 +83,7 @@ static void expect_messages(struct operation *operation)
         struct link_rx *link = operation->rx[expect->rx];
         size_t run = expect->bytes;
         char *destination = buffer_at(&operation->buffers[PLAN_OUTPUT], expect->offset, &run);
-        if (run < expect->bytes || link->ops->expect == NULL) continue;
+        if (run < expect->bytes) continue;
         link->ops->expect(link, destination, expect->bytes);
         operation->any_expected = true;
     }
@@ -97,7 +97,6 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->program = program;
     operation->transport = transport;
     operation->slot = slot;
-    operation->can_lend = program->lends && transport->ops->lend != NULL;
     operation->tx = program->tx[slot];
     operation->rx = program->rx[slot];
     /* Buffers without elements may be NULL; offsets of 0 and copies of nothing still need an address. */
@@ -228,12 +227,12 @@ static bool send_push(struct operation *operation, uint32_t t)
     return true;
 }
 
-/* Whether receivers can read all segments of a range, and these are worth a message each. Not on a link to all: its
- * places are free again when its slowest reader is done, so there must be one for every message of a chunk. */
+/* Whether receivers can read all segments of a range, and these are worth a message each. Not on a multicast link:
+ * its places are free again when its slowest reader is done, so there must be one for every message of a chunk. */
 static bool segments_in_reach(const struct buffer *buffer, struct link_tx *link, size_t offset,
                               size_t bytes)
 {
-    if (link->peer == TRANSPORT_ALL) return false;
+    if (link->peer == LINK_TO_GROUP) return false;
     const struct segment_of_buffer *first = buffer_segment(buffer, offset),
                                    *last = buffer_segment(buffer, offset + bytes - 1);
     if (bytes / (size_t)(last - first + 1) < REACH_READ_BYTES_MIN) return false;
@@ -284,12 +283,12 @@ static bool afters_completed(const struct operation *operation, const struct pro
     return true;
 }
 
-/* Announces a step's message to all its links at once, if it should go in lent places and they are ready for it. */
+/* Announces a step's message to all its links at once, if it should go in shared slots and they are ready for it. */
 static bool open_shared(struct operation *operation, const struct program_step *step)
 {
     const struct program *program = operation->program;
     const struct program_source *from = &program->sources[step->first_source];
-    if (!step->lends || !operation->can_lend) return false;
+    if (!step->lends) return false;
     for (uint32_t i = 0; i < step->tx_count; i++) {
         const int t = program->step_tx[step->first_tx + i];
         if (operation->sends[t].active ||
@@ -480,16 +479,16 @@ static bool catch_up(struct operation *operation, struct run_lane *lane,
 static bool can_hand_on(struct operation *operation, const struct run_lane *lane,
                         const struct program_step *step, const struct piece *piece)
 {
-    return piece->traveller_place != NULL && piece->traveller_bytes == piece->bytes &&
-           piece->bytes == piece->whole && lane->filled == 0 &&
-           links_have_room(operation, step->first_tx, step->tx_count);
+    return piece->traveller_place != NULL && step->hands_on &&
+           piece->traveller_bytes == piece->bytes && piece->bytes == piece->whole &&
+           lane->filled == 0 && links_have_room(operation, step->first_tx, step->tx_count);
 }
 
 /* Places in the links, or one that is lent for all of them; false when there is neither (yet). */
 static bool take_places(struct operation *operation, struct run_lane *lane,
                         const struct program_step *step, struct piece *piece)
 {
-    if (step->lends && operation->can_lend && piece->bytes == piece->whole && lane->filled == 0) {
+    if (step->lends && piece->bytes == piece->whole && lane->filled == 0) {
         piece->way = WAY_LENT;
         piece->place = lend_place(operation, step->first_tx, step->tx_count, piece->whole);
         if (piece->place != NULL) return true;
@@ -549,7 +548,7 @@ static bool is_expected(struct operation *operation, struct run_lane *lane,
     for (uint32_t i = 0; i < step->tx_count; i++) {
         const int t = program->step_tx[step->first_tx + i];
         struct link_tx *link = operation->tx[t];
-        if (link->ops->expected_at == NULL || !link->ops->has_room(link)) return false;
+        if (!link->ops->has_room(link)) return false;
         char *expected = link->ops->expected_at(link, step->bytes);
         if (expected == NULL) return false;
         operation->sends[t].expected = expected;
@@ -619,7 +618,6 @@ static void let_land(struct operation *operation, struct run_lane *lane,
     const size_t left = step->bytes - lane->done;
     size_t run = left;
     lane->has_said = true;
-    if (link->ops->land == NULL) return;
     char *destination = buffer_at(&operation->buffers[step->destination_buffer],
                                   step->destination_offset + lane->done, &run);
     if (run == left) link->ops->land(link, destination, left);

@@ -45,7 +45,7 @@ struct run_lane {
 /* How a piece of a step's result gets to its links. */
 enum run_way {
     WAY_RESERVED, /* through a place of each link */
-    WAY_LENT,     /* through one lent place */
+    WAY_LENT,     /* through one shared slot */
     WAY_IN_PLACE, /* handed on where it came */
     WAY_MEMORY    /* lagging: from the step's destination */
 };
@@ -57,7 +57,7 @@ struct run_send {
     size_t done, ready, total;
     bool active;
     bool by_reference;
-    bool shared; /* one copy in lent places for all links of its step, sent by the first of them */
+    bool shared; /* one copy in shared slots for all links of its step, sent by the first of them */
     uint32_t first_tx; /* shared: in program.step_tx */
     uint32_t tx_count; /* of the first of them; the others have 0 */
     uint32_t stalled;  /* shared: looks in a row that found nothing to borrow */
@@ -69,7 +69,6 @@ struct operation {
     struct program *program;
     struct transport *transport;
     int slot;
-    bool can_lend;
     struct link_tx **tx;
     struct link_rx **rx;
     struct buffer buffers[PLAN_BUFFER_COUNT];

@@ -26,8 +26,16 @@ static const struct host_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static void run_every_algorithm(const size_t *counts, int count_count, struct engine_mood mood)
+/* What all programs together sent in other ways than one by one. */
+struct sums {
+    uint64_t shared, multicast;
+};
+
+/* by_host: the ranks of each host are a group, and only links between them share and advertise. */
+static struct sums run_every_algorithm(const size_t *counts, int count_count,
+                                       struct engine_mood mood, bool by_host)
 {
+    struct sums sums = {0};
     static const unsigned places[] = {0, IN_PLACE, SOME_IN_PLACE};
     for (int i = 0; i < algo_count; i++) {
         if (!algo_list[i].needs_levels) continue;
@@ -44,10 +52,17 @@ static void run_every_algorithm(const size_t *counts, int count_count, struct en
                                                        is_rooted ? (s + n + c) % map.rank_count : 0,
                                                    .count = counts[c / 3],
                                                    .in_place = places[c % 3]};
-                    engine_run_job(&job, mood, (uint64_t)(i * 1000 + s * 100 + n * 10 + c));
+                    mood.host_of = by_host ? map.host_of : NULL;
+                    struct engine_net *net = engine_net_create(
+                        map.rank_count, mood, (uint64_t)(i * 1000 + s * 100 + n * 10 + c));
+                    engine_run_job_over(&job, net);
+                    sums.shared += engine_net_shared(net);
+                    sums.multicast += engine_net_multicast(net);
+                    engine_net_free(net);
                 }
             }
     }
+    return sums;
 }
 
 static void every_program_is_right_with_room(void **state)
@@ -55,7 +70,7 @@ static void every_program_is_right_with_room(void **state)
     (void)state;
     static const size_t counts[] = {0, 1, 7, 300};
     run_every_algorithm(counts, 4,
-                        (struct engine_mood){.piece_bytes = 16384, .pieces = 4, .delay = 1});
+                        (struct engine_mood){.piece_bytes = 16384, .pieces = 4, .delay = 1}, false);
 }
 
 static void every_program_is_right_in_one_slot(void **state)
@@ -63,7 +78,9 @@ static void every_program_is_right_in_one_slot(void **state)
     (void)state;
     static const size_t counts[] = {7, 5003};
     run_every_algorithm(counts, 2,
-                        (struct engine_mood){.piece_bytes = 8192, .pieces = 1, .delay = 3});
+                        (struct engine_mood){.piece_bytes = 8192, .pieces = 1, .delay = 3}, false);
+    run_every_algorithm(counts, 2,
+                        (struct engine_mood){.piece_bytes = 8192, .pieces = 1, .delay = 3}, true);
 }
 
 static void every_program_is_right_by_reference_and_where_it_is_expected(void **state)
@@ -73,7 +90,8 @@ static void every_program_is_right_by_reference_and_where_it_is_expected(void **
     run_every_algorithm(
         counts, 2,
         (struct engine_mood){
-            .piece_bytes = 8192, .pieces = 3, .delay = 2, .reach = REACH_READ, .expects = true});
+            .piece_bytes = 8192, .pieces = 3, .delay = 2, .reach = REACH_READ, .expects = true},
+        false);
 }
 
 static void every_program_is_right_with_lent_places(void **state)
@@ -81,7 +99,23 @@ static void every_program_is_right_with_lent_places(void **state)
     (void)state;
     static const size_t counts[] = {7, 5003};
     run_every_algorithm(
-        counts, 2, (struct engine_mood){.piece_bytes = 8192, .pieces = 2, .delay = 2, .lends = 2});
+        counts, 2, (struct engine_mood){.piece_bytes = 8192, .pieces = 2, .delay = 2, .lends = 2},
+        false);
+}
+
+/* As it is where each host has a segment of its own, and connections lead to all others. */
+static void ranks_of_a_host_share_and_multicast(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {7, 40009};
+    const struct sums sums = run_every_algorithm(
+        counts, 2,
+        (struct engine_mood){
+            .piece_bytes = 8192, .pieces = 2, .delay = 2, .expects = true, .lends = 2},
+        true);
+    print_message("%llu places shared, %llu messages multicast\n", (unsigned long long)sums.shared,
+                  (unsigned long long)sums.multicast);
+    assert_true(sums.shared > 0 && sums.multicast > 0);
 }
 
 /* Where all ranks know all counts. */
@@ -117,6 +151,7 @@ int main(void)
         cmocka_unit_test(every_program_is_right_in_one_slot),
         cmocka_unit_test(every_program_is_right_by_reference_and_where_it_is_expected),
         cmocka_unit_test(every_program_is_right_with_lent_places),
+        cmocka_unit_test(ranks_of_a_host_share_and_multicast),
         cmocka_unit_test(blocks_may_have_counts_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,13 +122,57 @@ static void a_relay_hands_places_on(void **state)
     struct engine_net *net = engine_net_create(
         RANKS,
         (struct engine_mood){.piece_bytes = PIECE_BYTES, .pieces = 4, .delay = 1, .lends = 8}, 1);
-    struct engine_rank ranks[ENGINE_RANKS_MAX];
-    for (int r = 0; r < RANKS; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
-    engine_run(&job, net, ranks);
-    engine_net_expect_empty(net);
-    for (int r = 0; r < RANKS; r++) engine_expect_right(&job, r, &ranks[r]);
+    engine_run_job_over(&job, net);
     assert_int_equal(engine_net_handed_on(net), 2 * PIECES * (RANKS - 1));
-    for (int r = 0; r < RANKS; r++) engine_rank_release(&ranks[r]);
+    engine_net_free(net);
+}
+
+/* Ranks of two hosts: whatever is lent, placed or handed on stays on one of them, as the net sees to. */
+static void steps_that_lead_to_other_hosts_lend_nothing(void **state)
+{
+    (void)state;
+    static const int host_of[ENGINE_RANKS_MAX] = {1, 2, 2, 1, 2, 1, 1, 2};
+    const struct engine_mood mood = {.piece_bytes = 16384,
+                                     .pieces = 3,
+                                     .delay = 2,
+                                     .expects = true,
+                                     .lends = 3,
+                                     .host_of = host_of};
+    uint64_t shared = 0, handed_on = 0;
+    for (int i = 0; i < algo_count; i++) {
+        for (int size = 3; size <= ENGINE_RANKS_MAX; size += 5) {
+            if (!algo_supports(&algo_list[i], size)) continue;
+            const bool is_rooted = collective_is_rooted(algo_list[i].collective);
+            const struct engine_job job = {.algorithm = &algo_list[i],
+                                           .size = size,
+                                           .root = is_rooted ? i % size : 0,
+                                           .count = 40009,
+                                           .in_place = i % 2 == 0 ? 0xffff : 0};
+            struct engine_net *net = engine_net_create(size, mood, (uint64_t)i);
+            engine_run_job_over(&job, net);
+            shared += engine_net_shared(net);
+            handed_on += engine_net_handed_on(net);
+            engine_net_free(net);
+        }
+    }
+    assert_true(shared > 0 && handed_on > 0);
+}
+
+/* A relay hands on until it comes to the other host. */
+static void a_relay_hands_places_on_within_a_host(void **state)
+{
+    (void)state;
+    enum { RANKS = 4, PIECES = 3, PIECE_BYTES = 16384 };
+    static const int host_of[RANKS] = {0, 0, 0, 1};
+    const struct engine_mood mood = {
+        .piece_bytes = PIECE_BYTES, .pieces = 4, .delay = 1, .lends = 8, .host_of = host_of};
+    const struct engine_job job = {.algorithm = algo_find(COLLECTIVE_ALLREDUCE, "relay"),
+                                   .size = RANKS,
+                                   .count = 2 * PIECES * PIECE_BYTES / sizeof(int32_t)};
+    struct engine_net *net = engine_net_create(RANKS, mood, 1);
+    engine_run_job_over(&job, net);
+    const uint64_t handed_on = engine_net_handed_on(net);
+    assert_true(handed_on > 0 && handed_on < 2 * PIECES * (RANKS - 1));
     engine_net_free(net);
 }
 
@@ -415,6 +459,8 @@ int main(void)
         cmocka_unit_test(every_program_is_right_with_lent_places),
         cmocka_unit_test(too_few_lent_places_hold_up_nobody),
         cmocka_unit_test(a_relay_hands_places_on),
+        cmocka_unit_test(steps_that_lead_to_other_hosts_lend_nothing),
+        cmocka_unit_test(a_relay_hands_places_on_within_a_host),
         cmocka_unit_test(results_are_stored_where_they_are_expected),
         cmocka_unit_test(buffers_may_lie_in_segments),
         cmocka_unit_test(buffers_in_segments_may_go_by_reference),

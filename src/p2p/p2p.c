@@ -160,7 +160,7 @@ static enum tutti_status open_in(struct p2p *p2p, int rank, int channel, struct 
 {
     if (*link != NULL) return TUTTI_OK;
     struct transport *const transport = p2p->transport;
-    return transport->ops->open_rx(transport, p2p->slot, channel, rank, false, link);
+    return transport->ops->open_rx(transport, p2p->slot, channel, rank, link);
 }
 
 /* Whether a payload goes by reference: where the receiver can read it, or best copies it out. both_ways: payloads come
@@ -201,7 +201,8 @@ static struct link_reference reference_to(const struct p2p *p2p, struct link_tx 
                                           const struct p2p_request *request)
 {
     struct link_reference reference;
-    const bool refers = link->ops->refer != NULL && goes_by_reference(p2p, link, request, false) &&
+    const bool refers = (link->capabilities & LINK_REFERS) != 0 &&
+                        goes_by_reference(p2p, link, request, false) &&
                         link->ops->refer(link, request->buffer, request->bytes, &reference);
     return refers ? reference : (struct link_reference){0};
 }
@@ -345,7 +346,7 @@ static void answer(struct p2p *p2p, struct p2p_request *request, uint64_t id,
     request->id = id;
     request->reference = *reference;
     request->state = fits ? RECV_COME : RECV_DROP;
-    if (!fits || reference->kind == 0 || peer->messages_in->ops->copy == NULL) {
+    if (!fits || reference->kind == 0 || (peer->messages_in->capabilities & LINK_REFERS) == 0) {
         queue_push(&peer->answers, request);
         return;
     }

@@ -149,11 +149,16 @@ static const struct link_tx_ops tx_ops = {.reserve = fuzz_reserve,
                                           .reach = fuzz_reach,
                                           .post = fuzz_post,
                                           .consumed = fuzz_consumed,
+                                          .expected_at = link_no_expected_at,
+                                          .placed = link_no_placed,
                                           .refer = fuzz_refer};
 static const struct link_rx_ops rx_ops = {.peek = fuzz_peek,
                                           .take = fuzz_take,
                                           .fetch = fuzz_fetch,
                                           .consume = fuzz_consume,
+                                          .hand_on = link_no_hand_on,
+                                          .expect = link_no_expect,
+                                          .land = link_no_land,
                                           .copy = fuzz_copy};
 
 static void fuzz_limits(struct transport *transport, size_t *piece_bytes_max,
@@ -173,9 +178,9 @@ static enum tutti_status fuzz_open_tx(struct transport *transport, int slot, int
 }
 
 static enum tutti_status fuzz_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                      bool from_all, struct link_rx **link)
+                                      struct link_rx **link)
 {
-    (void)slot, (void)from_all;
+    (void)slot;
     *link = &((struct script *)transport)->rx[peer][channel].base;
     return TUTTI_OK;
 }
@@ -195,6 +200,11 @@ static void nothing_long(struct transport *transport, uint64_t timeout_ns)
 static const struct transport_ops ops = {.limits = fuzz_limits,
                                          .open_tx = fuzz_open_tx,
                                          .open_rx = fuzz_open_rx,
+                                         .open_multicast_tx = transport_no_multicast_tx,
+                                         .open_multicast_rx = transport_no_multicast_rx,
+                                         .open_lending = transport_no_lending,
+                                         .lend = transport_no_lend,
+                                         .share = transport_no_share,
                                          .sleep_begin = nothing,
                                          .sleep_cancel = nothing,
                                          .sleep = nothing_long,
@@ -299,8 +309,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .transport = {.ops = &ops, .rank = OWN, .size = RANKS}, .data = data, .left = size};
     for (int r = 0; r < RANKS; r++) {
         for (int c = 0; c < CHANNELS; c++) {
-            script.tx[r][c] = (struct fuzz_tx){{&tx_ops, r}, NULL, &script};
-            script.rx[r][c] = (struct fuzz_rx){.base = {&rx_ops, r}};
+            script.tx[r][c] = (struct fuzz_tx){{&tx_ops, r, LINK_REFERS}, NULL, &script};
+            script.rx[r][c] = (struct fuzz_rx){.base = {&rx_ops, r, LINK_REFERS}};
             script.rx[r][c].end = &script.rx[r][c].first;
         }
     }

@@ -1,5 +1,114 @@
 #include "transport/transport.h"
 
+#include <assert.h>
+
+#include "base/status.h"
+
+enum link_reach link_no_reach(struct link_tx *link, const void *address, size_t bytes)
+{
+    (void)link, (void)address, (void)bytes;
+    return REACH_NONE;
+}
+
+bool link_no_post(struct link_tx *link, const void *address, size_t bytes)
+{
+    (void)link, (void)address, (void)bytes;
+    return false;
+}
+
+bool link_no_take(struct link_rx *link, void *destination, size_t bytes)
+{
+    (void)link, (void)destination, (void)bytes;
+    return false;
+}
+
+bool link_no_fetch(struct link_rx *link)
+{
+    (void)link;
+    return false;
+}
+
+void *link_no_expected_at(struct link_tx *link, size_t bytes)
+{
+    (void)link, (void)bytes;
+    assert(!"links of this kind do not advertise");
+    return NULL;
+}
+
+void link_no_placed(struct link_tx *link, size_t bytes)
+{
+    (void)link, (void)bytes;
+    assert(!"links of this kind do not advertise");
+}
+
+bool link_no_refer(struct link_tx *link, const void *address, size_t bytes,
+                   struct link_reference *reference)
+{
+    (void)link, (void)address, (void)bytes, (void)reference;
+    assert(!"links of this kind do not refer");
+    return false;
+}
+
+void link_no_hand_on(struct link_rx *link, struct link_tx *const *targets, unsigned count)
+{
+    (void)link, (void)targets, (void)count;
+    assert(!"links of this kind do not share");
+}
+
+void link_no_expect(struct link_rx *link, void *destination, size_t bytes)
+{
+    (void)link, (void)destination, (void)bytes;
+    assert(!"links of this kind do not advertise");
+}
+
+void link_no_land(struct link_rx *link, void *destination, size_t bytes)
+{
+    (void)link, (void)destination, (void)bytes;
+    assert(!"nothing lands on links of this kind");
+}
+
+enum link_state link_no_copy(struct link_rx *link, const struct link_reference *reference,
+                             size_t offset, void *destination, size_t bytes)
+{
+    (void)link, (void)reference, (void)offset, (void)destination, (void)bytes;
+    assert(!"links of this kind do not refer");
+    return LINK_FAULT;
+}
+
+enum tutti_status transport_no_multicast_tx(struct transport *transport, int slot, int channel,
+                                            int group, size_t bytes, struct link_tx **link)
+{
+    (void)transport, (void)slot, (void)channel, (void)group, (void)bytes, (void)link;
+    return error_set(TUTTI_UNSUPPORTED, "these links go to one rank each");
+}
+
+enum tutti_status transport_no_multicast_rx(struct transport *transport, int slot, int channel,
+                                            int group, int peer, struct link_rx **link)
+{
+    (void)transport, (void)slot, (void)channel, (void)group, (void)peer, (void)link;
+    return error_set(TUTTI_UNSUPPORTED, "these links go to one rank each");
+}
+
+enum tutti_status transport_no_lending(struct transport *transport, int slot)
+{
+    (void)transport, (void)slot;
+    return error_set(TUTTI_UNSUPPORTED, "these links share nothing");
+}
+
+void *transport_no_lend(struct transport *transport, int slot, size_t bytes)
+{
+    (void)transport, (void)slot, (void)bytes;
+    assert(!"links of this kind do not share");
+    return NULL;
+}
+
+void transport_no_share(struct transport *transport, int slot, struct link_tx *const *links,
+                        unsigned count, size_t bytes)
+{
+    (void)transport, (void)slot, (void)links, (void)count, (void)bytes;
+    assert(!"links of this kind do not share");
+}
+
 int transport_no_corrupt_rank(const struct transport *transport)
 {
     (void)transport;

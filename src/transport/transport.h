@@ -1,8 +1,8 @@
 /* transport.h - the contract between the engine and whatever carries bytes.
  *
- * A transport gives *links*: one-way streams of messages from one rank to another or to all others, FIFO,
- * with numbers that run on across operations, so that no operation needs a barrier at its entry or exit.
- * Links exist per operation slot: operations in different slots never wait for each other.
+ * A transport gives *links*: one-way streams of messages from one rank to another, or to all others of a *group*
+ * that the transport names, FIFO, with numbers that run on across operations, so that no operation needs a barrier at
+ * its entry or exit. Links exist per operation slot: operations in different slots never wait for each other.
  *
  *   sender                                     receiver
  *   reserve(n) ─ place for n bytes, or NULL    peek ─ view of what has come, where it lies
@@ -10,9 +10,9 @@
  *   post(address, n) ─ by reference: the
  *       receiver reads them where they lie
  *
- * Two ways save a copy where memory is shared.  A *lent* place is sent on any number of links as one copy of
- * the bytes, and who receives it may change it and hand it on instead of copying it; it comes back to its owner
- * when the last reader has consumed it:
+ * Two ways save a copy where memory is shared.  A *shared slot* is a place that its owner lends: sent on any number
+ * of links as one copy of the bytes. A rank that alone receives it may change it and hand it on instead of copying it;
+ * it comes back to its owner when the last reader has consumed it:
  *
  *   lend ─ place, or NULL               peek ─ view with a place ─ hand_on(targets)
  *   share(links)                        ...                       peek, consume
@@ -23,8 +23,8 @@
  *   placed(n)                           peek ─ view of n bytes at the destination
  *
  * Both are offers: whoever does not take them up sends by another way. And a sender's own message may carry a
- * *reference* (refer) by which the receiver copies memory when it likes (copy). A transport that cannot do one leaves
- * its functions NULL: lend, share, hand_on, open_lending; expected_at, placed, expect; land; refer, copy.
+ * *reference* (refer) by which the receiver copies memory when it likes (copy). What a link can do of all this are its
+ * *capabilities*; it has all functions, and nobody calls those that belong to a capability which it lacks.
  *
  * What the sender committed or posted in one call is one message; a chunk may be cut into any messages, the
  * receiver takes it as a stream of views. A transport may show what was posted as several messages, and put several
@@ -50,7 +50,7 @@ enum {
     TRANSPORT_SLOT_COUNT = 18,
     TRANSPORT_SLOT_MESSAGES = TRANSPORT_SLOT_COUNT - 1,
     TRANSPORT_CHANNEL_COUNT = 4,
-    TRANSPORT_ALL = -1
+    TRANSPORT_GROUPS_MAX = 4
 };
 
 /* COPY: they can copy it out at the price of a system call; READ: they can read it where it lies. */
@@ -65,9 +65,20 @@ struct link_reference {
     uint64_t kind, where;
 };
 
+/* What an end of a link can do beside sending and receiving copies: the same in each slot and channel. */
+enum link_capability {
+    LINK_SHARES = 1,     /* tx: a target of share and hand_on; rx: `place` in views, hand_on */
+    LINK_ADVERTISES = 2, /* tx: expected_at, placed; rx: expect */
+    LINK_LANDS = 4,      /* rx: land */
+    LINK_REFERS = 8      /* tx: refer; rx: copy */
+};
+
+enum { LINK_TO_GROUP = -1 };
+
 struct link_tx {
     const struct link_tx_ops *ops;
-    int peer; /* or TRANSPORT_ALL */
+    int peer;              /* a rank, or LINK_TO_GROUP: a multicast link */
+    unsigned capabilities; /* of enum link_capability */
 };
 
 struct link_tx_ops {
@@ -85,12 +96,12 @@ struct link_tx_ops {
     /* Whether one more message can be sent whose bytes need no place in the link: shared, handed on, or placed. */
     bool (*has_room)(struct link_tx *link);
     /* Where the receiver expects the next message, if that has so many bytes and this rank can write there; else
-     * NULL. Not on links to all. */
+     * NULL. Not on multicast links. */
     void *(*expected_at)(struct link_tx *link, size_t bytes);
     /* Sends what was stored there, all of it; the link has room. */
     void (*placed)(struct link_tx *link, size_t bytes);
     /* Says how the receiver can copy that memory, which must stay as it is for as long as it may. Sends nothing. False:
-     * it cannot. Not on links to all. */
+     * it cannot. Not on multicast links. */
     bool (*refer)(struct link_tx *link, const void *address, size_t bytes,
                   struct link_reference *reference);
 };
@@ -106,6 +117,7 @@ enum link_state { LINK_EMPTY, LINK_READY, LINK_FAULT };
 struct link_rx {
     const struct link_rx_ops *ops;
     int peer;
+    unsigned capabilities; /* of enum link_capability */
 };
 
 struct link_rx_ops {
@@ -119,7 +131,7 @@ struct link_rx_ops {
     bool (*fetch)(struct link_rx *link);
     /* Gives that many bytes back to the sender; a message is over when all of it was consumed. */
     void (*consume)(struct link_rx *link, size_t bytes);
-    /* Sends the message in view, which has a place, on links that all have room; that consumes it. */
+    /* Sends the message in view, which has a place, on links that all share and have room; that consumes it. */
     void (*hand_on)(struct link_rx *link, struct link_tx *const *targets, unsigned count);
     /* The next message may be stored there by its sender if it has so many bytes; until it has come nobody
      * else touches that memory. For nothing where the sender cannot write. */
@@ -133,11 +145,19 @@ struct link_rx_ops {
                             size_t offset, void *destination, size_t bytes);
 };
 
+/* Ranks to which one of them can send one message at once. All of them name the same group. */
+struct transport_group {
+    const int *ranks; /* ascending; the transport's */
+    int count;        /* 2 or more */
+};
+
 struct transport {
     const struct transport_ops *ops;
     const struct peer_ops *peers; /* what is known of the ranks, and told to them */
     int rank, size;
-    bool is_one_to_one; /* has no links to all: what goes to all goes one by one */
+    /* Of which this rank is a member, from creation on. None: each message goes to one rank. */
+    struct transport_group groups[TRANSPORT_GROUPS_MAX];
+    int group_count;
     /* Of the operation that runs in each slot; the engine sets it before the operation's first step. They are this
      * transport's own words, or those of another one where several are the parts of one: links know where they are, so
      * that is settled before the first of them is opened. */
@@ -155,19 +175,24 @@ struct transport_footprint {
 struct transport_ops {
     /* What every link can take: bytes of a piece, and pieces under way. The same on all ranks. */
     void (*limits)(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max);
-    /* Opens (or finds) a link and prepares it for messages of up to `bytes`. The link stays the transport's.
-     * May allocate and call the kernel; does not wait for the peer. */
+    /* Opens (or finds) a link and prepares it for messages of up to `bytes`. The link stays the transport's. Binding sees
+     * to it that there is such a channel. May allocate and call the kernel; does not wait for the peer. */
     enum tutti_status (*open_tx)(struct transport *transport, int slot, int channel, int peer,
                                  size_t bytes, struct link_tx **link);
-    /* from_all: what the peer sends to all, else what it sends to this rank. */
     enum tutti_status (*open_rx)(struct transport *transport, int slot, int channel, int peer,
-                                 bool from_all, struct link_rx **link);
-    /* Prepares the places that can be lent in a slot. May allocate and call the kernel. */
+                                 struct link_rx **link);
+    /* The same of links to one of `groups`: what this rank sends to all others of the group, and what a peer in it does. */
+    enum tutti_status (*open_multicast_tx)(struct transport *transport, int slot, int channel,
+                                           int group, size_t bytes, struct link_tx **link);
+    enum tutti_status (*open_multicast_rx)(struct transport *transport, int slot, int channel,
+                                           int group, int peer, struct link_rx **link);
+    /* The next three where a link has LINK_SHARES. Prepares this rank's shared slots for one slot of operations. May
+     * allocate and call the kernel. */
     enum tutti_status (*open_lending)(struct transport *transport, int slot);
-    /* A place for so many bytes (at most what `limits` says) that can be shared and handed on; NULL while there is
-     * none: a few go around. The same again until it is shared. */
+    /* A shared slot for so many bytes (at most what `limits` says); NULL while there is none: a few go around. The same
+     * again until it is sent. */
     void *(*lend)(struct transport *transport, int slot, size_t bytes);
-    /* Sends the place lent last on links of the slot that all have room. */
+    /* Sends the shared slot lent last on links of that slot of operations, which all share and have room. */
     void (*share)(struct transport *transport, int slot, struct link_tx *const *links,
                   unsigned count, size_t bytes);
     /* Moves bytes between links and the outside; never waits. True when something moved. */
@@ -193,6 +218,30 @@ struct transport_ops {
     /* Adds what this rank's end holds. Between operations; allocates and waits for nothing. */
     void (*add_footprint)(const struct transport *transport, struct transport_footprint *sum);
 };
+
+/* Of links that lack a capability: nobody calls these but the first four, which say that nothing is possible. */
+enum link_reach link_no_reach(struct link_tx *link, const void *address, size_t bytes);
+bool link_no_post(struct link_tx *link, const void *address, size_t bytes);
+bool link_no_take(struct link_rx *link, void *destination, size_t bytes);
+bool link_no_fetch(struct link_rx *link);
+void *link_no_expected_at(struct link_tx *link, size_t bytes);
+void link_no_placed(struct link_tx *link, size_t bytes);
+bool link_no_refer(struct link_tx *link, const void *address, size_t bytes,
+                   struct link_reference *reference);
+void link_no_hand_on(struct link_rx *link, struct link_tx *const *targets, unsigned count);
+void link_no_expect(struct link_rx *link, void *destination, size_t bytes);
+void link_no_land(struct link_rx *link, void *destination, size_t bytes);
+enum link_state link_no_copy(struct link_rx *link, const struct link_reference *reference,
+                             size_t offset, void *destination, size_t bytes);
+/* Of transports without groups, and of those whose links do not share: UNSUPPORTED, and nobody calls them. */
+enum tutti_status transport_no_multicast_tx(struct transport *transport, int slot, int channel,
+                                            int group, size_t bytes, struct link_tx **link);
+enum tutti_status transport_no_multicast_rx(struct transport *transport, int slot, int channel,
+                                            int group, int peer, struct link_rx **link);
+enum tutti_status transport_no_lending(struct transport *transport, int slot);
+void *transport_no_lend(struct transport *transport, int slot, size_t bytes);
+void transport_no_share(struct transport *transport, int slot, struct link_tx *const *links,
+                        unsigned count, size_t bytes);
 
 /* For transports of which the like cannot happen. */
 int transport_no_corrupt_rank(const struct transport *transport);

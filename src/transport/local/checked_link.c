@@ -18,24 +18,15 @@ static void checked_commit(struct link_tx *link, size_t bytes)
     ends_announce(tx, header, checked_seal(header, tx->sequence + 1, bytes, payload, slot_bytes));
 }
 
-static enum link_reach reach_unsupported(struct link_tx *link, const void *address, size_t bytes)
-{
-    (void)link, (void)address, (void)bytes;
-    return REACH_NONE;
-}
-
-static bool post_unsupported(struct link_tx *link, const void *address, size_t bytes)
-{
-    (void)link, (void)address, (void)bytes;
-    return false;
-}
-
 const struct link_tx_ops checked_sending_ops = {.reserve = sending_reserve,
                                                 .commit = checked_commit,
-                                                .reach = reach_unsupported,
-                                                .post = post_unsupported,
+                                                .reach = link_no_reach,
+                                                .post = link_no_post,
                                                 .consumed = sending_consumed,
-                                                .has_room = sending_has_room};
+                                                .has_room = sending_has_room,
+                                                .expected_at = link_no_expected_at,
+                                                .placed = link_no_placed,
+                                                .refer = link_no_refer};
 
 static void report_change(struct local *local, int local_peer)
 {
@@ -89,7 +80,13 @@ static enum link_state checked_peek(struct link_rx *link, struct link_view *view
 }
 
 const struct link_rx_ops checked_receiving_ops = {.peek = checked_peek,
-                                                  .consume = receiving_consume};
+                                                  .take = link_no_take,
+                                                  .fetch = link_no_fetch,
+                                                  .consume = receiving_consume,
+                                                  .hand_on = link_no_hand_on,
+                                                  .expect = link_no_expect,
+                                                  .land = link_no_land,
+                                                  .copy = link_no_copy};
 
 int checked_corrupt_rank(const struct transport *transport)
 {

@@ -181,7 +181,7 @@ static void each_reader_of_a_link_to_all_compares(void **state)
 {
     (void)state;
     struct local_net net = open_net((struct host_peer){0});
-    struct link_tx *tx = local_net_tx(&net, 0, TRANSPORT_ALL);
+    struct link_tx *tx = local_net_tx(&net, 0, LINK_TO_GROUP);
     struct link_rx *one = local_net_rx(&net, 1, 0, true), *two = local_net_rx(&net, 2, 0, true);
     send_filled(tx, 7, LARGE_BYTES);
     expect_filled(one, 7, LARGE_BYTES);
@@ -264,14 +264,16 @@ static void memory_is_not_read_where_it_lies(void **state)
     const struct host_peer peers[] = {{.same_process = true}, {.pid = getpid()}};
     for (int i = 0; i < 2; i++) {
         struct local_net net = open_net(peers[i]);
-        const struct link_tx_ops *tx = local_net_tx(&net, 0, 1)->ops;
-        const struct link_rx_ops *rx = local_net_rx(&net, 1, 0, false)->ops;
+        struct link_tx *const tx = local_net_tx(&net, 0, 1);
         char data[100];
-        assert_int_equal(tx->reach(local_net_tx(&net, 0, 1), data, sizeof data), REACH_NONE);
-        assert_false(tx->post(local_net_tx(&net, 0, 1), data, sizeof data));
-        assert_true(tx->refer == NULL && tx->expected_at == NULL && tx->placed == NULL);
-        assert_true(rx->expect == NULL && rx->hand_on == NULL && rx->copy == NULL);
-        assert_true(net.ranks[0]->ops->lend == NULL && !local_maps_heaps(net.ranks[0]));
+        assert_int_equal(tx->ops->reach(tx, data, sizeof data), REACH_NONE);
+        assert_false(tx->ops->post(tx, data, sizeof data));
+        assert_int_equal(tx->capabilities, 0);
+        assert_int_equal(local_net_tx(&net, 0, LINK_TO_GROUP)->capabilities, 0);
+        assert_int_equal(local_net_rx(&net, 1, 0, false)->capabilities, 0);
+        assert_int_equal(net.ranks[0]->ops->open_lending(net.ranks[0], LOCAL_NET_SLOT),
+                         TUTTI_UNSUPPORTED);
+        assert_false(local_maps_heaps(net.ranks[0]));
         local_net_close(&net);
     }
 }

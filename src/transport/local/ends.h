@@ -29,7 +29,7 @@ struct local_tx {
     uint64_t data_sequence;            /* payload slots used */
     uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
     bool all_same_process, data_reserved;
-    int local_peer; /* not of links to all */
+    int local_peer; /* of multicast links this rank itself */
     int reader_count;
     int *readers;
     struct tail **tails; /* of the readers */

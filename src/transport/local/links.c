@@ -1,5 +1,6 @@
 #include "transport/local/links.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -7,13 +8,6 @@
 #include "transport/local/ends.h"
 #include "transport/local/receiving.h"
 #include "transport/local/sending.h"
-
-static enum tutti_status check_channel(int channel)
-{
-    if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
-    return error_set(TUTTI_UNSUPPORTED, "the plan uses channel %d, this transport has %d", channel,
-                     TRANSPORT_CHANNEL_COUNT);
-}
 
 static void tx_free(struct local_tx *tx)
 {
@@ -29,11 +23,19 @@ static void rx_free(struct local_rx *rx)
     free(rx);
 }
 
-static enum tutti_status tx_create(struct local *local, int slot, int channel, int peer,
+/* Of a link to one rank or to all of them. */
+static unsigned capabilities_of(const struct local *local, bool multicast)
+{
+    if (local->checks) return 0;
+    return multicast ? LINK_SHARES : LINK_SHARES | LINK_ADVERTISES | LINK_REFERS;
+}
+
+/* To a peer, or to all where that is this rank itself: the segment keeps both in one row. */
+static enum tutti_status tx_create(struct local *local, int slot, int channel, int to,
                                    struct local_tx **created)
 {
     const int rank = local->base.rank, size = local->base.size;
-    const bool to_all = peer == TRANSPORT_ALL;
+    const bool multicast = to == rank;
     struct local_tx *tx = calloc(1, sizeof *tx);
     if (tx == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
     tx->readers = calloc((size_t)size, sizeof *tx->readers);
@@ -42,12 +44,11 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
     if (tx->readers == NULL || tx->tails == NULL)
         status = error_set(TUTTI_NO_MEMORY, "out of memory");
     if (status == TUTTI_OK)
-        status = segment_link(local->segment, rank, slot, channel, to_all ? rank : peer,
-                              &tx->headers, &tx->data);
+        status = segment_link(local->segment, rank, slot, channel, to, &tx->headers, &tx->data);
     tx->all_same_process = true;
     for (int r = 0; r < size && status == TUTTI_OK; r++) {
-        if (r == rank || (!to_all && r != peer)) continue;
-        status = segment_tail(local->segment, r, slot, channel, rank, to_all,
+        if (r == rank || (!multicast && r != to)) continue;
+        status = segment_tail(local->segment, r, slot, channel, rank, multicast,
                               &tx->tails[tx->reader_count]);
         tx->readers[tx->reader_count++] = r;
         tx->all_same_process &= local->peers[r].same_process;
@@ -57,23 +58,22 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
         return status;
     }
     tx->base = (struct link_tx){local->checks ? &checked_sending_ops : &sending_ops,
-                                local_name_of(local, peer)};
+                                multicast ? LINK_TO_GROUP : local_name_of(local, to),
+                                capabilities_of(local, multicast)};
     tx->local = local;
-    tx->local_peer = peer;
+    tx->local_peer = to;
     tx->signature = &local->base.signatures[slot];
     *created = tx;
     return TUTTI_OK;
 }
 
-enum tutti_status links_open_tx(struct transport *transport, int slot, int channel, int peer,
-                                size_t bytes, struct link_tx **link)
+static enum tutti_status open_tx(struct local *local, int slot, int channel, int to, size_t bytes,
+                                 struct link_tx **link)
 {
-    struct local *local = (struct local *)transport;
-    TRY(check_channel(channel));
-    const int place = peer == TRANSPORT_ALL ? transport->rank : peer;
+    assert(channel < TRANSPORT_CHANNEL_COUNT);
     struct local_tx **entry =
-        &local->tx[(slot * TRANSPORT_CHANNEL_COUNT + channel) * transport->size + place];
-    if (*entry == NULL) TRY(tx_create(local, slot, channel, peer, entry));
+        &local->tx[(slot * TRANSPORT_CHANNEL_COUNT + channel) * local->base.size + to];
+    if (*entry == NULL) TRY(tx_create(local, slot, channel, to, entry));
     if (bytes > INLINE_BYTES && !(*entry)->data_reserved) {
         TRY(segment_reserve_data(local->segment, (*entry)->data));
         (*entry)->data_reserved = true;
@@ -82,39 +82,69 @@ enum tutti_status links_open_tx(struct transport *transport, int slot, int chann
     return TUTTI_OK;
 }
 
-enum tutti_status links_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                bool from_all, struct link_rx **link)
+enum tutti_status links_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                size_t bytes, struct link_tx **link)
 {
-    struct local *local = (struct local *)transport;
-    TRY(check_channel(channel));
-    const int index =
-        ((slot * TRANSPORT_CHANNEL_COUNT + channel) * 2 + from_all) * transport->size + peer;
-    struct local_rx *rx = local->rx[index];
-    if (rx == NULL) {
-        rx = calloc(1, sizeof *rx);
-        if (rx == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
-        char *data;
-        enum tutti_status status =
-            segment_link(local->segment, peer, slot, channel, from_all ? peer : transport->rank,
-                         &rx->headers, &data);
-        if (status == TUTTI_OK)
-            status = segment_tail(local->segment, transport->rank, slot, channel, peer, from_all,
-                                  &rx->tail);
-        if (status != TUTTI_OK) {
-            free(rx);
-            return status;
-        }
-        rx->base = (struct link_rx){local->checks ? &checked_receiving_ops : &receiving_ops,
-                                    local_name_of(local, peer)};
-        rx->local = local;
-        rx->local_peer = peer;
-        rx->signature = &transport->signatures[slot];
-        rx->slot = slot;
-        rx->data = data;
-        local->rx[index] = rx;
+    assert(peer != transport->rank);
+    return open_tx((struct local *)transport, slot, channel, peer, bytes, link);
+}
+
+enum tutti_status links_open_multicast_tx(struct transport *transport, int slot, int channel,
+                                          int group, size_t bytes, struct link_tx **link)
+{
+    assert(group == 0), (void)group;
+    return open_tx((struct local *)transport, slot, channel, transport->rank, bytes, link);
+}
+
+static enum tutti_status rx_create(struct local *local, int slot, int channel, int peer,
+                                   bool multicast, struct local_rx **created)
+{
+    struct local_rx *rx = calloc(1, sizeof *rx);
+    if (rx == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    const int rank = local->base.rank;
+    char *data;
+    enum tutti_status status = segment_link(local->segment, peer, slot, channel,
+                                            multicast ? peer : rank, &rx->headers, &data);
+    if (status == TUTTI_OK)
+        status = segment_tail(local->segment, rank, slot, channel, peer, multicast, &rx->tail);
+    if (status != TUTTI_OK) {
+        free(rx);
+        return status;
     }
-    *link = &rx->base;
+    rx->base = (struct link_rx){local->checks ? &checked_receiving_ops : &receiving_ops,
+                                local_name_of(local, peer), capabilities_of(local, multicast)};
+    rx->local = local;
+    rx->local_peer = peer;
+    rx->signature = &local->base.signatures[slot];
+    rx->slot = slot;
+    rx->data = data;
+    *created = rx;
     return TUTTI_OK;
+}
+
+static enum tutti_status open_rx(struct local *local, int slot, int channel, int peer,
+                                 bool multicast, struct link_rx **link)
+{
+    assert(channel < TRANSPORT_CHANNEL_COUNT);
+    struct local_rx **entry =
+        &local->rx[((slot * TRANSPORT_CHANNEL_COUNT + channel) * 2 + multicast) * local->base.size +
+                   peer];
+    if (*entry == NULL) TRY(rx_create(local, slot, channel, peer, multicast, entry));
+    *link = &(*entry)->base;
+    return TUTTI_OK;
+}
+
+enum tutti_status links_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                struct link_rx **link)
+{
+    return open_rx((struct local *)transport, slot, channel, peer, false, link);
+}
+
+enum tutti_status links_open_multicast_rx(struct transport *transport, int slot, int channel,
+                                          int group, int peer, struct link_rx **link)
+{
+    assert(group == 0), (void)group;
+    return open_rx((struct local *)transport, slot, channel, peer, true, link);
 }
 
 void links_free(struct local *local)

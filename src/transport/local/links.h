@@ -8,7 +8,11 @@
 enum tutti_status links_open_tx(struct transport *transport, int slot, int channel, int peer,
                                 size_t bytes, struct link_tx **link);
 enum tutti_status links_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                bool from_all, struct link_rx **link);
+                                struct link_rx **link);
+enum tutti_status links_open_multicast_tx(struct transport *transport, int slot, int channel,
+                                          int group, size_t bytes, struct link_tx **link);
+enum tutti_status links_open_multicast_rx(struct transport *transport, int slot, int channel,
+                                          int group, int peer, struct link_rx **link);
 /* All that are open, and the tables of them. */
 void links_free(struct local *local);
 /* What they hold, on top of what the footprint says already. */

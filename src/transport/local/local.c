@@ -36,7 +36,8 @@ static void add_footprint(const struct transport *transport, struct transport_fo
     sum->private_bytes += sizeof *local + size * sizeof *local->peers +
                           channels * size * (sizeof *local->tx + 2 * sizeof *local->rx) +
                           (local->order != NULL ? size * sizeof *local->order : 0) +
-                          (local->names != NULL ? size * sizeof *local->names : 0);
+                          (local->names != NULL ? size * sizeof *local->names : 0) +
+                          size * sizeof *local->everybody;
     sum->descriptor_count += bells_have_door(local);
     sum->shared_bytes += local->segment->regions_offset / size;
     for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
@@ -47,6 +48,8 @@ static void add_footprint(const struct transport *transport, struct transport_fo
 static const struct transport_ops ops = {.limits = limits,
                                          .open_tx = links_open_tx,
                                          .open_rx = links_open_rx,
+                                         .open_multicast_tx = links_open_multicast_tx,
+                                         .open_multicast_rx = links_open_multicast_rx,
                                          .open_lending = lending_open,
                                          .lend = lending_lend,
                                          .share = lending_share,
@@ -65,6 +68,11 @@ static const struct transport_ops ops = {.limits = limits,
 static const struct transport_ops checked_ops = {.limits = limits,
                                                  .open_tx = links_open_tx,
                                                  .open_rx = links_open_rx,
+                                                 .open_multicast_tx = links_open_multicast_tx,
+                                                 .open_multicast_rx = links_open_multicast_rx,
+                                                 .open_lending = transport_no_lending,
+                                                 .lend = transport_no_lend,
+                                                 .share = transport_no_share,
                                                  .sleep_begin = bells_sleep_begin,
                                                  .sleep_cancel = bells_sleep_cancel,
                                                  .sleep = bells_sleep,
@@ -86,6 +94,15 @@ static enum peer_presence look(struct transport *transport, int peer, uint64_t n
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd)
 {
     return segment_create(size, board_bytes, fd);
+}
+
+static void name_group(struct local *local)
+{
+    const int size = local->base.size;
+    for (int r = 0; r < size; r++) local->everybody[r] = r;
+    if (size < 2) return;
+    local->base.groups[0] = (struct transport_group){local->everybody, size};
+    local->base.group_count = 1;
 }
 
 enum tutti_status local_open(const struct host_options *options, struct transport **transport)
@@ -121,13 +138,16 @@ enum tutti_status local_open(const struct host_options *options, struct transpor
     local->rx = calloc(channels * size * 2, sizeof(struct local_rx *));
     local->order = calloc(size, sizeof *local->order);
     if (options->names != NULL) local->names = calloc(size, sizeof *local->names);
+    local->everybody = calloc(size, sizeof *local->everybody);
     uint64_t *const places = calloc(size, sizeof *places);
     if (local->peers == NULL || local->tx == NULL || local->rx == NULL || local->order == NULL ||
-        places == NULL || (options->names != NULL && local->names == NULL))
+        local->everybody == NULL || places == NULL ||
+        (options->names != NULL && local->names == NULL))
         status = error_set(TUTTI_NO_MEMORY, "out of memory");
     if (status == TUTTI_OK) memcpy(local->peers, options->peers, size * sizeof *local->peers);
     if (status == TUTTI_OK && options->names != NULL)
         memcpy(local->names, options->names, size * sizeof *local->names);
+    if (status == TUTTI_OK) name_group(local);
     if (status == TUTTI_OK) status = arrival_meet(local, options);
     if (status == TUTTI_OK) arrival_find_order(local, places);
     free(places);
@@ -147,6 +167,7 @@ void local_close(struct transport *transport)
     free(local->peers);
     free(local->order);
     free(local->names);
+    free(local->everybody);
     if (bells_have_door(local)) close(local->door_fd);
     last_word_take_back(local->last_word);
     segment_detach(local->segment);

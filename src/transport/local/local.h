@@ -2,6 +2,7 @@
  *
  * Who sleeps on a descriptor is rung through a doorbell (os/doorbell.h), all others through a futex: each rank chooses
  * for itself, and who never asks for a descriptor has none.
+ * Its one group are all its ranks, by number.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_LOCAL_H
 #define TUTTI_TRANSPORT_LOCAL_LOCAL_H

@@ -452,7 +452,7 @@ static void what_goes_to_all_waits_for_the_slowest(void **state)
 {
     (void)state;
     struct local_net net = open_net(3, false);
-    struct link_tx *tx = local_net_tx(&net, 1, TRANSPORT_ALL);
+    struct link_tx *tx = local_net_tx(&net, 1, LINK_TO_GROUP);
     struct link_rx *readers[] = {local_net_rx(&net, 0, 1, true), local_net_rx(&net, 2, 1, true)};
     int sent = 0;
     while (send_filled(tx, (unsigned char)sent, 500)) sent++;
@@ -472,7 +472,7 @@ static void links_do_not_mix(void **state)
     (void)state;
     struct local_net net = open_net(3, false);
     struct link_tx *to_1 = local_net_tx(&net, 0, 1), *to_2 = local_net_tx(&net, 0, 2),
-                   *to_all = local_net_tx(&net, 0, TRANSPORT_ALL);
+                   *to_all = local_net_tx(&net, 0, LINK_TO_GROUP);
     struct link_rx *at_1 = local_net_rx(&net, 1, 0, false), *at_2 = local_net_rx(&net, 2, 0, false);
     struct link_rx *all_1 = local_net_rx(&net, 1, 0, true), *all_2 = local_net_rx(&net, 2, 0, true);
     assert_true(send_filled(to_2, 2, 300) && send_filled(to_1, 1, 300) &&
@@ -486,17 +486,28 @@ static void links_do_not_mix(void **state)
     local_net_close(&net);
 }
 
-static void channels_are_counted(void **state)
+/* Each rank by its number: a multicast link leads to all others of them, and can be shared on, no more. */
+static void all_ranks_are_one_group(void **state)
 {
     (void)state;
-    struct local_net net = open_net(2, false);
-    struct transport *t = net.ranks[0];
-    struct link_tx *tx;
-    struct link_rx *rx;
-    assert_int_equal(t->ops->open_tx(t, LOCAL_NET_SLOT, TRANSPORT_CHANNEL_COUNT, 1, 8, &tx),
-                     TUTTI_UNSUPPORTED);
-    assert_int_equal(t->ops->open_rx(t, LOCAL_NET_SLOT, TRANSPORT_CHANNEL_COUNT, 1, false, &rx),
-                     TUTTI_UNSUPPORTED);
+    static const int names[] = {7, 4, 9};
+    const struct host_peer peer = {.same_process = true};
+    struct local_net net = local_net_open(3, peer, names, false);
+    for (int r = 0; r < 3; r++) {
+        const struct transport *const transport = net.ranks[r];
+        assert_int_equal(transport->group_count, 1);
+        assert_int_equal(transport->groups[0].count, 3);
+        for (int i = 0; i < 3; i++) assert_int_equal(transport->groups[0].ranks[i], i);
+        const struct link_tx *const to_all = local_net_tx(&net, r, LINK_TO_GROUP);
+        const struct link_rx *const from_all = local_net_rx(&net, r, (r + 1) % 3, true);
+        assert_int_equal(to_all->peer, LINK_TO_GROUP);
+        assert_int_equal(to_all->capabilities, LINK_SHARES);
+        assert_int_equal(from_all->peer, names[(r + 1) % 3]);
+        assert_int_equal(from_all->capabilities, LINK_SHARES);
+        const unsigned to_one = LINK_SHARES | LINK_ADVERTISES | LINK_REFERS;
+        assert_int_equal(local_net_tx(&net, r, (r + 1) % 3)->capabilities, to_one);
+        assert_int_equal(local_net_rx(&net, r, (r + 1) % 3, false)->capabilities, to_one);
+    }
     local_net_close(&net);
 }
 
@@ -672,7 +683,7 @@ static void what_is_lent_to_all_counts_all(void **state)
 {
     (void)state;
     struct local_net net = open_net(3, false);
-    struct link_tx *const to_all = local_net_tx(&net, 2, TRANSPORT_ALL);
+    struct link_tx *const to_all = local_net_tx(&net, 2, LINK_TO_GROUP);
     struct link_rx *zero = local_net_rx(&net, 0, 2, true), *one = local_net_rx(&net, 1, 2, true);
     lending_opens(&net, 2);
     void *const place = lent_place(&net, 2, 100);
@@ -988,8 +999,8 @@ static void links_show_names_and_go_by_numbers(void **state)
     struct link_view view;
     char destination[4096];
     for (int from = 0; from < 3; from++) {
-        struct link_tx *to_all = local_net_tx(&net, from, TRANSPORT_ALL);
-        assert_int_equal(to_all->peer, TRANSPORT_ALL);
+        struct link_tx *to_all = local_net_tx(&net, from, LINK_TO_GROUP);
+        assert_int_equal(to_all->peer, LINK_TO_GROUP);
         for (int to = 0; to < 3; to++) {
             if (to == from) continue;
             struct link_tx *tx = local_net_tx(&net, from, to);
@@ -1099,7 +1110,7 @@ int main(void)
         cmocka_unit_test(references_to_what_cannot_be_read_are_a_fault),
         cmocka_unit_test(what_goes_to_all_waits_for_the_slowest),
         cmocka_unit_test(links_do_not_mix),
-        cmocka_unit_test(channels_are_counted),
+        cmocka_unit_test(all_ranks_are_one_group),
         cmocka_unit_test(another_signature_is_a_fault),
         cmocka_unit_test(headers_that_make_no_sense_are_a_fault),
         cmocka_unit_test(a_shared_place_is_free_after_its_last_reader),

@@ -160,4 +160,5 @@ const struct link_rx_ops receiving_ops = {.peek = receiving_peek,
                                           .consume = receiving_consume,
                                           .hand_on = lending_hand_on,
                                           .expect = receiving_expect,
+                                          .land = link_no_land,
                                           .copy = receiving_copy};

@@ -1,7 +1,7 @@
 /* receiving.h - readers' ends of links: a header becomes a view of its message, where that lies.
  *
  * Invariants
- *   1. A header is foreign: whatever it names lies in the link, in a lent slot, in the sender's heap, or is what this end has
+ *   1. A header is foreign: whatever it names lies in the link, in a shared slot, in the sender's heap, or is what this end has
  *      offered; all else is a fault. Addresses are believed of ranks of this process alone.
  *   2. A sender that announces as placed what was not expected is at fault.
  */

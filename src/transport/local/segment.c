@@ -174,12 +174,12 @@ static size_t channel_index(int slot, int channel)
 }
 
 enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
-                               bool from_all, struct tail **tail)
+                               bool multicast, struct tail **tail)
 {
     const size_t offset =
         region_of(segment, rank) + channel_index(slot, channel) * segment->tails_bytes;
-    *tail = (struct tail *)(void *)(segment->base + offset) + (from_all ? segment->rank_count : 0) +
-            source;
+    *tail = (struct tail *)(void *)(segment->base + offset) +
+            (multicast ? segment->rank_count : 0) + source;
     return shm_reserve(segment->fd, offset, segment->tails_bytes);
 }
 

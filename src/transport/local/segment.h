@@ -14,7 +14,7 @@
  * Slots belong to the writer, so what a rank touches is O(ranks), and only links that are used are reserved.
  * Memory is reserved before it is touched: no access ends in SIGBUS. Ranks of one process share one mapping.
  *
- * A lent slot belongs to its owner while its count is 0; sent on, to those it was sent to, each of which takes one
+ * A shared slot belongs to its owner while its count is 0; sent on, to those it was sent to, each of which takes one
  * off the count when it is done, or (the only reader) writes into it and sends it on.
  *
  * Memory traffic of a message: payloads up to INLINE_BYTES lie in the header's own cache line (one line
@@ -86,7 +86,7 @@ struct tail {
 };
 static_assert(sizeof(struct tail) == CACHE_LINE, "a tail is a cache line");
 
-/* Of a lent slot: readers that are not done with it. Counted down with release, looked at with acquire. */
+/* Of a shared slot: readers that are not done with it. Counted down with release, looked at with acquire. */
 struct lent {
     _Alignas(CACHE_LINE) _Atomic uint32_t readers;
 };
@@ -134,7 +134,7 @@ struct segment {
     int rank_count;
     size_t board_bytes;
     size_t slot_bytes; /* of a data slot */
-    size_t lent_bytes; /* of a lent slot */
+    size_t lent_bytes; /* of a shared slot */
     /* layout */
     size_t board_offset, regions_offset, region_bytes, links_offset, link_bytes, tails_bytes,
         lent_offset, lending_bytes;
@@ -159,11 +159,11 @@ struct bell *segment_bell(const struct segment *segment, int rank);
 void *segment_board(const struct segment *segment);
 /* Of reader `rank`, for what `source` sends to it or to all; reserves the memory. */
 enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
-                               bool from_all, struct tail **tail);
+                               bool multicast, struct tail **tail);
 /* Of writer `rank`; `to` is the writer itself for the link to all. Reserves the headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);
-/* The lent slots of an owner for a slot, `lent_bytes` each, and their counts. */
+/* The shared slots of an owner for a slot, `lent_bytes` each, and their counts. */
 void segment_lent(const struct segment *segment, int owner, int slot, struct lent **lent,
                   char **data);
 enum tutti_status segment_reserve_lent(struct segment *segment, int owner, int slot);

@@ -2,7 +2,7 @@
  * memory that it may touch, and does not hang.
  *
  * Rank 0 of two does what the input says. Rank 1 is a thread that has joined as a rank does and then, until rank 0 is through,
- * stores chance into its own headers, slots, tail and bell, into the counts of lent slots and the number of sleepers, which all ranks
+ * stores chance into its own headers, slots, tail and bell, into the counts of shared slots and the number of sleepers, which all ranks
  * write, and rings rank 0's bell; now and then it forges a message that looks like the next one. Both seeds come from the input, but
  * the machine decides the moment of each store: an input that fails may have to run several times. */
 #include <pthread.h>
@@ -148,7 +148,7 @@ static void *go_mad(void *context)
     must(join(world, 1) == TUTTI_OK);
     struct transport *const own = world->ranks[1];
     must(own->ops->open_tx(own, SLOT, CHANNEL, 0, MEMORY_BYTES, &tx) == TUTTI_OK);
-    must(own->ops->open_rx(own, SLOT, CHANNEL, 0, false, &rx) == TUTTI_OK);
+    must(own->ops->open_rx(own, SLOT, CHANNEL, 0, &rx) == TUTTI_OK);
     if (!world->checks) must(own->ops->open_lending(own, SLOT) == TUTTI_OK);
     must(segment_link(world->segment, 1, SLOT, CHANNEL, 0, &reach.headers, &data) == TUTTI_OK);
     must(segment_tail(world->segment, 1, SLOT, CHANNEL, 0, false, &reach.own_tail) == TUTTI_OK);
@@ -284,7 +284,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(join(&world, 0) == TUTTI_OK);
     struct transport *const own = world.ranks[0];
     must(own->ops->open_tx(own, SLOT, CHANNEL, 1, MEMORY_BYTES, &world.tx) == TUTTI_OK);
-    must(own->ops->open_rx(own, SLOT, CHANNEL, 1, false, &world.rx) == TUTTI_OK);
+    must(own->ops->open_rx(own, SLOT, CHANNEL, 1, &world.rx) == TUTTI_OK);
     if (!world.checks) must(own->ops->open_lending(own, SLOT) == TUTTI_OK);
     local_limits(SIZE, world.checks, &bytes_max, &pieces);
     must((world.memory = malloc(MEMORY_BYTES)) != NULL);

@@ -37,6 +37,7 @@ struct local {
     uint32_t sleep_count; /* at the door */
     struct host_peer *peers;
     int *names;            /* that links show, of the ranks by number; NULL: their numbers */
+    int *everybody;        /* the ranks by number: the one group */
     bool publishers_fence; /* see bells.h: the kernel refuses a rank its fence */
     bool copies_remote;    /* all ranks can read each other's private memory */
     bool maps_heaps;       /* all ranks can map each other's heaps */
@@ -49,9 +50,9 @@ struct local {
     _Atomic uint32_t shortage; /* enum tutti_status */
     _Atomic int shortage_peer;
     _Atomic uint64_t shortage_since_ns, shortage_seen_ns;
-    /* [slot][channel][peer]; the own rank's place is the link to all */
+    /* [slot][channel][peer]; the own rank's place is the multicast link */
     struct local_tx **tx;
-    /* [slot][channel][from_all][peer] */
+    /* [slot][channel][multicast][peer] */
     struct local_rx **rx;
     struct lending lending[TRANSPORT_SLOT_COUNT];
 };
@@ -59,8 +60,7 @@ struct local {
 /* A rank's number as links show it. */
 static inline int local_name_of(const struct local *local, int local_peer)
 {
-    return local->names != NULL && local_peer != TRANSPORT_ALL ? local->names[local_peer]
-                                                               : local_peer;
+    return local->names != NULL ? local->names[local_peer] : local_peer;
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* Programs of every algorithm run by ranks on several hosts in one thread, some of them over shared memory and some over
- * connections: results are right, whichever link is which.
+ * connections: results are right, whichever link is which, and the ranks of a host send each other one message at once and
+ * lend each other places.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -12,8 +13,9 @@
 #include "engine_world.h"
 #include "router_world.h"
 
-static const struct host_shape shapes[] = {
-    {.hosts = {2, 3, 1}}, {.hosts = {2, 2}}, {.hosts = {4, 4}}, {.hosts = {3, 1, 2, 1}}};
+static const struct host_shape shapes[] = {{.hosts = {2, 3, 1}}, {.hosts = {2, 2}},
+                                           {.hosts = {4, 4}},    {.hosts = {3, 1, 2, 1}},
+                                           {.hosts = {1, 7}},    {.hosts = {1, 1, 1}}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static void move_all(void *context)
@@ -32,6 +34,8 @@ static void every_program_is_right(void **state)
             router_world_open(&shapes[s], (enum numbering)(s % NUMBERING_COUNT), s % 2 == 0);
         struct engine_net *net =
             engine_net_over(world->size, world->ranks, move_all, world, (uint64_t)s);
+        uint64_t multicast = 0;
+        unsigned lent = 0;
         for (int i = 0; i < algo_count; i++) {
             if (!router_world_supports(&algo_list[i], world)) continue;
             hierarchical += algo_list[i].needs_levels;
@@ -43,7 +47,14 @@ static void every_program_is_right(void **state)
                 engine_expect_right(&job, r, &ranks[r]);
                 engine_rank_release(&ranks[r]);
             }
+            const struct router_shared shared = router_world_shared(world);
+            multicast = shared.multicast;
+            lent += shared.lent;
         }
+        const bool has_neighbours = shapes[s].hosts[0] > 1 || shapes[s].hosts[1] > 1;
+        if ((multicast > 0) != has_neighbours || (lent > 0) != has_neighbours)
+            fail_msg("on hosts of shape %d, %llu messages were multicast and %u lent", s,
+                     (unsigned long long)multicast, lent);
         engine_net_free(net);
         router_world_close(world);
     }

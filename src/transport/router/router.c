@@ -15,6 +15,7 @@ struct router {
     struct transport *near; /* NULL: alone here */
     struct transport *far;
     const int *near_numbers;
+    int *group_ranks; /* of all groups, one after the other */
     size_t piece_bytes_max;
     unsigned piece_count_max;
 };
@@ -42,25 +43,60 @@ static struct transport *way_to(const struct router *router, int *peer)
     return router->near;
 }
 
-static enum tutti_status refuse_all(void)
-{
-    return error_set(TUTTI_UNSUPPORTED, "links between hosts go to one rank each");
-}
-
 static enum tutti_status router_open_tx(struct transport *transport, int slot, int channel,
                                         int peer, size_t bytes, struct link_tx **link)
 {
-    if (peer == TRANSPORT_ALL) return refuse_all();
     struct transport *const way = way_to(router_of(transport), &peer);
     return way->ops->open_tx(way, slot, channel, peer, bytes, link);
 }
 
 static enum tutti_status router_open_rx(struct transport *transport, int slot, int channel,
-                                        int peer, bool from_all, struct link_rx **link)
+                                        int peer, struct link_rx **link)
 {
-    if (from_all) return refuse_all();
     struct transport *const way = way_to(router_of(transport), &peer);
-    return way->ops->open_rx(way, slot, channel, peer, false, link);
+    return way->ops->open_rx(way, slot, channel, peer, link);
+}
+
+/* Groups are near's, and links that share are. */
+static struct transport *near_of(struct transport *transport)
+{
+    struct transport *const near = router_of(transport)->near;
+    assert(near != NULL);
+    return near;
+}
+
+static enum tutti_status router_open_multicast_tx(struct transport *transport, int slot, int channel,
+                                                  int group, size_t bytes, struct link_tx **link)
+{
+    struct transport *const near = near_of(transport);
+    return near->ops->open_multicast_tx(near, slot, channel, group, bytes, link);
+}
+
+static enum tutti_status router_open_multicast_rx(struct transport *transport, int slot, int channel,
+                                                  int group, int peer, struct link_rx **link)
+{
+    struct transport *const near = near_of(transport);
+    const int number = router_of(transport)->near_numbers[peer];
+    return near->ops->open_multicast_rx(near, slot, channel, group, number, link);
+}
+
+static enum tutti_status router_open_lending(struct transport *transport, int slot)
+{
+    struct transport *const near = near_of(transport);
+    return near->ops->open_lending(near, slot);
+}
+
+static void *router_lend(struct transport *transport, int slot, size_t bytes)
+{
+    struct transport *const near = near_of(transport);
+    return near->ops->lend(near, slot, bytes);
+}
+
+static void router_share(struct transport *transport, int slot, struct link_tx *const *links,
+                         unsigned count, size_t bytes)
+{
+    struct transport *const near = near_of(transport);
+    near->ops->share(near, slot, links, count, bytes);
 }
 
 /* ------------------------------------------------------------------------------------------ waiting */
@@ -146,6 +182,8 @@ static void router_add_footprint(const struct transport *transport, struct trans
 {
     const struct router *router = (const struct router *)transport;
     sum->private_bytes += sizeof *router;
+    for (int g = 0; g < transport->group_count; g++)
+        sum->private_bytes += (size_t)transport->groups[g].count * sizeof *router->group_ranks;
     router->far->ops->add_footprint(router->far, sum);
     if (router->near != NULL) router->near->ops->add_footprint(router->near, sum);
 }
@@ -272,6 +310,11 @@ static const struct peer_ops peers = {.tell = router_tell,
 static const struct transport_ops ops = {.limits = router_limits,
                                          .open_tx = router_open_tx,
                                          .open_rx = router_open_rx,
+                                         .open_multicast_tx = router_open_multicast_tx,
+                                         .open_multicast_rx = router_open_multicast_rx,
+                                         .open_lending = router_open_lending,
+                                         .lend = router_lend,
+                                         .share = router_share,
                                          .progress = router_progress,
                                          .sleep_begin = router_sleep_begin,
                                          .sleep_cancel = router_sleep_cancel,
@@ -290,6 +333,8 @@ static enum tutti_status check_options(const struct router_options *options)
     const struct transport *const near = options->near, *const far = options->far;
     if (far == NULL || far->rank != options->rank || far->size != options->size)
         return error_set(TUTTI_INVALID_OPTIONS, "a router: the far transport is of other ranks");
+    if (far->group_count > 0)
+        return error_set(TUTTI_INVALID_OPTIONS, "a router: the far transport names a group");
     if (near == NULL) return TUTTI_OK;
     if (options->near_numbers == NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "a router: nobody is near");
@@ -326,6 +371,35 @@ static void find_limits(struct router *router, const struct router_options *opti
                  options->piece_count_max > 0 ? options->piece_count_max : UINT32_MAX);
 }
 
+static bool is_member(const struct transport_group *group, int number)
+{
+    for (int i = 0; i < group->count; i++)
+        if (group->ranks[i] == number) return true;
+    return false;
+}
+
+/* The members of near's groups by their ranks. */
+static enum tutti_status name_groups(struct router *router)
+{
+    const struct transport *const near = router->near;
+    size_t count = 0;
+    for (int g = 0; near != NULL && g < near->group_count; g++)
+        count += (size_t)near->groups[g].count;
+    if (count == 0) return TUTTI_OK;
+    int *next = router->group_ranks = calloc(count, sizeof *next);
+    if (next == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
+    for (int g = 0; g < near->group_count; g++) {
+        const struct transport_group *const group = &near->groups[g];
+        int found = 0;
+        for (int r = 0; r < router->base.size && found < group->count; r++)
+            if (is_member(group, router->near_numbers[r])) next[found++] = r;
+        router->base.groups[g] = (struct transport_group){next, found};
+        next += found;
+    }
+    router->base.group_count = near->group_count;
+    return TUTTI_OK;
+}
+
 enum tutti_status router_create(const struct router_options *options, struct transport **transport)
 {
     *transport = NULL;
@@ -336,12 +410,16 @@ enum tutti_status router_create(const struct router_options *options, struct tra
                                       .peers = &peers,
                                       .rank = options->rank,
                                       .size = options->size,
-                                      .is_one_to_one = true,
                                       .signatures = options->far->signatures};
     router->near = options->near;
     router->far = options->far;
     router->near_numbers = options->near_numbers;
     find_limits(router, options);
+    const enum tutti_status status = name_groups(router);
+    if (status != TUTTI_OK) {
+        router_free(&router->base);
+        return status;
+    }
     if (router->near != NULL) {
         router->near->signatures = router->base.signatures;
         (void)router->near->ops->descriptor(router->near); /* from its first sleep on */
@@ -353,5 +431,7 @@ enum tutti_status router_create(const struct router_options *options, struct tra
 
 void router_free(struct transport *transport)
 {
+    if (transport == NULL) return;
+    free(router_of(transport)->group_ranks);
     free(router_of(transport));
 }

@@ -6,12 +6,15 @@
  *
  * Links are those of the two, opened where their peer is: they show ranks, and nothing above knows whose they are. So a
  * message costs what it costs there; the router itself works only where links are opened, and where somebody waits.
+ * Groups are near's, with their members' ranks: one message to the ranks of a host. Shared slots are near's, too: what a
+ * step sends goes in them where all of its links lead to ranks of this host.
  *
  * Invariants
  *   1. near and far have one set of signatures, far's, from before the first link is opened.
  *   2. Who sleeps is woken by both. Where one of them has no descriptor, a sleep is a short one.
+ *   3. Groups and links that share are near's alone.
  *
- * What it does not do: links to all; lending, since a place is lent to near and far readers alike; closing what it is made of.
+ * What it does not do: links to ranks of several hosts at once; closing what it is made of.
  *
  * Whoever creates it keeps near and far, uses them for what only they can do, and closes them: the router is freed first, and far
  * is closed last. Threads: as for near and far; wake and wake_all from any.

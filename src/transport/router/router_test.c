@@ -6,11 +6,13 @@
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "algo/algo.h"
 #include "engine_world.h"
+#include "local_world.h"
 #include "os/clock.h"
 #include "router_world.h"
 #include "transport/local/local.h"
@@ -49,8 +51,7 @@ static struct link_rx *rx_of(const struct router_world *world, int rank, int pee
 {
     struct transport *transport = world->ranks[rank];
     struct link_rx *link;
-    assert_int_equal(transport->ops->open_rx(transport, SLOT, CHANNEL, peer, false, &link),
-                     TUTTI_OK);
+    assert_int_equal(transport->ops->open_rx(transport, SLOT, CHANNEL, peer, &link), TUTTI_OK);
     assert_int_equal(link->peer, peer);
     return link;
 }
@@ -449,27 +450,149 @@ static void another_signature_is_a_fault_on_both_kinds(void **state)
     }
 }
 
-static void there_are_no_links_to_all_and_no_lending(void **state)
+static void ranks_of_a_host_are_a_group(void **state)
 {
     (void)state;
-    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
-    for (int r = 0; r < world->size; r++) {
-        struct transport *transport = world->ranks[r];
-        struct link_tx *tx;
-        struct link_rx *rx;
-        assert_true(transport->is_one_to_one);
-        assert_int_equal(transport->ops->open_tx(transport, SLOT, CHANNEL, TRANSPORT_ALL, 8, &tx),
-                         TUTTI_UNSUPPORTED);
-        assert_int_equal(
-            transport->ops->open_rx(transport, SLOT, CHANNEL, (r + 1) % world->size, true, &rx),
-            TUTTI_UNSUPPORTED);
-        assert_true(transport->ops->lend == NULL && transport->ops->share == NULL &&
-                    transport->ops->open_lending == NULL);
-        assert_int_equal(transport->ops->open_tx(transport, SLOT, TRANSPORT_CHANNEL_COUNT,
-                                                 (r + 1) % world->size, 8, &tx),
-                         TUTTI_UNSUPPORTED);
+    for (int numbering = 0; numbering < NUMBERING_COUNT; numbering++) {
+        struct router_world *world = router_world_open(&mixed, (enum numbering)numbering, true);
+        for (int r = 0; r < world->size; r++) {
+            const struct transport *const transport = world->ranks[r];
+            assert_int_equal(transport->group_count, world->near[r] != NULL);
+            int member = 0;
+            for (int other = 0; other < world->size && world->near[r] != NULL; other++)
+                if (are_near(world, r, other))
+                    assert_int_equal(transport->groups[0].ranks[member++], other);
+            assert_int_equal(transport->groups[0].count, member);
+        }
+        router_world_close(world);
+    }
+}
+
+static void links_within_a_host_share_and_refer(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, SHUFFLED, true);
+    for (int r = 0; r < world->size; r++)
+        for (int other = 0; other < world->size; other++) {
+            if (other == r) continue;
+            const bool near = are_near(world, r, other);
+            const unsigned capabilities = LINK_SHARES | LINK_ADVERTISES | LINK_REFERS;
+            assert_int_equal(tx_of(world, r, other)->capabilities, near ? capabilities : 0);
+            assert_int_equal(rx_of(world, r, other)->capabilities,
+                             near ? capabilities : LINK_ADVERTISES | LINK_LANDS);
+        }
+    router_world_close(world);
+}
+
+static void expect_whole(const void *table, size_t bytes)
+{
+    void *const nothing = NULL;
+    for (size_t at = 0; at < bytes; at += sizeof nothing)
+        if (memcmp((const char *)table + at, &nothing, sizeof nothing) == 0)
+            fail_msg("function %zu of a table is missing", at / sizeof nothing);
+}
+
+static void no_function_is_missing(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, SHUFFLED, true);
+    const struct transport *const transports[] = {world->ranks[0], world->near[0], world->far[0]};
+    for (int i = 0; i < 3; i++) expect_whole(transports[i]->ops, sizeof *transports[i]->ops);
+    for (int near = 0; near < 2; near++) {
+        const int peer = peer_of(world, 0, near == 1);
+        expect_whole(tx_of(world, 0, peer)->ops, sizeof(struct link_tx_ops));
+        expect_whole(rx_of(world, 0, peer)->ops, sizeof(struct link_rx_ops));
     }
     router_world_close(world);
+    struct transport *checked[2];
+    close(local_world_open(2, (struct host_peer){.same_process = true}, NULL, true, 64, checked));
+    struct link_tx *tx;
+    struct link_rx *rx;
+    assert_int_equal(checked[0]->ops->open_tx(checked[0], SLOT, CHANNEL, 1, 8, &tx), TUTTI_OK);
+    assert_int_equal(checked[0]->ops->open_rx(checked[0], SLOT, CHANNEL, 1, &rx), TUTTI_OK);
+    expect_whole(checked[0]->ops, sizeof *checked[0]->ops);
+    expect_whole(tx->ops, sizeof *tx->ops);
+    expect_whole(rx->ops, sizeof *rx->ops);
+    for (int r = 0; r < 2; r++) local_close(checked[r]);
+}
+
+/* Of the host of three. */
+struct three {
+    struct router_world *world;
+    int ranks[3];
+};
+
+static struct three open_three(void)
+{
+    struct three three = {.world = router_world_open(&mixed, SHUFFLED, true)};
+    for (int r = 0; r < three.world->size; r++) {
+        const struct transport_group *const group = &three.world->ranks[r]->groups[0];
+        if (three.world->ranks[r]->group_count != 1 || group->count != 3) continue;
+        memcpy(three.ranks, group->ranks, sizeof three.ranks);
+        return three;
+    }
+    fail_msg("no host has three ranks");
+    return three;
+}
+
+static void one_message_comes_to_all_ranks_of_the_host(void **state)
+{
+    (void)state;
+    const struct three three = open_three();
+    for (int from = 0; from < 3; from++) {
+        struct transport *const sender = three.world->ranks[three.ranks[from]];
+        struct link_tx *tx;
+        assert_int_equal(sender->ops->open_multicast_tx(sender, SLOT, CHANNEL, 0, 300, &tx),
+                         TUTTI_OK);
+        assert_int_equal(tx->peer, LINK_TO_GROUP);
+        memset(tx->ops->reserve(tx, 300), 50 + from, 300);
+        tx->ops->commit(tx, 300);
+        for (int to = 0; to < 3; to++) {
+            struct transport *const reader = three.world->ranks[three.ranks[to]];
+            struct link_rx *rx;
+            struct link_view view;
+            if (to == from) continue;
+            assert_int_equal(
+                reader->ops->open_multicast_rx(reader, SLOT, CHANNEL, 0, three.ranks[from], &rx),
+                TUTTI_OK);
+            assert_int_equal(rx->peer, three.ranks[from]);
+            assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
+            assert_true(view.bytes == 300 && *(const char *)view.data == 50 + from);
+            assert_false(tx->ops->consumed(tx));
+            rx->ops->consume(rx, 300);
+        }
+        assert_true(tx->ops->consumed(tx));
+    }
+    router_world_close(three.world);
+}
+
+/* The first lends it to the second, and that one hands it on to the third. */
+static void a_lent_place_goes_round_within_the_host(void **state)
+{
+    (void)state;
+    const struct three three = open_three();
+    struct transport *const owner = three.world->ranks[three.ranks[0]];
+    struct link_tx *const first = tx_of(three.world, three.ranks[0], three.ranks[1]),
+                          *const second = tx_of(three.world, three.ranks[1], three.ranks[2]);
+    struct link_rx *const relay = rx_of(three.world, three.ranks[1], three.ranks[0]),
+                          *const last = rx_of(three.world, three.ranks[2], three.ranks[1]);
+    struct link_view view;
+    assert_int_equal(owner->ops->open_lending(owner, SLOT), TUTTI_OK);
+    void *const place = owner->ops->lend(owner, SLOT, 5000);
+    assert_non_null(place);
+    memset(place, 1, 5000);
+    owner->ops->share(owner, SLOT, &first, 1, 5000);
+    assert_ptr_not_equal(owner->ops->lend(owner, SLOT, 5000), place); /* it is on its way */
+    assert_int_equal(relay->ops->peek(relay, &view), LINK_READY);
+    assert_ptr_equal(view.place, place);
+    *(char *)view.place = 2;
+    relay->ops->hand_on(relay, &second, 1);
+    assert_int_equal(last->ops->peek(last, &view), LINK_READY);
+    assert_ptr_equal(view.data, place);
+    assert_true(view.bytes == 5000 && *(const char *)view.data == 2);
+    last->ops->consume(last, 5000);
+    assert_ptr_equal(owner->ops->lend(owner, SLOT, 5000), place); /* it has come back */
+    router_world_close(three.world);
 }
 
 /* Also where a rank has nobody near, or where fewer are near than elsewhere. */
@@ -519,8 +642,8 @@ static void what_cannot_be_created_is_refused(void **state)
                                    .near_numbers = world->numbers[0]};
     int numbers[ROUTER_RANKS_MAX];
     const int near = peer_of(world, 0, true), far = peer_of(world, 0, false);
-    struct router_options wrong[7];
-    for (int i = 0; i < 7; i++) wrong[i] = right;
+    struct router_options wrong[8];
+    for (int i = 0; i < 8; i++) wrong[i] = right;
     wrong[0].far = NULL;
     wrong[1].far = world->far[1];
     wrong[2].size++;
@@ -529,12 +652,15 @@ static void what_cannot_be_created_is_refused(void **state)
     wrong[4].near = world->near[near];            /* but somebody else's end */
     wrong[5].near_numbers = world->numbers[far];
     wrong[6].near_numbers = numbers;
+    struct transport grouped = *world->far[0];
+    grouped.group_count = 1;
+    wrong[7].far = &grouped;
     memcpy(numbers, world->numbers[0], sizeof numbers);
     for (int change = 0; change < 3; change++) {
         struct transport *router;
         numbers[near] = change == 0 ? -1 : change == 1 ? 2 : world->numbers[0][near];
         numbers[far] = change == 2 ? numbers[near] : -1;
-        for (int i = 0; i < 7; i++) {
+        for (int i = 0; i < 8; i++) {
             assert_int_equal(router_create(&wrong[i], &router), TUTTI_INVALID_OPTIONS);
             assert_null(router);
         }
@@ -595,7 +721,11 @@ int main(void)
         cmocka_unit_test(without_descriptors_sleeps_are_short),
         cmocka_unit_test(what_either_part_knows_the_router_knows),
         cmocka_unit_test(another_signature_is_a_fault_on_both_kinds),
-        cmocka_unit_test(there_are_no_links_to_all_and_no_lending),
+        cmocka_unit_test(ranks_of_a_host_are_a_group),
+        cmocka_unit_test(links_within_a_host_share_and_refer),
+        cmocka_unit_test(no_function_is_missing),
+        cmocka_unit_test(one_message_comes_to_all_ranks_of_the_host),
+        cmocka_unit_test(a_lent_place_goes_round_within_the_host),
         cmocka_unit_test(limits_are_the_same_on_all_ranks),
         cmocka_unit_test(what_cannot_be_created_is_refused),
         cmocka_unit_test(programs_are_right_on_ranks_that_sleep),

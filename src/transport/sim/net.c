@@ -535,7 +535,6 @@ static void sim_consume(struct link_rx *link, size_t bytes)
 static void sim_expect(struct link_rx *link, void *destination, size_t bytes)
 {
     struct sim_rx *rx = (struct sim_rx *)link;
-    if (!rx->end->net->options.expects) return;
     tcp_rx_expect(rx->link, destination, bytes);
     tell_sender(rx);
 }
@@ -545,9 +544,18 @@ static const struct link_tx_ops tx_ops = {.reserve = sim_reserve,
                                           .reach = sim_reach,
                                           .post = sim_post,
                                           .consumed = sim_consumed,
-                                          .has_room = sim_has_room};
-static const struct link_rx_ops rx_ops = {
-    .peek = sim_peek, .consume = sim_consume, .expect = sim_expect, .land = sim_expect};
+                                          .has_room = sim_has_room,
+                                          .expected_at = link_no_expected_at,
+                                          .placed = link_no_placed,
+                                          .refer = link_no_refer};
+static const struct link_rx_ops rx_ops = {.peek = sim_peek,
+                                          .take = link_no_take,
+                                          .fetch = link_no_fetch,
+                                          .consume = sim_consume,
+                                          .hand_on = link_no_hand_on,
+                                          .expect = sim_expect,
+                                          .land = sim_expect,
+                                          .copy = link_no_copy};
 
 static void sim_limits(struct transport *transport, size_t *piece_bytes_max,
                        unsigned *piece_count_max)
@@ -568,7 +576,7 @@ static enum tutti_status sim_open_tx(struct transport *transport, int slot, int 
     if (tx == NULL) {
         tx = end->tx[index] = allocate(sizeof *tx);
         TRY(tcp_tx_create(&net->shape, &transport->signatures[slot], &tx->link));
-        tx->base = (struct link_tx){&tx_ops, peer};
+        tx->base = (struct link_tx){&tx_ops, peer, 0};
         tx->end = end;
         tx->link->index = index;
         tx->link->is_granted = tcp_set_has(&end->granted, index);
@@ -578,18 +586,18 @@ static enum tutti_status sim_open_tx(struct transport *transport, int slot, int 
 }
 
 static enum tutti_status sim_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                     bool from_all, struct link_rx **link)
+                                     struct link_rx **link)
 {
     struct sim_net *net = ((struct endpoint *)transport)->net;
     const unsigned index = (unsigned)(slot * TRANSPORT_CHANNEL_COUNT + channel);
-    assert(!from_all && peer >= 0 && peer < net->options.size && channel < TRANSPORT_CHANNEL_COUNT);
-    (void)from_all;
+    assert(peer >= 0 && peer < net->options.size && channel < TRANSPORT_CHANNEL_COUNT);
     struct end *end = find_end(net, transport->rank, peer);
     struct sim_rx *rx = end->rx[index];
     if (rx == NULL) {
         rx = end->rx[index] = allocate(sizeof *rx);
         TRY(tcp_rx_create(&net->shape, &transport->signatures[slot], &rx->link));
-        rx->base = (struct link_rx){&rx_ops, peer};
+        rx->base = (struct link_rx){&rx_ops, peer,
+                                    net->options.expects ? LINK_ADVERTISES | LINK_LANDS : 0};
         rx->end = end;
         rx->link->index = index;
         tcp_set_add(&end->due, index);
@@ -602,6 +610,11 @@ static enum tutti_status sim_open_rx(struct transport *transport, int slot, int 
 static const struct transport_ops ops = {.limits = sim_limits,
                                          .open_tx = sim_open_tx,
                                          .open_rx = sim_open_rx,
+                                         .open_multicast_tx = transport_no_multicast_tx,
+                                         .open_multicast_rx = transport_no_multicast_rx,
+                                         .open_lending = transport_no_lending,
+                                         .lend = transport_no_lend,
+                                         .share = transport_no_share,
                                          .progress = transport_no_progress,
                                          .descriptor = transport_no_descriptor,
                                          .corrupt_rank = transport_no_corrupt_rank,
@@ -628,7 +641,6 @@ struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *op
         endpoint->base = (struct transport){.ops = &ops,
                                             .rank = rank,
                                             .size = options->size,
-                                            .is_one_to_one = true,
                                             .signatures = endpoint->base.own_signatures};
         endpoint->net = net;
         endpoint->node = options->nodes[rank];

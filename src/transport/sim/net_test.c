@@ -41,7 +41,7 @@ static void open_lines(struct world *world)
     for (int l = 0; l < LINKS; l++) {
         struct line *line = &world->lines[l];
         assert_int_equal(from->ops->open_tx(from, l, 0, 1, BYTES_MAX, &line->tx), TUTTI_OK);
-        assert_int_equal(to->ops->open_rx(to, l, 0, 0, false, &line->rx), TUTTI_OK);
+        assert_int_equal(to->ops->open_rx(to, l, 0, 0, &line->rx), TUTTI_OK);
         for (int m = 0; m < MESSAGES; m++) {
             line->sizes[m] = sim_below(world->sim, m % 2 == 0 ? 200 : BYTES_MAX);
             for (size_t i = 0; i < line->sizes[m]; i++) line->memory[m][i] = value_at(l, m, i);

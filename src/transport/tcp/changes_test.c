@@ -102,7 +102,7 @@ static void open_bench(struct bench *bench, bool is_checked)
     struct transport *transport = bench->transport;
     transport->signatures[0] = SIGNATURE;
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, PIECE_BYTES, &bench->tx), TUTTI_OK);
-    assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, false, &bench->rx), TUTTI_OK);
+    assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, &bench->rx), TUTTI_OK);
     connect_peer(bench, is_checked);
     progress(bench);
 }

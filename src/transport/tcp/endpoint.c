@@ -267,10 +267,10 @@ static enum tutti_status endpoint_open_tx(struct transport *transport, int slot,
 }
 
 static enum tutti_status endpoint_open_rx(struct transport *transport, int slot, int channel,
-                                          int peer, bool from_all, struct link_rx **link)
+                                          int peer, struct link_rx **link)
 {
     struct transport *const tcp = endpoint_of(transport)->tcp;
-    return tcp->ops->open_rx(tcp, slot, channel, peer, from_all, link);
+    return tcp->ops->open_rx(tcp, slot, channel, peer, link);
 }
 
 static bool endpoint_progress(struct transport *transport)
@@ -329,6 +329,11 @@ static void endpoint_add_footprint(const struct transport *transport,
 static const struct transport_ops ops = {.limits = endpoint_limits,
                                          .open_tx = endpoint_open_tx,
                                          .open_rx = endpoint_open_rx,
+                                         .open_multicast_tx = transport_no_multicast_tx,
+                                         .open_multicast_rx = transport_no_multicast_rx,
+                                         .open_lending = transport_no_lending,
+                                         .lend = transport_no_lend,
+                                         .share = transport_no_share,
                                          .progress = endpoint_progress,
                                          .sleep_begin = endpoint_sleep_begin,
                                          .sleep_cancel = endpoint_sleep_cancel,
@@ -379,7 +384,6 @@ static enum tutti_status create_links(struct endpoint *endpoint,
                                         .peers = &peers,
                                         .rank = options->rank,
                                         .size = options->size,
-                                        .is_one_to_one = endpoint->tcp->is_one_to_one,
                                         .signatures = endpoint->tcp->signatures};
     return TUTTI_OK;
 }

@@ -110,8 +110,7 @@ static void open_lines(struct tcp_world *world, struct lines *lines, bool expect
     for (int r = 0; r < 2; r++) {
         assert_int_equal(ranks[r]->ops->open_tx(ranks[r], 0, 0, 1 - r, BYTES, &lines->tx[r]),
                          TUTTI_OK);
-        assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, false, &lines->rx[r]),
-                         TUTTI_OK);
+        assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, &lines->rx[r]), TUTTI_OK);
         lines->posted[r] = malloc(BYTES);
         lines->expected[r] = malloc(BYTES);
         assert_true(lines->posted[r] != NULL && lines->expected[r] != NULL);

@@ -108,7 +108,7 @@ static void connections_are_wanted_once_and_again_after_a_loss(void **state)
     struct link_rx *rx;
     assert_int_equal(state_of(a, 1), PEER_UNUSED);
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, 100, &tx), TUTTI_OK);
-    assert_int_equal(a->ops->open_rx(a, 3, 0, 1, false, &rx), TUTTI_OK);
+    assert_int_equal(a->ops->open_rx(a, 3, 0, 1, &rx), TUTTI_OK);
     progress(a, b);
     assert_true(wishes.count[1][0] == 1 && wishes.count[1][1] == 1 && wishes.count[2][0] == 0);
     assert_int_equal(state_of(a, 1), PEER_WANTED);
@@ -136,7 +136,7 @@ static void a_rank_with_more_connections_uses_those_that_both_have(void **state)
     struct link_rx *rx;
     struct link_view view;
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, PIECE_BYTES, &tx), TUTTI_OK);
-    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &rx), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &rx), TUTTI_OK);
     connect_ranks(a, b, 0);
     connect_ranks(a, b, 1);
     progress(a, b);
@@ -164,7 +164,7 @@ static void what_was_under_way_comes_over_the_next_connection(void **state)
     struct link_rx *rx;
     struct link_view view;
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, PIECE_BYTES, &tx), TUTTI_OK);
-    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &rx), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &rx), TUTTI_OK);
     connect_ranks(a, b, 0);
     progress(a, b);
     assert_true(send_filled(tx, 1, 100)); /* in the kernel, and never read */
@@ -252,7 +252,7 @@ static void a_link_opened_while_a_connection_is_replaced_loses_nothing(void **st
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(tcp_attach(b, 0, 1, channel_plain(ends[1])), TUTTI_OK);
     progress(b, NULL);
-    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &rx), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &rx), TUTTI_OK);
     progress(a, b);
     for (unsigned char i = 1; i <= 2; i++) assert_true(send_filled(tx, i, PIECE_BYTES / 2));
     progress(a, b);
@@ -286,7 +286,7 @@ static void who_finishes_cuts_nothing_off(void **state)
     for (int r = 0; r < 2; r++) {
         assert_int_equal(ranks[r]->ops->open_tx(ranks[r], 0, 0, 1 - r, PIECE_BYTES, &tx[r]),
                          TUTTI_OK);
-        assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, false, &rx[r]), TUTTI_OK);
+        assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, &rx[r]), TUTTI_OK);
     }
     assert_true(tcp_finish(ranks[0])); /* nobody is there, and nothing to be said */
     connect_ranks(ranks[0], ranks[1], 0);
@@ -352,7 +352,7 @@ static struct lonely open_lonely(void)
     struct transport *transport = lonely.transport;
     int ends[2];
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, PIECE_BYTES, &lonely.tx), TUTTI_OK);
-    assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, false, &lonely.rx), TUTTI_OK);
+    assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, &lonely.rx), TUTTI_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
     lonely.fd = ends[1];
@@ -662,9 +662,9 @@ static void last_words_are_heard_where_nothing_can_be_written(void **state)
     struct link_rx *to_a, *to_b;
     struct link_view view;
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, 100, &from_a), TUTTI_OK);
-    assert_int_equal(a->ops->open_rx(a, 0, 0, 1, false, &to_a), TUTTI_OK);
+    assert_int_equal(a->ops->open_rx(a, 0, 0, 1, &to_a), TUTTI_OK);
     assert_int_equal(b->ops->open_tx(b, 0, 0, 0, 100, &from_b), TUTTI_OK);
-    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &to_b), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &to_b), TUTTI_OK);
     connect_ranks(a, b, 0);
     progress(a, b);
     assert_int_equal(state_of(a, 1), PEER_UP);
@@ -689,8 +689,8 @@ static void a_broken_peer_harms_nobody_else(void **state)
     struct link_rx *rx, *from_broken;
     struct link_view view;
     int ends[2];
-    assert_int_equal(a->ops->open_rx(a, 0, 0, 1, false, &from_broken), TUTTI_OK);
-    assert_int_equal(a->ops->open_rx(a, 0, 0, 2, false, &rx), TUTTI_OK);
+    assert_int_equal(a->ops->open_rx(a, 0, 0, 1, &from_broken), TUTTI_OK);
+    assert_int_equal(a->ops->open_rx(a, 0, 0, 2, &rx), TUTTI_OK);
     assert_int_equal(b->ops->open_tx(b, 0, 0, 0, 100, &tx), TUTTI_OK);
     connect_ranks(a, b, 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
@@ -728,7 +728,7 @@ static void a_sleeper_wakes_when_something_comes(void **state)
     struct link_rx *rx;
     struct link_view view;
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, 100, &tx), TUTTI_OK);
-    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, false, &rx), TUTTI_OK);
+    assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &rx), TUTTI_OK);
     connect_ranks(a, b, 0);
     progress(a, b);
     b->ops->sleep_begin(b);
@@ -842,7 +842,7 @@ static void a_sleeper_wakes_when_what_was_blocked_can_go_on(void **state)
     connect_ranks(a, b, 0);
     for (int l = 0; l < 8; l++) {
         assert_int_equal(a->ops->open_tx(a, l, 0, 1, BYTES, &tx[l]), TUTTI_OK);
-        assert_int_equal(b->ops->open_rx(b, l, 0, 0, false, &rx[l]), TUTTI_OK);
+        assert_int_equal(b->ops->open_rx(b, l, 0, 0, &rx[l]), TUTTI_OK);
     }
     progress(a, b);
     for (int l = 0; l < 8; l++) assert_true(tx[l]->ops->post(tx[l], memory, BYTES));

@@ -86,7 +86,10 @@ static const struct link_tx_ops tx_ops = {.reserve = tcp_reserve,
                                           .reach = tcp_reach,
                                           .post = tcp_post,
                                           .consumed = tcp_consumed,
-                                          .has_room = tcp_has_room};
+                                          .has_room = tcp_has_room,
+                                          .expected_at = link_no_expected_at,
+                                          .placed = link_no_placed,
+                                          .refer = link_no_refer};
 
 /* ----------------------------------------------------------------------------------------- receiving */
 
@@ -113,8 +116,14 @@ static void tcp_expect(struct link_rx *link, void *destination, size_t bytes)
     tcp_pair_consumed(rx->pair, rx);
 }
 
-static const struct link_rx_ops rx_ops = {
-    .peek = tcp_peek, .consume = tcp_consume, .expect = tcp_expect, .land = tcp_expect};
+static const struct link_rx_ops rx_ops = {.peek = tcp_peek,
+                                          .take = link_no_take,
+                                          .fetch = link_no_fetch,
+                                          .consume = tcp_consume,
+                                          .hand_on = link_no_hand_on,
+                                          .expect = tcp_expect,
+                                          .land = tcp_expect,
+                                          .copy = link_no_copy};
 
 /* ------------------------------------------------------------------------------------------- moving */
 
@@ -256,18 +265,9 @@ static enum tutti_status find_pair(struct tcp *tcp, int peer, struct tcp_pair **
     return TUTTI_OK;
 }
 
-static enum tutti_status check_link(int channel, int peer)
-{
-    if (peer == TRANSPORT_ALL)
-        return error_set(TUTTI_UNSUPPORTED, "links over TCP go to one rank each");
-    if (channel >= TRANSPORT_CHANNEL_COUNT)
-        return error_set(TUTTI_UNSUPPORTED, "the plan uses channel %d, this transport has %d",
-                         channel, TRANSPORT_CHANNEL_COUNT);
-    return TUTTI_OK;
-}
-
 static unsigned index_of(int slot, int channel)
 {
+    assert(channel < TRANSPORT_CHANNEL_COUNT);
     return (unsigned)(slot * TRANSPORT_CHANNEL_COUNT + channel);
 }
 
@@ -276,25 +276,23 @@ static enum tutti_status tcp_open_tx(struct transport *transport, int slot, int 
 {
     struct tcp_pair *pair;
     struct tcp_tx *tx;
-    TRY(check_link(channel, peer));
     TRY(find_pair(tcp_of(transport), peer, &pair));
     TRY(tcp_pair_open_tx(pair, index_of(slot, channel), &tx));
     if (bytes > TCP_SMALL_BYTES) TRY(tcp_tx_make_slots(tx));
-    tx->base = (struct link_tx){&tx_ops, peer};
+    tx->base = (struct link_tx){&tx_ops, peer, 0};
     tcp_pair_want(pair);
     *link = &tx->base;
     return TUTTI_OK;
 }
 
 static enum tutti_status tcp_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                     bool from_all, struct link_rx **link)
+                                     struct link_rx **link)
 {
     struct tcp_pair *pair;
     struct tcp_rx *rx;
-    TRY(check_link(channel, from_all ? TRANSPORT_ALL : peer));
     TRY(find_pair(tcp_of(transport), peer, &pair));
     TRY(tcp_pair_open_rx(pair, index_of(slot, channel), &rx));
-    rx->base = (struct link_rx){&rx_ops, peer};
+    rx->base = (struct link_rx){&rx_ops, peer, LINK_ADVERTISES | LINK_LANDS};
     tcp_pair_want(pair);
     *link = &rx->base;
     return TUTTI_OK;
@@ -342,6 +340,11 @@ static void tcp_add_footprint(const struct transport *transport,
 static const struct transport_ops ops = {.limits = tcp_limits,
                                          .open_tx = tcp_open_tx,
                                          .open_rx = tcp_open_rx,
+                                         .open_multicast_tx = transport_no_multicast_tx,
+                                         .open_multicast_rx = transport_no_multicast_rx,
+                                         .open_lending = transport_no_lending,
+                                         .lend = transport_no_lend,
+                                         .share = transport_no_share,
                                          .progress = tcp_progress,
                                          .sleep_begin = tcp_sleep_begin,
                                          .sleep_cancel = tcp_sleep_cancel,
@@ -406,11 +409,8 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     TRY(check_options(options));
     struct tcp *tcp = calloc(1, sizeof *tcp);
     if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
-    tcp->base = (struct transport){.ops = &ops,
-                                   .peers = &peers,
-                                   .rank = options->rank,
-                                   .size = options->size,
-                                   .is_one_to_one = true};
+    tcp->base = (struct transport){
+        .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
     tcp->base.signatures = tcp->base.own_signatures;
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
     tcp->shared = (struct tcp_shared){

@@ -38,8 +38,7 @@ static struct link_rx *rx_of(struct tcp_world *world, int slot, int rank, int pe
 {
     struct transport *transport = tcp_world_transports(world)[rank];
     struct link_rx *link;
-    assert_int_equal(transport->ops->open_rx(transport, slot, CHANNEL, peer, false, &link),
-                     TUTTI_OK);
+    assert_int_equal(transport->ops->open_rx(transport, slot, CHANNEL, peer, &link), TUTTI_OK);
     return link;
 }
 
@@ -395,11 +394,12 @@ static void what_cannot_be_opened_is_refused(void **state)
     assert_int_equal(tcp_create(&right, &transport), TUTTI_OK);
     struct link_tx *tx;
     struct link_rx *rx;
-    assert_int_equal(transport->ops->open_tx(transport, 0, 0, TRANSPORT_ALL, 8, &tx),
+    assert_int_equal(transport->group_count, 0);
+    assert_int_equal(transport->ops->open_multicast_tx(transport, 0, 0, 0, 8, &tx),
                      TUTTI_UNSUPPORTED);
-    assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, true, &rx), TUTTI_UNSUPPORTED);
-    assert_int_equal(transport->ops->open_tx(transport, 0, TRANSPORT_CHANNEL_COUNT, 1, 8, &tx),
+    assert_int_equal(transport->ops->open_multicast_rx(transport, 0, 0, 0, 1, &rx),
                      TUTTI_UNSUPPORTED);
+    assert_int_equal(transport->ops->open_lending(transport, 0), TUTTI_UNSUPPORTED);
     assert_int_equal(tcp_attach(transport, 0, 0, channel_plain(dup(0))),
                      TUTTI_INVALID_OPTIONS); /* itself */
     assert_int_equal(tcp_attach(transport, 3, 0, channel_plain(dup(0))), TUTTI_INVALID_OPTIONS);

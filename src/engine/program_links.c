@@ -1,0 +1,93 @@
+#include "engine/program_links.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+static enum tutti_status open_tx(const struct program_link *link, struct transport *transport,
+                                 int slot, struct link_tx **tx)
+{
+    if (link->group == PROGRAM_NONE)
+        return transport->ops->open_tx(transport, slot, link->channel, link->peer, link->bytes_max,
+                                       tx);
+    return transport->ops->open_multicast_tx(transport, slot, link->channel, link->group,
+                                             link->bytes_max, tx);
+}
+
+static enum tutti_status open_rx(const struct program_link *link, struct transport *transport,
+                                 int slot, struct link_rx **rx)
+{
+    if (link->group == PROGRAM_NONE)
+        return transport->ops->open_rx(transport, slot, link->channel, link->peer, rx);
+    return transport->ops->open_multicast_rx(transport, slot, link->channel, link->group,
+                                             link->peer, rx);
+}
+
+/* What all links of a step can do that it sends on. */
+static unsigned sending_capabilities(const struct program *program, const struct program_step *step,
+                                     struct link_tx *const *tx)
+{
+    unsigned capabilities = step->tx_count > 0 ? ~0u : 0;
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        capabilities &= tx[program->step_tx[step->first_tx + i]]->capabilities;
+    return capabilities;
+}
+
+static void heed_expecting(struct program *program, struct link_rx *const *rx)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < program->expect_count; i++)
+        if ((rx[program->expects[i].rx]->capabilities & LINK_ADVERTISES) != 0)
+            program->expects[kept++] = program->expects[i];
+    program->expect_count = kept;
+}
+
+/* Whatever a step wants of its links it does where these can. All slots have links that can do the same. */
+static void heed_capabilities(struct program *program, struct link_tx *const *tx,
+                              struct link_rx *const *rx)
+{
+    program->lends = false;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        struct program_step *const step = &program->steps[s];
+        const unsigned sending = sending_capabilities(program, step, tx);
+        const int from = program->sources[step->first_source].rx;
+        const unsigned receiving = from != PROGRAM_NONE ? rx[from]->capabilities : 0;
+        step->hands_on = (sending & LINK_SHARES) != 0;
+        step->lends &= step->hands_on;
+        step->places &= (sending & LINK_ADVERTISES) != 0;
+        step->expects &= (receiving & LINK_ADVERTISES) != 0;
+        step->lands &= (receiving & LINK_LANDS) != 0;
+        program->lends |= step->lends;
+    }
+    heed_expecting(program, rx);
+    program->knows_links = true;
+}
+
+static enum tutti_status open_all(struct program *program, struct transport *transport, int slot,
+                                  struct link_tx **tx, struct link_rx **rx)
+{
+    for (uint32_t i = 0; i < program->tx_count; i++)
+        TRY(open_tx(&program->tx_links[i], transport, slot, &tx[i]));
+    for (uint32_t i = 0; i < program->rx_count; i++)
+        TRY(open_rx(&program->rx_links[i], transport, slot, &rx[i]));
+    if (!program->knows_links) heed_capabilities(program, tx, rx);
+    return program->lends ? transport->ops->open_lending(transport, slot) : TUTTI_OK;
+}
+
+enum tutti_status program_open_links(struct program *program, struct transport *transport, int slot)
+{
+    if (program->tx[slot] != NULL) return TUTTI_OK;
+    struct link_tx **tx = calloc(program->tx_count + 1, sizeof(struct link_tx *));
+    struct link_rx **rx = calloc(program->rx_count + 1, sizeof(struct link_rx *));
+    const enum tutti_status status =
+        tx != NULL && rx != NULL ? open_all(program, transport, slot, tx, rx)
+                                 : error_set(TUTTI_NO_MEMORY, "opening links: out of memory");
+    if (status != TUTTI_OK) {
+        free(tx);
+        free(rx);
+        return status;
+    }
+    program->tx[slot] = tx;
+    program->rx[slot] = rx;
+    return TUTTI_OK;
+}
