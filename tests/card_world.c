@@ -66,7 +66,9 @@ static void open_net(struct card_world *world, uint64_t seed)
                                                 .nodes = nodes,
                                                 .kind = EVENTS,
                                                 .packets = world->mood.packets,
-                                                .card = world->mood.card};
+                                                .card = world->mood.card,
+                                                .hears = world->mood.hears,
+                                                .hears_context = world->mood.hears_context};
     world->sim = sim_create(seed);
     sim_set_weather(world->sim, &weather);
     world->net = virtual_net_create(world->sim, &options);

@@ -95,7 +95,8 @@ static void fill(unsigned char *memory, size_t bytes)
 }
 
 /* From the beginning of rank 0's memory. */
-static void write_there(struct world *world, uint64_t key, uint64_t offset, size_t bytes, uint64_t id)
+static void write_there(struct world *world, uint64_t key, uint64_t offset, size_t bytes,
+                        uint64_t id)
 {
     const struct card_memory memory = {world->keys[0], inner(world, 0), bytes};
     assert_true(card_device_write(world->devices[0], 1, key, offset, &memory, id));
@@ -314,7 +315,8 @@ static void a_message_without_a_receive_is_an_overrun(void **state)
         look(&world);
     }
     assert_int_equal(card_device_state(world.devices[1], 0), CARD_PEER_BROKEN);
-    assert_int_equal(card_device_state(world.devices[0], 1), CARD_PEER_UP); /* it does not hear of it */
+    assert_int_equal(card_device_state(world.devices[0], 1),
+                     CARD_PEER_UP); /* it does not hear of it */
     close_world(&world);
 }
 
@@ -324,11 +326,13 @@ static void queues_are_bounded(void **state)
     struct world world;
     open_world(&world, 1);
     unsigned posted = 0, sent = 0;
-    while (card_device_post_receive(world.devices[1], 0, world.keys[1], inner(&world, 1), 0)) posted++;
+    while (card_device_post_receive(world.devices[1], 0, world.keys[1], inner(&world, 1), 0))
+        posted++;
     assert_int_equal(posted, CARD_RECEIVES_MAX);
     while (try_send(&world, "x", 1, 0, sent)) sent++;
     assert_int_equal(sent, CARD_OPERATIONS_MAX);
-    for (unsigned i = 0; i < sent; i++) assert_int_equal(next_completion(&world, 0).work, CARD_SENT);
+    for (unsigned i = 0; i < sent; i++)
+        assert_int_equal(next_completion(&world, 0).work, CARD_SENT);
     assert_true(try_send(&world, "x", 1, 0, 0) == true);
     close_world(&world);
 }
@@ -359,7 +363,8 @@ static void send_bytes(int fd, const struct world *world, const void *bytes, siz
     const int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
                                 "tutti-card-%016llx-0", (unsigned long long)world->key);
     const size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length;
-    assert_int_equal(sendto(fd, bytes, count, 0, (struct sockaddr *)&address, (socklen_t)size), count);
+    assert_int_equal(sendto(fd, bytes, count, 0, (struct sockaddr *)&address, (socklen_t)size),
+                     count);
 }
 
 /* A socket that has no rank's name is dropped by the wire; the device counts nothing. */

@@ -160,7 +160,8 @@ static void every_byte_comes_over_sockets(void **state)
 {
     (void)state;
     play((struct card_mood){.card = {.offer_bytes = 1}}, 100, 1);
-    play((struct card_mood){.card = {.offer_bytes = 1, .piece_count = 2, .receive_count = 8}}, 100, 2);
+    play((struct card_mood){.card = {.offer_bytes = 1, .piece_count = 2, .receive_count = 8}}, 100,
+         2);
 }
 
 static void every_byte_comes_in_virtual_time(void **state)

@@ -197,6 +197,14 @@ void virtual_net_mend(struct virtual_net *net, int one, int other)
 
 /* ---------------------------------------------------------------------------------------- life cycle */
 
+static void hears(void *context, int peer, const void *note, size_t bytes)
+{
+    const struct virtual_wire *wire = context;
+    const struct virtual_net_options *options = &wire->net->options;
+    if (options->hears != NULL)
+        options->hears(options->hears_context, wire->rank, peer, note, bytes);
+}
+
 static void create_rank(struct virtual_net *net, int rank, int node)
 {
     struct card_options options = net->options.card;
@@ -211,6 +219,8 @@ static void create_rank(struct virtual_net *net, int rank, int node)
     options.size = net->options.size;
     options.nonce = 1 + (uint64_t)rank;
     options.seed = sim_random(net->sim);
+    options.hears = hears;
+    options.hears_context = wire;
     if (card_create(&options, &wire->base, &wire->transport) != TUTTI_OK) abort();
 }
 

@@ -24,7 +24,10 @@ struct virtual_net_options {
     const int *nodes;         /* of each rank; copied */
     int kind;                 /* of its events: of no others in the queue */
     unsigned packets;         /* under way from one rank to another, 1 or more */
-    struct card_options card; /* of all ranks; rank, size, nonce and seed are set here */
+    struct card_options card; /* of all ranks; rank, size, nonce, seed and hears are set here */
+    /* A rank hears a note; or NULL. */
+    void (*hears)(void *context, int rank, int peer, const void *note, size_t bytes);
+    void *hears_context;
 };
 
 struct virtual_net;
