@@ -9,8 +9,10 @@
 #include "transport/card/regions.h"
 
 enum {
-    PACKETS_A_LOOK = 64, /* taken from the wire */
-    LATE_PERMILLE = 300  /* what could happen now happens at a later look */
+    PACKETS_A_LOOK = 64,    /* taken from the wire */
+    LATE_PERMILLE = 300,    /* what could happen now happens at a later look */
+    LOOKS_UNANSWERED = 256, /* until a peer that should say something is asked whether it is there */
+    LOOKS_SILENT = 2048     /* and one that need not */
 };
 
 static_assert(CARD_PACKETS_MAX * sizeof(struct card_ack) <= CARD_PACKET_DATA_MAX,
@@ -45,6 +47,7 @@ struct pair {
     enum card_peer_state state;
     bool is_prepared, is_connected; /* this side is */
     bool owes_connect;
+    unsigned looks; /* since something came from the peer */
     uint64_t nonce; /* of the peer's device; 0: not known */
     struct operation operations[CARD_OPERATIONS_MAX];
     unsigned used, unsent; /* operations; those of them that have more to send */
@@ -394,11 +397,20 @@ static int draw_operation(struct card_device *device, const struct pair *pair)
     return -1;
 }
 
+/* A peer that is gone says nothing: whether its device is there shows when a packet is sent. */
+static void ask_silent(struct pair *pair)
+{
+    if (pair->state != CARD_PEER_UP) return;
+    if (++pair->looks % (pair->unacked > 0 ? LOOKS_UNANSWERED : LOOKS_SILENT) == 0)
+        pair->owes_connect = true;
+}
+
 static bool send_to(struct card_device *device, int peer)
 {
     struct pair *pair = device->pairs[peer];
     bool moved = false;
     if (is_over(pair)) return false;
+    ask_silent(pair);
     if (pair->owes_connect) moved |= send_connect(device, peer);
     if (pair->nonce == 0 || !pair->is_connected) return moved;
     if (pair->ack_count > 0 && !is_late(device)) moved |= send_acks(device, peer);
@@ -546,6 +558,7 @@ static bool is_of_pair(const struct card_device *device, const struct pair *pair
 static void meet(struct pair *pair, const struct card_packet *packet)
 {
     pair->nonce = packet->from_nonce;
+    pair->looks = 0;
     if (pair->is_connected) pair->state = CARD_PEER_UP;
     if (pair->is_connected && packet->to_nonce == 0) pair->owes_connect = true;
 }

@@ -17,7 +17,8 @@
  *      comes from there, and the sender hears no more.
  *   6. All queues are bounded: CARD_OPERATIONS_MAX operations, CARD_RECEIVES_MAX receives and CARD_PACKETS_MAX packets under way
  *      to each peer. What the wire does not take waits in its operation.
- *   7. What comes from a wire is foreign and checked. What makes no sense breaks the pair, and is dropped before a peer is known.
+ *   7. A peer from which nothing comes is sent a packet now and then, so that a device which is gone is found.
+ *   8. What comes from a wire is foreign and checked. What makes no sense breaks the pair, and is dropped before a peer is known.
  *
  * Threads: one at a time. Nothing waits. Only create, make_room and prepare allocate.
  */

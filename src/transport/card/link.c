@@ -87,14 +87,14 @@ bool card_tx_is_consumed(const struct card_tx *tx)
     return tx->entry_first == tx->entry_end;
 }
 
-/* Whether the receiver has offered a region for all of it. */
+/* Whether the receiver has offered a region for all that is left of it. */
 static bool is_offered(const struct card_tx *tx, const struct card_entry *entry)
 {
     const struct card_offer *offer = &tx->offer;
-    return offer->key != 0 && entry->is_posted && entry->bytes > 0 && entry->done == 0 &&
-           entry->signature == offer->signature && entry->offset >= offer->from &&
-           entry->bytes <= offer->length &&
-           entry->offset - offer->from <= offer->length - entry->bytes;
+    const uint64_t from = entry->offset + entry->done, left = entry->bytes - entry->done;
+    return offer->key != 0 && entry->is_posted && left > 0 &&
+           entry->signature == offer->signature && from >= offer->from && left <= offer->length &&
+           from - offer->from <= offer->length - left;
 }
 
 static void describe(const struct card_tx *tx, const struct card_entry *entry, uint64_t sequence,
@@ -117,11 +117,11 @@ static bool next_placed(const struct card_tx *tx, struct card_piece *piece)
         const struct card_entry *entry = &tx->entries[e % tx->shape.window];
         if (entry->way != CARD_HAS_LANDED) continue;
         *piece = (struct card_piece){.entry = e};
-        describe(tx, entry, entry->sequence, true, piece);
+        describe(tx, entry, entry->end - 1, true, piece);
         piece->message.kind = CARD_MESSAGE_PLACED;
-        piece->message.offset = entry->offset;
+        piece->message.offset = entry->offset + entry->written_from;
         piece->message.key = entry->offer_key;
-        piece->message.length = entry->bytes;
+        piece->message.length = entry->bytes - entry->written_from;
         return true;
     }
     return false;
@@ -142,7 +142,7 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece)
                                          .bytes = is_last ? left : tx->shape.piece_bytes};
     if (is_write) {
         piece->message.key = tx->offer.key;
-        piece->at = entry->offset - tx->offer.from;
+        piece->at = entry->offset + entry->done - tx->offer.from;
     } else {
         describe(tx, entry, tx->sent, is_last, piece);
     }
@@ -156,13 +156,13 @@ void card_tx_given(struct card_tx *tx, const struct card_piece *piece)
         entry->way = CARD_IS_TOLD;
         return;
     }
-    if (entry->done == 0) entry->sequence = tx->sent;
-    entry->done += piece->memory.bytes;
-    entry->end = ++tx->sent;
     if (piece->is_write) {
         entry->way = CARD_IS_WRITING;
+        entry->written_from = entry->done;
         entry->offer_key = piece->message.key;
     }
+    entry->done += piece->memory.bytes;
+    entry->end = ++tx->sent;
     if (entry->done == entry->bytes) tx->entry_sending++;
 }
 

@@ -2,11 +2,11 @@
  *
  *   sender     entries  [slot][posted memory    ][slot]          one a commit or post
  *              messages  0     1    2    3    4    5             numbered for the life of the link; or, where the receiver
- *              messages  0     1                   2             has offered a region for the posted memory, one for all of it
+ *              messages  0     1    2              3             has offered a region, one for all that is left of an entry
  *   receiver   messages from `consumed` on, up to a window of them: each has come or not, in any order
  *
- * An entry gets its numbers when its first message goes: only then is it known whether the receiver has offered a region for
- * it. The sender keeps it until its last message is consumed.
+ * A message gets its number when it goes: only then is it known whether the receiver has offered a region for the rest of its
+ * entry. The sender keeps an entry until its last message is consumed.
  *
  * A region offered belongs to a range of the link's bytes, so no part of it is used twice; it is over when the receiver has
  * consumed to its end. Until then no other one is offered.
@@ -46,8 +46,9 @@ struct card_entry {
     bool is_posted;
     uint64_t offset, signature;
     enum { CARD_BY_MESSAGES, CARD_IS_WRITING, CARD_HAS_LANDED, CARD_IS_TOLD } way;
-    uint64_t sequence, end; /* of its first message, and behind its last one */
-    uint64_t offer_key;     /* where it was written */
+    uint64_t end;        /* the number behind that of its last message */
+    size_t written_from; /* from there on it was written */
+    uint64_t offer_key;  /* into that region */
 };
 
 struct card_tx {

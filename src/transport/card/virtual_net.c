@@ -35,6 +35,7 @@ struct virtual_net {
     struct flight **flights; /* by the tags of their events; NULL: free */
     int flight_count;
     unsigned held_up;
+    const char *wrong;
 };
 
 static void *must(void *memory)
@@ -172,6 +173,28 @@ static void arrive(struct virtual_net *net, struct virtual_wire *wire, int tag)
     wire->last = &flight->next;
 }
 
+static const char *what_is_wrong(const struct virtual_wire *wire)
+{
+    struct card_device_counts counts;
+    struct card_peer_report report;
+    card_count(wire->transport, &counts);
+    if (counts.overruns > 0) return "a message found no receive";
+    if (counts.strays > 0) return "a packet came from nobody";
+    if (wire->is_stopped && card_lent_regions(wire->transport) > 0)
+        return "a rank has stopped, and its memory is still registered";
+    if (!wire->is_stopped && counts.refused > 0) return "a remote write was refused";
+    for (int peer = 0; peer < wire->net->options.size; peer++) {
+        card_state(wire->transport, peer, &report);
+        if (report.state == CARD_PEER_BROKEN) return "a rank sent what makes no sense";
+    }
+    return NULL;
+}
+
+static void look_for_wrong(const struct virtual_wire *wire)
+{
+    if (wire->net->wrong == NULL) wire->net->wrong = what_is_wrong(wire);
+}
+
 void virtual_net_happen(struct virtual_net *net, const struct sim_event *event)
 {
     struct virtual_wire *wire = net->wires[event->number];
@@ -180,6 +203,7 @@ void virtual_net_happen(struct virtual_net *net, const struct sim_event *event)
     else
         arrive(net, wire, event->tag);
     (void)wire->transport->ops->progress(wire->transport);
+    look_for_wrong(wire);
 }
 
 void virtual_net_mend(struct virtual_net *net, int one, int other)
@@ -252,32 +276,12 @@ void virtual_net_stop(struct virtual_net *net, int rank)
 {
     net->wires[rank]->is_stopped = true;
     card_stop(net->wires[rank]->transport);
-}
-
-static const char *what_is_wrong(const struct virtual_wire *wire)
-{
-    struct card_device_counts counts;
-    struct card_peer_report report;
-    card_count(wire->transport, &counts);
-    if (counts.overruns > 0) return "a message found no receive";
-    if (counts.strays > 0) return "a packet came from nobody";
-    if (wire->is_stopped && card_lent_regions(wire->transport) > 0)
-        return "a rank has stopped, and its memory is still registered";
-    if (!wire->is_stopped && counts.refused > 0) return "a remote write was refused";
-    for (int peer = 0; peer < wire->net->options.size; peer++) {
-        card_state(wire->transport, peer, &report);
-        if (report.state == CARD_PEER_BROKEN) return "a rank sent what makes no sense";
-    }
-    return NULL;
+    look_for_wrong(net->wires[rank]);
 }
 
 const char *virtual_net_wrong(const struct virtual_net *net)
 {
-    for (int rank = 0; rank < net->options.size; rank++) {
-        const char *const wrong = what_is_wrong(net->wires[rank]);
-        if (wrong != NULL) return wrong;
-    }
-    return NULL;
+    return net->wrong;
 }
 
 bool virtual_net_is_settled(const struct virtual_net *net)
