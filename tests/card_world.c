@@ -30,11 +30,11 @@ uint64_t card_world_draw(struct card_world *world)
     return world->random >> 33;
 }
 
-static void hears(void *context, int peer, const void *note, size_t bytes)
+static void hears(void *context, int peer, const void *message, size_t bytes)
 {
     const struct rank_context *own = context;
     const struct card_mood *mood = &own->world->mood;
-    if (mood->hears != NULL) mood->hears(mood->hears_context, own->rank, peer, note, bytes);
+    if (mood->hears != NULL) mood->hears(mood->hears_context, own->rank, peer, message, bytes);
 }
 
 static void open_sockets(struct card_world *world, uint64_t seed)
@@ -144,9 +144,9 @@ void card_world_expect_sound(const struct card_world *world)
     assert_int_equal(counts.strays, 0);
     for (int r = 0; r < world->size; r++) {
         for (int peer = 0; peer < world->size; peer++) {
-            struct card_peer_report report;
-            card_state(world->ranks[r], peer, &report);
-            assert_true(report.state != CARD_PEER_BROKEN && report.state != CARD_PEER_LOST);
+            struct peer_report report;
+            world->ranks[r]->peers->report(world->ranks[r], peer, &report);
+            assert_true(report.state != PEER_BROKEN && report.state != PEER_LOST);
         }
     }
 }
@@ -155,7 +155,7 @@ static bool is_settled(const struct card_world *world)
 {
     for (int r = 0; r < world->size; r++)
         for (int peer = 0; peer < world->size; peer++)
-            if (!card_is_settled(world->ranks[r], peer)) return false;
+            if (!world->ranks[r]->peers->is_settled(world->ranks[r], peer)) return false;
     return true;
 }
 

@@ -16,8 +16,8 @@ struct card_mood {
     bool is_virtual;
     unsigned packets;         /* in virtual time: as in struct virtual_net_options */
     struct card_options card; /* of all ranks */
-    /* A rank hears a note; or NULL. */
-    void (*hears)(void *context, int rank, int peer, const void *note, size_t bytes);
+    /* A rank hears a control message; or NULL. */
+    void (*hears)(void *context, int rank, int peer, const void *message, size_t bytes);
     void *hears_context;
 };
 

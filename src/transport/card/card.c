@@ -1,12 +1,11 @@
 #include "transport/card/card.h"
 
-#include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "base/status.h"
-#include "transport/card/pair.h"
+#include "transport/card/card_peers.h"
+#include "transport/card/card_state.h"
 
 enum {
     PIECE_COUNT_DEFAULT = 16,
@@ -14,19 +13,6 @@ enum {
     REACH_BYTES_DEFAULT = 16 << 10, /* less costs little to copy */
     COMPLETIONS_A_LOOK = 256
 };
-
-struct card {
-    struct transport base;
-    struct card_shared shared;
-    size_t reach_bytes, offer_bytes;
-    struct card_pair **pairs; /* NULL: never used */
-    _Atomic uint32_t asleep;
-};
-
-static struct card *card_of(struct transport *transport)
-{
-    return (struct card *)transport;
-}
 
 /* ------------------------------------------------------------------------------------------- sending */
 
@@ -106,20 +92,13 @@ static const struct link_rx_ops rx_ops = {
 
 /* ------------------------------------------------------------------------------------------- moving */
 
-static enum tutti_status find_pair(struct card *card, int peer, struct card_pair **pair)
-{
-    if (card->pairs[peer] == NULL) TRY(card_pair_create(&card->shared, peer, &card->pairs[peer]));
-    *pair = card->pairs[peer];
-    return TUTTI_OK;
-}
-
 /* A peer that has something for this rank; without memory it waits. */
 static void answer_callers(struct card *card)
 {
     struct card_pair *pair;
     int peer;
     while ((peer = card_device_caller(card->shared.device)) >= 0)
-        if (find_pair(card, peer, &pair) != TUTTI_OK) return;
+        if (card_find_pair(card, peer, &pair) != TUTTI_OK) return;
 }
 
 static bool take_completions(struct card *card)
@@ -238,7 +217,7 @@ static enum tutti_status card_open_tx(struct transport *transport, int slot, int
     struct card_tx *tx;
     (void)bytes;
     TRY(check_link(channel, peer));
-    TRY(find_pair(card, peer, &pair));
+    TRY(card_find_pair(card, peer, &pair));
     TRY(card_pair_open_tx(pair, index_of(slot, channel), &tx));
     tx->base = (struct link_tx){&tx_ops, peer};
     tx->reach_bytes = card->reach_bytes;
@@ -253,7 +232,7 @@ static enum tutti_status card_open_rx(struct transport *transport, int slot, int
     struct card_pair *pair;
     struct card_rx *rx;
     TRY(check_link(channel, from_all ? TRANSPORT_ALL : peer));
-    TRY(find_pair(card, peer, &pair));
+    TRY(card_find_pair(card, peer, &pair));
     TRY(card_pair_open_rx(pair, index_of(slot, channel), &rx));
     rx->base = (struct link_rx){&rx_ops, peer};
     rx->offer_bytes = card->offer_bytes;
@@ -275,7 +254,7 @@ static void card_add_footprint(const struct transport *transport,
         if (pair == NULL) continue;
         footprint->private_bytes += sizeof *pair +
                                     pair->buffer_count * (size_t)CARD_MESSAGE_BYTES_MAX +
-                                    (size_t)2 * CARD_NOTES_MAX * sizeof(struct card_word);
+                                    (size_t)2 * PEERS_MESSAGES_MAX * sizeof(struct card_word);
         for (int i = 0; i < CARD_LINK_COUNT; i++) {
             footprint->link_count += (pair->tx[i] != NULL) + (pair->rx[i] != NULL);
             if (pair->tx[i] != NULL)
@@ -349,8 +328,11 @@ static enum tutti_status create(const struct card_options *options, struct card 
         return error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
     }
     card->pairs = pairs;
-    card->base = (struct transport){
-        .ops = &ops, .rank = options->rank, .size = options->size, .is_one_to_one = true};
+    card->base = (struct transport){.ops = &ops,
+                                    .peers = &card_peer_ops,
+                                    .rank = options->rank,
+                                    .size = options->size,
+                                    .is_one_to_one = true};
     card->base.signatures = card->base.own_signatures;
     card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : REACH_BYTES_DEFAULT;
     card->offer_bytes = options->offer_bytes != 0 ? options->offer_bytes : REACH_BYTES_DEFAULT;
@@ -388,93 +370,14 @@ enum tutti_status card_create(const struct card_options *options, struct card_wi
     return TUTTI_OK;
 }
 
-static enum tutti_status tell(struct transport *transport, int peer, const void *note, size_t bytes,
-                              bool is_last_word)
-{
-    struct card_pair *pair;
-    assert(peer >= 0 && peer < transport->size && peer != transport->rank);
-    assert(bytes > 0 && bytes <= CARD_NOTE_BYTES_MAX);
-    TRY(find_pair(card_of(transport), peer, &pair));
-    return card_pair_tell(pair, note, bytes, is_last_word);
-}
-
-enum tutti_status card_tell(struct transport *transport, int peer, const void *note, size_t bytes)
-{
-    return tell(transport, peer, note, bytes, false);
-}
-
-enum tutti_status card_tell_last_word(struct transport *transport, int peer, const void *note,
-                                      size_t bytes)
-{
-    return tell(transport, peer, note, bytes, true);
-}
-
-static const struct card_pair *pair_of(const struct transport *transport, int peer)
-{
-    return ((const struct card *)transport)->pairs[peer];
-}
-
-void card_state(const struct transport *transport, int peer, struct card_peer_report *report)
-{
-    const struct card_pair *pair = pair_of(transport, peer);
-    *report = (struct card_peer_report){.state = CARD_PEER_UNUSED};
-    if (pair == NULL) return;
-    *report = (struct card_peer_report){
-        .state = pair->state, .since_ns = pair->since_ns, .heard_ns = pair->heard_ns};
-}
-
-unsigned card_unheard_notes(const struct transport *transport, int peer)
-{
-    const struct card_pair *pair = pair_of(transport, peer);
-    return pair != NULL ? (unsigned)(pair->words.told - pair->words.acked) : 0;
-}
-
-static bool is_gone(const struct card_pair *pair)
-{
-    return pair->state == CARD_PEER_LOST || pair->state == CARD_PEER_BROKEN;
-}
-
 bool card_is_idle(const struct transport *transport)
 {
     const struct card *card = (const struct card *)transport;
     for (int r = 0; r < transport->size; r++)
-        if (card->pairs[r] != NULL && !is_gone(card->pairs[r]) &&
+        if (card->pairs[r] != NULL && !card_pair_is_gone(card->pairs[r]) &&
             card_pair_has_output(card->pairs[r]))
             return false;
     return !card_device_is_busy(card->shared.device);
-}
-
-bool card_is_awaited(const struct transport *transport)
-{
-    const struct card *card = (const struct card *)transport;
-    for (int r = 0; r < transport->size; r++)
-        if (card->pairs[r] != NULL && !is_gone(card->pairs[r]) &&
-            card_pair_has_awaited_output(card->pairs[r]))
-            return true;
-    return card_device_is_busy(card->shared.device);
-}
-
-bool card_is_settled(const struct transport *transport, int peer)
-{
-    const struct card_pair *pair = pair_of(transport, peer);
-    return pair == NULL || is_gone(pair) || card_pair_is_settled(pair);
-}
-
-bool card_finish(struct transport *transport)
-{
-    tell_all(card_of(transport));
-    (void)card_progress(transport);
-    for (int r = 0; r < transport->size; r++)
-        if (!card_is_settled(transport, r)) return false;
-    return true;
-}
-
-void card_stop(struct transport *transport)
-{
-    struct card *card = card_of(transport);
-    card->shared.is_stopped = true;
-    for (int r = 0; r < transport->size; r++)
-        if (card->pairs[r] != NULL) card_pair_stop(card->pairs[r]);
 }
 
 void card_close(struct transport *transport)

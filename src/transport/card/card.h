@@ -1,10 +1,10 @@
-/* card.h - the transport over a simulated network card (device.h), for tests: links and notes between ranks by the verbs of a card
+/* card.h - the transport over a simulated network card (device.h), for tests: links and control messages between ranks by the verbs of a card
  * with remote memory access. It shows that a transport of another kind than memory and connections is an addition.
  *
  *   rank a                                                                      rank b
  *   link ─┐                 ┌─ messages of up to 4 KiB ─► posted receive ─┐  ┌─ link: put in order by their numbers
  *   link ─┼─ pair ─ device ─┤                                             ├──┼─ ...
- *   notes ┘                 └─ remote writes ─► a region that b offered  ─┘  └─ notes, in order
+ *   words ┘                 └─ remote writes ─► a region that b offered  ─┘  └─ words, in order
  *
  * What a link commits goes in messages, read from slots that are registered. What it posts is registered while it is under
  * way, and goes by remote writes straight to where the receiver wants it if that has offered its memory (`expect`, `land`);
@@ -14,7 +14,7 @@
  *   1. No message is sent for which the peer has posted no receive: each message says how many were posted so far, and some
  *      are kept for messages that say nothing else (pair.h). A receive is posted again as soon as a message was taken from
  *      it, whether its link consumes it or not: links never wait for each other, as each has a window of its own.
- *   2. Messages overtake each other and completions come in any order: links and notes count what they send, and what comes
+ *   2. Messages overtake each other and completions come in any order: links and control messages count what they send, and what comes
  *      early waits in its window. That what was written is there is said after its completion, in a message of the link.
  *   3. A region that is offered belongs to a range of the link's bytes; the sender decides for each posted message alone, and no
  *      offer is used twice. The receiver deregisters it when it has consumed the range.
@@ -37,8 +37,6 @@
 #include "transport/card/wire.h"
 #include "transport/transport.h"
 
-enum { CARD_NOTE_BYTES_MAX = 512, CARD_NOTES_MAX = 16, CARD_NOTES_LAST = 2 };
-
 /* The same on all ranks, but for rank, nonce, seed and who hears. */
 struct card_options {
     int rank, size;
@@ -48,9 +46,9 @@ struct card_options {
     unsigned receive_count; /* posted for each peer, 8 to 64; 0: 32 */
     size_t reach_bytes; /* from so many on memory is posted; 0: as this module thinks best; SIZE_MAX: never */
     size_t offer_bytes; /* the same of memory that is offered */
-    /* A note has come from that peer; valid during the call. Called from progress, in the order of telling. May call
-     * card_tell and nothing else of this module. NULL: notes are dropped. */
-    void (*hears)(void *context, int peer, const void *note, size_t bytes);
+    /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this transport.
+     * NULL: they are dropped. */
+    void (*hears)(void *context, int peer, const void *message, size_t bytes);
     void *hears_context;
 };
 
@@ -58,35 +56,8 @@ struct card_options {
 enum tutti_status card_create(const struct card_options *options, struct card_wire *wire,
                               struct transport **transport);
 
-/* Tells a peer something beside all links: up to CARD_NOTE_BYTES_MAX bytes, at least one, which are copied. The peer hears each
- * once, in order, as long as it neither closes its transport nor breaks (for a broken peer this does nothing). Failures: NO_MEMORY,
- * as when it has not heard CARD_NOTES_MAX - CARD_NOTES_LAST before; it was not told then. */
-enum tutti_status card_tell(struct transport *transport, int peer, const void *note, size_t bytes);
-/* The same of what must not be lost for want of a place: CARD_NOTES_LAST notes a peer find one that nothing else takes. */
-enum tutti_status card_tell_last_word(struct transport *transport, int peer, const void *note,
-                                      size_t bytes);
-
-struct card_peer_report {
-    enum card_peer_state state;
-    uint64_t since_ns; /* clock_now_ns() */
-    uint64_t heard_ns; /* when something came from it last; 0: never */
-};
-
-void card_state(const struct transport *transport, int peer, struct card_peer_report *report);
-/* How many notes the peer was told and has not heard yet, as far as it said. */
-unsigned card_unheard_notes(const struct transport *transport, int peer);
 /* Whether nothing waits here for being sent, and everything consumed and heard was told. */
 bool card_is_idle(const struct transport *transport);
-/* Whether a peer may be waiting for something that waits here for being sent. */
-bool card_is_awaited(const struct transport *transport);
-/* Gives up all links for good: what was posted or offered is deregistered, so that no device touches it any more, and nothing is shown
- * on links. Notes, told before or after, still get out and are heard until card_close, as long as somebody calls progress. */
-void card_stop(struct transport *transport);
-/* Like progress, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it, has heard all it
- * was told, and knows what was consumed and heard here, or is gone. When stopped only notes count. */
-bool card_finish(struct transport *transport);
-/* The same of one peer, and without progress. */
-bool card_is_settled(const struct transport *transport, int peer);
 /* Stops and frees. NULL is allowed. */
 void card_close(struct transport *transport);
 

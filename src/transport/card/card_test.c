@@ -1,4 +1,4 @@
-/* The transport over simulated network cards: notes, stopping, faults, sleeping, and ranks that are processes.
+/* The transport over simulated network cards: control messages, stopping, faults, sleeping, and ranks that are processes.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -58,32 +58,33 @@ static enum link_state await(struct card_world *world, struct link_rx *rx, struc
     return state;
 }
 
-/* --------------------------------------------------------------------------------------------- notes */
+/* --------------------------------------------------------------------------------------------- words */
 
 struct heard {
     struct card_world *world;
     int next[CARD_WORLD_RANKS_MAX][CARD_WORLD_RANKS_MAX]; /* by hearer and teller */
 };
 
-static void hear(void *context, int rank, int peer, const void *note, size_t bytes)
+static void hear(void *context, int rank, int peer, const void *message, size_t bytes)
 {
     struct heard *heard = context;
     int number;
     assert_true(bytes >= sizeof number);
-    memcpy(&number, note, sizeof number);
+    memcpy(&number, message, sizeof number);
     assert_int_equal(number, heard->next[rank][peer]++);
     assert_int_equal(bytes, sizeof number + (size_t)number % 500);
 }
 
 static bool tell(struct transport *transport, int peer, int number, bool is_last_word)
 {
-    char note[CARD_NOTE_BYTES_MAX] = {0};
+    char note[PEERS_MESSAGE_BYTES_MAX] = {0};
     memcpy(note, &number, sizeof number);
-    return (is_last_word ? card_tell_last_word : card_tell)(
+    const struct peer_ops *peers = transport->peers;
+    return (is_last_word ? peers->tell_last_word : peers->tell)(
                transport, peer, note, sizeof number + (size_t)number % 500) == TUTTI_OK;
 }
 
-static void notes_are_heard_once_and_in_order(void **state)
+static void control_messages_are_heard_once_and_in_order(void **state)
 {
     (void)state;
     enum { RANKS = 3, NOTES = 300 };
@@ -122,14 +123,14 @@ static void a_few_places_are_kept_for_last_words(void **state)
     struct transport *transport = card_world_transports(world)[0];
     int told = 0;
     while (tell(transport, 1, told, false)) told++;
-    assert_int_equal(told, CARD_NOTES_MAX - CARD_NOTES_LAST);
+    assert_int_equal(told, PEERS_MESSAGES_MAX - PEERS_LAST_WORDS);
     while (tell(transport, 1, told, true)) told++;
-    assert_int_equal(told, CARD_NOTES_MAX);
-    assert_int_equal(card_unheard_notes(transport, 1), CARD_NOTES_MAX);
+    assert_int_equal(told, PEERS_MESSAGES_MAX);
+    assert_int_equal(transport->peers->unheard(transport, 1), PEERS_MESSAGES_MAX);
     assert_false(card_is_idle(transport));
-    assert_true(card_is_awaited(transport));
+    assert_true(transport->peers->is_awaited(transport));
     card_world_settle(world);
-    assert_int_equal(card_unheard_notes(transport, 1), 0);
+    assert_int_equal(transport->peers->unheard(transport, 1), 0);
     assert_int_equal(heard.next[1][0], told);
     card_world_free(world);
 }
@@ -159,7 +160,7 @@ static void memory_is_not_touched_after_stopping(void **state)
         assert_true(tx->ops->post(tx, source, BYTES));
         steps(world, (int)(seed % 101));
         const int stops = (int)(seed & 1);
-        card_stop(ranks[stops]);
+        assert_true(ranks[stops]->peers->stop(ranks[stops]));
         assert_int_equal(card_lent_regions(ranks[stops]), 0);
         memcpy(copy, destination, BYTES);
         in_the_middle += memchr(copy, 7, BYTES) != NULL && memchr(copy, POISON, BYTES) != NULL;
@@ -281,8 +282,8 @@ static const struct card_message nonsense[] = {
     {.kind = CARD_MESSAGE_GRANT, .index = 80},
     {.kind = CARD_MESSAGE_GRANT, .consumed = 1},
     {.kind = CARD_MESSAGE_CREDIT, .posted = 1000},
-    {.kind = CARD_MESSAGE_NOTE},
-    {.kind = CARD_MESSAGE_NOTE, .sequence = 20},
+    {.kind = CARD_MESSAGE_WORD},
+    {.kind = CARD_MESSAGE_WORD, .sequence = 20},
     {.kind = CARD_MESSAGE_HEARD, .consumed = 1},
 };
 
@@ -298,7 +299,7 @@ static void a_peer_that_makes_no_sense_is_broken(void **state)
         struct card_wire *wires[2];
         struct transport *transport;
         struct card_device *device;
-        struct card_peer_report report = {0};
+        struct peer_report report = {0};
         struct link_view view;
         for (int r = 0; r < 2; r++)
             assert_int_equal(card_socket_wire_open(key, r, 2, &wires[r]), TUTTI_OK);
@@ -309,16 +310,16 @@ static void a_peer_that_makes_no_sense_is_broken(void **state)
         (void)open_tx(transport, 1);
         card_device_connect(device, 0);
         bool is_sent = false;
-        for (int i = 0; i < STEPS_MAX && report.state != CARD_PEER_BROKEN; i++) {
+        for (int i = 0; i < STEPS_MAX && report.state != PEER_BROKEN; i++) {
             transport->ops->progress(transport);
             card_device_progress(device);
             if (!is_sent)
                 is_sent = card_device_send(device, 0, &nonsense[n], sizeof nonsense[n], &nothing, 0);
-            card_state(transport, 1, &report);
+            transport->peers->report(transport, 1, &report);
         }
-        assert_int_equal(report.state, CARD_PEER_BROKEN);
+        assert_int_equal(report.state, PEER_BROKEN);
         assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
-        assert_true(card_finish(transport)); /* nobody is waited for */
+        assert_true(transport->peers->finish(transport)); /* nobody is waited for */
         card_close(transport);
         card_device_free(device);
     }
@@ -489,7 +490,7 @@ static int run_process(uint64_t key, int rank)
         if (clock_now_ns() > deadline_ns) return 3;
         rest(transport);
     }
-    while (!card_finish(transport))
+    while (!transport->peers->finish(transport))
         if (clock_now_ns() > deadline_ns) return 4;
     card_close(transport);
     return result == 1 ? 0 : 5;
@@ -520,33 +521,34 @@ static void a_rank_that_was_killed_is_lost(void **state)
     const struct card_options options = {.size = PROCESSES};
     struct card_wire *wire;
     struct transport *transport;
-    struct card_peer_report report = {0};
+    struct peer_report report = {0};
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) _exit(run_process(key, 1)); /* which lacks the others, and waits */
     assert_int_equal(card_socket_wire_open(key, 0, PROCESSES, &wire), TUTTI_OK);
     assert_int_equal(card_create(&options, wire, &transport), TUTTI_OK);
-    while (report.state != CARD_PEER_UP && clock_now_ns() < deadline_ns) {
-        card_tell(transport, 1, "hello", 5);
+    while (report.state != PEER_UP && clock_now_ns() < deadline_ns) {
+        (void)transport->peers->tell(transport, 1, "hello", 5);
         transport->ops->progress(transport);
-        card_state(transport, 1, &report);
+        transport->peers->report(transport, 1, &report);
     }
-    assert_int_equal(report.state, CARD_PEER_UP);
+    assert_int_equal(report.state, PEER_UP);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    while (report.state != CARD_PEER_LOST && clock_now_ns() < deadline_ns) {
+    while (report.state != PEER_LOST && clock_now_ns() < deadline_ns) {
         transport->ops->progress(transport);
-        card_state(transport, 1, &report);
+        transport->peers->report(transport, 1, &report);
     }
-    assert_int_equal(report.state, CARD_PEER_LOST);
-    assert_true(card_finish(transport));
+    assert_int_equal(report.state, PEER_LOST);
+    assert_int_equal(transport->peers->look(transport, 1, clock_now_ns()), PEER_ENDED);
+    assert_true(transport->peers->finish(transport));
     card_close(transport);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(notes_are_heard_once_and_in_order),
+        cmocka_unit_test(control_messages_are_heard_once_and_in_order),
         cmocka_unit_test(a_few_places_are_kept_for_last_words),
         cmocka_unit_test(memory_is_not_touched_after_stopping),
         cmocka_unit_test(posted_memory_comes_where_it_is_expected),

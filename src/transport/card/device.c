@@ -168,6 +168,12 @@ void card_device_break(struct card_device *device, int peer)
     if (device->pairs[peer] != NULL) end_pair(device, peer, CARD_PEER_BROKEN);
 }
 
+void card_device_forget(struct card_device *device, int peer)
+{
+    const struct pair *pair = device->pairs[peer];
+    if (pair != NULL && pair->state == CARD_PEER_WANTED) end_pair(device, peer, CARD_PEER_LOST);
+}
+
 static bool is_over(const struct pair *pair)
 {
     return pair->state == CARD_PEER_LOST || pair->state == CARD_PEER_BROKEN;

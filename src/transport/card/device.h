@@ -80,6 +80,8 @@ void card_device_connect(struct card_device *device, int peer);
 enum card_peer_state card_device_state(const struct card_device *device, int peer);
 /* A peer that has connected and for which nothing is prepared here; -1: none. */
 int card_device_caller(const struct card_device *device);
+/* Nothing more is done to reach a peer that has not connected yet. */
+void card_device_forget(struct card_device *device, int peer);
 /* Breaks the pair: what is under way is flushed, and what comes from there dropped. */
 void card_device_break(struct card_device *device, int peer);
 

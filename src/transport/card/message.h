@@ -6,8 +6,8 @@
  *   GRANT   the receiver of a link says that it is open, and how many messages of it are consumed. It offers its region
  *           `key` for those `length` bytes of the link that begin at `offset` and belong to the operation `signature`; key 0: none
  *   CREDIT  nothing but what each message says: how many receives its sender has posted for the other one so far
- *   NOTE    what a rank tells the other beside all links. sequence: its number
- *   HEARD   consumed: notes that were heard
+ *   WORD    a control message (transport/peers.h). sequence: its number
+ *   HEARD   consumed: control messages that were heard
  *
  * Messages overtake each other: each can be understood alone. Every field is checked where it is used.
  */
@@ -24,7 +24,7 @@ enum card_message_kind {
     CARD_MESSAGE_PLACED,
     CARD_MESSAGE_GRANT,
     CARD_MESSAGE_CREDIT,
-    CARD_MESSAGE_NOTE,
+    CARD_MESSAGE_WORD,
     CARD_MESSAGE_HEARD
 };
 

@@ -129,7 +129,7 @@ static bool send_words(struct card_pair *pair)
     bool moved = false;
     while ((word = card_words_next(words)) != NULL) {
         struct card_message message = {
-            .kind = CARD_MESSAGE_NOTE, .bytes = (uint32_t)word->bytes, .sequence = words->sent};
+            .kind = CARD_MESSAGE_WORD, .bytes = (uint32_t)word->bytes, .sequence = words->sent};
         const struct card_memory memory = {pair->words_key, word->data, word->bytes};
         if (!send_message(pair, &message, &memory)) return moved;
         words->sent++;
@@ -288,14 +288,14 @@ static const char *take_grant(struct card_pair *pair, const struct card_message 
     return NULL;
 }
 
-static const char *take_note(struct card_pair *pair, const struct card_message *message,
+static const char *take_word(struct card_pair *pair, const struct card_message *message,
                              const struct card_buffer *buffer)
 {
     struct card_shared *shared = pair->shared;
     const struct card_word *word;
     if (!card_words_take(&pair->words, message->sequence, buffer->data + sizeof *message,
                          message->bytes))
-        return "a note came twice, or none is expected";
+        return "a control message came twice, or none is expected";
     while ((word = card_words_hear(&pair->words)) != NULL) {
         pair->owes_heard = true;
         if (shared->hears != NULL)
@@ -315,7 +315,7 @@ static const char *take(struct card_pair *pair, const struct card_message *messa
     case CARD_MESSAGE_PLACED: wrong = take_data(pair, message, NULL); break;
     case CARD_MESSAGE_GRANT: wrong = take_grant(pair, message); break;
     case CARD_MESSAGE_CREDIT: break;
-    case CARD_MESSAGE_NOTE: wrong = take_note(pair, message, buffer); break;
+    case CARD_MESSAGE_WORD: wrong = take_word(pair, message, buffer); break;
     case CARD_MESSAGE_HEARD:
         if (!card_words_acked(&pair->words, message->consumed))
             wrong = "it heard what it was not told";
@@ -391,14 +391,14 @@ void card_pair_look(struct card_pair *pair)
 
 /* ------------------------------------------------------------------------------------------- telling */
 
-enum tutti_status card_pair_tell(struct card_pair *pair, const void *note, size_t bytes,
+enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, size_t bytes,
                                  bool is_last_word)
 {
     if (pair->is_at_fault) return TUTTI_OK;
     if (!card_words_have_room(&pair->words, is_last_word))
-        return error_set(TUTTI_NO_MEMORY, "rank %d has not heard %u notes yet", pair->rank,
+        return error_set(TUTTI_NO_MEMORY, "rank %d has not heard %u messages yet", pair->rank,
                          (unsigned)(pair->words.told - pair->words.acked));
-    card_words_tell(&pair->words, note, bytes);
+    card_words_tell(&pair->words, message, bytes);
     (void)card_pair_write(pair);
     return TUTTI_OK;
 }
@@ -465,7 +465,7 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
         return status;
     }
     pair->words_key = register_own(shared, pair->words.queue,
-                                   (size_t)2 * CARD_NOTES_MAX * sizeof *pair->words.queue);
+                                   (size_t)2 * PEERS_MESSAGES_MAX * sizeof *pair->words.queue);
     for (unsigned i = 0; i < shared->receive_count; i++) post_receive(pair);
     pair->posted_told = pair->posted;
     card_device_connect(shared->device, rank);

@@ -1,4 +1,4 @@
-/* pair.h - what two ranks share over a simulated network card: the links between them, notes, and the receives that each has posted
+/* pair.h - what two ranks share over a simulated network card: the links between them, control messages, and the receives that each has posted
  * for the other.
  *
  * A rank may send `allowed` messages: as many as the peer has posted receives so far. Each message says how many its sender has
@@ -38,7 +38,7 @@ struct card_shared {
     struct card_shape shape;
     unsigned receive_count;
     const uint64_t *signatures;
-    void (*hears)(void *context, int peer, const void *note, size_t bytes); /* or NULL */
+    void (*hears)(void *context, int peer, const void *message, size_t bytes); /* or NULL */
     void *hears_context;
     bool is_stopped;
     unsigned own_regions; /* registered for memory of this module */
@@ -80,7 +80,7 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
 void card_pair_free(struct card_pair *pair);
 enum tutti_status card_pair_open_tx(struct card_pair *pair, unsigned index, struct card_tx **tx);
 enum tutti_status card_pair_open_rx(struct card_pair *pair, unsigned index, struct card_rx **rx);
-enum tutti_status card_pair_tell(struct card_pair *pair, const void *note, size_t bytes,
+enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, size_t bytes,
                                  bool is_last_word);
 
 bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *address, size_t bytes);

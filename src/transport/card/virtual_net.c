@@ -176,7 +176,8 @@ static void arrive(struct virtual_net *net, struct virtual_wire *wire, int tag)
 static const char *what_is_wrong(const struct virtual_wire *wire)
 {
     struct card_device_counts counts;
-    struct card_peer_report report;
+    const struct transport *transport = wire->transport;
+    struct peer_report report;
     card_count(wire->transport, &counts);
     if (counts.overruns > 0) return "a message found no receive";
     if (counts.strays > 0) return "a packet came from nobody";
@@ -184,8 +185,8 @@ static const char *what_is_wrong(const struct virtual_wire *wire)
         return "a rank has stopped, and its memory is still registered";
     if (!wire->is_stopped && counts.refused > 0) return "a remote write was refused";
     for (int peer = 0; peer < wire->net->options.size; peer++) {
-        card_state(wire->transport, peer, &report);
-        if (report.state == CARD_PEER_BROKEN) return "a rank sent what makes no sense";
+        transport->peers->report(transport, peer, &report);
+        if (report.state == PEER_BROKEN) return "a rank sent what makes no sense";
     }
     return NULL;
 }
@@ -221,12 +222,12 @@ void virtual_net_mend(struct virtual_net *net, int one, int other)
 
 /* ---------------------------------------------------------------------------------------- life cycle */
 
-static void hears(void *context, int peer, const void *note, size_t bytes)
+static void hears(void *context, int peer, const void *message, size_t bytes)
 {
     const struct virtual_wire *wire = context;
     const struct virtual_net_options *options = &wire->net->options;
     if (options->hears != NULL)
-        options->hears(options->hears_context, wire->rank, peer, note, bytes);
+        options->hears(options->hears_context, wire->rank, peer, message, bytes);
 }
 
 static void create_rank(struct virtual_net *net, int rank, int node)
@@ -275,7 +276,8 @@ struct transport *virtual_net_transport(struct virtual_net *net, int rank)
 void virtual_net_stop(struct virtual_net *net, int rank)
 {
     net->wires[rank]->is_stopped = true;
-    card_stop(net->wires[rank]->transport);
+    struct transport *transport = net->wires[rank]->transport;
+    (void)transport->peers->stop(transport);
     look_for_wrong(net->wires[rank]);
 }
 
@@ -290,7 +292,7 @@ bool virtual_net_is_settled(const struct virtual_net *net)
         const struct transport *transport = net->wires[rank]->transport;
         if (card_lent_regions(transport) > 0) return false;
         for (int peer = 0; peer < net->options.size; peer++)
-            if (!card_is_settled(transport, peer)) return false;
+            if (!transport->peers->is_settled(transport, peer)) return false;
     }
     return true;
 }

@@ -25,8 +25,8 @@ struct virtual_net_options {
     int kind;                 /* of its events: of no others in the queue */
     unsigned packets;         /* under way from one rank to another, 1 or more */
     struct card_options card; /* of all ranks; rank, size, nonce, seed and hears are set here */
-    /* A rank hears a note; or NULL. */
-    void (*hears)(void *context, int rank, int peer, const void *note, size_t bytes);
+    /* A rank hears a control message; or NULL. */
+    void (*hears)(void *context, int rank, int peer, const void *message, size_t bytes);
     void *hears_context;
 };
 
@@ -39,7 +39,7 @@ struct transport *virtual_net_transport(struct virtual_net *net, int rank);
 void virtual_net_happen(struct virtual_net *net, const struct sim_event *event);
 /* These two ranks are no longer cut off from each other. */
 void virtual_net_mend(struct virtual_net *net, int one, int other);
-/* As card_stop says. */
+/* The rank gives up its links. */
 void virtual_net_stop(struct virtual_net *net, int rank);
 
 /* What cannot be: an overrun, a peer that makes no sense, a remote write that was refused by a rank that has not stopped; or NULL. */

@@ -8,9 +8,11 @@
 
 enum tutti_status card_words_init(struct card_words *words)
 {
-    *words = (struct card_words){.queue = calloc((size_t)2 * CARD_NOTES_MAX, sizeof *words->queue)};
+    *words =
+        (struct card_words){.queue = calloc((size_t)2 * PEERS_MESSAGES_MAX, sizeof *words->queue)};
     if (words->queue != NULL) return TUTTI_OK;
-    return error_set(TUTTI_NO_MEMORY, "notes over a simulated network card: out of memory");
+    return error_set(TUTTI_NO_MEMORY,
+                     "control messages over a simulated network card: out of memory");
 }
 
 void card_words_release(struct card_words *words)
@@ -21,26 +23,27 @@ void card_words_release(struct card_words *words)
 
 static struct card_word *told(const struct card_words *words, uint64_t number)
 {
-    return &words->queue[number % CARD_NOTES_MAX];
+    return &words->queue[number % PEERS_MESSAGES_MAX];
 }
 
 static struct card_word *came(const struct card_words *words, uint64_t number)
 {
-    return &words->queue[CARD_NOTES_MAX + number % CARD_NOTES_MAX];
+    return &words->queue[PEERS_MESSAGES_MAX + number % PEERS_MESSAGES_MAX];
 }
 
 bool card_words_have_room(const struct card_words *words, bool is_last_word)
 {
-    const unsigned places = is_last_word ? CARD_NOTES_MAX : CARD_NOTES_MAX - CARD_NOTES_LAST;
+    const unsigned places =
+        is_last_word ? PEERS_MESSAGES_MAX : PEERS_MESSAGES_MAX - PEERS_LAST_WORDS;
     return words->told - words->acked < places;
 }
 
-void card_words_tell(struct card_words *words, const void *note, size_t bytes)
+void card_words_tell(struct card_words *words, const void *message, size_t bytes)
 {
-    assert(card_words_have_room(words, true) && bytes > 0 && bytes <= CARD_NOTE_BYTES_MAX);
+    assert(card_words_have_room(words, true) && bytes > 0 && bytes <= PEERS_MESSAGE_BYTES_MAX);
     struct card_word *word = told(words, words->told++);
     word->bytes = bytes;
-    memcpy(word->data, note, bytes);
+    memcpy(word->data, message, bytes);
 }
 
 const struct card_word *card_words_next(const struct card_words *words)
@@ -55,13 +58,13 @@ bool card_words_acked(struct card_words *words, uint64_t heard)
     return true;
 }
 
-bool card_words_take(struct card_words *words, uint64_t number, const void *note, size_t bytes)
+bool card_words_take(struct card_words *words, uint64_t number, const void *message, size_t bytes)
 {
-    if (number < words->heard || number - words->heard_told >= CARD_NOTES_MAX) return false;
+    if (number < words->heard || number - words->heard_told >= PEERS_MESSAGES_MAX) return false;
     struct card_word *word = came(words, number);
-    if (word->bytes > 0 || bytes == 0 || bytes > CARD_NOTE_BYTES_MAX) return false;
+    if (word->bytes > 0 || bytes == 0 || bytes > PEERS_MESSAGE_BYTES_MAX) return false;
     word->bytes = bytes;
-    memcpy(word->data, note, bytes);
+    memcpy(word->data, message, bytes);
     return true;
 }
 

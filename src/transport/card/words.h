@@ -1,4 +1,4 @@
-/* words.h - the notes between two ranks, which a simulated network card delivers in any order: those to be told, and those that
+/* words.h - the control messages between two ranks (transport/peers.h), which a simulated network card delivers in any order: those to be told, and those that
  * came before their turn. Knows nothing of devices.
  *
  *   teller   acked ──── sent ──── told          numbered for the life of the pair; those from `acked` on are kept
@@ -11,16 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/card/card.h"
+#include "transport/peers.h"
 
 struct card_word {
     size_t bytes; /* 0: it has not come */
-    char data[CARD_NOTE_BYTES_MAX];
+    char data[PEERS_MESSAGE_BYTES_MAX];
 };
 
 /* Zeroed, to begin with. */
 struct card_words {
-    struct card_word *queue; /* of CARD_NOTES_MAX to be told, and as many that came */
+    struct card_word *queue; /* of PEERS_MESSAGES_MAX to be told, and as many that came */
     uint64_t told, sent, acked;
     uint64_t heard, heard_told; /* and as the teller was told */
 };
@@ -28,16 +28,16 @@ struct card_words {
 /* NO_MEMORY. */
 enum tutti_status card_words_init(struct card_words *words);
 void card_words_release(struct card_words *words);
-/* The last CARD_NOTES_LAST places are for last words alone. */
+/* The last PEERS_LAST_WORDS places are for last words alone. */
 bool card_words_have_room(const struct card_words *words, bool is_last_word);
 /* There is room. */
-void card_words_tell(struct card_words *words, const void *note, size_t bytes);
+void card_words_tell(struct card_words *words, const void *message, size_t bytes);
 /* The next to be sent; NULL: none. */
 const struct card_word *card_words_next(const struct card_words *words);
 /* The hearer has heard that many, or already more. False: it cannot have. */
 bool card_words_acked(struct card_words *words, uint64_t heard);
-/* A note has come. False: it makes no sense. */
-bool card_words_take(struct card_words *words, uint64_t number, const void *note, size_t bytes);
+/* One has come. False: it makes no sense. */
+bool card_words_take(struct card_words *words, uint64_t number, const void *message, size_t bytes);
 /* The next to be heard; NULL: none. And then it is heard. */
 const struct card_word *card_words_hear(const struct card_words *words);
 void card_words_heard(struct card_words *words);
