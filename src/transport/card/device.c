@@ -9,8 +9,10 @@
 #include "transport/card/regions.h"
 
 enum {
-    PACKETS_A_LOOK = 64,    /* taken from the wire */
-    LATE_PERMILLE = 300,    /* what could happen now happens at a later look */
+    PACKETS_A_LOOK = 64,  /* taken from the wire */
+    LATE_PERMILLE = 300,  /* what could happen now happens at a later look */
+    SILENT_PERMILLE = 20, /* no completion is shown for some looks */
+    SILENT_LOOKS_MAX = 40,
     LOOKS_UNANSWERED = 256, /* until a peer that should say something is asked whether it is there */
     LOOKS_SILENT = 2048     /* and one that need not */
 };
@@ -73,6 +75,7 @@ struct card_device {
     struct pair **pairs;
     struct shown *completions;
     unsigned completion_count, completion_room;
+    unsigned silent_looks; /* until the next completion is shown */
     uint64_t random;
     struct card_device_counts counts;
     unsigned char packet[CARD_PACKET_BYTES_MAX];
@@ -121,10 +124,20 @@ static void complete_operation(struct card_device *device, int peer, struct oper
     complete(device, &completion, operation);
 }
 
+/* Now and then for a while. */
+static bool is_silent(struct card_device *device)
+{
+    if (device->silent_looks == 0 && draw_below(device, 1000) < SILENT_PERMILLE)
+        device->silent_looks = draw_below(device, SILENT_LOOKS_MAX);
+    if (device->silent_looks == 0) return false;
+    device->silent_looks--;
+    return true;
+}
+
 bool card_device_poll(struct card_device *device, struct card_completion *completion)
 {
     if (device->completion_count == 0) return false;
-    if (is_late(device)) {
+    if (is_silent(device) || is_late(device)) {
         device->wire->ops->look_again(device->wire);
         return false;
     }
