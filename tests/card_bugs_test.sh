@@ -1,5 +1,14 @@
 #!/bin/bash
 # The simulation of whole jobs finds every one of these bugs of the transport over simulated network cards, and says at which seed.
+#
+# Bugs that the tests in src/transport/card find when they are planted by hand:
+#     device_test  a write beyond a region's end is stored; a region can be written until the next one is deregistered; keys are used
+#                  again; memory is read after it was deregistered; a message without a receive is taken; a write completes when its
+#                  first packet is acknowledged; packets of another user, another socket or an earlier device are believed; a peer
+#                  that is gone and is sent nothing is not found
+#     card_test    control messages are heard as they come; last words have no places of their own; a message of another signature is
+#                  shown; a peer is believed that posted more receives than it can; memory stays registered when links are given up; a
+#                  rank sleeps while its device has something left to do
 # ctest: label=nosan label=once timeout=600
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -357,14 +358,29 @@ static void a_peer_that_is_gone_is_lost(void **state)
     close_world(&world);
 }
 
-static void send_bytes(int fd, const struct world *world, const void *bytes, size_t count)
+static void a_silent_peer_that_is_gone_is_found(void **state)
+{
+    (void)state;
+    struct world world;
+    open_world(&world, 1);
+    for (int looks = 0; looks < 100; looks++) look(&world);
+    card_device_free(world.devices[1]);
+    for (int looks = 0; card_device_state(world.devices[0], 1) != CARD_PEER_LOST; looks++) {
+        assert_true(looks < LOOKS_MAX);
+        card_device_progress(world.devices[0]);
+    }
+    world.devices[1] = open_device(world.key, 1, 1);
+    close_world(&world);
+}
+
+static bool write_to(int fd, const struct world *world, const void *bytes, size_t count)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
                                 "tutti-card-%016llx-0", (unsigned long long)world->key);
     const size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length;
-    assert_int_equal(sendto(fd, bytes, count, 0, (struct sockaddr *)&address, (socklen_t)size),
-                     count);
+    return sendto(fd, bytes, count, 0, (struct sockaddr *)&address, (socklen_t)size) ==
+           (ssize_t)count;
 }
 
 /* A socket that has no rank's name is dropped by the wire; the device counts nothing. */
@@ -381,13 +397,49 @@ static void what_comes_from_another_socket_is_dropped(void **state)
                                        .to_nonce = 100};
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
-    send_bytes(fd, &world, &packet, sizeof packet);
-    send_bytes(fd, &world, "short", 5);
+    assert_true(write_to(fd, &world, &packet, sizeof packet));
+    assert_true(write_to(fd, &world, "short", 5));
     for (int looks = 0; looks < 100; looks++) look(&world);
     assert_int_equal(counts_of(&world, 0).strays, 0);
     assert_int_equal(card_device_state(world.devices[0], 1), CARD_PEER_UP);
     close(fd);
     close_world(&world);
+}
+
+enum { STRANGER = 65534 };
+
+/* Takes rank 1's name before that rank does, and says what that rank would. */
+static int impersonate(const struct world *world)
+{
+    const struct card_packet packet = {
+        .magic = CARD_PACKET_MAGIC, .kind = CARD_PACKET_CONNECT, .from = 1, .from_nonce = 101};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                                "tutti-card-%016llx-1", (unsigned long long)world->key);
+    const size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length;
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (setresuid(STRANGER, STRANGER, STRANGER) != 0) return 2;
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, (socklen_t)size) != 0) return 3;
+    return write_to(fd, world, &packet, sizeof packet) ? 0 : 4;
+}
+
+static void what_comes_from_another_user_is_dropped(void **state)
+{
+    (void)state;
+    struct world world = {.key = (uint64_t)getpid() << 32 ^ 5};
+    int status;
+    if (geteuid() != 0) skip(); /* it takes root to be somebody else */
+    world.devices[0] = open_device(world.key, 0, 1);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(impersonate(&world));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    for (int looks = 0; looks < 100; looks++) card_device_progress(world.devices[0]);
+    assert_int_equal(card_device_state(world.devices[0], 1), CARD_PEER_UNUSED);
+    assert_int_equal(card_device_caller(world.devices[0]), -1);
+    card_device_free(world.devices[0]);
 }
 
 /* A device of the same name that is not the one which was met: nothing of it is believed. */
@@ -433,7 +485,9 @@ int main(void)
         cmocka_unit_test(a_message_without_a_receive_is_an_overrun),
         cmocka_unit_test(queues_are_bounded),
         cmocka_unit_test(a_peer_that_is_gone_is_lost),
+        cmocka_unit_test(a_silent_peer_that_is_gone_is_found),
         cmocka_unit_test(what_comes_from_another_socket_is_dropped),
+        cmocka_unit_test(what_comes_from_another_user_is_dropped),
         cmocka_unit_test(packets_of_another_device_of_a_rank_are_strays),
         cmocka_unit_test(a_rank_has_one_device),
     };
