@@ -207,15 +207,17 @@ static void put_message(struct script *script)
     struct card_message message = {.kind = (uint8_t)(shape % 8),
                                    .flags = shape >> 6 & 1,
                                    .index = (uint16_t)(link * TRANSPORT_CHANNEL_COUNT),
-                                   .bytes = next(script) * 4,
+                                   .number = (uint32_t)draw_number(script, script->sent),
                                    .sequence = draw_number(script, script->sequence[link]),
                                    .offset = draw_number(script, script->offset[link]),
                                    .consumed = draw_number(script, 0),
                                    .posted = RECEIVES + draw_number(script, script->taken)};
+    size_t bytes = message.kind == CARD_MESSAGE_DATA || message.kind == CARD_MESSAGE_WORD
+                       ? next(script) * 4
+                       : 0;
     switch (message.kind) {
-    case CARD_MESSAGE_DATA: script->offset[link] += message.bytes; break;
+    case CARD_MESSAGE_DATA: script->offset[link] += bytes; break;
     case CARD_MESSAGE_PLACED:
-        message.bytes = 0;
         message.key = script->key;
         message.length = draw_number(script, next(script));
         script->offset[link] += message.length;
@@ -232,8 +234,9 @@ static void put_message(struct script *script)
     }
     if (message.kind <= CARD_MESSAGE_PLACED) script->sequence[link]++;
     memcpy(data, &message, sizeof message);
-    if (shape >> 7) message.bytes /= 2;
-    const struct card_packet packet = packet_of(CARD_PACKET_SEND, sizeof message + message.bytes);
+    if (shape >> 7 && bytes == 0) bytes = next(script);
+    script->sent++;
+    const struct card_packet packet = packet_of(CARD_PACKET_SEND, sizeof message + bytes);
     put(script, &packet, data);
 }
 

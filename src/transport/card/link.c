@@ -104,7 +104,6 @@ static void describe(const struct card_tx *tx, const struct card_entry *entry, u
     piece->message = (struct card_message){.kind = CARD_MESSAGE_DATA,
                                            .flags = is_last && is_awaited ? CARD_MESSAGE_ANSWER : 0,
                                            .index = (uint16_t)tx->index,
-                                           .bytes = (uint32_t)piece->memory.bytes,
                                            .sequence = sequence,
                                            .offset = entry->offset + entry->done,
                                            .signature = entry->signature};
@@ -246,16 +245,16 @@ static const char *placed_at(const struct card_rx *rx, const struct card_message
 }
 
 const char *card_rx_arrive(struct card_rx *rx, const struct card_message *message,
-                           struct card_buffer *buffer)
+                           struct card_buffer *buffer, size_t bytes)
 {
     const uint64_t ahead = message->sequence - rx->consumed;
     if (message->sequence < rx->consumed || ahead >= rx->shape.window)
         return "a message has a number that nobody waits for";
     struct card_arrival *arrival = &rx->arrivals[message->sequence % rx->shape.window];
     if (arrival->has_come) return "a message came twice";
-    if (message->bytes > rx->shape.piece_bytes) return "a message is too long";
+    if (bytes > rx->shape.piece_bytes) return "a message is too long";
     struct card_arrival made = {.has_come = true,
-                                .bytes = message->bytes,
+                                .bytes = bytes,
                                 .offset = message->offset,
                                 .signature = message->signature,
                                 .wants_answer = (message->flags & CARD_MESSAGE_ANSWER) != 0};

@@ -138,9 +138,10 @@ struct card_rx {
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,
                                  struct card_rx **rx);
 void card_rx_free(struct card_rx *rx);
-/* A message has come, DATA in a buffer that is the link's from now on, or PLACED. Returns what is wrong, or NULL. */
+/* A message has come, DATA of so many bytes in a buffer that is the link's from now on, or PLACED (NULL). Returns what is wrong, or
+ * NULL. */
 const char *card_rx_arrive(struct card_rx *rx, const struct card_message *message,
-                           struct card_buffer *buffer);
+                           struct card_buffer *buffer, size_t bytes);
 /* As the contract says. consume returns the buffer that the link does not need any more, or NULL. */
 enum link_state card_rx_peek(const struct card_rx *rx, struct link_view *view);
 struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes);

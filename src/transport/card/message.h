@@ -5,11 +5,14 @@
  *   PLACED  the same, of `length` bytes that the sender has written where the receiver offered: into its region `key`
  *   GRANT   the receiver of a link says that it is open, and how many messages of it are consumed. It offers its region
  *           `key` for those `length` bytes of the link that begin at `offset` and belong to the operation `signature`; key 0: none
- *   CREDIT  nothing but what each message says: how many receives its sender has posted for the other one so far
+ *   CREDIT  nothing but what each message says: how many receives its sender has `posted` for the other one so far
  *   WORD    a control message (transport/peers.h). sequence: its number
  *   HEARD   consumed: control messages that were heard
  *
- * Messages overtake each other: each can be understood alone. Every field is checked where it is used.
+ * Messages overtake each other, and most can be understood alone. A control message is heard when all that was sent before it
+ * has come: so each message has a number, which counts all that its sender sent to this peer, modulo 2^32.
+ *
+ * Every field is checked where it is used.
  */
 #ifndef TUTTI_TRANSPORT_CARD_MESSAGE_H
 #define TUTTI_TRANSPORT_CARD_MESSAGE_H
@@ -37,7 +40,7 @@ enum {
 struct card_message {
     uint8_t kind, flags;
     uint16_t index; /* of the link: slot * TRANSPORT_CHANNEL_COUNT + channel */
-    uint32_t bytes; /* behind the head */
+    uint32_t number;
     uint64_t sequence, offset, signature, consumed, posted, key, length;
 };
 

@@ -89,9 +89,8 @@ static void post_receive(struct card_pair *pair)
     struct card_buffer *buffer = pair->spare[--pair->spare_count];
     if (card_device_post_receive(pair->shared->device, pair->rank, buffer->key, buffer->data,
                                  (uint64_t)(uintptr_t)buffer))
-        pair->posted++;
-    else
-        pair->spare[pair->spare_count++] = buffer; /* the pair is over */
+        return;
+    pair->spare[pair->spare_count++] = buffer; /* the pair is over */
 }
 
 static void give_back(struct card_pair *pair, struct card_buffer *buffer)
@@ -101,18 +100,25 @@ static void give_back(struct card_pair *pair, struct card_buffer *buffer)
 
 /* ------------------------------------------------------------------------------------------- sending */
 
+/* Receives, as far as the peer may know. */
+static uint64_t posted_for(const struct card_pair *pair)
+{
+    return pair->shared->receive_count + pair->taken;
+}
+
 /* False: not now. */
 static bool send_message(struct card_pair *pair, struct card_message *message,
                          const struct card_memory *memory)
 {
     const unsigned kept = message->kind == CARD_MESSAGE_CREDIT ? 0 : CARD_CREDITS_KEPT;
     if (pair->sent + kept >= pair->allowed) return false;
-    message->posted = pair->posted;
+    message->posted = posted_for(pair);
+    message->number = (uint32_t)pair->sent;
     if (!card_device_send(pair->shared->device, pair->rank, message, sizeof *message, memory, 0))
         return false;
     pair->sent++;
     pair->under_way++;
-    pair->posted_told = pair->posted;
+    pair->posted_told = message->posted;
     return true;
 }
 
@@ -128,8 +134,7 @@ static bool send_words(struct card_pair *pair)
     const struct card_word *word;
     bool moved = false;
     while ((word = card_words_next(words)) != NULL) {
-        struct card_message message = {
-            .kind = CARD_MESSAGE_WORD, .bytes = (uint32_t)word->bytes, .sequence = words->sent};
+        struct card_message message = {.kind = CARD_MESSAGE_WORD, .sequence = words->sent};
         const struct card_memory memory = {pair->words_key, word->data, word->bytes};
         if (!send_message(pair, &message, &memory)) return moved;
         words->sent++;
@@ -199,7 +204,7 @@ static bool send_links(struct card_pair *pair)
 
 static bool owes_credit(const struct card_pair *pair)
 {
-    return pair->posted - pair->posted_told >= pair->shared->receive_count / 2;
+    return posted_for(pair) - pair->posted_told >= pair->shared->receive_count / 2;
 }
 
 static bool send_credit(struct card_pair *pair)
@@ -211,8 +216,8 @@ static bool send_credit(struct card_pair *pair)
 bool card_pair_write(struct card_pair *pair)
 {
     if (pair->state != CARD_PEER_UP) return false;
-    bool moved = send_words(pair);
-    moved |= send_grants(pair);
+    bool moved = send_grants(pair);
+    moved |= send_words(pair); /* whoever hears of something knows before what was consumed before */
     if (!pair->is_refused) moved |= send_links(pair);
     return send_credit(pair) || moved;
 }
@@ -264,7 +269,7 @@ void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destinati
 }
 
 static const char *take_data(struct card_pair *pair, const struct card_message *message,
-                             struct card_buffer *buffer)
+                             struct card_buffer *buffer, size_t bytes)
 {
     if (pair->shared->is_stopped) {
         give_back(pair, buffer);
@@ -272,7 +277,7 @@ static const char *take_data(struct card_pair *pair, const struct card_message *
     }
     struct card_rx *rx = message->index < CARD_LINK_COUNT ? pair->rx[message->index] : NULL;
     const char *const wrong = rx == NULL ? "a message came on a link that is not open"
-                                         : card_rx_arrive(rx, message, buffer);
+                                         : card_rx_arrive(rx, message, buffer, bytes);
     if (wrong != NULL) give_back(pair, buffer);
     return wrong;
 }
@@ -288,42 +293,58 @@ static const char *take_grant(struct card_pair *pair, const struct card_message 
     return NULL;
 }
 
-static const char *take_word(struct card_pair *pair, const struct card_message *message,
-                             const struct card_buffer *buffer)
+/* Those whose turn it is. */
+static void hear_words(struct card_pair *pair)
 {
-    struct card_shared *shared = pair->shared;
+    const struct card_shared *shared = pair->shared;
     const struct card_word *word;
-    if (!card_words_take(&pair->words, message->sequence, buffer->data + sizeof *message,
-                         message->bytes))
-        return "a control message came twice, or none is expected";
-    while ((word = card_words_hear(&pair->words)) != NULL) {
+    while ((word = card_words_hear(&pair->words, pair->taken)) != NULL) {
         pair->owes_heard = true;
         if (shared->hears != NULL)
             shared->hears(shared->hears_context, pair->rank, word->data, word->bytes);
         card_words_heard(&pair->words);
     }
-    return NULL;
 }
 
 /* Returns what is wrong, or NULL. The buffer is a link's then, or spare again. */
-static const char *take(struct card_pair *pair, const struct card_message *message,
-                        struct card_buffer *buffer)
+static const char *take(struct card_pair *pair, const struct card_message *message, uint64_t number,
+                        struct card_buffer *buffer, size_t bytes)
 {
     const char *wrong = NULL;
-    switch (message->kind) {
-    case CARD_MESSAGE_DATA: return take_data(pair, message, buffer);
-    case CARD_MESSAGE_PLACED: wrong = take_data(pair, message, NULL); break;
-    case CARD_MESSAGE_GRANT: wrong = take_grant(pair, message); break;
-    case CARD_MESSAGE_CREDIT: break;
-    case CARD_MESSAGE_WORD: wrong = take_word(pair, message, buffer); break;
-    case CARD_MESSAGE_HEARD:
-        if (!card_words_acked(&pair->words, message->consumed))
-            wrong = "it heard what it was not told";
-        break;
-    default: wrong = "a message of no known kind"; break;
-    }
+    if (message->kind == CARD_MESSAGE_DATA) return take_data(pair, message, buffer, bytes);
+    if (bytes > 0 && message->kind != CARD_MESSAGE_WORD)
+        wrong = "a message of that kind has nothing behind its head";
+    else if (message->kind == CARD_MESSAGE_PLACED)
+        wrong = take_data(pair, message, NULL, 0);
+    else if (message->kind == CARD_MESSAGE_GRANT)
+        wrong = take_grant(pair, message);
+    else if (message->kind == CARD_MESSAGE_WORD &&
+             !card_words_take(&pair->words, message->sequence, number,
+                              buffer->data + sizeof *message, bytes))
+        wrong = "a control message came twice, or none is expected";
+    else if (message->kind == CARD_MESSAGE_HEARD &&
+             !card_words_acked(&pair->words, message->consumed))
+        wrong = "it heard what it was not told";
+    else if (message->kind < CARD_MESSAGE_DATA || message->kind > CARD_MESSAGE_HEARD)
+        wrong = "a message of no known kind";
     give_back(pair, buffer);
     return wrong;
+}
+
+/* Of all its messages; false: none that it can have sent, or it came before. */
+static bool take_number(struct card_pair *pair, uint32_t low, uint64_t *number)
+{
+    const uint32_t ahead = low - (uint32_t)pair->taken;
+    if (ahead >= pair->shared->receive_count || (pair->taken_beyond >> ahead & 1) != 0)
+        return false;
+    *number = pair->taken + ahead;
+    pair->taken_beyond |= UINT64_C(1) << ahead;
+    return true;
+}
+
+static void close_gaps(struct card_pair *pair)
+{
+    for (; (pair->taken_beyond & 1) != 0; pair->taken_beyond >>= 1) pair->taken++;
 }
 
 static const char *take_credit(struct card_pair *pair, const struct card_message *message)
@@ -334,26 +355,38 @@ static const char *take_credit(struct card_pair *pair, const struct card_message
     return NULL;
 }
 
-static void receive(struct card_pair *pair, struct card_buffer *buffer, size_t bytes)
+/* Returns what is wrong, or NULL; the buffer is used in any case. */
+static const char *take_message(struct card_pair *pair, struct card_buffer *buffer, size_t bytes)
 {
     struct card_message message;
     const char *wrong = NULL;
+    uint64_t number = 0;
+    if (bytes >= sizeof message)
+        memcpy(&message, buffer->data, sizeof message);
+    else
+        wrong = "a message has no head";
+    if (wrong == NULL) wrong = take_credit(pair, &message);
+    if (wrong == NULL && !take_number(pair, message.number, &number))
+        wrong = "a message has a number that it cannot have";
+    if (wrong == NULL) return take(pair, &message, number, buffer, bytes - sizeof message);
+    give_back(pair, buffer);
+    return wrong;
+}
+
+static void receive(struct card_pair *pair, struct card_buffer *buffer, size_t bytes)
+{
     if (pair->is_at_fault) {
         give_back(pair, buffer);
         return;
     }
-    if (bytes >= sizeof message) memcpy(&message, buffer->data, sizeof message);
-    if (bytes < sizeof message || message.bytes != bytes - sizeof message)
-        wrong = "a message has another length than it says";
-    if (wrong == NULL) wrong = take_credit(pair, &message);
-    if (wrong != NULL)
-        give_back(pair, buffer);
-    else
-        wrong = take(pair, &message, buffer);
-    if (wrong == NULL)
-        post_receive(pair);
-    else
+    const char *const wrong = take_message(pair, buffer, bytes);
+    if (wrong != NULL) {
         break_pair(pair, wrong);
+        return;
+    }
+    post_receive(pair);
+    close_gaps(pair);
+    hear_words(pair);
 }
 
 /* -------------------------------------------------------------------------------------- completions */
@@ -467,7 +500,7 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
     pair->words_key = register_own(shared, pair->words.queue,
                                    (size_t)2 * PEERS_MESSAGES_MAX * sizeof *pair->words.queue);
     for (unsigned i = 0; i < shared->receive_count; i++) post_receive(pair);
-    pair->posted_told = pair->posted;
+    pair->posted_told = posted_for(pair);
     card_device_connect(shared->device, rank);
     pair->since_ns = clock_now_ns();
     pair->state = card_device_state(shared->device, rank);

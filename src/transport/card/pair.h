@@ -2,7 +2,8 @@
  * for the other.
  *
  * A rank may send `allowed` messages: as many as the peer has posted receives so far. Each message says how many its sender has
- * posted, counted from the beginning; where none goes anyway and half of them are untold, a CREDIT says nothing but that.
+ * posted, counted from the beginning; where none goes anyway and half of them are untold, a CREDIT says nothing but that. Receives
+ * that were posted for messages beyond a gap count when the gap is closed: so a word of bits says which messages have come.
  *
  *     sent ................ allowed - CREDITS_KEPT .... allowed
  *       └── any message ──────┘      └── CREDIT only ────┘
@@ -67,7 +68,9 @@ struct card_pair {
     struct card_chunk *chunks;
     struct card_buffer **spare; /* a stack */
     unsigned spare_count, buffer_count;
-    uint64_t sent, allowed, posted, posted_told;
+    uint64_t sent, allowed, posted_told;
+    uint64_t taken,
+        taken_beyond;   /* messages of the peer without a gap; a bit for each from there on */
     unsigned under_way; /* operations of the device that are not completed */
     bool is_refused;    /* the peer has given up its links */
     bool is_at_fault;

@@ -58,20 +58,22 @@ bool card_words_acked(struct card_words *words, uint64_t heard)
     return true;
 }
 
-bool card_words_take(struct card_words *words, uint64_t number, const void *message, size_t bytes)
+bool card_words_take(struct card_words *words, uint64_t number, uint64_t after, const void *message,
+                     size_t bytes)
 {
     if (number < words->heard || number - words->heard_told >= PEERS_MESSAGES_MAX) return false;
     struct card_word *word = came(words, number);
     if (word->bytes > 0 || bytes == 0 || bytes > PEERS_MESSAGE_BYTES_MAX) return false;
     word->bytes = bytes;
+    word->after = after;
     memcpy(word->data, message, bytes);
     return true;
 }
 
-const struct card_word *card_words_hear(const struct card_words *words)
+const struct card_word *card_words_hear(const struct card_words *words, uint64_t taken)
 {
     const struct card_word *word = came(words, words->heard);
-    return word->bytes > 0 ? word : NULL;
+    return word->bytes > 0 && word->after <= taken ? word : NULL;
 }
 
 void card_words_heard(struct card_words *words)

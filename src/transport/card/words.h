@@ -14,7 +14,8 @@
 #include "transport/peers.h"
 
 struct card_word {
-    size_t bytes; /* 0: it has not come */
+    size_t bytes;   /* 0: it has not come */
+    uint64_t after; /* it is heard after so many messages of any kind */
     char data[PEERS_MESSAGE_BYTES_MAX];
 };
 
@@ -36,10 +37,11 @@ void card_words_tell(struct card_words *words, const void *message, size_t bytes
 const struct card_word *card_words_next(const struct card_words *words);
 /* The hearer has heard that many, or already more. False: it cannot have. */
 bool card_words_acked(struct card_words *words, uint64_t heard);
-/* One has come. False: it makes no sense. */
-bool card_words_take(struct card_words *words, uint64_t number, const void *message, size_t bytes);
-/* The next to be heard; NULL: none. And then it is heard. */
-const struct card_word *card_words_hear(const struct card_words *words);
+/* One has come, which is to be heard after so many messages of any kind. False: it makes no sense. */
+bool card_words_take(struct card_words *words, uint64_t number, uint64_t after, const void *message,
+                     size_t bytes);
+/* The next to be heard when so many have come; NULL: none. And then it is heard. */
+const struct card_word *card_words_hear(const struct card_words *words, uint64_t taken);
 void card_words_heard(struct card_words *words);
 
 #endif
