@@ -25,10 +25,11 @@ bug 'one message more is sent than receives are posted' "$pair" \
     'if (pair->sent + kept >= pair->allowed) return false;' \
     'if (pair->sent + kept >= pair->allowed + CARD_CREDITS_KEPT + 1) return false;'
 bug 'no credit is kept for messages that give some back' "$pair" \
-    'message->kind == CARD_MESSAGE_CREDIT ? 0 : CARD_CREDITS_KEPT' \
-    '0'
+    'const unsigned kept = gives_credit ? 0 : CARD_CREDITS_KEPT;' \
+    'const unsigned kept = 0;
+    (void)gives_credit;'
 bug 'receives are posted again, and the peer is not told' "$pair" \
-    'return owes_credit(pair) && send_head(pair, &message);' \
+    'return (owes_credit(pair) || pair->owes_taken_now) && send_head(pair, &message);' \
     '(void)message; return false;'
 bug 'messages are put in the order in which they come' "$link" \
     'struct card_arrival *arrival = &rx->arrivals[message->sequence % rx->shape.window];' \

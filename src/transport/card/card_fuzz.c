@@ -96,6 +96,11 @@ static size_t wire_receive(struct card_wire *wire, void *packet, int *from)
     return script->queue[first].bytes;
 }
 
+static uint64_t wire_now_ns(const struct card_wire *wire)
+{
+    return ((const struct script *)wire)->taken * 1000000;
+}
+
 static void wire_nothing(struct card_wire *wire)
 {
     (void)wire;
@@ -114,6 +119,7 @@ static int wire_descriptor(struct card_wire *wire)
 
 static const struct card_wire_ops wire_ops = {.send = wire_send,
                                               .receive = wire_receive,
+                                              .now_ns = wire_now_ns,
                                               .look_again = wire_nothing,
                                               .sleep = wire_sleep,
                                               .wake = wire_nothing,

@@ -227,6 +227,7 @@ static void posted_memory_comes_where_it_is_expected(void **state)
         assert_int_equal(await(world, rx, &view), LINK_READY);
         assert_string_equal(view.data, "behind it");
         rx->ops->consume(rx, view.bytes);
+        card_world_settle(world);
         assert_true(tx->ops->post(tx, source, 20000));
         assert_int_equal(await(world, rx, &view), LINK_READY);
         assert_true((const char *)view.data < destination ||

@@ -13,8 +13,8 @@ enum {
     LATE_PERMILLE = 300,  /* what could happen now happens at a later look */
     SILENT_PERMILLE = 20, /* no completion is shown for some looks */
     SILENT_LOOKS_MAX = 40,
-    LOOKS_UNANSWERED = 256, /* until a peer that should say something is asked whether it is there */
-    LOOKS_SILENT = 2048     /* and one that need not */
+    UNANSWERED_NS = 2000000, /* until a peer that should say something is asked whether it is there */
+    SILENT_NS = 100000000    /* and one that need not */
 };
 
 static_assert(CARD_PACKETS_MAX * sizeof(struct card_ack) <= CARD_PACKET_DATA_MAX,
@@ -49,8 +49,8 @@ struct pair {
     enum card_peer_state state;
     bool is_prepared, is_connected; /* this side is */
     bool owes_connect;
-    unsigned looks; /* since something came from the peer */
-    uint64_t nonce; /* of the peer's device; 0: not known */
+    uint64_t heard_ns; /* when something came from the peer, or it was asked for that, last */
+    uint64_t nonce;    /* of the peer's device; 0: not known */
     struct operation operations[CARD_OPERATIONS_MAX];
     unsigned used, unsent; /* operations; those of them that have more to send */
     unsigned unacked;      /* packets to the peer */
@@ -417,11 +417,12 @@ static int draw_operation(struct card_device *device, const struct pair *pair)
 }
 
 /* A peer that is gone says nothing: whether its device is there shows when a packet is sent. */
-static void ask_silent(struct pair *pair)
+static void ask_silent(struct pair *pair, uint64_t now_ns)
 {
     if (pair->state != CARD_PEER_UP) return;
-    if (++pair->looks % (pair->unacked > 0 ? LOOKS_UNANSWERED : LOOKS_SILENT) == 0)
-        pair->owes_connect = true;
+    if (now_ns - pair->heard_ns < (pair->unacked > 0 ? UNANSWERED_NS : SILENT_NS)) return;
+    pair->heard_ns = now_ns;
+    pair->owes_connect = true;
 }
 
 static bool send_to(struct card_device *device, int peer)
@@ -429,7 +430,7 @@ static bool send_to(struct card_device *device, int peer)
     struct pair *pair = device->pairs[peer];
     bool moved = false;
     if (is_over(pair)) return false;
-    ask_silent(pair);
+    ask_silent(pair, device->wire->ops->now_ns(device->wire));
     if (pair->owes_connect) moved |= send_connect(device, peer);
     if (pair->nonce == 0 || !pair->is_connected) return moved;
     if (pair->ack_count > 0 && !is_late(device)) moved |= send_acks(device, peer);
@@ -574,10 +575,10 @@ static bool is_of_pair(const struct card_device *device, const struct pair *pair
     return packet->to_nonce == device->options.nonce || (is_connect && packet->to_nonce == 0);
 }
 
-static void meet(struct pair *pair, const struct card_packet *packet)
+static void meet(struct pair *pair, const struct card_packet *packet, uint64_t now_ns)
 {
     pair->nonce = packet->from_nonce;
-    pair->looks = 0;
+    pair->heard_ns = now_ns;
     if (pair->is_connected) pair->state = CARD_PEER_UP;
     if (pair->is_connected && packet->to_nonce == 0) pair->owes_connect = true;
 }
@@ -598,7 +599,7 @@ static void take_packet(struct card_device *device, int peer, const unsigned cha
         device->counts.strays++;
         return;
     }
-    meet(pair, &packet);
+    meet(pair, &packet, device->wire->ops->now_ns(device->wire));
     switch (packet.kind) {
     case CARD_PACKET_CONNECT: break;
     case CARD_PACKET_SEND:

@@ -106,11 +106,17 @@ static uint64_t posted_for(const struct card_pair *pair)
     return pair->shared->receive_count + pair->taken;
 }
 
+static bool owes_credit(const struct card_pair *pair)
+{
+    return posted_for(pair) - pair->posted_told >= pair->shared->receive_count / 2;
+}
+
 /* False: not now. */
 static bool send_message(struct card_pair *pair, struct card_message *message,
                          const struct card_memory *memory)
 {
-    const unsigned kept = message->kind == CARD_MESSAGE_CREDIT ? 0 : CARD_CREDITS_KEPT;
+    const bool gives_credit = message->kind == CARD_MESSAGE_CREDIT && owes_credit(pair);
+    const unsigned kept = gives_credit ? 0 : CARD_CREDITS_KEPT;
     if (pair->sent + kept >= pair->allowed) return false;
     message->posted = posted_for(pair);
     message->number = (uint32_t)pair->sent;
@@ -119,6 +125,9 @@ static bool send_message(struct card_pair *pair, struct card_message *message,
     pair->sent++;
     pair->under_way++;
     pair->posted_told = message->posted;
+    if (message->kind != CARD_MESSAGE_CREDIT) pair->said = pair->sent;
+    pair->owes_taken_now = false;
+    if (pair->taken_beyond == 0) pair->owes_taken = false;
     return true;
 }
 
@@ -202,15 +211,10 @@ static bool send_links(struct card_pair *pair)
     return moved;
 }
 
-static bool owes_credit(const struct card_pair *pair)
-{
-    return posted_for(pair) - pair->posted_told >= pair->shared->receive_count / 2;
-}
-
 static bool send_credit(struct card_pair *pair)
 {
     struct card_message message = {.kind = CARD_MESSAGE_CREDIT};
-    return owes_credit(pair) && send_head(pair, &message);
+    return (owes_credit(pair) || pair->owes_taken_now) && send_head(pair, &message);
 }
 
 bool card_pair_write(struct card_pair *pair)
@@ -368,6 +372,7 @@ static const char *take_message(struct card_pair *pair, struct card_buffer *buff
     if (wrong == NULL) wrong = take_credit(pair, &message);
     if (wrong == NULL && !take_number(pair, message.number, &number))
         wrong = "a message has a number that it cannot have";
+    if (wrong == NULL) pair->owes_taken |= message.kind != CARD_MESSAGE_CREDIT;
     if (wrong == NULL) return take(pair, &message, number, buffer, bytes - sizeof message);
     give_back(pair, buffer);
     return wrong;
@@ -438,12 +443,13 @@ enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, si
 
 bool card_pair_has_untold(const struct card_pair *pair)
 {
-    return card_set_turn(&pair->untold, 0) >= 0;
+    return card_set_turn(&pair->untold, 0) >= 0 || pair->owes_taken;
 }
 
 void card_pair_tell_all(struct card_pair *pair)
 {
     for (int w = 0; w < CARD_SET_WORDS; w++) pair->due.words[w] |= pair->untold.words[w];
+    pair->owes_taken_now = pair->owes_taken && pair->taken_beyond == 0;
 }
 
 bool card_pair_has_awaited_output(const struct card_pair *pair)
@@ -471,8 +477,9 @@ static bool links_are_settled(const struct card_pair *pair)
 
 bool card_pair_is_settled(const struct card_pair *pair)
 {
+    const uint64_t peer_took = pair->allowed - pair->shared->receive_count;
     return links_are_settled(pair) && pair->words.acked == pair->words.told && !pair->owes_heard &&
-           pair->under_way == 0;
+           !pair->owes_taken && peer_took >= pair->said && pair->under_way == 0;
 }
 
 /* -------------------------------------------------------------------------------------- life cycle */

@@ -8,6 +8,9 @@
  *     sent ................ allowed - CREDITS_KEPT .... allowed
  *       └── any message ──────┘      └── CREDIT only ────┘
  *
+ * A rank is done with a peer when that has said that it took everything but CREDITs. So such a CREDIT also goes when there is
+ * nothing better to do, once for all that was taken before it.
+ *
  * Why nobody gets stuck: receives are posted again at once, so the peer of a rank that may send no more has at least half of
  * them untold, and owes it a CREDIT. A rank sends a CREDIT once for half of what it receives; between two of its own messages that
  * the peer has not taken it receives no more than all, so two or three CREDITs may be under way: fewer than are kept.
@@ -69,6 +72,8 @@ struct card_pair {
     struct card_buffer **spare; /* a stack */
     unsigned spare_count, buffer_count;
     uint64_t sent, allowed, posted_told;
+    uint64_t said;                   /* messages sent, when the last one was that is not a CREDIT */
+    bool owes_taken, owes_taken_now; /* the peer is to be told that such a one was taken */
     uint64_t taken,
         taken_beyond;   /* messages of the peer without a gap; a bit for each from there on */
     unsigned under_way; /* operations of the device that are not completed */

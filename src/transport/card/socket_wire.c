@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "os/clock.h"
 
 enum { AGAIN_NS = 50000, STRAYS_A_LOOK = 16, DESCRIPTORS = 4 };
 
@@ -127,6 +128,12 @@ static size_t socket_receive(struct card_wire *base, void *packet, int *from)
 
 /* ----------------------------------------------------------------------------------------- sleeping */
 
+static uint64_t socket_now_ns(const struct card_wire *wire)
+{
+    (void)wire;
+    return clock_now_ns();
+}
+
 static void socket_look_again(struct card_wire *base)
 {
     struct socket_wire *wire = wire_of(base);
@@ -169,6 +176,7 @@ static void socket_close(struct card_wire *base)
 
 static const struct card_wire_ops socket_ops = {.send = socket_send,
                                                 .receive = socket_receive,
+                                                .now_ns = socket_now_ns,
                                                 .look_again = socket_look_again,
                                                 .sleep = socket_sleep,
                                                 .wake = socket_wake,

@@ -107,6 +107,11 @@ static size_t virtual_receive(struct card_wire *base, void *packet, int *from)
     return bytes;
 }
 
+static uint64_t virtual_now_ns(const struct card_wire *wire)
+{
+    return sim_now_ns(((const struct virtual_wire *)wire)->net->sim);
+}
+
 static void virtual_look_again(struct card_wire *base)
 {
     struct virtual_wire *wire = wire_of(base);
@@ -148,6 +153,7 @@ static void virtual_close(struct card_wire *base)
 
 static const struct card_wire_ops wire_ops = {.send = virtual_send,
                                               .receive = virtual_receive,
+                                              .now_ns = virtual_now_ns,
                                               .look_again = virtual_look_again,
                                               .sleep = virtual_sleep,
                                               .wake = virtual_wake,

@@ -27,6 +27,8 @@ struct card_wire_ops {
     /* Copies the next packet that has come to CARD_PACKET_BYTES_MAX bytes; returns its bytes, and 0 when there is none. *from:
      * the rank that has sent it; whatever no rank of the job has sent was dropped before. */
     size_t (*receive)(struct card_wire *wire, void *packet, int *from);
+    /* Nanoseconds of a clock that only goes forward. */
+    uint64_t (*now_ns)(const struct card_wire *wire);
     /* The device has something left to do: it wants to be looked at soon, though nothing may come. */
     void (*look_again)(struct card_wire *wire);
     /* Until something comes, or is to be looked at again, or somebody wakes; at most timeout_ns. */
