@@ -16,9 +16,9 @@ cd "${TUTTI_ROOT:?}"
 # shellcheck source=tests/planted_bugs.sh
 . tests/planted_bugs.sh
 export TUTTI_LOG=off
-link=src/transport/card/link.c pair=src/transport/card/pair.c device=src/transport/card/device.c peers=src/transport/card/card_peers.c
+link=src/transport/card/link.c pair=src/transport/card/pair.c device=src/transport/card/device.c
 clean_seeds=100
-begin_planting engine_sim_card_main "$link" "$pair" "$device" "$peers"
+begin_planting engine_sim_card_main "$link" "$pair" "$device"
 seeds=2000
 
 bug 'one message more is sent than receives are posted' "$pair" \
@@ -66,9 +66,6 @@ bug 'what was offered stays registered when links are given up' "$pair" \
     ''
 bug 'what was posted stays registered when links are given up' "$pair" \
     'if (pair->tx[i] != NULL) stop_tx(pair, pair->tx[i]);' \
-    ''
-bug 'links go on when they were given up' "$peers" \
-    'card->shared.is_stopped = true;' \
     ''
 bug 'a remote write is acknowledged before all of it was' "$device" \
     'if (operation->unacked == 0 && !operation->has_more)' \

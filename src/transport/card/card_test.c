@@ -112,6 +112,35 @@ static void control_messages_are_heard_once_and_in_order(void **state)
     }
 }
 
+/* Answers while it hears, like an echo that gets weaker. */
+static void answer(void *context, int rank, int peer, const void *message, size_t bytes)
+{
+    struct heard *heard = context;
+    struct transport *transport = card_world_transports(heard->world)[rank];
+    heard->next[rank][peer]++;
+    if (bytes > 4)
+        assert_int_equal(transport->peers->tell(transport, peer, message, bytes - 1), TUTTI_OK);
+}
+
+static void a_control_message_may_be_answered_while_it_is_heard(void **state)
+{
+    (void)state;
+    enum { BYTES_AT_FIRST = 40, LEAST = 4 };
+    const char message[BYTES_AT_FIRST] = {1};
+    for (int m = 0; m < MOODS; m++) {
+        struct heard heard = {0};
+        struct card_mood mood = moods[m];
+        mood.hears = answer;
+        mood.hears_context = &heard;
+        heard.world = card_world_create(2, mood, (uint64_t)m + 1);
+        struct transport *transport = card_world_transports(heard.world)[0];
+        assert_int_equal(transport->peers->tell(transport, 1, message, sizeof message), TUTTI_OK);
+        card_world_settle(heard.world);
+        assert_int_equal(heard.next[0][1] + heard.next[1][0], BYTES_AT_FIRST - LEAST + 1);
+        card_world_free(heard.world);
+    }
+}
+
 static void a_few_places_are_kept_for_last_words(void **state)
 {
     (void)state;
@@ -551,6 +580,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_messages_are_heard_once_and_in_order),
+        cmocka_unit_test(a_control_message_may_be_answered_while_it_is_heard),
         cmocka_unit_test(a_few_places_are_kept_for_last_words),
         cmocka_unit_test(memory_is_not_touched_after_stopping),
         cmocka_unit_test(posted_memory_comes_where_it_is_expected),

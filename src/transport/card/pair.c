@@ -303,10 +303,11 @@ static void hear_words(struct card_pair *pair)
     const struct card_shared *shared = pair->shared;
     const struct card_word *word;
     while ((word = card_words_hear(&pair->words, pair->taken)) != NULL) {
-        pair->owes_heard = true;
         if (shared->hears != NULL)
             shared->hears(shared->hears_context, pair->rank, word->data, word->bytes);
         card_words_heard(&pair->words);
+        pair->owes_heard =
+            true; /* not before: the one who hears may have told something, and so written */
     }
 }
 
