@@ -1,5 +1,6 @@
 #include "transport/card/card.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -59,7 +60,10 @@ static const struct link_tx_ops tx_ops = {.reserve = card_reserve,
                                           .reach = card_reach,
                                           .post = card_post,
                                           .consumed = card_consumed,
-                                          .has_room = card_has_room};
+                                          .has_room = card_has_room,
+                                          .expected_at = link_no_expected_at,
+                                          .placed = link_no_placed,
+                                          .refer = link_no_refer};
 
 /* ----------------------------------------------------------------------------------------- receiving */
 
@@ -87,8 +91,14 @@ static void card_offer(struct link_rx *link, void *destination, size_t bytes)
         card_pair_offer(rx_of(link)->pair, rx_of(link), destination, bytes);
 }
 
-static const struct link_rx_ops rx_ops = {
-    .peek = card_peek, .consume = card_consume, .expect = card_offer, .land = card_offer};
+static const struct link_rx_ops rx_ops = {.peek = card_peek,
+                                          .take = link_no_take,
+                                          .fetch = link_no_fetch,
+                                          .consume = card_consume,
+                                          .hand_on = link_no_hand_on,
+                                          .expect = card_offer,
+                                          .land = card_offer,
+                                          .copy = link_no_copy};
 
 /* ------------------------------------------------------------------------------------------- moving */
 
@@ -194,18 +204,9 @@ static void card_limits(struct transport *transport, size_t *piece_bytes_max,
     *piece_count_max = card_of(transport)->shared.shape.window;
 }
 
-static enum tutti_status check_link(int channel, int peer)
-{
-    if (peer == TRANSPORT_ALL)
-        return error_set(TUTTI_UNSUPPORTED, "links over a simulated card go to one rank each");
-    if (channel >= TRANSPORT_CHANNEL_COUNT)
-        return error_set(TUTTI_UNSUPPORTED, "the plan uses channel %d, this transport has %d",
-                         channel, TRANSPORT_CHANNEL_COUNT);
-    return TUTTI_OK;
-}
-
 static unsigned index_of(int slot, int channel)
 {
+    assert(channel < TRANSPORT_CHANNEL_COUNT);
     return (unsigned)(slot * TRANSPORT_CHANNEL_COUNT + channel);
 }
 
@@ -216,25 +217,24 @@ static enum tutti_status card_open_tx(struct transport *transport, int slot, int
     struct card_pair *pair;
     struct card_tx *tx;
     (void)bytes;
-    TRY(check_link(channel, peer));
     TRY(card_find_pair(card, peer, &pair));
     TRY(card_pair_open_tx(pair, index_of(slot, channel), &tx));
-    tx->base = (struct link_tx){&tx_ops, peer};
+    tx->base = (struct link_tx){.ops = &tx_ops, .peer = peer};
     tx->reach_bytes = card->reach_bytes;
     *link = &tx->base;
     return TUTTI_OK;
 }
 
 static enum tutti_status card_open_rx(struct transport *transport, int slot, int channel, int peer,
-                                      bool from_all, struct link_rx **link)
+                                      struct link_rx **link)
 {
     struct card *card = card_of(transport);
     struct card_pair *pair;
     struct card_rx *rx;
-    TRY(check_link(channel, from_all ? TRANSPORT_ALL : peer));
     TRY(card_find_pair(card, peer, &pair));
     TRY(card_pair_open_rx(pair, index_of(slot, channel), &rx));
-    rx->base = (struct link_rx){&rx_ops, peer};
+    rx->base =
+        (struct link_rx){.ops = &rx_ops, .peer = peer, .capabilities = LINK_ADVERTISES | LINK_LANDS};
     rx->offer_bytes = card->offer_bytes;
     *link = &rx->base;
     return TUTTI_OK;
@@ -267,6 +267,11 @@ static void card_add_footprint(const struct transport *transport,
 static const struct transport_ops ops = {.limits = card_limits,
                                          .open_tx = card_open_tx,
                                          .open_rx = card_open_rx,
+                                         .open_multicast_tx = transport_no_multicast_tx,
+                                         .open_multicast_rx = transport_no_multicast_rx,
+                                         .open_lending = transport_no_lending,
+                                         .lend = transport_no_lend,
+                                         .share = transport_no_share,
                                          .progress = card_progress,
                                          .sleep_begin = card_sleep_begin,
                                          .sleep_cancel = card_sleep_cancel,
@@ -328,11 +333,8 @@ static enum tutti_status create(const struct card_options *options, struct card 
         return error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
     }
     card->pairs = pairs;
-    card->base = (struct transport){.ops = &ops,
-                                    .peers = &card_peer_ops,
-                                    .rank = options->rank,
-                                    .size = options->size,
-                                    .is_one_to_one = true};
+    card->base = (struct transport){
+        .ops = &ops, .peers = &card_peer_ops, .rank = options->rank, .size = options->size};
     card->base.signatures = card->base.own_signatures;
     card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : REACH_BYTES_DEFAULT;
     card->offer_bytes = options->offer_bytes != 0 ? options->offer_bytes : REACH_BYTES_DEFAULT;

@@ -21,7 +21,7 @@
  *   4. What comes is foreign: checked before use. What makes no sense breaks the peer for good, and its links are at fault.
  *   5. Only create, open, and what is told to or comes from a peer for the first time allocate. Only sleep waits.
  *
- * What it does not do: links to all (UNSUPPORTED); integrity.
+ * What it does not do: groups; integrity.
  *
  * Threads: one at a time for all of it; only wake and wake_all come from any thread. Somebody has to call progress until
  * card_is_idle.

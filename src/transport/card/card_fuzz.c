@@ -402,7 +402,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct transport *transport = script->transport;
     for (int l = 0; l < LINKS; l++) {
         if (transport->ops->open_tx(transport, l, 0, 1, PIECE_BYTES, &script->tx[l]) != TUTTI_OK ||
-            transport->ops->open_rx(transport, l, 0, 1, false, &script->rx[l]) != TUTTI_OK)
+            transport->ops->open_rx(transport, l, 0, 1, &script->rx[l]) != TUTTI_OK)
             abort();
     }
     const struct card_packet connect = packet_of(CARD_PACKET_CONNECT, 0);

@@ -44,7 +44,7 @@ static struct link_tx *open_tx(struct transport *transport, int peer)
 static struct link_rx *open_rx(struct transport *transport, int peer)
 {
     struct link_rx *link;
-    assert_int_equal(transport->ops->open_rx(transport, 0, 0, peer, false, &link), TUTTI_OK);
+    assert_int_equal(transport->ops->open_rx(transport, 0, 0, peer, &link), TUTTI_OK);
     return link;
 }
 
@@ -284,14 +284,14 @@ static void a_message_of_another_signature_is_a_fault(void **state)
     }
 }
 
-static void there_are_no_links_to_all(void **state)
+static void there_are_no_groups(void **state)
 {
     (void)state;
     struct card_world *world = card_world_create(2, moods[0], 1);
     struct transport *transport = card_world_transports(world)[0];
     struct link_tx *tx;
-    assert_true(transport->is_one_to_one);
-    assert_int_equal(transport->ops->open_tx(transport, 0, 0, TRANSPORT_ALL, 8, &tx),
+    assert_int_equal(transport->group_count, 0);
+    assert_int_equal(transport->ops->open_multicast_tx(transport, 0, 0, 0, 8, &tx),
                      TUTTI_UNSUPPORTED);
     card_world_free(world);
 }
@@ -585,7 +585,7 @@ int main(void)
         cmocka_unit_test(memory_is_not_touched_after_stopping),
         cmocka_unit_test(posted_memory_comes_where_it_is_expected),
         cmocka_unit_test(a_message_of_another_signature_is_a_fault),
-        cmocka_unit_test(there_are_no_links_to_all),
+        cmocka_unit_test(there_are_no_groups),
         cmocka_unit_test(a_peer_that_makes_no_sense_is_broken),
         cmocka_unit_test(another_thread_ends_a_sleep),
         cmocka_unit_test(what_comes_ends_a_sleep),

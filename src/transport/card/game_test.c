@@ -45,9 +45,8 @@ static void open_line(struct card_world *world, struct line *line, unsigned numb
     *line = (struct line){.number = number};
     assert_int_equal(
         ranks[from]->ops->open_tx(ranks[from], slot, channel, 1 - from, 4096, &line->tx), TUTTI_OK);
-    assert_int_equal(
-        ranks[1 - from]->ops->open_rx(ranks[1 - from], slot, channel, from, false, &line->rx),
-        TUTTI_OK);
+    assert_int_equal(ranks[1 - from]->ops->open_rx(ranks[1 - from], slot, channel, from, &line->rx),
+                     TUTTI_OK);
     ranks[0]->signatures[slot] = ranks[1]->signatures[slot] = 1000 + (uint64_t)slot;
     line->memory = malloc(2 * POSTED_BYTES);
     line->destination = malloc(POSTED_BYTES);
