@@ -33,11 +33,12 @@ struct script {
     char *posted[LINKS][POSTS_MAX];
     char *expected[LINKS];
     uint64_t sequence[LINKS + 1], offset[LINKS + 1]; /* of the peer's next message, if it behaved */
-    uint64_t words, taken;          /* the same of control messages; messages of the transport */
+    uint64_t sent, words;           /* the same of all messages, and of control messages */
+    uint64_t taken;                 /* messages of the transport */
     struct card_ack seen[SEEN_MAX]; /* packets of the transport */
     unsigned seen_count, acked;
-    uint64_t data_taken[LINKS + 1];     /* messages of its links */
-    uint64_t key, key_length, key_from; /* that was offered last */
+    uint64_t data_taken[LINKS + 1]; /* messages of its links */
+    uint64_t key, key_length;       /* that was offered last */
     struct {
         size_t bytes;
         unsigned char packet[CARD_PACKET_BYTES_MAX];
@@ -81,7 +82,6 @@ static enum card_wire_result wire_send(struct card_wire *wire, int to, const voi
     if (message.kind != CARD_MESSAGE_GRANT || message.key == 0) return CARD_WIRE_TOOK;
     script->key = message.key;
     script->key_length = message.length;
-    script->key_from = message.offset;
     return CARD_WIRE_TOOK;
 }
 
