@@ -49,6 +49,7 @@ struct pair {
     enum card_peer_state state;
     bool is_prepared, is_connected; /* this side is */
     bool owes_connect;
+    uint64_t found_ns; /* when the wire found the peer's device in its place */
     uint64_t heard_ns; /* when something came from the peer, or it was asked for that, last */
     uint64_t nonce;    /* of the peer's device; 0: not known */
     struct operation operations[CARD_OPERATIONS_MAX];
@@ -234,6 +235,11 @@ enum card_peer_state card_device_state(const struct card_device *device, int pee
     return pair == NULL ? CARD_PEER_UNUSED : pair->state;
 }
 
+uint64_t card_device_found_ns(const struct card_device *device, int peer)
+{
+    return device->pairs[peer] != NULL ? device->pairs[peer]->found_ns : 0;
+}
+
 int card_device_caller(const struct card_device *device)
 {
     for (int peer = 0; peer < device->options.size; peer++) {
@@ -261,8 +267,7 @@ static void flush_region(struct card_device *device, int peer, uint64_t key)
     struct pair *pair = device->pairs[peer];
     for (int o = 0; o < CARD_OPERATIONS_MAX; o++) {
         struct operation *operation = &pair->operations[o];
-        if (operation->is_used && !operation->is_complete && operation->memory.bytes > 0 &&
-            operation->memory.key == key)
+        if (operation->has_more && operation->memory.bytes > 0 && operation->memory.key == key)
             complete_operation(device, peer, operation, CARD_FLUSHED);
     }
     unsigned kept = 0;
@@ -344,7 +349,7 @@ bool card_device_write(struct card_device *device, int peer, uint64_t key, uint6
 /* True: the wire took it. */
 static bool give(struct card_device *device, int peer, struct card_packet *packet)
 {
-    const struct pair *pair = device->pairs[peer];
+    struct pair *pair = device->pairs[peer];
     packet->magic = CARD_PACKET_MAGIC;
     packet->from = (uint32_t)device->options.rank;
     packet->from_nonce = device->options.nonce;
@@ -352,6 +357,7 @@ static bool give(struct card_device *device, int peer, struct card_packet *packe
     memcpy(device->packet, packet, sizeof *packet);
     const enum card_wire_result result =
         device->wire->ops->send(device->wire, peer, device->packet, sizeof *packet + packet->bytes);
+    if (result != CARD_WIRE_NOBODY) pair->found_ns = device->wire->ops->now_ns(device->wire);
     if (result == CARD_WIRE_NOBODY && pair->nonce != 0) end_pair(device, peer, CARD_PEER_LOST);
     return result == CARD_WIRE_TOOK;
 }

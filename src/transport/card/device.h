@@ -59,7 +59,7 @@ void card_device_free(struct card_device *device);
 enum tutti_status card_device_make_room(struct card_device *device, unsigned regions);
 /* Other devices may write there once they know the key, and this one may read. Keys are never used again. 0: too many regions. */
 uint64_t card_device_register(struct card_device *device, void *address, size_t bytes);
-/* Operations that read from there complete as FLUSHED, posted receives there are gone, and writes are refused. */
+/* Operations that have still to read from there complete as FLUSHED, posted receives there are gone, and writes are refused. */
 void card_device_deregister(struct card_device *device, uint64_t key);
 unsigned card_device_regions(const struct card_device *device);
 
@@ -78,6 +78,8 @@ enum tutti_status card_device_prepare(struct card_device *device, int peer);
 /* Says to the peer that it may send: as many messages as receives are posted for it. */
 void card_device_connect(struct card_device *device, int peer);
 enum card_peer_state card_device_state(const struct card_device *device, int peer);
+/* When the wire last found a device of that peer in its place, whether it is looked at or not; 0: never. */
+uint64_t card_device_found_ns(const struct card_device *device, int peer);
 /* A peer that has connected and for which nothing is prepared here; -1: none. */
 int card_device_caller(const struct card_device *device);
 /* Nothing more is done to reach a peer that has not connected yet. */

@@ -120,7 +120,8 @@ static bool send_message(struct card_pair *pair, struct card_message *message,
     if (pair->sent + kept >= pair->allowed) return false;
     message->posted = posted_for(pair);
     message->number = (uint32_t)pair->sent;
-    if (!card_device_send(pair->shared->device, pair->rank, message, sizeof *message, memory, 0))
+    if (!card_device_send(pair->shared->device, pair->rank, message, sizeof *message, memory,
+                          pair->sent))
         return false;
     pair->sent++;
     pair->under_way++;
@@ -406,6 +407,17 @@ static void land(struct card_pair *pair, const struct card_completion *completio
     if (card_tx_landed(tx, tx->entry_first + behind)) card_set_add(&pair->unsent, tx->index);
 }
 
+/* A message did not leave, as its memory was given back with the links. The peer waits for its number. */
+static void fill_gap(struct card_pair *pair, uint64_t number)
+{
+    const struct card_message message = {
+        .kind = CARD_MESSAGE_CREDIT, .number = (uint32_t)number, .posted = posted_for(pair)};
+    const struct card_memory nothing = {0};
+    if (card_device_send(pair->shared->device, pair->rank, &message, sizeof message, &nothing,
+                         number))
+        pair->under_way++;
+}
+
 void card_pair_complete(struct card_pair *pair, const struct card_completion *completion)
 {
     if (completion->work == CARD_RECEIVED) {
@@ -415,7 +427,10 @@ void card_pair_complete(struct card_pair *pair, const struct card_completion *co
     }
     assert(pair->under_way > 0);
     pair->under_way--;
-    if (completion->work == CARD_WRITTEN) land(pair, completion);
+    if (completion->work == CARD_WRITTEN)
+        land(pair, completion);
+    else if (completion->result == CARD_FLUSHED)
+        fill_gap(pair, completion->id);
 }
 
 void card_pair_look(struct card_pair *pair)
