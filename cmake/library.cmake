@@ -5,7 +5,7 @@
 
 file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c train/*.c)
 list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-list(FILTER sources EXCLUDE REGEX "/src/transport/sim/") # for tests: see cmake/tests.cmake
+list(FILTER sources EXCLUDE REGEX "/src/transport/(card|sim)/") # for tests: see cmake/tests.cmake
 
 # src/kernel: the scalar twin is the reference that no optimiser may reorder; a SIMD file is compiled for its
 # instruction set and called only where the processor has it.  No file may fuse a multiply and an add: every

@@ -11,9 +11,9 @@
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
-# What tests share: the other files of tests/, and links in virtual time.
-file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/sim/*.c)
-list(FILTER shared_sources EXCLUDE REGEX "_test\\.c$")
+# What tests share: the other files of tests/, links in virtual time, and simulated network cards.
+file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/card/*.c src/transport/sim/*.c)
+list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
 target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})

@@ -48,8 +48,8 @@ static void happen(struct world *w, const struct sim_event *event)
     case RESET: faults_reset_some(w); break;
     case HORIZON: judge_horizon(w); break;
     default:
-        sim_net_happen(w->comms[event->kind - NET].net, event);
-        judge_links(w, w->comms[event->kind - NET].net);
+        sim_links_happen(&w->comms[event->kind - NET].links, event);
+        judge_links(w, &w->comms[event->kind - NET].links);
         break;
     }
 }
@@ -78,7 +78,6 @@ static void run(struct world *w)
 
 static void clean_up(struct world *w)
 {
-    struct sim_net_counts counts;
     for (int i = 0; i < w->comm_count; i++) {
         struct comm *comm = &w->comms[i];
         for (int node = 0; node < w->node_count; node++) {
@@ -86,22 +85,19 @@ static void clean_up(struct world *w)
             agreement_free(w->seats[node][i].agreement);
         }
         for (int host = 0; host < HOSTS_MAX; host++) heartbeat_free(comm->heartbeats[host]);
-        sim_net_count(comm->net, &counts);
-        w->report->again += counts.again;
-        w->report->halves_lost += counts.halves_lost;
-        w->report->by_reference += counts.by_reference;
-        w->report->expected += counts.expected;
-        w->report->held_up += counts.held_up;
-        sim_net_free(comm->net);
+        sim_links_free(&comm->links, w->report);
     }
+    sim_graves_free(w->graves);
 }
 
-void engine_sim_run(uint64_t seed, bool is_verbose, struct engine_sim_report *report)
+void engine_sim_run(uint64_t seed, enum engine_sim_carrier carrier, bool is_verbose,
+                    struct engine_sim_report *report)
 {
     struct world *w = calloc(1, sizeof *w);
     if (w == NULL) abort();
     w->sim = sim_create(seed);
     w->report = report;
+    w->carrier = carrier;
     w->story = (struct sim_story){.sim = w->sim, .seed = seed, .is_verbose = is_verbose};
     set_up(w);
     run(w);
@@ -114,13 +110,13 @@ void engine_sim_run(uint64_t seed, bool is_verbose, struct engine_sim_report *re
     free(w);
 }
 
-int engine_sim_main(int argument_count, char **arguments)
+static int run_seeds(int argument_count, char **arguments, enum engine_sim_carrier carrier)
 {
     struct sim_seeds seeds;
     struct engine_sim_report report = {0};
     if (!sim_seeds_parse(argument_count, arguments, &seeds)) return 2;
     for (uint64_t i = 0; i < seeds.count && !report.has_failed; i++)
-        engine_sim_run(seeds.first + i, seeds.is_verbose, &report);
+        engine_sim_run(seeds.first + i, carrier, seeds.is_verbose, &report);
     if (report.has_failed) return printf("%s\n", report.message), 1;
     printf(
         "%llu schedules from seed %llu held: %u events, %u operations, %u ranks finished;\n"
@@ -132,5 +128,18 @@ int engine_sim_main(int argument_count, char **arguments)
         report.short_cuts, report.reset, report.stalled, report.failures, report.verdicts,
         report.taken_back, report.shrunk, report.minority, report.excluded, report.again,
         report.halves_lost, report.by_reference, report.expected, report.held_up);
+    if (carrier == ENGINE_SIM_CARDS)
+        printf("packets of messages %u, of writes %u, refused %u, out of turn %u\n",
+               report.messages, report.writes, report.refused, report.turned);
     return 0;
+}
+
+int engine_sim_main(int argument_count, char **arguments)
+{
+    return run_seeds(argument_count, arguments, ENGINE_SIM_CONNECTIONS);
+}
+
+int engine_sim_card_main(int argument_count, char **arguments)
+{
+    return run_seeds(argument_count, arguments, ENGINE_SIM_CARDS);
 }

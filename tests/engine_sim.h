@@ -14,6 +14,7 @@
  * Holds always
  *   - what is done is right, on every rank; nothing that needs all is done before all have begun it
  *   - nothing comes twice, or where nobody expects it; no rank is at fault
+ *   - nothing is stored in the memory of operations that were given up
  *   - nobody fails unless a rank ended, or hosts did not hear each other for long; who is named did not answer
  *   - no two living ranks go on with different survivors
  * Holds in the end
@@ -29,6 +30,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What carries data: see engine_sim_links.h. */
+enum engine_sim_carrier { ENGINE_SIM_CONNECTIONS, ENGINE_SIM_CARDS };
+
 /* How often what was seen. */
 struct engine_sim_report {
     bool has_failed;
@@ -38,12 +42,16 @@ struct engine_sim_report {
     unsigned crashed, vanished, cut, short_cuts, reset, stalled;
     unsigned failures, verdicts, taken_back, shrunk, minority, excluded;
     unsigned again, halves_lost, by_reference, expected, held_up;
+    unsigned messages, writes, refused, turned; /* of cards */
 };
 
 /* Adds to the counts of *report. */
-void engine_sim_run(uint64_t seed, bool is_verbose, struct engine_sim_report *report);
+void engine_sim_run(uint64_t seed, enum engine_sim_carrier carrier, bool is_verbose,
+                    struct engine_sim_report *report);
 
 /* [--seeds N] [--seed S] [--verbose]: N schedules from S on; exit status 0: all held. */
 int engine_sim_main(int argument_count, char **arguments);
+/* The same over simulated network cards. */
+int engine_sim_card_main(int argument_count, char **arguments);
 
 #endif

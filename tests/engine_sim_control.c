@@ -144,8 +144,8 @@ void control_notice(struct world *w, struct seat *seat)
     if (seat->state != AT_WORK && seat->state != FINISHED) return;
     seat->failure = comm->boards[host_in(comm, seat->node)];
     w->report->failures++;
-    sim_net_stop(comm->net, rank_of(seat));
-    rank_end_tasks(seat);
+    sim_links_stop(&comm->links, rank_of(seat));
+    rank_bury_tasks(seat);
     control_tell_others(w, seat);
     if (!sim_is_up(w->sim, seat->node)) return;
     if (!seat->failure.is_minority) {

@@ -59,7 +59,7 @@ static void mend(struct world *w, int one, int other)
     w->apart_ns[one][other] = w->apart_ns[other][one] = 0;
     for (int i = 0; i < w->comm_count; i++)
         if (is_member(&w->comms[i], one) && is_member(&w->comms[i], other))
-            sim_net_mend(w->comms[i].net, w->comms[i].rank_of[one], w->comms[i].rank_of[other]);
+            sim_links_mend(&w->comms[i].links, w->comms[i].rank_of[one], w->comms[i].rank_of[other]);
 }
 
 /* Who has failed meanwhile says so once more. */
@@ -111,10 +111,10 @@ void faults_reset_some(struct world *w)
         const int one = (int)sim_below(w->sim, (unsigned)comm->size),
                   other = (int)sim_below(w->sim, (unsigned)comm->size);
         const unsigned stream = sim_below(w->sim, SIM_STREAMS_MAX);
-        if (one == other || (tries < 19 && !sim_net_is_busy(comm->net, one, other, stream)))
+        if (one == other || (tries < 19 && !sim_links_is_busy(&comm->links, one, other, stream)))
             continue;
         w->report->reset++;
-        sim_net_reset(comm->net, one, other, stream);
+        sim_links_reset(&comm->links, one, other, stream);
         return;
     }
 }

@@ -71,9 +71,9 @@ void judge_minority(struct world *w, const struct seat *seat)
         story_fail(&w->story, "node %d is with most, and judged a minority", seat->node);
 }
 
-void judge_links(struct world *w, const struct sim_net *net)
+void judge_links(struct world *w, const struct sim_links *links)
 {
-    const char *const wrong = sim_net_wrong(net);
+    const char *const wrong = sim_links_wrong(links);
     if (wrong != NULL) story_fail(&w->story, "links: %s", wrong);
 }
 
@@ -93,6 +93,8 @@ static void judge_culprits(struct world *w)
 
 void judge_end(struct world *w)
 {
+    if (!sim_graves_are_quiet(w->graves))
+        story_fail(&w->story, "the memory of an operation that was given up has changed");
     if (w->fault_count == 1 && !w->has_healed && !w->has_stalled) judge_culprits(w);
     for (int node = 0; node < w->node_count; node++)
         w->report->finished +=
@@ -114,7 +116,7 @@ bool judge_is_over(struct world *w)
         if (!sim_is_up(w->sim, comm->node_of[rank])) return true; /* others would find out */
     if (sim_now_ns(w->sim) < w->next_look_ns) return false;
     w->next_look_ns = sim_now_ns(w->sim) + MILLISECOND;
-    return sim_net_is_settled(comm->net);
+    return sim_links_is_settled(&comm->links);
 }
 
 /* Where the rank of a node waits, for people. */

@@ -40,6 +40,11 @@ void rank_end_tasks(struct seat *seat)
     for (int i = 0; i < JOBS_MAX; i++) sim_task_end(&seat->tasks[i]);
 }
 
+void rank_bury_tasks(struct seat *seat)
+{
+    for (int i = 0; i < JOBS_MAX; i++) sim_task_bury(&seat->tasks[i], &seat->world->graves);
+}
+
 void rank_start_round(struct world *w, struct seat *seat)
 {
     if (seat->state != AT_WORK) return;
@@ -48,7 +53,7 @@ void rank_start_round(struct world *w, struct seat *seat)
     rank_end_tasks(seat);
     for (int i = 0; i < round->job_count; i++)
         sim_task_begin(&seat->tasks[i], &round->jobs[i],
-                       sim_net_transport(comm->net, rank_of(seat)));
+                       sim_links_transport(&comm->links, rank_of(seat)));
     seat->tasks_left = round->job_count;
     story_tell(&w->story, "node %d begins round %d: %s by %s and %d more", seat->node, seat->round,
                collective_name(round->jobs[0].algorithm->collective),

@@ -22,7 +22,7 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     const unsigned count = getenv("TUTTI_LONG") != NULL ? 100000 : 2000;
     struct engine_sim_report report = {0};
     for (uint64_t seed = 1; seed <= count; seed++) {
-        engine_sim_run(seed, false, &report);
+        engine_sim_run(seed, ENGINE_SIM_CONNECTIONS, false, &report);
         if (report.has_failed) fail_msg("%s", report.message);
     }
     /* It would hold, too, if nothing ever went wrong. */
@@ -43,8 +43,8 @@ static void a_seed_says_everything(void **state)
     struct engine_sim_report before = {0};
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct engine_sim_report once = {0}, again = {0};
-        engine_sim_run(seed, false, &once);
-        engine_sim_run(seed, false, &again);
+        engine_sim_run(seed, ENGINE_SIM_CONNECTIONS, false, &once);
+        engine_sim_run(seed, ENGINE_SIM_CONNECTIONS, false, &again);
         assert_true(once.fingerprint == again.fingerprint && once.events == again.events);
         assert_true(once.fingerprint != before.fingerprint);
         before = once;

@@ -19,6 +19,17 @@ static void number_hosts(const struct world *w, struct comm *comm)
     comm->levels = (struct algo_levels){.level_count = 1, .group_of = {comm->host_of}};
 }
 
+/* Whether a large operation is over before the horizon, and worth it: it takes one for a remote write. */
+static bool carries_much(const struct world *w, const struct comm *comm)
+{
+    struct transport *const transport = sim_links_transport(&comm->links, 0);
+    size_t bytes;
+    unsigned count;
+    if (w->carrier != ENGINE_SIM_CARDS || comm->size > 5) return false;
+    transport->ops->limits(transport, &bytes, &count);
+    return bytes * count >= 20000;
+}
+
 static void draw_rounds(struct world *w, struct comm *comm, bool is_first)
 {
     const struct algo_levels *levels = comm->host_count > 1 ? &comm->levels : NULL;
@@ -33,26 +44,11 @@ static void draw_rounds(struct world *w, struct comm *comm, bool is_first)
                 sim_job_draw_allreduce(w->sim, comm->size, levels, job);
             else
                 sim_job_draw(w->sim, comm->size, levels, job);
+            if (carries_much(w, comm) && sim_chance(w->sim, 400)) sim_job_enlarge(w->sim, job);
             job->slot = is_blocking ? 0 : 1 + i;
             job->signature = comm->epoch + (uint64_t)(r * JOBS_MAX + i);
         }
     }
-}
-
-static void draw_links(struct world *w, struct comm *comm)
-{
-    const struct sim_net_options options = {
-        .size = comm->size,
-        .nodes = comm->node_of,
-        .kind = NET + (int)(comm - w->comms),
-        .streams = 1 + sim_below(w->sim, SIM_STREAMS_MAX),
-        .piece_bytes = sim_chance(w->sim, 500) ? 320 + 64 * sim_below(w->sim, 8)
-                                               : 1024u << sim_below(w->sim, 5),
-        .piece_count = 1 + sim_below(w->sim, sim_chance(w->sim, 500) ? 3 : 16),
-        .frame_count = 2 + sim_below(w->sim, 8),
-        .reach_bytes = sim_chance(w->sim, 500) ? 0 : SIZE_MAX,
-        .expects = sim_chance(w->sim, 500)};
-    comm->net = sim_net_create(w->sim, &options);
 }
 
 /* With the nodes of the set, which are in order. */
@@ -69,7 +65,7 @@ int world_create_comm(struct world *w, uint64_t epoch, uint64_t nodes)
     }
     for (int host = 0; host < HOSTS_MAX; host++) comm->boards[host].culprit = -1;
     number_hosts(w, comm);
-    draw_links(w, comm);
+    sim_links_create(&comm->links, w->carrier, w->sim, comm->size, comm->node_of, NET + index);
     draw_rounds(w, comm, index == 0);
     story_tell(&w->story, "communicator %d: nodes %llx on %d hosts, %d rounds", index,
                (unsigned long long)nodes, comm->host_count, comm->round_count);

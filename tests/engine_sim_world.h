@@ -20,9 +20,9 @@
 #include "control/agreement.h"
 #include "control/heartbeat.h"
 #include "engine_sim.h"
+#include "engine_sim_links.h"
 #include "sim_story.h"
 #include "sim_task.h"
-#include "transport/sim/net.h"
 #include "transport/sim/sim.h"
 
 #define MILLISECOND UINT64_C(1000000)
@@ -69,7 +69,7 @@ struct comm {
     int host_of[RANKS_MAX];                     /* of ranks; numbered as their first ranks come */
     int firsts[HOSTS_MAX], counts[HOSTS_MAX];
     struct algo_levels levels;
-    struct sim_net *net;
+    struct sim_links links;
     struct round rounds[ROUNDS_MAX];
     struct heartbeat *heartbeats[HOSTS_MAX]; /* NULL: not begun, or there is one host */
     bool is_judged[HOSTS_MAX];
@@ -93,6 +93,8 @@ struct seat {
 
 struct world {
     struct sim *sim;
+    enum engine_sim_carrier carrier;
+    struct sim_grave *graves;
     struct sim_story story;
     struct engine_sim_report *report;
     uint64_t last_change_ns, next_look_ns;
@@ -162,6 +164,8 @@ void rank_start_round(struct world *w, struct seat *seat);
 /* Something happened at that node: it runs what it has begun as far as that goes. */
 void rank_work(struct world *w, int node);
 void rank_end_tasks(struct seat *seat);
+/* The links are stopped: nobody may touch the memory of its operations any more. */
+void rank_bury_tasks(struct seat *seat);
 
 /* ----------------------------------------------------------------------------------------------- control */
 
@@ -205,7 +209,7 @@ void judge_exclusion(struct world *w, int node);
 void judge_giving_up(struct world *w, const struct seat *seat);
 /* Heartbeats take those around the seat for the smaller part. */
 void judge_minority(struct world *w, const struct seat *seat);
-void judge_links(struct world *w, const struct sim_net *net);
+void judge_links(struct world *w, const struct sim_links *links);
 /* Whether nothing is left to do; the links are looked at now and then. */
 bool judge_is_over(struct world *w);
 void judge_horizon(struct world *w);

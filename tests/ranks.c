@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "launched_rank.h"
+#include "transport/card/card_remote.h"
 
 enum {
     DEADLINE_MS_DEFAULT = 60000,
@@ -63,6 +64,12 @@ bool ranks_are_threads(void)
 {
     const char *const wish = getenv("TUTTI_TEST_RANKS");
     return wish != NULL && strcmp(wish, "threads") == 0;
+}
+
+bool ranks_have_cards(void)
+{
+    const char *const wish = getenv("TUTTI_TEST_REMOTE");
+    return wish != NULL && strcmp(wish, "card") == 0;
 }
 
 static int host_count(void)
@@ -387,6 +394,7 @@ int ranks_run(int n, const struct ranks_options *options, ranks_function *functi
                       .comm_options = TUTTI_COMM_OPTIONS_INIT,
                       .function = function,
                       .context = context};
+    transports_replace_remote(ranks_have_cards() ? &card_remote_kind : NULL);
     run.host_count = host_count();
     run.port = 20000 + (int)(choose_seed(0) % 10000);
     if (options->comm_options != NULL) run.comm_options = *options->comm_options;

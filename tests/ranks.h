@@ -86,6 +86,9 @@ static inline void ranks_nap_ms(long ms)
 /* Whether RANKS_DEFAULT means threads here. */
 bool ranks_are_threads(void);
 
+/* Whether ranks that share no memory reach each other over simulated network cards: TUTTI_TEST_REMOTE=card. */
+bool ranks_have_cards(void);
+
 /* Whether processes take themselves to be on several hosts, in turns: TUTTI_TEST_HOSTS. */
 bool ranks_are_on_hosts(void);
 

@@ -11,7 +11,7 @@
 #include "engine/program_links.h"
 
 /* Of ranks in turns: without end, so to say, but for who is about to look no more. */
-enum { PATIENCE = 8, LONG_PATIENCE = 1000 };
+enum { PATIENCE = 8, LONG_PATIENCE = 1000, POISON = 0x5a };
 
 /* ---------------------------------------------------------------------------------------------- drawing */
 
@@ -63,6 +63,13 @@ void sim_job_draw_allreduce(struct sim *sim, int size, const struct algo_levels 
     draw_job(sim, size, levels, true, job);
 }
 
+void sim_job_enlarge(struct sim *sim, struct sim_job *job)
+{
+    const size_t bytes = (132 << 10) + sim_below(sim, 100000);
+    job->count =
+        bytes / tutti_dtype_size(job->dtype) * (sim_chance(sim, 300) ? (size_t)job->size : 1);
+}
+
 /* ---------------------------------------------------------------------------------------------- buffers */
 
 static unsigned char *allocate(size_t bytes)
@@ -83,12 +90,15 @@ static void make_buffers(struct sim_task *task)
     task->memory[1] = NULL;
     if (job->in_place && sends > 0 && recvs > 0) {
         const size_t begin = block * test_in_place_block(collective, task->rank);
-        task->memory[0] = allocate(block * (sends > recvs ? sends : recvs));
+        task->memory_bytes[0] = block * (sends > recvs ? sends : recvs);
+        task->memory[0] = allocate(task->memory_bytes[0]);
         task->input = task->memory[0] + (sends < recvs ? begin : 0);
         task->output = task->memory[0] + (recvs < sends ? begin : 0);
     } else {
-        task->input = task->memory[0] = allocate(block * sends);
-        task->output = task->memory[1] = allocate(block * recvs);
+        task->memory_bytes[0] = block * sends;
+        task->memory_bytes[1] = block * recvs;
+        task->input = task->memory[0] = allocate(task->memory_bytes[0]);
+        task->output = task->memory[1] = allocate(task->memory_bytes[1]);
     }
     struct elements elements;
     if (sends == 0) return;
@@ -179,4 +189,43 @@ void sim_task_end(struct sim_task *task)
     free(task->memory[0]);
     free(task->memory[1]);
     *task = (struct sim_task){0};
+}
+
+/* ---------------------------------------------------------------------------------------------- graves */
+
+static void bury(unsigned char *memory, size_t bytes, struct sim_grave **graves)
+{
+    struct sim_grave *grave = malloc(sizeof *grave);
+    if (grave == NULL) abort();
+    memset(memory, POISON, bytes);
+    *grave = (struct sim_grave){*graves, memory, bytes};
+    *graves = grave;
+}
+
+void sim_task_bury(struct sim_task *task, struct sim_grave **graves)
+{
+    for (int i = 0; i < 2 && task->job != NULL; i++) {
+        if (task->memory[i] == NULL) continue;
+        bury(task->memory[i], task->memory_bytes[i], graves);
+        task->memory[i] = NULL;
+    }
+    sim_task_end(task);
+}
+
+bool sim_graves_are_quiet(const struct sim_grave *graves)
+{
+    for (; graves != NULL; graves = graves->next)
+        for (size_t i = 0; i < graves->bytes; i++)
+            if (graves->memory[i] != POISON) return false;
+    return true;
+}
+
+void sim_graves_free(struct sim_grave *graves)
+{
+    while (graves != NULL) {
+        struct sim_grave *next = graves->next;
+        free(graves->memory);
+        free(graves);
+        graves = next;
+    }
 }

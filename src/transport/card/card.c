@@ -1,0 +1,404 @@
+#include "transport/card/card.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/status.h"
+#include "transport/card/card_peers.h"
+#include "transport/card/card_state.h"
+
+enum {
+    PIECE_COUNT_DEFAULT = 16,
+    RECEIVE_COUNT_DEFAULT = 32,
+    REACH_BYTES_DEFAULT = 16 << 10, /* less costs little to copy */
+    COMPLETIONS_A_LOOK = 256
+};
+
+/* ------------------------------------------------------------------------------------------- sending */
+
+static struct card_tx *tx_of(struct link_tx *link)
+{
+    return (struct card_tx *)link;
+}
+
+static void *card_reserve(struct link_tx *link, size_t bytes)
+{
+    struct card_tx *tx = tx_of(link);
+    return tx->pair->shared->is_stopped ? NULL : card_tx_reserve(tx, bytes);
+}
+
+static void card_commit(struct link_tx *link, size_t bytes)
+{
+    card_tx_commit(tx_of(link), bytes);
+    card_pair_send(tx_of(link)->pair, tx_of(link));
+}
+
+static enum link_reach card_reach(struct link_tx *link, const void *address, size_t bytes)
+{
+    (void)address;
+    return bytes >= tx_of(link)->reach_bytes ? REACH_READ : REACH_NONE;
+}
+
+static bool card_post(struct link_tx *link, const void *address, size_t bytes)
+{
+    return card_pair_post(tx_of(link)->pair, tx_of(link), address, bytes);
+}
+
+static bool card_consumed(struct link_tx *link)
+{
+    return card_tx_is_consumed(tx_of(link));
+}
+
+static bool card_has_room(struct link_tx *link)
+{
+    return !tx_of(link)->pair->shared->is_stopped && card_tx_has_room(tx_of(link));
+}
+
+static const struct link_tx_ops tx_ops = {.reserve = card_reserve,
+                                          .commit = card_commit,
+                                          .reach = card_reach,
+                                          .post = card_post,
+                                          .consumed = card_consumed,
+                                          .has_room = card_has_room,
+                                          .expected_at = link_no_expected_at,
+                                          .placed = link_no_placed,
+                                          .refer = link_no_refer};
+
+/* ----------------------------------------------------------------------------------------- receiving */
+
+static struct card_rx *rx_of(struct link_rx *link)
+{
+    return (struct card_rx *)link;
+}
+
+static enum link_state card_peek(struct link_rx *link, struct link_view *view)
+{
+    const struct card_rx *rx = rx_of(link);
+    if (rx->pair->is_at_fault) return LINK_FAULT;
+    return rx->pair->shared->is_stopped ? LINK_EMPTY : card_rx_peek(rx, view);
+}
+
+static void card_consume(struct link_rx *link, size_t bytes)
+{
+    card_pair_consume(rx_of(link)->pair, rx_of(link), bytes);
+}
+
+/* Small messages come as soon without an offer. */
+static void card_offer(struct link_rx *link, void *destination, size_t bytes)
+{
+    if (bytes >= rx_of(link)->offer_bytes)
+        card_pair_offer(rx_of(link)->pair, rx_of(link), destination, bytes);
+}
+
+static const struct link_rx_ops rx_ops = {.peek = card_peek,
+                                          .take = link_no_take,
+                                          .fetch = link_no_fetch,
+                                          .consume = card_consume,
+                                          .hand_on = link_no_hand_on,
+                                          .expect = card_offer,
+                                          .land = card_offer,
+                                          .copy = link_no_copy};
+
+/* ------------------------------------------------------------------------------------------- moving */
+
+/* A peer that has something for this rank; without memory it waits. */
+static void answer_callers(struct card *card)
+{
+    struct card_pair *pair;
+    int peer;
+    while ((peer = card_device_caller(card->shared.device)) >= 0)
+        if (card_find_pair(card, peer, &pair) != TUTTI_OK) return;
+}
+
+static bool take_completions(struct card *card)
+{
+    struct card_completion completion;
+    int taken = 0;
+    while (taken < COMPLETIONS_A_LOOK && card_device_poll(card->shared.device, &completion)) {
+        card_pair_complete(card->pairs[completion.peer], &completion);
+        taken++;
+    }
+    return taken > 0;
+}
+
+static bool write_all(struct card *card)
+{
+    bool moved = false;
+    for (int r = 0; r < card->base.size; r++) {
+        if (card->pairs[r] == NULL) continue;
+        card_pair_look(card->pairs[r]);
+        moved |= card_pair_write(card->pairs[r]);
+    }
+    return moved;
+}
+
+static void tell_all(struct card *card)
+{
+    for (int r = 0; r < card->base.size; r++)
+        if (card->pairs[r] != NULL) card_pair_tell_all(card->pairs[r]);
+}
+
+static bool has_untold(const struct card *card)
+{
+    for (int r = 0; r < card->base.size; r++)
+        if (card->pairs[r] != NULL && card_pair_has_untold(card->pairs[r])) return true;
+    return false;
+}
+
+/* What peers may be told later they are told when nothing else moves. */
+static bool card_progress(struct transport *transport)
+{
+    struct card *card = card_of(transport);
+    bool moved = card_device_progress(card->shared.device);
+    answer_callers(card);
+    moved |= take_completions(card);
+    if (!moved)
+        tell_all(card);
+    else if (has_untold(card))
+        card->shared.wire->ops->look_again(card->shared.wire);
+    return write_all(card) || moved;
+}
+
+static void card_sleep_begin(struct transport *transport)
+{
+    struct card *card = card_of(transport);
+    atomic_store_explicit(&card->asleep, 1, memory_order_seq_cst); /* pairs with card_wake */
+    tell_all(card);
+    (void)write_all(card);
+}
+
+static void card_sleep_cancel(struct transport *transport)
+{
+    atomic_store_explicit(&card_of(transport)->asleep, 0, memory_order_relaxed);
+}
+
+static void card_sleep(struct transport *transport, uint64_t timeout_ns)
+{
+    struct card *card = card_of(transport);
+    card->shared.wire->ops->sleep(card->shared.wire, timeout_ns);
+    card_sleep_cancel(transport);
+}
+
+static int card_descriptor(struct transport *transport)
+{
+    struct card *card = card_of(transport);
+    return card->shared.wire->ops->descriptor(card->shared.wire);
+}
+
+static void card_wake(struct transport *transport)
+{
+    struct card *card = card_of(transport);
+    /* What the caller published comes before this load, or else the sleeper's last look sees it. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&card->asleep, memory_order_relaxed) != 0)
+        card->shared.wire->ops->wake(card->shared.wire);
+}
+
+/* ------------------------------------------------------------------------------------------- opening */
+
+static void card_limits(struct transport *transport, size_t *piece_bytes_max,
+                        unsigned *piece_count_max)
+{
+    *piece_bytes_max = card_of(transport)->shared.shape.piece_bytes;
+    *piece_count_max = card_of(transport)->shared.shape.window;
+}
+
+static unsigned index_of(int slot, int channel)
+{
+    assert(channel < TRANSPORT_CHANNEL_COUNT);
+    return (unsigned)(slot * TRANSPORT_CHANNEL_COUNT + channel);
+}
+
+static enum tutti_status card_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                      size_t bytes, struct link_tx **link)
+{
+    struct card *card = card_of(transport);
+    struct card_pair *pair;
+    struct card_tx *tx;
+    (void)bytes;
+    TRY(card_find_pair(card, peer, &pair));
+    TRY(card_pair_open_tx(pair, index_of(slot, channel), &tx));
+    tx->base = (struct link_tx){.ops = &tx_ops, .peer = peer};
+    tx->reach_bytes = card->reach_bytes;
+    *link = &tx->base;
+    return TUTTI_OK;
+}
+
+static enum tutti_status card_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                      struct link_rx **link)
+{
+    struct card *card = card_of(transport);
+    struct card_pair *pair;
+    struct card_rx *rx;
+    TRY(card_find_pair(card, peer, &pair));
+    TRY(card_pair_open_rx(pair, index_of(slot, channel), &rx));
+    rx->base =
+        (struct link_rx){.ops = &rx_ops, .peer = peer, .capabilities = LINK_ADVERTISES | LINK_LANDS};
+    rx->offer_bytes = card->offer_bytes;
+    *link = &rx->base;
+    return TUTTI_OK;
+}
+
+static void card_add_footprint(const struct transport *transport,
+                               struct transport_footprint *footprint)
+{
+    const struct card *card = (const struct card *)transport;
+    const struct card_shape *shape = &card->shared.shape;
+    footprint->private_bytes += sizeof *card + (size_t)transport->size * sizeof(struct card_pair *) +
+                                card_device_bytes(card->shared.device);
+    footprint->descriptor_count +=
+        card->shared.wire->ops->descriptor(card->shared.wire) >= 0 ? 4 : 0;
+    for (int r = 0; r < transport->size; r++) {
+        const struct card_pair *pair = card->pairs[r];
+        if (pair == NULL) continue;
+        footprint->private_bytes += sizeof *pair +
+                                    pair->buffer_count * (size_t)CARD_MESSAGE_BYTES_MAX +
+                                    (size_t)2 * PEERS_MESSAGES_MAX * sizeof(struct card_word);
+        for (int i = 0; i < CARD_LINK_COUNT; i++) {
+            footprint->link_count += (pair->tx[i] != NULL) + (pair->rx[i] != NULL);
+            if (pair->tx[i] != NULL)
+                footprint->private_bytes += sizeof *pair->tx[i] + shape->window * shape->piece_bytes;
+            if (pair->rx[i] != NULL) footprint->private_bytes += sizeof *pair->rx[i];
+        }
+    }
+}
+
+static const struct transport_ops ops = {.limits = card_limits,
+                                         .open_tx = card_open_tx,
+                                         .open_rx = card_open_rx,
+                                         .open_multicast_tx = transport_no_multicast_tx,
+                                         .open_multicast_rx = transport_no_multicast_rx,
+                                         .open_lending = transport_no_lending,
+                                         .lend = transport_no_lend,
+                                         .share = transport_no_share,
+                                         .progress = card_progress,
+                                         .sleep_begin = card_sleep_begin,
+                                         .sleep_cancel = card_sleep_cancel,
+                                         .sleep = card_sleep,
+                                         .descriptor = card_descriptor,
+                                         .wake = card_wake,
+                                         .wake_all = card_wake,
+                                         .corrupt_rank = transport_no_corrupt_rank,
+                                         .shortage = transport_no_shortage,
+                                         .add_footprint = card_add_footprint};
+
+/* --------------------------------------------------------------------------------------- life cycle */
+
+static enum tutti_status check_options(const struct card_options *options)
+{
+    const size_t bytes = options->piece_bytes;
+    if (options->size < 1 || options->rank < 0 || options->rank >= options->size)
+        return error_set(TUTTI_INVALID_OPTIONS, "a card of rank %d of %d", options->rank,
+                         options->size);
+    if (bytes % 64 != 0 || bytes > CARD_PIECE_BYTES_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "messages of %zu bytes, not a multiple of 64 to %d",
+                         bytes, CARD_PIECE_BYTES_MAX);
+    if (options->piece_count > CARD_WINDOW_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "%u messages of a link under way, at most %d",
+                         options->piece_count, CARD_WINDOW_MAX);
+    if (options->receive_count != 0 &&
+        (options->receive_count < CARD_RECEIVES_MIN || options->receive_count > CARD_RECEIVES_MAX))
+        return error_set(TUTTI_INVALID_OPTIONS, "%u receives for a peer, not %d to %d",
+                         options->receive_count, CARD_RECEIVES_MIN, CARD_RECEIVES_MAX);
+    return TUTTI_OK;
+}
+
+static unsigned given_or(unsigned given, unsigned otherwise)
+{
+    return given != 0 ? given : otherwise;
+}
+
+static enum tutti_status open_device(struct card *card, const struct card_options *options,
+                                     struct card_wire *wire)
+{
+    struct card_device_options own = {
+        .rank = options->rank, .size = options->size, .nonce = options->nonce, .seed = options->seed};
+    while (own.nonce == 0)
+        if (getrandom(&own.nonce, sizeof own.nonce, 0) != (ssize_t)sizeof own.nonce) {
+            wire->ops->close(wire);
+            return error_system("a simulated network card: getrandom");
+        }
+    return card_device_create(&own, wire, &card->shared.device);
+}
+
+static enum tutti_status create(const struct card_options *options, struct card **created)
+{
+    TRY(check_options(options));
+    struct card *card = calloc(1, sizeof *card);
+    struct card_pair **pairs = calloc((size_t)options->size, sizeof(struct card_pair *));
+    if (card == NULL || pairs == NULL) {
+        free(card);
+        free(pairs);
+        return error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
+    }
+    card->pairs = pairs;
+    card->base = (struct transport){
+        .ops = &ops, .peers = &card_peer_ops, .rank = options->rank, .size = options->size};
+    card->base.signatures = card->base.own_signatures;
+    card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : REACH_BYTES_DEFAULT;
+    card->offer_bytes = options->offer_bytes != 0 ? options->offer_bytes : REACH_BYTES_DEFAULT;
+    card->shared = (struct card_shared){
+        .rank = options->rank,
+        .shape = {.piece_bytes =
+                      options->piece_bytes != 0 ? options->piece_bytes : CARD_PIECE_BYTES_MAX,
+                  .window = given_or(options->piece_count, PIECE_COUNT_DEFAULT)},
+        .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
+        .signatures = card->base.signatures,
+        .hears = options->hears,
+        .hears_context = options->hears_context};
+    *created = card;
+    return TUTTI_OK;
+}
+
+enum tutti_status card_create(const struct card_options *options, struct card_wire *wire,
+                              struct transport **transport)
+{
+    struct card *card = NULL;
+    *transport = NULL;
+    enum tutti_status status = create(options, &card);
+    if (status != TUTTI_OK) {
+        wire->ops->close(wire);
+        return status;
+    }
+    status = open_device(card, options, wire);
+    if (status != TUTTI_OK) {
+        free(card->pairs);
+        free(card);
+        return status;
+    }
+    card->shared.wire = wire;
+    *transport = &card->base;
+    return TUTTI_OK;
+}
+
+bool card_is_idle(const struct transport *transport)
+{
+    const struct card *card = (const struct card *)transport;
+    for (int r = 0; r < transport->size; r++)
+        if (card->pairs[r] != NULL && !card_pair_is_gone(card->pairs[r]) &&
+            card_pair_has_output(card->pairs[r]))
+            return false;
+    return !card_device_is_busy(card->shared.device);
+}
+
+void card_close(struct transport *transport)
+{
+    struct card *card = card_of(transport);
+    if (card == NULL) return;
+    card_device_free(card->shared.device);
+    for (int r = 0; r < transport->size; r++) card_pair_free(card->pairs[r]);
+    free(card->pairs);
+    free(card);
+}
+
+void card_count(const struct transport *transport, struct card_device_counts *counts)
+{
+    card_device_count(((const struct card *)transport)->shared.device, counts);
+}
+
+unsigned card_lent_regions(const struct transport *transport)
+{
+    const struct card_shared *shared = &((const struct card *)transport)->shared;
+    return card_device_regions(shared->device) - shared->own_regions;
+}

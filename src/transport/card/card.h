@@ -1,0 +1,68 @@
+/* card.h - the transport over a simulated network card (device.h), for tests: links and control messages between ranks by the verbs of a card
+ * with remote memory access. It shows that a transport of another kind than memory and connections is an addition.
+ *
+ *   rank a                                                                      rank b
+ *   link ─┐                 ┌─ messages of up to 4 KiB ─► posted receive ─┐  ┌─ link: put in order by their numbers
+ *   link ─┼─ pair ─ device ─┤                                             ├──┼─ ...
+ *   words ┘                 └─ remote writes ─► a region that b offered  ─┘  └─ words, in order
+ *
+ * What a link commits goes in messages, read from slots that are registered. What it posts is registered while it is under
+ * way, and goes by remote writes straight to where the receiver wants it if that has offered its memory (`expect`, `land`);
+ * else in messages, too.
+ *
+ * Invariants
+ *   1. No message is sent for which the peer has posted no receive: each message says how many were posted so far, and some
+ *      are kept for messages that say nothing else (pair.h). A receive is posted again as soon as a message was taken from
+ *      it, whether its link consumes it or not: links never wait for each other, as each has a window of its own.
+ *   2. Messages overtake each other and completions come in any order: links and control messages count what they send, and what comes
+ *      early waits in its window. That what was written is there is said after its completion, in a message of the link.
+ *   3. A region that is offered belongs to a range of the link's bytes; the sender decides for each posted message alone, and no
+ *      offer is used twice. The receiver deregisters it when it has consumed the range.
+ *   4. What comes is foreign: checked before use. What makes no sense breaks the peer for good, and its links are at fault.
+ *   5. Only create, open, and what is told to or comes from a peer for the first time allocate. Only sleep waits.
+ *
+ * What it does not do: groups; integrity.
+ *
+ * Threads: one at a time for all of it; only wake and wake_all come from any thread. Somebody has to call progress until
+ * card_is_idle.
+ */
+#ifndef TUTTI_TRANSPORT_CARD_CARD_H
+#define TUTTI_TRANSPORT_CARD_CARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/card/device.h"
+#include "transport/card/wire.h"
+#include "transport/transport.h"
+
+/* The same on all ranks, but for rank, nonce, seed and who hears. */
+struct card_options {
+    int rank, size;
+    uint64_t nonce, seed;   /* see device.h; nonce 0: at random */
+    size_t piece_bytes;     /* of a message: a multiple of 64 up to 4032; 0: that */
+    unsigned piece_count;   /* messages of a link under way, up to 32; 0: 16 */
+    unsigned receive_count; /* posted for each peer, 8 to 64; 0: 32 */
+    size_t reach_bytes; /* from so many on memory is posted; 0: as this module thinks best; SIZE_MAX: never */
+    size_t offer_bytes; /* the same of memory that is offered */
+    /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this transport.
+     * NULL: they are dropped. */
+    void (*hears)(void *context, int peer, const void *message, size_t bytes);
+    void *hears_context;
+};
+
+/* Takes the wire, also on failure. INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
+enum tutti_status card_create(const struct card_options *options, struct card_wire *wire,
+                              struct transport **transport);
+
+/* Whether nothing waits here for being sent, and everything consumed and heard was told. */
+bool card_is_idle(const struct transport *transport);
+/* Stops and frees. NULL is allowed. */
+void card_close(struct transport *transport);
+
+/* For tests: what the device has seen, and how many regions of it are not this module's own memory. */
+void card_count(const struct transport *transport, struct card_device_counts *counts);
+unsigned card_lent_regions(const struct transport *transport);
+
+#endif

@@ -1,0 +1,50 @@
+/* message.h - what ranks send each other over a simulated network card: a head of 64 bytes, some with bytes behind it.
+ *
+ *   DATA    bytes of a link. sequence: the message's number on the link; offset: bytes that the link carried before it;
+ *           signature: of its operation. Flag ANSWER: the sender waits to know that it is consumed
+ *   PLACED  the same, of `length` bytes that the sender has written where the receiver offered: into its region `key`
+ *   GRANT   the receiver of a link says that it is open, and how many messages of it are consumed. It offers its region
+ *           `key` for those `length` bytes of the link that begin at `offset` and belong to the operation `signature`; key 0: none
+ *   CREDIT  nothing but what each message says: how many receives its sender has `posted` for the other one so far
+ *   WORD    a control message (transport/peers.h). sequence: its number
+ *   HEARD   consumed: control messages that were heard
+ *
+ * Messages overtake each other, and most can be understood alone. A control message is heard when all that was sent before it
+ * has come: so each message has a number, which counts all that its sender sent to this peer, modulo 2^32.
+ *
+ * Every field is checked where it is used.
+ */
+#ifndef TUTTI_TRANSPORT_CARD_MESSAGE_H
+#define TUTTI_TRANSPORT_CARD_MESSAGE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "transport/card/device.h"
+
+enum card_message_kind {
+    CARD_MESSAGE_DATA = 1,
+    CARD_MESSAGE_PLACED,
+    CARD_MESSAGE_GRANT,
+    CARD_MESSAGE_CREDIT,
+    CARD_MESSAGE_WORD,
+    CARD_MESSAGE_HEARD
+};
+
+enum {
+    CARD_MESSAGE_HEAD_BYTES = 64,
+    CARD_PIECE_BYTES_MAX = CARD_MESSAGE_BYTES_MAX - CARD_MESSAGE_HEAD_BYTES,
+    CARD_MESSAGE_ANSWER = 1 /* flag */
+};
+
+struct card_message {
+    uint8_t kind, flags;
+    uint16_t index; /* of the link: slot * TRANSPORT_CHANNEL_COUNT + channel */
+    uint32_t number;
+    uint64_t sequence, offset, signature, consumed, posted, key, length;
+};
+
+static_assert(sizeof(struct card_message) == CARD_MESSAGE_HEAD_BYTES, "a head");
+static_assert((int)CARD_MESSAGE_HEAD_BYTES <= (int)CARD_INLINE_BYTES_MAX, "goes inline");
+
+#endif

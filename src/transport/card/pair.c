@@ -1,0 +1,602 @@
+#include "transport/card/pair.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "os/clock.h"
+
+enum { ALIGNMENT = 64, ENTRY_BITS = 32 };
+
+static enum tutti_status out_of_memory(void)
+{
+    return error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
+}
+
+static void set_state(struct card_pair *pair, enum card_peer_state state)
+{
+    if (pair->state == state) return;
+    pair->state = state;
+    pair->since_ns = clock_now_ns();
+}
+
+static void break_pair(struct card_pair *pair, const char *wrong)
+{
+    if (pair->is_at_fault) return;
+    log_write(LOG_WARN, "peer %d: what it sends over its card makes no sense: %s", pair->rank,
+              wrong);
+    pair->is_at_fault = true;
+    card_device_break(pair->shared->device, pair->rank);
+    set_state(pair, CARD_PEER_BROKEN);
+}
+
+/* ------------------------------------------------------------------------------------------- regions */
+
+static uint64_t register_own(struct card_shared *shared, void *memory, size_t bytes)
+{
+    const uint64_t key = card_device_register(shared->device, memory, bytes);
+    assert(key != 0); /* there is room for this module's own */
+    shared->own_regions++;
+    return key;
+}
+
+static void drop_consumed(struct card_pair *pair, struct card_tx *tx)
+{
+    uint64_t key;
+    while (card_tx_drop(tx, &key))
+        if (key != 0) card_device_deregister(pair->shared->device, key);
+}
+
+static void drop_offer(struct card_pair *pair, struct card_rx *rx)
+{
+    const uint64_t key = card_rx_drop_offer(rx);
+    if (key != 0) card_device_deregister(pair->shared->device, key);
+}
+
+/* ----------------------------------------------------------------------------------------- receives */
+
+/* More buffers for what comes. */
+static enum tutti_status add_buffers(struct card_pair *pair, unsigned count)
+{
+    TRY(card_device_make_room(pair->shared->device, 1));
+    struct card_chunk *chunk = calloc(1, sizeof *chunk + count * sizeof *chunk->buffers);
+    struct card_buffer **spare =
+        realloc(pair->spare, (pair->buffer_count + count) * sizeof(struct card_buffer *));
+    if (spare != NULL) pair->spare = spare;
+    if (chunk == NULL || spare == NULL) goto free_chunk;
+    chunk->memory = aligned_alloc(ALIGNMENT, (size_t)count * CARD_MESSAGE_BYTES_MAX);
+    if (chunk->memory == NULL) goto free_chunk;
+    chunk->key = register_own(pair->shared, chunk->memory, (size_t)count * CARD_MESSAGE_BYTES_MAX);
+    chunk->next = pair->chunks;
+    pair->chunks = chunk;
+    pair->buffer_count += count;
+    for (unsigned i = 0; i < count; i++) {
+        chunk->buffers[i] =
+            (struct card_buffer){chunk->memory + (size_t)i * CARD_MESSAGE_BYTES_MAX, chunk->key};
+        pair->spare[pair->spare_count++] = &chunk->buffers[i];
+    }
+    return TUTTI_OK;
+free_chunk:
+    free(chunk);
+    return out_of_memory();
+}
+
+static void post_receive(struct card_pair *pair)
+{
+    assert(pair->spare_count > 0);
+    struct card_buffer *buffer = pair->spare[--pair->spare_count];
+    if (card_device_post_receive(pair->shared->device, pair->rank, buffer->key, buffer->data,
+                                 (uint64_t)(uintptr_t)buffer))
+        return;
+    pair->spare[pair->spare_count++] = buffer; /* the pair is over */
+}
+
+static void give_back(struct card_pair *pair, struct card_buffer *buffer)
+{
+    if (buffer != NULL) pair->spare[pair->spare_count++] = buffer;
+}
+
+/* ------------------------------------------------------------------------------------------- sending */
+
+/* Receives, as far as the peer may know. */
+static uint64_t posted_for(const struct card_pair *pair)
+{
+    return pair->shared->receive_count + pair->taken;
+}
+
+static bool owes_credit(const struct card_pair *pair)
+{
+    return posted_for(pair) - pair->posted_told >= pair->shared->receive_count / 2;
+}
+
+/* False: not now. */
+static bool send_message(struct card_pair *pair, struct card_message *message,
+                         const struct card_memory *memory)
+{
+    const bool gives_credit = message->kind == CARD_MESSAGE_CREDIT && owes_credit(pair);
+    const unsigned kept = gives_credit ? 0 : CARD_CREDITS_KEPT;
+    if (pair->sent + kept >= pair->allowed) return false;
+    message->posted = posted_for(pair);
+    message->number = (uint32_t)pair->sent;
+    if (!card_device_send(pair->shared->device, pair->rank, message, sizeof *message, memory,
+                          pair->sent))
+        return false;
+    pair->sent++;
+    pair->under_way++;
+    pair->posted_told = message->posted;
+    if (message->kind != CARD_MESSAGE_CREDIT) pair->said = pair->sent;
+    pair->owes_taken_now = false;
+    if (pair->taken_beyond == 0) pair->owes_taken = false;
+    return true;
+}
+
+static bool send_head(struct card_pair *pair, struct card_message *message)
+{
+    const struct card_memory nothing = {0};
+    return send_message(pair, message, &nothing);
+}
+
+static bool send_words(struct card_pair *pair)
+{
+    struct card_words *words = &pair->words;
+    const struct card_word *word;
+    bool moved = false;
+    while ((word = card_words_next(words)) != NULL) {
+        struct card_message message = {.kind = CARD_MESSAGE_WORD, .sequence = words->sent};
+        const struct card_memory memory = {pair->words_key, word->data, word->bytes};
+        if (!send_message(pair, &message, &memory)) return moved;
+        words->sent++;
+        moved = true;
+    }
+    if (!pair->owes_heard) return moved;
+    struct card_message message = {.kind = CARD_MESSAGE_HEARD, .consumed = words->heard};
+    if (!send_head(pair, &message)) return moved;
+    words->heard_told = words->heard;
+    pair->owes_heard = false;
+    return true;
+}
+
+static bool send_grants(struct card_pair *pair)
+{
+    int index;
+    bool moved = false;
+    while ((index = card_set_turn(&pair->due, 0)) >= 0) {
+        struct card_message message;
+        card_rx_tell(pair->rx[index], &message);
+        if (!send_head(pair, &message)) break;
+        card_rx_told(pair->rx[index]);
+        card_set_remove(&pair->due, (unsigned)index);
+        card_set_remove(&pair->untold, (unsigned)index);
+        moved = true;
+    }
+    return moved;
+}
+
+static bool give_piece(struct card_pair *pair, struct card_tx *tx, struct card_piece *piece)
+{
+    if (!piece->is_write) return send_message(pair, &piece->message, &piece->memory);
+    const uint64_t id = (uint64_t)tx->index << ENTRY_BITS | (uint32_t)piece->entry;
+    if (!card_device_write(pair->shared->device, pair->rank, piece->message.key, piece->at,
+                           &piece->memory, id))
+        return false;
+    pair->under_way++;
+    return true;
+}
+
+/* One message or write of a link. */
+static bool send_piece(struct card_pair *pair, struct card_tx *tx)
+{
+    struct card_piece piece;
+    if (!card_tx_next(tx, &piece) || !give_piece(pair, tx, &piece)) return false;
+    card_tx_given(tx, &piece);
+    if (card_tx_is_all_given(tx)) card_set_remove(&pair->unsent, tx->index);
+    return true;
+}
+
+/* Links in turn, as far as they go. */
+static bool send_links(struct card_pair *pair)
+{
+    unsigned in_vain = 0;
+    bool moved = false;
+    while (in_vain < CARD_LINK_COUNT) {
+        const int index = card_set_turn(&pair->unsent, pair->turn);
+        if (index < 0) break;
+        in_vain += ((unsigned)index + CARD_LINK_COUNT - pair->turn) % CARD_LINK_COUNT + 1;
+        pair->turn = ((unsigned)index + 1) % CARD_LINK_COUNT;
+        if (!send_piece(pair, pair->tx[index])) continue;
+        in_vain = 0;
+        moved = true;
+    }
+    return moved;
+}
+
+static bool send_credit(struct card_pair *pair)
+{
+    struct card_message message = {.kind = CARD_MESSAGE_CREDIT};
+    return (owes_credit(pair) || pair->owes_taken_now) && send_head(pair, &message);
+}
+
+bool card_pair_write(struct card_pair *pair)
+{
+    if (pair->state != CARD_PEER_UP) return false;
+    bool moved = send_grants(pair);
+    moved |= send_words(pair); /* whoever hears of something knows before what was consumed before */
+    if (!pair->is_refused) moved |= send_links(pair);
+    return send_credit(pair) || moved;
+}
+
+void card_pair_send(struct card_pair *pair, struct card_tx *tx)
+{
+    card_set_add(&pair->unsent, tx->index);
+    (void)card_pair_write(pair);
+}
+
+bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *address, size_t bytes)
+{
+    if (pair->shared->is_stopped || !card_tx_has_room(tx)) return false;
+    const uint64_t key =
+        card_device_register(pair->shared->device, (void *)(uintptr_t)address, bytes);
+    assert(key != 0); /* each link has brought room for all that it can post */
+    card_tx_post(tx, address, bytes, key);
+    card_pair_send(pair, tx);
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------- receiving */
+
+static void tell_sender(struct card_pair *pair, struct card_rx *rx)
+{
+    if (card_rx_is_told(rx) || pair->shared->is_stopped) return;
+    card_set_add(&pair->untold, rx->index);
+    pair->shared->wire->ops->look_again(pair->shared->wire);
+    if (!card_rx_should_tell(rx)) return;
+    card_set_add(&pair->due, rx->index);
+    (void)card_pair_write(pair);
+}
+
+void card_pair_consume(struct card_pair *pair, struct card_rx *rx, size_t bytes)
+{
+    give_back(pair, card_rx_consume(rx, bytes));
+    drop_offer(pair, rx);
+    tell_sender(pair, rx);
+}
+
+/* An offer that there is no room for is not made. */
+void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes)
+{
+    if (bytes == 0 || pair->shared->is_stopped || !card_rx_may_offer(rx)) return;
+    const uint64_t key = card_device_register(pair->shared->device, destination, bytes);
+    assert(key != 0); /* as for what is posted */
+    card_rx_offer(rx, destination, bytes, key);
+    tell_sender(pair, rx);
+}
+
+static const char *take_data(struct card_pair *pair, const struct card_message *message,
+                             struct card_buffer *buffer, size_t bytes)
+{
+    if (pair->shared->is_stopped) {
+        give_back(pair, buffer);
+        return NULL;
+    }
+    struct card_rx *rx = message->index < CARD_LINK_COUNT ? pair->rx[message->index] : NULL;
+    const char *const wrong = rx == NULL ? "a message came on a link that is not open"
+                                         : card_rx_arrive(rx, message, buffer, bytes);
+    if (wrong != NULL) give_back(pair, buffer);
+    return wrong;
+}
+
+static const char *take_grant(struct card_pair *pair, const struct card_message *message)
+{
+    if (message->index >= CARD_LINK_COUNT) return "there is no such link";
+    card_set_add(&pair->granted, message->index);
+    struct card_tx *tx = pair->tx[message->index];
+    if (tx == NULL || pair->shared->is_stopped) return NULL;
+    if (!card_tx_granted(tx, message)) return "it consumed what was not sent";
+    drop_consumed(pair, tx);
+    return NULL;
+}
+
+/* Those whose turn it is. */
+static void hear_words(struct card_pair *pair)
+{
+    const struct card_shared *shared = pair->shared;
+    const struct card_word *word;
+    while ((word = card_words_hear(&pair->words, pair->taken)) != NULL) {
+        if (shared->hears != NULL)
+            shared->hears(shared->hears_context, pair->rank, word->data, word->bytes);
+        card_words_heard(&pair->words);
+        pair->owes_heard =
+            true; /* not before: the one who hears may have told something, and so written */
+    }
+}
+
+/* Returns what is wrong, or NULL. The buffer is a link's then, or spare again. */
+static const char *take(struct card_pair *pair, const struct card_message *message, uint64_t number,
+                        struct card_buffer *buffer, size_t bytes)
+{
+    const char *wrong = NULL;
+    if (message->kind == CARD_MESSAGE_DATA) return take_data(pair, message, buffer, bytes);
+    if (bytes > 0 && message->kind != CARD_MESSAGE_WORD)
+        wrong = "a message of that kind has nothing behind its head";
+    else if (message->kind == CARD_MESSAGE_PLACED)
+        wrong = take_data(pair, message, NULL, 0);
+    else if (message->kind == CARD_MESSAGE_GRANT)
+        wrong = take_grant(pair, message);
+    else if (message->kind == CARD_MESSAGE_WORD &&
+             !card_words_take(&pair->words, message->sequence, number,
+                              buffer->data + sizeof *message, bytes))
+        wrong = "a control message came twice, or none is expected";
+    else if (message->kind == CARD_MESSAGE_HEARD &&
+             !card_words_acked(&pair->words, message->consumed))
+        wrong = "it heard what it was not told";
+    else if (message->kind < CARD_MESSAGE_DATA || message->kind > CARD_MESSAGE_HEARD)
+        wrong = "a message of no known kind";
+    give_back(pair, buffer);
+    return wrong;
+}
+
+/* Of all its messages; false: none that it can have sent, or it came before. */
+static bool take_number(struct card_pair *pair, uint32_t low, uint64_t *number)
+{
+    const uint32_t ahead = low - (uint32_t)pair->taken;
+    if (ahead >= pair->shared->receive_count || (pair->taken_beyond >> ahead & 1) != 0)
+        return false;
+    *number = pair->taken + ahead;
+    pair->taken_beyond |= UINT64_C(1) << ahead;
+    return true;
+}
+
+static void close_gaps(struct card_pair *pair)
+{
+    for (; (pair->taken_beyond & 1) != 0; pair->taken_beyond >>= 1) pair->taken++;
+}
+
+static const char *take_credit(struct card_pair *pair, const struct card_message *message)
+{
+    if (message->posted > pair->sent + pair->shared->receive_count)
+        return "it posted more receives than it may";
+    if (pair->allowed < message->posted) pair->allowed = message->posted;
+    return NULL;
+}
+
+/* Returns what is wrong, or NULL; the buffer is used in any case. */
+static const char *take_message(struct card_pair *pair, struct card_buffer *buffer, size_t bytes)
+{
+    struct card_message message;
+    const char *wrong = NULL;
+    uint64_t number = 0;
+    if (bytes >= sizeof message)
+        memcpy(&message, buffer->data, sizeof message);
+    else
+        wrong = "a message has no head";
+    if (wrong == NULL) wrong = take_credit(pair, &message);
+    if (wrong == NULL && !take_number(pair, message.number, &number))
+        wrong = "a message has a number that it cannot have";
+    if (wrong == NULL) pair->owes_taken |= message.kind != CARD_MESSAGE_CREDIT;
+    if (wrong == NULL) return take(pair, &message, number, buffer, bytes - sizeof message);
+    give_back(pair, buffer);
+    return wrong;
+}
+
+static void receive(struct card_pair *pair, struct card_buffer *buffer, size_t bytes)
+{
+    if (pair->is_at_fault) {
+        give_back(pair, buffer);
+        return;
+    }
+    const char *const wrong = take_message(pair, buffer, bytes);
+    if (wrong != NULL) {
+        break_pair(pair, wrong);
+        return;
+    }
+    post_receive(pair);
+    close_gaps(pair);
+    hear_words(pair);
+}
+
+/* -------------------------------------------------------------------------------------- completions */
+
+static void land(struct card_pair *pair, const struct card_completion *completion)
+{
+    struct card_tx *tx = pair->tx[completion->id >> ENTRY_BITS];
+    const uint32_t behind = (uint32_t)completion->id - (uint32_t)tx->entry_first;
+    if (completion->result == CARD_REFUSED) pair->is_refused = true;
+    if (completion->result != CARD_DONE || pair->shared->is_stopped) return;
+    if (card_tx_landed(tx, tx->entry_first + behind)) card_set_add(&pair->unsent, tx->index);
+}
+
+/* A message did not leave, as its memory was given back with the links. The peer waits for its number. */
+static void fill_gap(struct card_pair *pair, uint64_t number)
+{
+    const struct card_message message = {
+        .kind = CARD_MESSAGE_CREDIT, .number = (uint32_t)number, .posted = posted_for(pair)};
+    const struct card_memory nothing = {0};
+    if (card_device_send(pair->shared->device, pair->rank, &message, sizeof message, &nothing,
+                         number))
+        pair->under_way++;
+}
+
+void card_pair_complete(struct card_pair *pair, const struct card_completion *completion)
+{
+    if (completion->work == CARD_RECEIVED) {
+        pair->heard_ns = clock_now_ns();
+        receive(pair, (struct card_buffer *)(uintptr_t)completion->id, completion->bytes);
+        return;
+    }
+    assert(pair->under_way > 0);
+    pair->under_way--;
+    if (completion->work == CARD_WRITTEN)
+        land(pair, completion);
+    else if (completion->result == CARD_FLUSHED)
+        fill_gap(pair, completion->id);
+}
+
+void card_pair_look(struct card_pair *pair)
+{
+    const enum card_peer_state state = card_device_state(pair->shared->device, pair->rank);
+    if (state == pair->state) return;
+    if (state == CARD_PEER_BROKEN)
+        break_pair(pair, "its packets");
+    else
+        set_state(pair, state);
+}
+
+/* ------------------------------------------------------------------------------------------- telling */
+
+enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, size_t bytes,
+                                 bool is_last_word)
+{
+    if (pair->is_at_fault) return TUTTI_OK;
+    if (!card_words_have_room(&pair->words, is_last_word))
+        return error_set(TUTTI_NO_MEMORY, "rank %d has not heard %u messages yet", pair->rank,
+                         (unsigned)(pair->words.told - pair->words.acked));
+    card_words_tell(&pair->words, message, bytes);
+    (void)card_pair_write(pair);
+    return TUTTI_OK;
+}
+
+bool card_pair_has_untold(const struct card_pair *pair)
+{
+    return card_set_turn(&pair->untold, 0) >= 0 || pair->owes_taken;
+}
+
+void card_pair_tell_all(struct card_pair *pair)
+{
+    for (int w = 0; w < CARD_SET_WORDS; w++) pair->due.words[w] |= pair->untold.words[w];
+    pair->owes_taken_now = pair->owes_taken && pair->taken_beyond == 0;
+}
+
+bool card_pair_has_awaited_output(const struct card_pair *pair)
+{
+    const bool has_data = card_set_turn(&pair->unsent, 0) >= 0 && !pair->is_refused;
+    return has_data || card_set_turn(&pair->due, 0) >= 0 || pair->owes_heard ||
+           card_words_next(&pair->words) != NULL || owes_credit(pair);
+}
+
+bool card_pair_has_output(const struct card_pair *pair)
+{
+    return card_pair_has_awaited_output(pair) || card_pair_has_untold(pair);
+}
+
+static bool links_are_settled(const struct card_pair *pair)
+{
+    if (pair->shared->is_stopped) return true;
+    for (unsigned i = 0; i < CARD_LINK_COUNT; i++) {
+        if (pair->tx[i] != NULL && !pair->is_refused && !card_tx_is_consumed(pair->tx[i]))
+            return false;
+        if (pair->rx[i] != NULL && !card_rx_is_told(pair->rx[i])) return false;
+    }
+    return true;
+}
+
+bool card_pair_is_settled(const struct card_pair *pair)
+{
+    const uint64_t peer_took = pair->allowed - pair->shared->receive_count;
+    return links_are_settled(pair) && pair->words.acked == pair->words.told && !pair->owes_heard &&
+           !pair->owes_taken && peer_took >= pair->said && pair->under_way == 0;
+}
+
+/* -------------------------------------------------------------------------------------- life cycle */
+
+enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct card_pair **created)
+{
+    struct card_pair *pair = calloc(1, sizeof *pair);
+    *created = NULL;
+    if (pair == NULL) return out_of_memory();
+    pair->shared = shared;
+    pair->rank = rank;
+    pair->allowed = shared->receive_count;
+    enum tutti_status status = card_words_init(&pair->words);
+    if (status == TUTTI_OK) status = add_buffers(pair, shared->receive_count);
+    if (status == TUTTI_OK) status = card_device_make_room(shared->device, 1);
+    if (status == TUTTI_OK) status = card_device_prepare(shared->device, rank);
+    if (status != TUTTI_OK) {
+        if (pair->chunks != NULL) {
+            card_device_deregister(shared->device, pair->chunks->key);
+            shared->own_regions--;
+        }
+        card_pair_free(pair);
+        return status;
+    }
+    pair->words_key = register_own(shared, pair->words.queue,
+                                   (size_t)2 * PEERS_MESSAGES_MAX * sizeof *pair->words.queue);
+    for (unsigned i = 0; i < shared->receive_count; i++) post_receive(pair);
+    pair->posted_told = posted_for(pair);
+    card_device_connect(shared->device, rank);
+    pair->since_ns = clock_now_ns();
+    pair->state = card_device_state(shared->device, rank);
+    *created = pair;
+    return TUTTI_OK;
+}
+
+void card_pair_free(struct card_pair *pair)
+{
+    if (pair == NULL) return;
+    for (unsigned i = 0; i < CARD_LINK_COUNT; i++) {
+        card_tx_free(pair->tx[i]);
+        card_rx_free(pair->rx[i]);
+    }
+    while (pair->chunks != NULL) {
+        struct card_chunk *next = pair->chunks->next;
+        free(pair->chunks->memory);
+        free(pair->chunks);
+        pair->chunks = next;
+    }
+    card_words_release(&pair->words);
+    free(pair->spare);
+    free(pair);
+}
+
+enum tutti_status card_pair_open_tx(struct card_pair *pair, unsigned index, struct card_tx **found)
+{
+    struct card_shared *shared = pair->shared;
+    struct card_tx *tx = pair->tx[index];
+    *found = tx;
+    if (tx != NULL) return TUTTI_OK;
+    TRY(card_device_make_room(shared->device, shared->shape.window + 1));
+    TRY(card_tx_create(&shared->shape, &shared->signatures[index / TRANSPORT_CHANNEL_COUNT], &tx));
+    tx->pair = pair;
+    tx->index = index;
+    tx->is_granted = card_set_has(&pair->granted, index);
+    tx->slots_key =
+        register_own(shared, tx->slots, shared->shape.window * shared->shape.piece_bytes);
+    *found = pair->tx[index] = tx;
+    return TUTTI_OK;
+}
+
+enum tutti_status card_pair_open_rx(struct card_pair *pair, unsigned index, struct card_rx **found)
+{
+    struct card_shared *shared = pair->shared;
+    struct card_rx *rx = pair->rx[index];
+    *found = rx;
+    if (rx != NULL) return TUTTI_OK;
+    TRY(card_device_make_room(shared->device, 1));
+    TRY(add_buffers(pair, shared->shape.window));
+    TRY(card_rx_create(&shared->shape, &shared->signatures[index / TRANSPORT_CHANNEL_COUNT], &rx));
+    rx->pair = pair;
+    rx->index = index;
+    *found = pair->rx[index] = rx;
+    card_set_add(&pair->due, index);
+    (void)card_pair_write(pair);
+    return TUTTI_OK;
+}
+
+static void stop_tx(struct card_pair *pair, struct card_tx *tx)
+{
+    uint64_t key;
+    while (card_tx_give_up(tx, &key))
+        if (key != 0) card_device_deregister(pair->shared->device, key);
+}
+
+void card_pair_stop(struct card_pair *pair)
+{
+    for (unsigned i = 0; i < CARD_LINK_COUNT; i++) {
+        if (pair->tx[i] != NULL) stop_tx(pair, pair->tx[i]);
+        if (pair->rx[i] == NULL || pair->rx[i]->offer.key == 0) continue;
+        card_device_deregister(pair->shared->device, pair->rx[i]->offer.key);
+        pair->rx[i]->offer = (struct card_offer){0};
+    }
+    pair->due = pair->untold = pair->unsent = (struct card_set){0};
+}

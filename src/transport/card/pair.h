@@ -1,0 +1,140 @@
+/* pair.h - what two ranks share over a simulated network card: the links between them, control messages, and the receives that each has posted
+ * for the other.
+ *
+ * A rank may send `allowed` messages: as many as the peer has posted receives so far. Each message says how many its sender has
+ * posted, counted from the beginning; where none goes anyway and half of them are untold, a CREDIT says nothing but that. Receives
+ * that were posted for messages beyond a gap count when the gap is closed: so a word of bits says which messages have come.
+ *
+ *     sent ................ allowed - CREDITS_KEPT .... allowed
+ *       └── any message ──────┘      └── CREDIT only ────┘
+ *
+ * A rank is done with a peer when that has said that it took everything but CREDITs. So such a CREDIT also goes when there is
+ * nothing better to do, once for all that was taken before it.
+ *
+ * Why nobody gets stuck: receives are posted again at once, so the peer of a rank that may send no more has at least half of
+ * them untold, and owes it a CREDIT. A rank sends a CREDIT once for half of what it receives; between two of its own messages that
+ * the peer has not taken it receives no more than all, so two or three CREDITs may be under way: fewer than are kept.
+ *
+ * Buffers of receives and those of messages that links hold are one pool: a message keeps the buffer it came in, and another one
+ * is posted in its place. Each link that is open has brought as many as its window holds.
+ */
+#ifndef TUTTI_TRANSPORT_CARD_PAIR_H
+#define TUTTI_TRANSPORT_CARD_PAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/card/link.h"
+#include "transport/card/words.h"
+
+enum { CARD_RECEIVES_MIN = 8, CARD_CREDITS_KEPT = 4, CARD_SET_WORDS = (CARD_LINK_COUNT + 63) / 64 };
+
+/* Links, by their index. */
+struct card_set {
+    uint64_t words[CARD_SET_WORDS];
+};
+
+/* What the pairs of a transport have in common. */
+struct card_shared {
+    int rank;
+    struct card_device *device;
+    struct card_wire *wire; /* the device's */
+    struct card_shape shape;
+    unsigned receive_count;
+    const uint64_t *signatures;
+    void (*hears)(void *context, int peer, const void *message, size_t bytes); /* or NULL */
+    void *hears_context;
+    bool is_stopped;
+    unsigned own_regions; /* registered for memory of this module */
+};
+
+struct card_chunk {
+    struct card_chunk *next;
+    char *memory;
+    uint64_t key;
+    struct card_buffer buffers[];
+};
+
+struct card_pair {
+    struct card_shared *shared;
+    int rank; /* of the peer */
+    struct card_tx *tx[CARD_LINK_COUNT];
+    struct card_rx *rx[CARD_LINK_COUNT];
+    struct card_set granted; /* links to the peer whose other end is open */
+    struct card_set unsent;  /* that have something to send, now or when they may */
+    struct card_set due;     /* links from the peer of which it should be told now */
+    struct card_set untold;  /* or when there is nothing better to do */
+    unsigned turn;
+    struct card_words words;
+    uint64_t words_key;
+    bool owes_heard;
+    struct card_chunk *chunks;
+    struct card_buffer **spare; /* a stack */
+    unsigned spare_count, buffer_count;
+    uint64_t sent, allowed, posted_told;
+    uint64_t said;                   /* messages sent, when the last one was that is not a CREDIT */
+    bool owes_taken, owes_taken_now; /* the peer is to be told that such a one was taken */
+    uint64_t taken,
+        taken_beyond;   /* messages of the peer without a gap; a bit for each from there on */
+    unsigned under_way; /* operations of the device that are not completed */
+    bool is_refused;    /* the peer has given up its links */
+    bool is_at_fault;
+    enum card_peer_state state;
+    uint64_t since_ns, heard_ns;
+};
+
+enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct card_pair **pair);
+/* After the device is gone. */
+void card_pair_free(struct card_pair *pair);
+enum tutti_status card_pair_open_tx(struct card_pair *pair, unsigned index, struct card_tx **tx);
+enum tutti_status card_pair_open_rx(struct card_pair *pair, unsigned index, struct card_rx **rx);
+enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, size_t bytes,
+                                 bool is_last_word);
+
+bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *address, size_t bytes);
+void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes);
+void card_pair_consume(struct card_pair *pair, struct card_rx *rx, size_t bytes);
+/* A link has got something to send. */
+void card_pair_send(struct card_pair *pair, struct card_tx *tx);
+
+/* Gives the device what it takes; true when it took something. */
+bool card_pair_write(struct card_pair *pair);
+void card_pair_complete(struct card_pair *pair, const struct card_completion *completion);
+/* What the device says of the peer. */
+void card_pair_look(struct card_pair *pair);
+/* Whether there is something that the peer may be told later; makes it something to tell now. */
+bool card_pair_has_untold(const struct card_pair *pair);
+void card_pair_tell_all(struct card_pair *pair);
+bool card_pair_has_output(const struct card_pair *pair);
+bool card_pair_has_awaited_output(const struct card_pair *pair);
+bool card_pair_is_settled(const struct card_pair *pair);
+/* As card_stop says. */
+void card_pair_stop(struct card_pair *pair);
+
+static inline void card_set_add(struct card_set *set, unsigned index)
+{
+    set->words[index / 64] |= UINT64_C(1) << index % 64;
+}
+
+static inline void card_set_remove(struct card_set *set, unsigned index)
+{
+    set->words[index / 64] &= ~(UINT64_C(1) << index % 64);
+}
+
+static inline bool card_set_has(const struct card_set *set, unsigned index)
+{
+    return (set->words[index / 64] >> index % 64 & 1) != 0;
+}
+
+/* The first from an index on, in a circle; -1: none. */
+static inline int card_set_turn(const struct card_set *set, unsigned from)
+{
+    for (unsigned i = 0; i < CARD_LINK_COUNT; i++) {
+        const unsigned index = (from + i) % CARD_LINK_COUNT;
+        if (set->words[index / 64] == 0) continue;
+        if (card_set_has(set, index)) return (int)index;
+    }
+    return -1;
+}
+
+#endif

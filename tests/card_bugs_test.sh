@@ -1,0 +1,74 @@
+#!/bin/bash
+# The simulation of whole jobs finds every one of these bugs of the transport over simulated network cards, and says at which seed.
+#
+# Bugs that the tests in src/transport/card find when they are planted by hand:
+#     device_test  a write beyond a region's end is stored; a region can be written until the next one is deregistered; keys are used
+#                  again; memory is read after it was deregistered; a message without a receive is taken; a write completes when its
+#                  first packet is acknowledged; packets of another user, another socket or an earlier device are believed; a peer
+#                  that is gone and is sent nothing is not found
+#     card_test    control messages are heard as they come; last words have no places of their own; a message of another signature is
+#                  shown; a peer is believed that posted more receives than it can; memory stays registered when links are given up; a
+#                  rank sleeps while its device has something left to do
+# ctest: label=nosan label=once timeout=600
+set -euo pipefail
+cd "${TUTTI_ROOT:?}"
+
+# shellcheck source=tests/planted_bugs.sh
+. tests/planted_bugs.sh
+export TUTTI_LOG=off
+link=src/transport/card/link.c pair=src/transport/card/pair.c device=src/transport/card/device.c
+clean_seeds=100
+begin_planting engine_sim_card_main "$link" "$pair" "$device"
+seeds=2000
+
+bug 'one message more is sent than receives are posted' "$pair" \
+    'if (pair->sent + kept >= pair->allowed) return false;' \
+    'if (pair->sent + kept >= pair->allowed + CARD_CREDITS_KEPT + 1) return false;'
+bug 'no credit is kept for messages that give some back' "$pair" \
+    'const unsigned kept = gives_credit ? 0 : CARD_CREDITS_KEPT;' \
+    'const unsigned kept = 0;
+    (void)gives_credit;'
+bug 'receives are posted again, and the peer is not told' "$pair" \
+    'return (owes_credit(pair) || pair->owes_taken_now) && send_head(pair, &message);' \
+    '(void)message; return false;'
+bug 'messages are put in the order in which they come' "$link" \
+    'struct card_arrival *arrival = &rx->arrivals[message->sequence % rx->shape.window];' \
+    'uint64_t at = rx->consumed;
+    while (rx->arrivals[at % rx->shape.window].has_come && at < message->sequence) at++;
+    struct card_arrival *arrival = &rx->arrivals[at % rx->shape.window];'
+bug 'what was written is announced before it is there' "$link" \
+    'entry->way = CARD_IS_WRITING;' \
+    'entry->way = CARD_HAS_LANDED;'
+bug 'a message is given back before it is consumed' "$link" \
+    '.consumed = rx->consumed,' \
+    '.consumed = rx->consumed + rx->arrivals[rx->consumed % rx->shape.window].has_come,'
+bug 'memory of the sender is free when it was given to the device' "$link" \
+    'if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed) return false;' \
+    'if (tx->entry_first == tx->entry_sending) return false;'
+bug 'an offer is used for more bytes than it has' "$link" \
+    'from >= offer->from && left <= offer->length &&
+           from - offer->from <= offer->length - left;' \
+    'from >= offer->from && left <= offer->length;'
+bug 'each message goes to the beginning of what was offered' "$link" \
+    'piece->at = entry->offset + entry->done - tx->offer.from;' \
+    'piece->at = 0;'
+bug 'what was offered stays registered when it was consumed' "$link" \
+    'if (key == 0 || rx->position - rx->offer.from < rx->offer.length) return 0;
+    rx->offer = (struct card_offer){0};' \
+    'if (key == 0 || rx->position - rx->offer.from < rx->offer.length) return 0;
+    rx->offer = (struct card_offer){0};
+    if (true) return 0;'
+bug 'what was offered is deregistered while some of it is missing' "$link" \
+    'rx->position - rx->offer.from < rx->offer.length) return 0;' \
+    'rx->position == rx->offer.from) return 0;'
+bug 'what was offered stays registered when links are given up' "$pair" \
+    'card_device_deregister(pair->shared->device, pair->rx[i]->offer.key);' \
+    ''
+bug 'what was posted stays registered when links are given up' "$pair" \
+    'if (pair->tx[i] != NULL) stop_tx(pair, pair->tx[i]);' \
+    ''
+bug 'a remote write is acknowledged before all of it was' "$device" \
+    'if (operation->unacked == 0 && !operation->has_more)' \
+    'if (!operation->has_more)'
+
+end_planting

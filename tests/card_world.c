@@ -1,0 +1,170 @@
+#include "card_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "transport/card/socket_wire.h"
+
+enum { SETTLE_STEPS_MAX = 2000000, EVENTS = SIM_MESSAGE + 1 };
+
+struct card_world {
+    struct card_mood mood;
+    int size;
+    uint64_t random;
+    struct sim *sim; /* or NULL: sockets */
+    struct virtual_net *net;
+    struct transport *ranks[CARD_WORLD_RANKS_MAX];
+    struct rank_context {
+        struct card_world *world;
+        int rank;
+    } contexts[CARD_WORLD_RANKS_MAX];
+};
+
+uint64_t card_world_draw(struct card_world *world)
+{
+    world->random = world->random * 6364136223846793005u + 1442695040888963407u;
+    return world->random >> 33;
+}
+
+static void hears(void *context, int peer, const void *message, size_t bytes)
+{
+    const struct rank_context *own = context;
+    const struct card_mood *mood = &own->world->mood;
+    if (mood->hears != NULL) mood->hears(mood->hears_context, own->rank, peer, message, bytes);
+}
+
+static void open_sockets(struct card_world *world, uint64_t seed)
+{
+    const uint64_t key = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)world ^ seed;
+    for (int r = 0; r < world->size; r++) {
+        struct card_options options = world->mood.card;
+        struct card_wire *wire;
+        options.rank = r;
+        options.size = world->size;
+        options.seed = seed + (uint64_t)r;
+        world->contexts[r] = (struct rank_context){world, r};
+        options.hears = hears;
+        options.hears_context = &world->contexts[r];
+        assert_int_equal(card_socket_wire_open(key, r, world->size, &wire), TUTTI_OK);
+        assert_int_equal(card_create(&options, wire, &world->ranks[r]), TUTTI_OK);
+    }
+}
+
+static void open_net(struct card_world *world, uint64_t seed)
+{
+    static const int nodes[CARD_WORLD_RANKS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const struct sim_weather weather = {.lost_permille = 50,
+                                        .late_permille = 100,
+                                        .delay_ns_min = 1000,
+                                        .delay_ns_max = 100000,
+                                        .late_ns_max = 1000000};
+    const struct virtual_net_options options = {.size = world->size,
+                                                .nodes = nodes,
+                                                .kind = EVENTS,
+                                                .packets = world->mood.packets,
+                                                .card = world->mood.card,
+                                                .hears = world->mood.hears,
+                                                .hears_context = world->mood.hears_context};
+    world->sim = sim_create(seed);
+    sim_set_weather(world->sim, &weather);
+    world->net = virtual_net_create(world->sim, &options);
+    for (int r = 0; r < world->size; r++) world->ranks[r] = virtual_net_transport(world->net, r);
+}
+
+struct card_world *card_world_create(int size, struct card_mood mood, uint64_t seed)
+{
+    struct card_world *world = calloc(1, sizeof *world);
+    assert_non_null(world);
+    assert_true(size <= CARD_WORLD_RANKS_MAX);
+    world->mood = mood;
+    world->size = size;
+    world->random = seed;
+    if (mood.is_virtual)
+        open_net(world, seed);
+    else
+        open_sockets(world, seed);
+    return world;
+}
+
+void card_world_free(struct card_world *world)
+{
+    if (world->sim == NULL) {
+        for (int r = 0; r < world->size; r++) card_close(world->ranks[r]);
+    } else {
+        virtual_net_free(world->net);
+        sim_free(world->sim);
+    }
+    free(world);
+}
+
+struct transport *const *card_world_transports(const struct card_world *world)
+{
+    return world->ranks;
+}
+
+void card_world_step(void *context)
+{
+    struct card_world *world = context;
+    struct sim_event event;
+    if (world->sim == NULL) {
+        struct transport *transport = world->ranks[card_world_draw(world) % (unsigned)world->size];
+        transport->ops->progress(transport);
+    } else if (sim_next(world->sim, &event)) {
+        virtual_net_happen(world->net, &event);
+    }
+}
+
+void card_world_count(const struct card_world *world, struct card_device_counts *all)
+{
+    *all = (struct card_device_counts){0};
+    for (int r = 0; r < world->size; r++) {
+        struct card_device_counts counts;
+        card_count(world->ranks[r], &counts);
+        all->overruns += counts.overruns;
+        all->refused += counts.refused;
+        all->refused_by_peers += counts.refused_by_peers;
+        all->strays += counts.strays;
+        all->writes += counts.writes;
+        all->sends += counts.sends;
+        all->turned += counts.turned;
+    }
+}
+
+void card_world_expect_sound(const struct card_world *world)
+{
+    struct card_device_counts counts;
+    card_world_count(world, &counts);
+    assert_int_equal(counts.overruns, 0);
+    assert_int_equal(counts.refused, 0);
+    assert_int_equal(counts.refused_by_peers, 0);
+    assert_int_equal(counts.strays, 0);
+    for (int r = 0; r < world->size; r++) {
+        for (int peer = 0; peer < world->size; peer++) {
+            struct peer_report report;
+            world->ranks[r]->peers->report(world->ranks[r], peer, &report);
+            assert_true(report.state != PEER_BROKEN && report.state != PEER_LOST);
+        }
+    }
+}
+
+static bool is_settled(const struct card_world *world)
+{
+    for (int r = 0; r < world->size; r++)
+        for (int peer = 0; peer < world->size; peer++)
+            if (!world->ranks[r]->peers->is_settled(world->ranks[r], peer)) return false;
+    return true;
+}
+
+void card_world_settle(struct card_world *world)
+{
+    for (int steps = 0; !is_settled(world); steps++) {
+        if (steps == SETTLE_STEPS_MAX) fail_msg("it never settles");
+        card_world_step(world);
+    }
+    card_world_expect_sound(world);
+    for (int r = 0; r < world->size; r++) assert_int_equal(card_lent_regions(world->ranks[r]), 0);
+}

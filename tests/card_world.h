@@ -1,0 +1,38 @@
+/* card_world.h - ranks over simulated network cards in one thread, for their tests: between them real sockets, or virtual time.
+ * Assertions are cmocka's.
+ */
+#ifndef TUTTI_TESTS_CARD_WORLD_H
+#define TUTTI_TESTS_CARD_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/card/card.h"
+#include "transport/card/virtual_net.h"
+
+enum { CARD_WORLD_RANKS_MAX = 8 };
+
+struct card_mood {
+    bool is_virtual;
+    unsigned packets;         /* in virtual time: as in struct virtual_net_options */
+    struct card_options card; /* of all ranks */
+    /* A rank hears a control message; or NULL. */
+    void (*hears)(void *context, int rank, int peer, const void *message, size_t bytes);
+    void *hears_context;
+};
+
+struct card_world; /* opaque */
+
+struct card_world *card_world_create(int size, struct card_mood mood, uint64_t seed);
+void card_world_free(struct card_world *world);
+struct transport *const *card_world_transports(const struct card_world *world);
+uint64_t card_world_draw(struct card_world *world);
+/* A rank moves its links, or an event happens. */
+void card_world_step(void *world);
+/* Steps until every rank has consumed and heard everything; expects that nothing was wrong, and that no memory is registered. */
+void card_world_settle(struct card_world *world);
+void card_world_expect_sound(const struct card_world *world);
+/* Of all ranks. */
+void card_world_count(const struct card_world *world, struct card_device_counts *counts);
+
+#endif
