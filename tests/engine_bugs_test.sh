@@ -36,7 +36,7 @@ bug 'a dependency is ignored' "$run" \
     'if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))' \
     'if (false)'
 bug 'the last look before a sleep has patience' "$run" \
-    'return operation->impatient || looks' \
+    'return operation->must_not_spin || looks' \
     'return looks'
 bug 'an operation is over before its memory was read' "$run" \
     'if (operation->any_referenced && !references_consumed(operation)) return result;' \
@@ -45,8 +45,8 @@ bug 'a message overtakes an earlier one that waits for room' "$run" \
     'const bool busy = lane->done == 0 && links_are_busy(operation, step);' \
     'const bool busy = false;'
 bug 'a step that only passes on gets no memory' "$bind" \
-    'if (step->spills &&' \
-    'if (step->spills ||'
+    'if (step->stages &&' \
+    'if (step->stages ||'
 bug 'hosts are counted, not their ranks' "$heartbeat" \
     '        all += heartbeat->rank_counts[h];
         if (heartbeat->hosts[h].is_heard && !is_suspected(heartbeat, h))

@@ -68,7 +68,7 @@ static bool run_all(struct world *w, struct seat *seat, bool is_last_look)
     for (int i = 0; i < JOBS_MAX; i++) {
         struct sim_task *task = &seat->tasks[(first + i) % JOBS_MAX];
         if (task->job == NULL || task->is_done) continue;
-        task->operation.impatient = is_last_look;
+        task->operation.must_not_spin = is_last_look;
         const enum run_result result = operation_run(&task->operation);
         has_moved |= result != RUN_BLOCKED;
         if (result == RUN_FAULT) {

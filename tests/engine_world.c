@@ -29,7 +29,7 @@ struct message {
     const char *data;
     size_t bytes;
     unsigned readers_left;
-    bool placed;           /* its data is where its reader expected it */
+    bool written;          /* its data is where its reader expected it */
     struct parcel *parcel; /* in which its data is; or NULL */
 };
 
@@ -80,7 +80,7 @@ struct endpoint {
 struct engine_net {
     struct engine_mood mood;
     int size;
-    uint64_t random, placed, handed_on, shared, multicast;
+    uint64_t random, written, handed_on, shared, multicast;
     struct transport *const *transports; /* of somebody else, or NULL */
     void (*step)(void *context);
     void *context;
@@ -181,7 +181,7 @@ static bool net_has_room(struct link_tx *link)
     return wire->sent - least_read(wire) < wire->net->mood.pieces;
 }
 
-static void *net_expected_at(struct link_tx *link, size_t bytes)
+static void *net_advertised_at(struct link_tx *link, size_t bytes)
 {
     struct wire *wire = (struct wire *)link;
     assert_true((link->capabilities & LINK_ADVERTISES) != 0);
@@ -189,34 +189,34 @@ static void *net_expected_at(struct link_tx *link, size_t bytes)
     return offer->number == wire->sent + 1 && offer->bytes == bytes ? offer->destination : NULL;
 }
 
-static void net_placed(struct link_tx *link, size_t bytes)
+static void net_written(struct link_tx *link, size_t bytes)
 {
     struct wire *wire = (struct wire *)link;
     assert_null(wire->reserved);
     assert_true(net_has_room(link));
-    char *const destination = net_expected_at(link, bytes);
+    char *const destination = net_advertised_at(link, bytes);
     assert_non_null(destination);
     send_message(wire, NULL, destination, bytes);
-    wire->messages[(wire->sent - 1) % DEPTH_MAX].placed = true;
-    wire->net->placed++;
+    wire->messages[(wire->sent - 1) % DEPTH_MAX].written = true;
+    wire->net->written++;
 }
 
-/* ------------------------------------------------------------------------------------------ lending */
+/* ------------------------------------------------------------------------------------- shared slots */
 
-static enum tutti_status net_open_lending(struct transport *transport, int slot)
+static enum tutti_status net_open_shared_slots(struct transport *transport, int slot)
 {
     (void)transport;
     assert_int_equal(slot, 0);
     return TUTTI_OK;
 }
 
-static void *net_lend(struct transport *transport, int slot, size_t bytes)
+static void *net_reserve_shared(struct transport *transport, int slot, size_t bytes)
 {
     struct endpoint *endpoint = (struct endpoint *)transport;
     assert_int_equal(slot, 0);
     assert_true(bytes <= endpoint->net->mood.piece_bytes);
     if (endpoint->offered == NULL) {
-        if (endpoint->lent_count == endpoint->net->mood.lends || is_moody(endpoint->net))
+        if (endpoint->lent_count == endpoint->net->mood.shares || is_moody(endpoint->net))
             return NULL;
         endpoint->offered = calloc(1, sizeof *endpoint->offered);
         assert_non_null(endpoint->offered);
@@ -246,8 +246,8 @@ static void send_parcel(struct parcel *parcel, struct link_tx *const *links, uns
     }
 }
 
-static void net_share(struct transport *transport, int slot, struct link_tx *const *links,
-                      unsigned count, size_t bytes)
+static void net_send_shared(struct transport *transport, int slot, struct link_tx *const *links,
+                            unsigned count, size_t bytes)
 {
     struct endpoint *endpoint = (struct endpoint *)transport;
     struct parcel *parcel = endpoint->offered;
@@ -284,7 +284,7 @@ static enum link_state net_peek(struct link_rx *link, struct link_view *view)
     if (reader->near != NULL)
         *view = (struct link_view){.data = reader->near + reader->near_done,
                                    .bytes = reader->near_bytes - reader->near_done};
-    else if (message->copy == NULL && !message->placed && message->parcel == NULL &&
+    else if (message->copy == NULL && !message->written && message->parcel == NULL &&
              wire->net->mood.reach == REACH_COPY)
         *view = (struct link_view){.data = NULL, .bytes = message->bytes - reader->done};
     else
@@ -306,7 +306,7 @@ static void finish_message(struct reader *reader)
     *message = (struct message){0};
 }
 
-static void net_hand_on(struct link_rx *link, struct link_tx *const *targets, unsigned count)
+static void net_forward(struct link_rx *link, struct link_tx *const *targets, unsigned count)
 {
     struct reader *reader = (struct reader *)link;
     struct parcel *parcel = message_of(reader)->parcel;
@@ -370,7 +370,7 @@ static bool net_fetch(struct link_rx *link)
 }
 
 /* Not all memory can be written by others. */
-static void net_expect(struct link_rx *link, void *destination, size_t bytes)
+static void net_advertise(struct link_rx *link, void *destination, size_t bytes)
 {
     struct wire *wire = ((struct reader *)link)->wire;
     assert_true((link->capabilities & LINK_ADVERTISES) != 0 && bytes > 0);
@@ -385,16 +385,16 @@ static const struct link_tx_ops tx_ops = {.reserve = net_reserve,
                                           .post = net_post,
                                           .consumed = net_consumed,
                                           .has_room = net_has_room,
-                                          .expected_at = net_expected_at,
-                                          .placed = net_placed,
+                                          .advertised_at = net_advertised_at,
+                                          .written = net_written,
                                           .refer = link_no_refer};
 static const struct link_rx_ops rx_ops = {.peek = net_peek,
                                           .take = net_take,
                                           .fetch = net_fetch,
                                           .consume = net_consume,
-                                          .hand_on = net_hand_on,
-                                          .expect = net_expect,
-                                          .land = link_no_land,
+                                          .forward = net_forward,
+                                          .advertise = net_advertise,
+                                          .place_directly = link_no_place_directly,
                                           .copy = link_no_copy};
 
 static bool are_near(const struct engine_net *net, int a, int b)
@@ -406,7 +406,7 @@ static bool are_near(const struct engine_net *net, int a, int b)
 static unsigned capabilities_of(const struct engine_net *net, int rank, int peer)
 {
     if (peer != LINK_TO_GROUP && !are_near(net, rank, peer)) return 0;
-    return (net->mood.lends > 0 ? LINK_SHARES : 0) |
+    return (net->mood.shares > 0 ? LINK_SHARES : 0) |
            (net->mood.expects && peer != LINK_TO_GROUP ? LINK_ADVERTISES : 0);
 }
 
@@ -505,9 +505,9 @@ static const struct transport_ops net_ops = {.limits = net_limits,
                                              .open_rx = net_open_rx,
                                              .open_multicast_tx = net_open_multicast_tx,
                                              .open_multicast_rx = net_open_multicast_rx,
-                                             .open_lending = net_open_lending,
-                                             .lend = net_lend,
-                                             .share = net_share,
+                                             .open_shared_slots = net_open_shared_slots,
+                                             .reserve_shared = net_reserve_shared,
+                                             .send_shared = net_send_shared,
                                              .sleep_begin = never_sleeps,
                                              .sleep_cancel = never_sleeps,
                                              .sleep = never_sleeps_long,
@@ -617,9 +617,9 @@ uint64_t engine_net_multicast(const struct engine_net *net)
     return net->multicast;
 }
 
-uint64_t engine_net_placed(const struct engine_net *net)
+uint64_t engine_net_written(const struct engine_net *net)
 {
-    return net->placed;
+    return net->written;
 }
 
 void engine_net_expect_empty(struct engine_net *net)
@@ -926,7 +926,7 @@ void engine_run(const struct engine_job *job, struct engine_net *net, struct eng
         struct engine_rank *own = &ranks[engine_net_draw(net) % (uint64_t)job->size];
         if (net->step != NULL) net->step(net->context);
         if (own->done) continue;
-        own->operation.impatient = engine_net_draw(net) % 8 == 0;
+        own->operation.must_not_spin = engine_net_draw(net) % 8 == 0;
         const enum run_result result = operation_run(&own->operation);
         if (result == RUN_FAULT) fail_job(job, "a message made no sense");
         if (result != RUN_DONE) continue;

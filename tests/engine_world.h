@@ -22,8 +22,8 @@ struct engine_mood {
     unsigned pieces; /* under way on a link */
     unsigned delay;  /* of so many looks one finds something new; 1: each */
     enum link_reach reach;
-    bool expects;   /* what is expected may be stored where it is, and now and then is not */
-    unsigned lends; /* places that each rank may lend; 0: it cannot */
+    bool expects;    /* what is expected may be stored where it is, and now and then is not */
+    unsigned shares; /* places that each rank may lend; 0: it cannot */
     /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between them share and advertise. */
     const int *host_of;
 };
@@ -40,8 +40,8 @@ uint64_t engine_net_draw(struct engine_net *net);
 /* Sends what the programs did not, on the one link that this rank writes. */
 void engine_net_put(struct engine_net *net, int rank, const void *data, size_t bytes);
 /* Messages so far that were stored where they were expected. */
-uint64_t engine_net_placed(const struct engine_net *net);
-/* Messages so far that were changed in place and handed on. */
+uint64_t engine_net_written(const struct engine_net *net);
+/* Messages so far that were changed in place and forwarded. */
 uint64_t engine_net_handed_on(const struct engine_net *net);
 /* Shared slots that were filled and sent so far, and messages on multicast links. */
 uint64_t engine_net_shared(const struct engine_net *net);

@@ -42,7 +42,7 @@ static int look_at_programs(struct tutti_comm *comm, int rank, unsigned *multica
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
         const struct program *const program = comm->programs.cached[i].program;
         if (program == NULL || program->tx[0] == NULL) continue;
-        *shares += program->lends;
+        *shares += program->shares;
         for (uint32_t t = 0; t < program->tx_count; t++) {
             const struct link_tx *const link = program->tx[0][t];
             if (link->peer == LINK_TO_GROUP) {

@@ -108,7 +108,7 @@ static unsigned lent_on(struct segment *segment, int channel, int from, int to)
     unsigned lent = 0;
     assert_int_equal(segment_link(segment, from, 0, channel, to, &headers, &data), TUTTI_OK);
     for (int h = 0; h < HEADER_COUNT; h++)
-        lent += headers[h].kind_and_bytes >> MESSAGE_KIND_SHIFT == MESSAGE_LENT;
+        lent += headers[h].kind_and_bytes >> MESSAGE_KIND_SHIFT == MESSAGE_SHARED;
     return lent;
 }
 

@@ -87,7 +87,7 @@ static bool begin_next(struct tutti_comm *comm)
 static bool run_one(struct tutti_comm *comm, struct call_request *request)
 {
     enum tutti_status status = TUTTI_OK;
-    request->operation.impatient = comm->domain.looks_rarely;
+    request->operation.must_not_spin = comm->domain.looks_rarely;
     enum run_result result =
         board_has_failed(comm->health.board) ? RUN_FAULT : operation_run(&request->operation);
     if (result == RUN_FAULT) {

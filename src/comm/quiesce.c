@@ -27,14 +27,14 @@ void comm_quiesce(struct tutti_comm *comm, const struct engagement *engagement)
 {
     board_end(comm_calls_of(comm, comm->rank, engagement->slot), engagement->begun);
     if (comm_stop_links(comm)) return;
-    if (!engagement->any_referenced && !engagement->any_expected) return;
+    if (!engagement->any_referenced && !engagement->any_advertised) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;
     const bool died = board_failure(comm->health.board, &failure) == TUTTI_PROC_FAILED &&
                       failure.culprit >= 0 && comm_state_of(comm, failure.culprit) != RANK_LEFT;
     const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns =
-        comm->members.has_threads || engagement->any_expected ? QUIESCE_HARM_NS : QUIESCE_NS;
+        comm->members.has_threads || engagement->any_advertised ? QUIESCE_HARM_NS : QUIESCE_NS;
     for (int i = 0, r; i < comm_local_size(comm); i++)
         while ((r = comm_local_rank(comm, i)) != comm->rank &&
                !(died && comm_share_process(comm, r, failure.culprit)) &&
@@ -48,6 +48,6 @@ void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *reque
     const struct engagement engagement = {.slot = request->slot,
                                           .begun = request->begun,
                                           .any_referenced = request->operation.any_referenced,
-                                          .any_expected = request->operation.any_expected};
+                                          .any_advertised = request->operation.any_advertised};
     comm_quiesce(comm, &engagement);
 }

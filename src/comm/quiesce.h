@@ -8,8 +8,8 @@
 /* What of this rank may still be read or written by others. */
 struct engagement {
     int slot;
-    uint64_t begun;                    /* the number of its call in the slot */
-    bool any_referenced, any_expected; /* memory that was posted; places where others may write */
+    uint64_t begun;                      /* the number of its call in the slot */
+    bool any_referenced, any_advertised; /* memory that was posted; places where others may write */
 };
 /* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
  * reasonably take. */

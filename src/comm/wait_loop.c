@@ -158,7 +158,7 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
     struct backoff backoff = {0};
     bool about_to_sleep = false, has_slept = false;
     for (unsigned passes = 1;; passes++) {
-        operation->impatient = comm->domain.looks_rarely = about_to_sleep;
+        operation->must_not_spin = comm->domain.looks_rarely = about_to_sleep;
         const bool came = comm_network_progress(comm);
         const enum run_result result = operation_run(operation);
         bool moved = came || result != RUN_BLOCKED;

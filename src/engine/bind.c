@@ -11,10 +11,10 @@ enum {
     PIECE_BYTES_MIN = 16 << 10,
     PIECE_BYTES_MAX = 64 << 10, /* a piece and its slots stay in the second-level cache */
     STREAM_BYTES_MIN = 2 << 20, /* from here on a result does not stay in the cache anyway */
-    LEND_BYTES_MIN = 4 << 10,   /* below, counting readers costs more than another copy */
+    SHARED_BYTES_MIN = 4 << 10, /* below, counting readers costs more than another copy */
     EXPECT_BYTES_MIN =
         64 << 10, /* below, the receiver copies from a cache what a look at its offer costs */
-    LAND_BYTES_MIN = 128 << 10, /* below, what comes stays in a cache until it is stored */
+    DIRECT_BYTES_MIN = 128 << 10, /* below, what comes stays in a cache until it is stored */
     /* What receivers copy out by a system call; below and above slots are faster. Above, because two ranks copy what
      * comes from no cache faster than one does alone. */
     COPY_OUT_BYTES_MAX = 1 << 20,
@@ -35,8 +35,8 @@ struct binder {
     struct program *program;
     struct layout layout;
     size_t *begins; /* of the blocks in input and output, where they have counts of their own */
-    size_t *scratch_offsets;            /* one more than there are scratch chunks */
-    bool lends_partial, lends_to_group; /* see look_at_flow */
+    size_t *scratch_offsets;              /* one more than there are scratch chunks */
+    bool shares_partial, shares_to_group; /* see look_at_flow */
 };
 
 static size_t place_offset(const struct binder *binder, enum plan_buffer buffer, uint32_t first)
@@ -190,7 +190,7 @@ static void look_at_flow(struct binder *binder)
 {
     const struct rank_plan *plan = binder->plan;
     int senders[2] = {-1, -1}, sender_count = 0;
-    binder->lends_partial = plan->shape.collective == COLLECTIVE_ALLREDUCE;
+    binder->shares_partial = plan->shape.collective == COLLECTIVE_ALLREDUCE;
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
         int links = 0, sender = step->target_group != PLAN_NO_GROUP ? plan->rank : -1;
@@ -199,12 +199,12 @@ static void look_at_flow(struct binder *binder)
             links += source->is_link;
             if (source->is_link && source->group != PLAN_NO_GROUP) sender = source->peer;
         }
-        if (links > 1) binder->lends_partial = false;
+        if (links > 1) binder->shares_partial = false;
         if (sender < 0 || sender == senders[0] || sender == senders[1]) continue;
         if (sender_count < 2) senders[sender_count] = sender;
         sender_count++;
     }
-    binder->lends_to_group = sender_count <= 2;
+    binder->shares_to_group = sender_count <= 2;
 }
 
 static bool has_many_readers(const struct program *program, const struct program_step *bound)
@@ -216,16 +216,16 @@ static bool has_many_readers(const struct program *program, const struct program
 
 /* Lent is what several ranks read, each over its own link, and what others reduce and pass on: of an allreduce all that
  * is not complete. */
-static bool does_lend(const struct binder *binder, const struct plan_step *step,
-                      const struct program_step *bound)
+static bool does_share(const struct binder *binder, const struct plan_step *step,
+                       const struct program_step *bound)
 {
-    if (bound->tx_count == 0 || bound->bytes < LEND_BYTES_MIN) return false;
+    if (bound->tx_count == 0 || bound->bytes < SHARED_BYTES_MIN) return false;
     const struct program *program = binder->program;
-    if (bound->tx_count > 1) return binder->lends_to_group;
+    if (bound->tx_count > 1) return binder->shares_to_group;
     const struct program_source *first = &program->sources[bound->first_source];
     const bool is_input =
         bound->source_count == 1 && first->rx == PROGRAM_NONE && first->buffer == PLAN_INPUT;
-    return !has_many_readers(program, bound) && binder->lends_partial && !step->final &&
+    return !has_many_readers(program, bound) && binder->shares_partial && !step->final &&
            (bound->source_count > 1 || is_input);
 }
 
@@ -240,7 +240,7 @@ static size_t copy_out_max(const struct binder *binder, const struct program_ste
         return shares_cores ? COPY_OUT_SHARED_REDUCED_ALL_BYTES_MAX / (size_t)shape->rank_count
                             : COPY_OUT_REDUCED_BYTES_MAX;
     }
-    if (shares_cores && binder->lends_to_group && has_many_readers(binder->program, bound))
+    if (shares_cores && binder->shares_to_group && has_many_readers(binder->program, bound))
         return 0; /* a shared slot serves them all */
     switch (shape->collective) {
     case COLLECTIVE_ALLTOALL: return SIZE_MAX; /* everybody copies out as much as he sends */
@@ -271,10 +271,10 @@ static bool is_large(const struct bind_options *options, const struct program *p
 }
 
 /* What is large is stored past the caches instead, as the kernel does not. */
-static bool may_land(const struct binder *binder, const struct program_step *bound)
+static bool may_place_directly(const struct binder *binder, const struct program_step *bound)
 {
     return bound->source_count == 1 && bound->divisor == 0 && bound->factor == 0 &&
-           bound->bytes >= LAND_BYTES_MIN && !is_large(binder->options, binder->program);
+           bound->bytes >= DIRECT_BYTES_MIN && !is_large(binder->options, binder->program);
 }
 
 static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step,
@@ -305,7 +305,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->send_only =
         bound->source_count == 1 && from_memory && !step->has_destination && !step->final;
     if (!step->has_destination && !bound->send_only) {
-        bound->spills = true;
+        bound->stages = true;
         bound->destination_buffer = PLAN_SCRATCH;
         bound->destination_offset = program->scratch_bytes;
         program->scratch_bytes += (bound->bytes + 63) / 64 * 64;
@@ -313,12 +313,13 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->divisor =
         step->final && options->op->kind == OP_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
     bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
-    bound->lends = does_lend(binder, step, bound);
-    program->lends |= bound->lends;
+    bound->shares = does_share(binder, step, bound);
+    program->shares |= bound->shares;
     bound->is_copied_out = is_copied_out(binder, bound);
     bound->streams = bound->destination_buffer == PLAN_OUTPUT && is_large(options, program);
     bound->reads_far = from_memory && is_large(options, program);
-    bound->lands = !from_memory && step->has_destination && may_land(binder, bound);
+    bound->places_directly =
+        !from_memory && step->has_destination && may_place_directly(binder, bound);
     return TUTTI_OK;
 }
 
@@ -556,9 +557,9 @@ static enum tutti_status bind_all(struct binder *binder)
         struct program_step *step = &program->steps[i];
         step->sends_input = does_send_input(binder, step);
         /* Room for this message beside an earlier one that nobody has read yet. */
-        if (step->spills &&
+        if (step->stages &&
             step->bytes <= binder->options->piece_count_max / 2 * program->piece_bytes) {
-            step->spills = false;
+            step->stages = false;
             step->destination_buffer = PROGRAM_NONE;
         }
     }

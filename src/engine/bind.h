@@ -30,16 +30,16 @@ struct program_step {
     int destination_buffer; /* or PROGRAM_NONE */
     size_t destination_offset;
     bool send_only; /* one source in memory, nothing but sending */
-    bool spills; /* destination is scratch of the binder's, used only when the next rank does not keep up */
+    bool stages; /* destination is scratch of the binder's, used only when the next rank does not keep up */
     bool streams;   /* store past the caches */
     bool reads_far; /* the first source is in memory, and by its size in no cache */
-    bool lends;     /* what it sends goes in shared slots, if all its links share */
-    bool hands_on;  /* may send a message of its sources where it came: all its links share */
+    bool shares;    /* what it sends goes in shared slots, if all its links share */
+    bool forwards;  /* may send a message of its sources where it came: all its links share */
     bool is_copied_out; /* what it sends from memory that its receivers cannot read, but copy, goes by reference */
     bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */
     bool expects; /* one of the program's `expects` */
     bool places;  /* stores where the receivers expect it, if all do */
-    bool lands; /* stores what comes on a link as it is: it can come right there, if the link can do that */
+    bool places_directly; /* stores what comes on a link as it is: it can come right there, if the link can do that */
     unsigned divisor;
     double factor;
 };
@@ -74,7 +74,7 @@ struct program {
     uint32_t step_count, lane_count, source_count, after_count, step_tx_count, tx_count, rx_count;
     uint32_t source_count_max; /* of a step */
     size_t scratch_bytes;
-    bool lends; /* a step does */
+    bool shares; /* a step does */
     bool knows_links; /* links are open in a slot, and what they cannot do no step and no `expects` asks for */
     size_t element_bytes;
     size_t piece_bytes;

@@ -414,14 +414,14 @@ static void what_does_not_fit_into_a_link_spills(void **state)
     for (int large = 0; large < 2; large++) {
         options.count = large ? 1 << 20 : 1000;
         struct program *program = bound(ring, 4, 1, &options);
-        unsigned spilling = 0, direct = 0;
+        unsigned staging = 0, direct = 0;
         for (uint32_t s = 0; s < program->step_count; s++) {
             const struct program_step *step = &program->steps[s];
-            if (step->spills) assert_int_equal(step->destination_buffer, PLAN_SCRATCH);
-            spilling += step->spills;
-            direct += !step->spills && !step->send_only && step->destination_buffer == PROGRAM_NONE;
+            if (step->stages) assert_int_equal(step->destination_buffer, PLAN_SCRATCH);
+            staging += step->stages;
+            direct += !step->stages && !step->send_only && step->destination_buffer == PROGRAM_NONE;
         }
-        assert_true(large ? spilling > 0 && direct == 0 : spilling == 0 && direct > 0);
+        assert_true(large ? staging > 0 && direct == 0 : staging == 0 && direct > 0);
         assert_true(program->piece_bytes <= options.piece_bytes_max);
         program_free(program);
     }

@@ -46,18 +46,18 @@ static void heed_expecting(struct program *program, struct link_rx *const *rx)
 static void heed_capabilities(struct program *program, struct link_tx *const *tx,
                               struct link_rx *const *rx)
 {
-    program->lends = false;
+    program->shares = false;
     for (uint32_t s = 0; s < program->step_count; s++) {
         struct program_step *const step = &program->steps[s];
         const unsigned sending = sending_capabilities(program, step, tx);
         const int from = program->sources[step->first_source].rx;
         const unsigned receiving = from != PROGRAM_NONE ? rx[from]->capabilities : 0;
-        step->hands_on = (sending & LINK_SHARES) != 0;
-        step->lends &= step->hands_on;
+        step->forwards = (sending & LINK_SHARES) != 0;
+        step->shares &= step->forwards;
         step->places &= (sending & LINK_ADVERTISES) != 0;
         step->expects &= (receiving & LINK_ADVERTISES) != 0;
-        step->lands &= (receiving & LINK_LANDS) != 0;
-        program->lends |= step->lends;
+        step->places_directly &= (receiving & LINK_PLACES_DIRECTLY) != 0;
+        program->shares |= step->shares;
     }
     heed_expecting(program, rx);
     program->knows_links = true;
@@ -71,7 +71,7 @@ static enum tutti_status open_all(struct program *program, struct transport *tra
     for (uint32_t i = 0; i < program->rx_count; i++)
         TRY(open_rx(&program->rx_links[i], transport, slot, &rx[i]));
     if (!program->knows_links) heed_capabilities(program, tx, rx);
-    return program->lends ? transport->ops->open_lending(transport, slot) : TUTTI_OK;
+    return program->shares ? transport->ops->open_shared_slots(transport, slot) : TUTTI_OK;
 }
 
 enum tutti_status program_open_links(struct program *program, struct transport *transport, int slot)

@@ -1,7 +1,7 @@
 /* program_links.h - the links of a program: opened in a slot when the program first runs there.
  *
  *     wish (bind.h)      what it takes of the links               else
- *     lends, hands_on    all that the step sends on share         each link gets a copy
+ *     shares, forwards   all that the step sends on share         each link gets a copy
  *     places             all that it sends on advertise           through places of the links
  *     expects, lands     the one that it reads advertises, lands  copied from where it came
  *

@@ -10,7 +10,11 @@
 #include "plan/build.h"
 
 /* Ranks 0 to 2 are on one host, rank 3 on another one. */
-enum { SIZE = 4, NEAR = 3, ALL_CAPABILITIES = LINK_SHARES | LINK_ADVERTISES | LINK_LANDS };
+enum {
+    SIZE = 4,
+    NEAR = 3,
+    ALL_CAPABILITIES = LINK_SHARES | LINK_ADVERTISES | LINK_PLACES_DIRECTLY
+};
 
 struct stage {
     struct transport base;
@@ -22,7 +26,7 @@ struct stage {
 
 static unsigned can(int peer)
 {
-    return peer < NEAR ? ALL_CAPABILITIES : LINK_LANDS;
+    return peer < NEAR ? ALL_CAPABILITIES : LINK_PLACES_DIRECTLY;
 }
 
 static enum tutti_status stage_open_tx(struct transport *transport, int slot, int channel, int peer,
@@ -92,7 +96,7 @@ static const struct transport_ops stage_ops = {.limits = stage_limits,
                                                .open_rx = stage_open_rx,
                                                .open_multicast_tx = stage_open_multicast_tx,
                                                .open_multicast_rx = stage_open_multicast_rx,
-                                               .open_lending = stage_open_lending};
+                                               .open_shared_slots = stage_open_lending};
 
 static struct stage stage_set(void)
 {
@@ -138,13 +142,13 @@ static void a_step_lends_where_all_its_links_share(void **state)
     for (int second = 2; second <= 3; second++) {
         struct stage stage = stage_set();
         struct program *program = bound_to_two(1, second, &stage.base);
-        assert_true(program->lends && program->steps[0].lends);
+        assert_true(program->shares && program->steps[0].shares);
         for (int slot = 0; slot < 2; slot++)
             assert_int_equal(program_open_links(program, &stage.base, slot), TUTTI_OK);
         const bool shares = second == 2;
-        assert_int_equal(program->steps[0].lends, shares);
-        assert_int_equal(program->steps[0].hands_on, shares);
-        assert_int_equal(program->lends, shares);
+        assert_int_equal(program->steps[0].shares, shares);
+        assert_int_equal(program->steps[0].forwards, shares);
+        assert_int_equal(program->shares, shares);
         assert_int_equal(stage.lending, shares ? 2 : 0); /* in each slot */
         assert_int_equal(stage.opened, 4);
         assert_int_equal(program_open_links(program, &stage.base, 1), TUTTI_OK);
@@ -187,12 +191,12 @@ static void results_are_expected_and_placed_where_links_advertise(void **state)
         const bool advertises = peer == 2;
         assert_int_equal(program->expect_count, 1);
         assert_true(program->steps[1].places && program->steps[2].expects);
-        assert_true(program->steps[2].lands);
+        assert_true(program->steps[2].places_directly);
         assert_int_equal(program_open_links(program, &stage.base, 0), TUTTI_OK);
         assert_int_equal(program->expect_count, advertises);
         assert_int_equal(program->steps[1].places, advertises);
         assert_int_equal(program->steps[2].expects, advertises);
-        assert_true(program->steps[2].lands); /* both can do that */
+        assert_true(program->steps[2].places_directly); /* both can do that */
         program_free(program);
     }
 }
@@ -210,10 +214,10 @@ static void what_cannot_land_does_not(void **state)
     plan_write(b, PLAN_OUTPUT, 0);
     plan_end(b);
     struct program *program = bound(b, 40000, &stage.base);
-    assert_true(program->steps[0].lands);
+    assert_true(program->steps[0].places_directly);
     assert_int_equal(program_open_links(program, &stage.base, 0), TUTTI_OK);
     assert_true(stage.multicast == 1 && stage.opened == 0);
-    assert_false(program->steps[0].lands);
+    assert_false(program->steps[0].places_directly);
     program_free(program);
 }
 

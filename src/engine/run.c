@@ -9,13 +9,13 @@
 
 enum {
     REFERENCE_COUNT_MAX = 8, /* messages by reference that one chunk is cut into at most */
-    LEND_PATIENCE = 16,      /* times the patience for a place of a link: a lent one saves more */
-    REMOTE_PIECES = 8        /* copied out by one system call */
+    SHARED_BUDGETS = 16, /* times the spin budget for a place of a link: a shared one saves more */
+    REMOTE_PIECES = 8    /* copied out by one system call */
 };
 
-void operation_init(struct operation *operation, uint32_t patience)
+void operation_init(struct operation *operation, uint32_t spin_budget)
 {
-    *operation = (struct operation){.fault_peer = -1, .patience = patience};
+    *operation = (struct operation){.fault_peer = -1, .spin_budget = spin_budget};
 }
 
 void operation_release(struct operation *operation)
@@ -28,7 +28,7 @@ void operation_release(struct operation *operation)
     free(operation->places);
     free(operation->targets);
     free(operation->scratch);
-    operation_init(operation, operation->patience);
+    operation_init(operation, operation->spin_budget);
 }
 
 static bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t element_bytes)
@@ -84,8 +84,8 @@ static void expect_messages(struct operation *operation)
         size_t run = expect->bytes;
         char *destination = buffer_at(&operation->buffers[PLAN_OUTPUT], expect->offset, &run);
         if (run < expect->bytes) continue;
-        link->ops->expect(link, destination, expect->bytes);
-        operation->any_expected = true;
+        link->ops->advertise(link, destination, expect->bytes);
+        operation->any_advertised = true;
     }
 }
 
@@ -108,7 +108,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         if (operation->buffers[b].base == NULL) operation->buffers[b].base = nowhere;
     operation->lanes_left = 0;
     operation->sends_active = 0;
-    operation->any_referenced = operation->any_expected = false;
+    operation->any_referenced = operation->any_advertised = false;
     operation->fault_peer = -1;
     for (uint32_t l = 0; l < program->lane_count; l++) {
         operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
@@ -149,7 +149,7 @@ static bool links_have_room(struct operation *operation, uint32_t first_tx, uint
 /* Whether so many looks in vain were enough. */
 static bool is_over(const struct operation *operation, uint32_t looks, uint32_t times)
 {
-    return operation->impatient || looks >= times * operation->patience;
+    return operation->must_not_spin || looks >= times * operation->spin_budget;
 }
 
 /* A place for all links of a step together, or NULL. */
@@ -157,7 +157,7 @@ static void *lend_place(struct operation *operation, uint32_t first_tx, uint32_t
                         size_t bytes)
 {
     if (!links_have_room(operation, first_tx, tx_count)) return NULL;
-    return operation->transport->ops->lend(operation->transport, operation->slot, bytes);
+    return operation->transport->ops->reserve_shared(operation->transport, operation->slot, bytes);
 }
 
 /* The message of a step goes on over each of its links by itself. */
@@ -179,13 +179,13 @@ static bool send_share(struct operation *operation, struct run_send *send)
     if (bytes > program->piece_bytes) bytes = program->piece_bytes;
     void *place = lend_place(operation, send->first_tx, send->tx_count, bytes);
     if (place == NULL) {
-        const bool over = is_over(operation, ++send->stalled, LEND_PATIENCE);
+        const bool over = is_over(operation, ++send->stalled, SHARED_BUDGETS);
         if (over) send_part_ways(operation, send);
         return over; /* then it is worth another look */
     }
     copy_from(&operation->buffers[send->buffer], send->offset + send->done, place, bytes);
-    operation->transport->ops->share(operation->transport, operation->slot, operation->targets,
-                                     send->tx_count, bytes);
+    operation->transport->ops->send_shared(operation->transport, operation->slot,
+                                           operation->targets, send->tx_count, bytes);
     send->stalled = 0;
     send->done += bytes;
     if (send->done < send->total) return true;
@@ -288,7 +288,7 @@ static bool open_shared(struct operation *operation, const struct program_step *
 {
     const struct program *program = operation->program;
     const struct program_source *from = &program->sources[step->first_source];
-    if (!step->lends) return false;
+    if (!step->shares) return false;
     for (uint32_t i = 0; i < step->tx_count; i++) {
         const int t = program->step_tx[step->first_tx + i];
         if (operation->sends[t].active ||
@@ -348,7 +348,7 @@ struct piece {
     size_t bytes, whole; /* of what is there, and of what is sent */
     void *place;         /* in which the result goes to the links, or NULL */
     enum run_way way;
-    uint32_t traveller; /* WAY_IN_PLACE: the source whose message is handed on */
+    uint32_t traveller; /* WAY_IN_PLACE: the source whose message is forwarded */
     /* of the source that could be */
     void *traveller_place; /* or NULL: none */
     size_t traveller_bytes;
@@ -476,23 +476,23 @@ static bool catch_up(struct operation *operation, struct run_lane *lane,
 }
 
 /* Whether the message of one source can become the result and go on as it is. */
-static bool can_hand_on(struct operation *operation, const struct run_lane *lane,
+static bool can_forward(struct operation *operation, const struct run_lane *lane,
                         const struct program_step *step, const struct piece *piece)
 {
-    return piece->traveller_place != NULL && step->hands_on &&
+    return piece->traveller_place != NULL && step->forwards &&
            piece->traveller_bytes == piece->bytes && piece->bytes == piece->whole &&
            lane->filled == 0 && links_have_room(operation, step->first_tx, step->tx_count);
 }
 
-/* Places in the links, or one that is lent for all of them; false when there is neither (yet). */
+/* Places in the links, or a shared slot for all of them; false when there is neither (yet). */
 static bool take_places(struct operation *operation, struct run_lane *lane,
                         const struct program_step *step, struct piece *piece)
 {
-    if (step->lends && piece->bytes == piece->whole && lane->filled == 0) {
+    if (step->shares && piece->bytes == piece->whole && lane->filled == 0) {
         piece->way = WAY_LENT;
         piece->place = lend_place(operation, step->first_tx, step->tx_count, piece->whole);
         if (piece->place != NULL) return true;
-        if (!is_over(operation, lane->stalled, LEND_PATIENCE)) {
+        if (!is_over(operation, lane->stalled, SHARED_BUDGETS)) {
             lane->stalled++;
             return false;
         }
@@ -512,14 +512,14 @@ static bool find_way(struct operation *operation, struct run_lane *lane,
     const bool stores = step->destination_buffer != PROGRAM_NONE;
     if (!lane->lagging || catch_up(operation, lane, step)) {
         const bool busy = lane->done == 0 && links_are_busy(operation, step);
-        if (!busy && can_hand_on(operation, lane, step, piece)) {
+        if (!busy && can_forward(operation, lane, step, piece)) {
             piece->way = WAY_IN_PLACE;
             piece->place = piece->traveller_place;
             lane->stalled = 0;
             return true;
         }
         const bool follows =
-            lane->done == 0 && stores && !step->spills && step->bytes >= REACH_READ_BYTES_MIN &&
+            lane->done == 0 && stores && !step->stages && step->bytes >= REACH_READ_BYTES_MIN &&
             links_reach(operation, step, step->destination_buffer, step->destination_offset);
         if (!busy && !follows && take_places(operation, lane, step, piece)) {
             lane->stalled = 0;
@@ -549,7 +549,7 @@ static bool is_expected(struct operation *operation, struct run_lane *lane,
         const int t = program->step_tx[step->first_tx + i];
         struct link_tx *link = operation->tx[t];
         if (!link->ops->has_room(link)) return false;
-        char *expected = link->ops->expected_at(link, step->bytes);
+        char *expected = link->ops->advertised_at(link, step->bytes);
         if (expected == NULL) return false;
         operation->sends[t].expected = expected;
     }
@@ -590,7 +590,7 @@ static void announce_placed(struct operation *operation, const struct program_st
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = operation->tx[operation->program->step_tx[step->first_tx + i]];
-        link->ops->placed(link, step->bytes);
+        link->ops->written(link, step->bytes);
     }
 }
 
@@ -620,7 +620,7 @@ static void let_land(struct operation *operation, struct run_lane *lane,
     lane->has_said = true;
     char *destination = buffer_at(&operation->buffers[step->destination_buffer],
                                   step->destination_offset + lane->done, &run);
-    if (run == left) link->ops->land(link, destination, left);
+    if (run == left) link->ops->place_directly(link, destination, left);
 }
 
 /* -------------------------------------------------------------------------------------- computing */
@@ -716,12 +716,12 @@ static void pass_on(struct operation *operation, struct run_lane *lane,
         switch (piece->way) {
         case WAY_RESERVED: send_reserved(operation, lane, step, piece); break;
         case WAY_LENT:
-            operation->transport->ops->share(operation->transport, operation->slot,
-                                             operation->targets, step->tx_count, piece->bytes);
+            operation->transport->ops->send_shared(operation->transport, operation->slot,
+                                                   operation->targets, step->tx_count, piece->bytes);
             break;
         case WAY_IN_PLACE: {
             struct link_rx *link = operation->rx[sources[piece->traveller].rx];
-            link->ops->hand_on(link, operation->targets, step->tx_count);
+            link->ops->forward(link, operation->targets, step->tx_count);
             break;
         }
         case WAY_MEMORY: send_lagging(operation, lane, step, piece->bytes); break;
@@ -750,7 +750,8 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     struct piece piece = {.whole = whole_piece(program, lane, step)};
     piece.bytes = piece.whole - lane->filled;
     const enum run_result look = look_at_sources(operation, lane, step, &piece);
-    if (look == RUN_BLOCKED && step->lands && !lane->has_said) let_land(operation, lane, step);
+    if (look == RUN_BLOCKED && step->places_directly && !lane->has_said)
+        let_land(operation, lane, step);
     if (look != RUN_MOVED) return look;
     if (step->places && !lane->has_asked) lane->placing = is_expected(operation, lane, step);
     if (step->sends_input && lane->done == 0 && !lane->lagging) send_input(operation, lane, step);
@@ -758,7 +759,7 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
         !find_way(operation, lane, step, &piece))
         return RUN_BLOCKED;
 
-    const bool stores = step->destination_buffer != PROGRAM_NONE && (!step->spills || lane->lagging);
+    const bool stores = step->destination_buffer != PROGRAM_NONE && (!step->stages || lane->lagging);
     const bool lies_elsewhere =
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */

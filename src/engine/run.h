@@ -30,7 +30,7 @@
 struct run_lane {
     uint32_t step;
     uint32_t target;  /* send_only steps: targets posted */
-    uint32_t stalled; /* looks in a row that found no room, see patience */
+    uint32_t stalled; /* looks in a row that found no room, see operation_init */
     bool lagging;     /* the step's result goes to memory, its links follow from there */
     bool opened;      /* lagging: its messages are announced */
     bool is_sent; /* its messages are announced from where its source lies: only the copy is left */
@@ -46,7 +46,7 @@ struct run_lane {
 enum run_way {
     WAY_RESERVED, /* through a place of each link */
     WAY_LENT,     /* through one shared slot */
-    WAY_IN_PLACE, /* handed on where it came */
+    WAY_IN_PLACE, /* forwarded where it came */
     WAY_MEMORY    /* lagging: from the step's destination */
 };
 
@@ -73,9 +73,9 @@ struct operation {
     struct link_rx **rx;
     struct buffer buffers[PLAN_BUFFER_COUNT];
     uint32_t lanes_left, sends_active;
-    bool any_referenced, any_expected;
-    uint32_t patience;
-    bool impatient; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
+    bool any_referenced, any_advertised;
+    uint32_t spin_budget;
+    bool must_not_spin; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
     int fault_peer; /* whose message made no sense, or -1 */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
@@ -90,8 +90,8 @@ struct operation {
     size_t scratch_capacity;
 };
 
-/* patience: looks at full links before a step's result takes the way through memory. */
-void operation_init(struct operation *operation, uint32_t patience);
+/* spin_budget: looks at full links before a step's result takes the way through memory. */
+void operation_init(struct operation *operation, uint32_t spin_budget);
 void operation_release(struct operation *operation);
 /* Memory for that program: from then on preparing the operation for it allocates nothing. */
 enum tutti_status operation_make_room(struct operation *operation, const struct program *program);

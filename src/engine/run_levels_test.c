@@ -99,7 +99,7 @@ static void every_program_is_right_with_lent_places(void **state)
     (void)state;
     static const size_t counts[] = {7, 5003};
     run_every_algorithm(
-        counts, 2, (struct engine_mood){.piece_bytes = 8192, .pieces = 2, .delay = 2, .lends = 2},
+        counts, 2, (struct engine_mood){.piece_bytes = 8192, .pieces = 2, .delay = 2, .shares = 2},
         false);
 }
 
@@ -111,7 +111,7 @@ static void ranks_of_a_host_share_and_multicast(void **state)
     const struct sums sums = run_every_algorithm(
         counts, 2,
         (struct engine_mood){
-            .piece_bytes = 8192, .pieces = 2, .delay = 2, .expects = true, .lends = 2},
+            .piece_bytes = 8192, .pieces = 2, .delay = 2, .expects = true, .shares = 2},
         true);
     print_message("%llu places shared, %llu messages multicast\n", (unsigned long long)sums.shared,
                   (unsigned long long)sums.multicast);

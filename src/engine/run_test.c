@@ -99,7 +99,7 @@ static void every_program_is_right_with_lent_places(void **state)
     (void)state;
     static const size_t counts[] = {7, 5003, 60013};
     run_every_algorithm(
-        counts, 3, (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .lends = 3});
+        counts, 3, (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .shares = 3});
 }
 
 /* The one place that a rank has may wait for somebody who waits for a place. */
@@ -108,10 +108,10 @@ static void too_few_lent_places_hold_up_nobody(void **state)
     (void)state;
     static const size_t counts[] = {20011};
     run_every_algorithm(
-        counts, 1, (struct engine_mood){.piece_bytes = 8192, .pieces = 2, .delay = 1, .lends = 1});
+        counts, 1, (struct engine_mood){.piece_bytes = 8192, .pieces = 2, .delay = 1, .shares = 1});
 }
 
-/* Every piece of a relay is handed on by each rank of its chain but the first. */
+/* Every piece of a relay is forwarded by each rank of its chain but the first. */
 static void a_relay_hands_places_on(void **state)
 {
     (void)state;
@@ -121,13 +121,13 @@ static void a_relay_hands_places_on(void **state)
                                    .count = 2 * PIECES * PIECE_BYTES / sizeof(int32_t)};
     struct engine_net *net = engine_net_create(
         RANKS,
-        (struct engine_mood){.piece_bytes = PIECE_BYTES, .pieces = 4, .delay = 1, .lends = 8}, 1);
+        (struct engine_mood){.piece_bytes = PIECE_BYTES, .pieces = 4, .delay = 1, .shares = 8}, 1);
     engine_run_job_over(&job, net);
     assert_int_equal(engine_net_handed_on(net), 2 * PIECES * (RANKS - 1));
     engine_net_free(net);
 }
 
-/* Ranks of two hosts: whatever is lent, placed or handed on stays on one of them, as the net sees to. */
+/* Ranks of two hosts: whatever is shared, written or forwarded stays on one of them, as the net sees to. */
 static void steps_that_lead_to_other_hosts_lend_nothing(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void steps_that_lead_to_other_hosts_lend_nothing(void **state)
                                      .pieces = 3,
                                      .delay = 2,
                                      .expects = true,
-                                     .lends = 3,
+                                     .shares = 3,
                                      .host_of = host_of};
     uint64_t shared = 0, handed_on = 0;
     for (int i = 0; i < algo_count; i++) {
@@ -165,7 +165,7 @@ static void a_relay_hands_places_on_within_a_host(void **state)
     enum { RANKS = 4, PIECES = 3, PIECE_BYTES = 16384 };
     static const int host_of[RANKS] = {0, 0, 0, 1};
     const struct engine_mood mood = {
-        .piece_bytes = PIECE_BYTES, .pieces = 4, .delay = 1, .lends = 8, .host_of = host_of};
+        .piece_bytes = PIECE_BYTES, .pieces = 4, .delay = 1, .shares = 8, .host_of = host_of};
     const struct engine_job job = {.algorithm = algo_find(COLLECTIVE_ALLREDUCE, "relay"),
                                    .size = RANKS,
                                    .count = 2 * PIECES * PIECE_BYTES / sizeof(int32_t)};
@@ -196,7 +196,7 @@ static uint64_t run_expecting(const struct engine_job *job, struct engine_mood m
         if (job->in_place == 0 || round == 0)
             for (int r = 0; r < job->size; r++) engine_expect_right(job, r, &ranks[r]);
     }
-    const uint64_t placed = engine_net_placed(net);
+    const uint64_t placed = engine_net_written(net);
     for (int r = 0; r < job->size; r++) engine_rank_release(&ranks[r]);
     engine_net_free(net);
     return placed;

@@ -28,14 +28,14 @@ bool link_no_fetch(struct link_rx *link)
     return false;
 }
 
-void *link_no_expected_at(struct link_tx *link, size_t bytes)
+void *link_no_advertised_at(struct link_tx *link, size_t bytes)
 {
     (void)link, (void)bytes;
     assert(!"links of this kind do not advertise");
     return NULL;
 }
 
-void link_no_placed(struct link_tx *link, size_t bytes)
+void link_no_written(struct link_tx *link, size_t bytes)
 {
     (void)link, (void)bytes;
     assert(!"links of this kind do not advertise");
@@ -49,19 +49,19 @@ bool link_no_refer(struct link_tx *link, const void *address, size_t bytes,
     return false;
 }
 
-void link_no_hand_on(struct link_rx *link, struct link_tx *const *targets, unsigned count)
+void link_no_forward(struct link_rx *link, struct link_tx *const *targets, unsigned count)
 {
     (void)link, (void)targets, (void)count;
     assert(!"links of this kind do not share");
 }
 
-void link_no_expect(struct link_rx *link, void *destination, size_t bytes)
+void link_no_advertise(struct link_rx *link, void *destination, size_t bytes)
 {
     (void)link, (void)destination, (void)bytes;
     assert(!"links of this kind do not advertise");
 }
 
-void link_no_land(struct link_rx *link, void *destination, size_t bytes)
+void link_no_place_directly(struct link_rx *link, void *destination, size_t bytes)
 {
     (void)link, (void)destination, (void)bytes;
     assert(!"nothing lands on links of this kind");
@@ -89,21 +89,21 @@ enum tutti_status transport_no_multicast_rx(struct transport *transport, int slo
     return error_set(TUTTI_UNSUPPORTED, "these links go to one rank each");
 }
 
-enum tutti_status transport_no_lending(struct transport *transport, int slot)
+enum tutti_status transport_no_shared_slots(struct transport *transport, int slot)
 {
     (void)transport, (void)slot;
     return error_set(TUTTI_UNSUPPORTED, "these links share nothing");
 }
 
-void *transport_no_lend(struct transport *transport, int slot, size_t bytes)
+void *transport_no_reserve_shared(struct transport *transport, int slot, size_t bytes)
 {
     (void)transport, (void)slot, (void)bytes;
     assert(!"links of this kind do not share");
     return NULL;
 }
 
-void transport_no_share(struct transport *transport, int slot, struct link_tx *const *links,
-                        unsigned count, size_t bytes)
+void transport_no_send_shared(struct transport *transport, int slot, struct link_tx *const *links,
+                              unsigned count, size_t bytes)
 {
     (void)transport, (void)slot, (void)links, (void)count, (void)bytes;
     assert(!"links of this kind do not share");

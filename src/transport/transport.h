@@ -10,17 +10,17 @@
  *   post(address, n) ─ by reference: the
  *       receiver reads them where they lie
  *
- * Two ways save a copy where memory is shared.  A *shared slot* is a place that its owner lends: sent on any number
- * of links as one copy of the bytes. A rank that alone receives it may change it and hand it on instead of copying it;
- * it comes back to its owner when the last reader has consumed it:
+ * Two ways save a copy where memory is shared.  A *shared slot* is a place of its owner: sent on any number of links as one
+ * copy of the bytes. A rank that alone receives it may change it and forward it instead of copying it; it comes back to its
+ * owner when the last reader has consumed it:
  *
- *   lend ─ place, or NULL               peek ─ view with a place ─ hand_on(targets)
- *   share(links)                        ...                       peek, consume
+ *   reserve_shared ─ place, or NULL     peek ─ view with a place ─ forward(targets)
+ *   send_shared(links)                  ...                       peek, consume
  *
- * And a receiver may say where it *expects* a message, so that the sender stores it there itself:
+ * And a receiver may *advertise* where it wants a message, so that the sender stores it there itself (a remote write):
  *
- *   expected_at ─ address, or NULL      expect(destination, n)
- *   placed(n)                           peek ─ view of n bytes at the destination
+ *   advertised_at ─ address, or NULL    advertise(destination, n)
+ *   written(n)                          peek ─ view of n bytes at the destination
  *
  * Both are offers: whoever does not take them up sends by another way. And a sender's own message may carry a
  * *reference* (refer) by which the receiver copies memory when it likes (copy). What a link can do of all this are its
@@ -67,10 +67,10 @@ struct link_reference {
 
 /* What an end of a link can do beside sending and receiving copies: the same in each slot and channel. */
 enum link_capability {
-    LINK_SHARES = 1,     /* tx: a target of share and hand_on; rx: `place` in views, hand_on */
-    LINK_ADVERTISES = 2, /* tx: expected_at, placed; rx: expect */
-    LINK_LANDS = 4,      /* rx: land */
-    LINK_REFERS = 8      /* tx: refer; rx: copy */
+    LINK_SHARES = 1,          /* tx: a target of share and forward; rx: `place` in views, forward */
+    LINK_ADVERTISES = 2,      /* tx: advertised_at, placed; rx: expect */
+    LINK_PLACES_DIRECTLY = 4, /* rx: land */
+    LINK_REFERS = 8           /* tx: refer; rx: copy */
 };
 
 enum { LINK_TO_GROUP = -1 };
@@ -93,13 +93,13 @@ struct link_tx_ops {
     bool (*post)(struct link_tx *link, const void *address, size_t bytes);
     /* Whether all receivers have consumed everything sent so far. */
     bool (*consumed)(struct link_tx *link);
-    /* Whether one more message can be sent whose bytes need no place in the link: shared, handed on, or placed. */
+    /* Whether one more message can be sent whose bytes need no place in the link: shared, forwarded, or written. */
     bool (*has_room)(struct link_tx *link);
-    /* Where the receiver expects the next message, if that has so many bytes and this rank can write there; else
+    /* Where the receiver wants the next message, if that has so many bytes and this rank can write there; else
      * NULL. Not on multicast links. */
-    void *(*expected_at)(struct link_tx *link, size_t bytes);
+    void *(*advertised_at)(struct link_tx *link, size_t bytes);
     /* Sends what was stored there, all of it; the link has room. */
-    void (*placed)(struct link_tx *link, size_t bytes);
+    void (*written)(struct link_tx *link, size_t bytes);
     /* Says how the receiver can copy that memory, which must stay as it is for as long as it may. Sends nothing. False:
      * it cannot. Not on multicast links. */
     bool (*refer)(struct link_tx *link, const void *address, size_t bytes,
@@ -109,7 +109,7 @@ struct link_tx_ops {
 struct link_view {
     const void *data; /* NULL: it lies elsewhere and must be copied out, see `take` and `fetch` */
     size_t bytes;
-    void *place; /* the same memory, where it is a whole message that may be changed and handed on; or NULL */
+    void *place; /* the same memory, where it is a whole message that may be changed and forwarded; or NULL */
 };
 
 enum link_state { LINK_EMPTY, LINK_READY, LINK_FAULT };
@@ -132,13 +132,13 @@ struct link_rx_ops {
     /* Gives that many bytes back to the sender; a message is over when all of it was consumed. */
     void (*consume)(struct link_rx *link, size_t bytes);
     /* Sends the message in view, which has a place, on links that all share and have room; that consumes it. */
-    void (*hand_on)(struct link_rx *link, struct link_tx *const *targets, unsigned count);
+    void (*forward)(struct link_rx *link, struct link_tx *const *targets, unsigned count);
     /* The next message may be stored there by its sender if it has so many bytes; until it has come nobody
      * else touches that memory. For nothing where the sender cannot write. */
-    void (*expect)(struct link_rx *link, void *destination, size_t bytes);
+    void (*advertise)(struct link_rx *link, void *destination, size_t bytes);
     /* So many bytes, of any messages, that have not come yet may be stored there as they come, by this end itself; views
      * then show them there. Until they are consumed nobody else touches that memory. The last word counts. */
-    void (*land)(struct link_rx *link, void *destination, size_t bytes);
+    void (*place_directly)(struct link_rx *link, void *destination, size_t bytes);
     /* Copies from memory that the link's sender refers to, `offset` bytes into it. EMPTY: not possible, as for take.
      * FAULT: the reference makes no sense. */
     enum link_state (*copy)(struct link_rx *link, const struct link_reference *reference,
@@ -188,13 +188,13 @@ struct transport_ops {
                                            int group, int peer, struct link_rx **link);
     /* The next three where a link has LINK_SHARES. Prepares this rank's shared slots for one slot of operations. May
      * allocate and call the kernel. */
-    enum tutti_status (*open_lending)(struct transport *transport, int slot);
+    enum tutti_status (*open_shared_slots)(struct transport *transport, int slot);
     /* A shared slot for so many bytes (at most what `limits` says); NULL while there is none: a few go around. The same
      * again until it is sent. */
-    void *(*lend)(struct transport *transport, int slot, size_t bytes);
-    /* Sends the shared slot lent last on links of that slot of operations, which all share and have room. */
-    void (*share)(struct transport *transport, int slot, struct link_tx *const *links,
-                  unsigned count, size_t bytes);
+    void *(*reserve_shared)(struct transport *transport, int slot, size_t bytes);
+    /* Sends the shared slot that was reserved last on links of that slot of operations, which all share and have room. */
+    void (*send_shared)(struct transport *transport, int slot, struct link_tx *const *links,
+                        unsigned count, size_t bytes);
     /* Moves bytes between links and the outside; never waits. True when something moved. */
     bool (*progress)(struct transport *transport);
     /* Announces that this rank is about to sleep; everything published before returns is seen by a look after
@@ -224,13 +224,13 @@ enum link_reach link_no_reach(struct link_tx *link, const void *address, size_t 
 bool link_no_post(struct link_tx *link, const void *address, size_t bytes);
 bool link_no_take(struct link_rx *link, void *destination, size_t bytes);
 bool link_no_fetch(struct link_rx *link);
-void *link_no_expected_at(struct link_tx *link, size_t bytes);
-void link_no_placed(struct link_tx *link, size_t bytes);
+void *link_no_advertised_at(struct link_tx *link, size_t bytes);
+void link_no_written(struct link_tx *link, size_t bytes);
 bool link_no_refer(struct link_tx *link, const void *address, size_t bytes,
                    struct link_reference *reference);
-void link_no_hand_on(struct link_rx *link, struct link_tx *const *targets, unsigned count);
-void link_no_expect(struct link_rx *link, void *destination, size_t bytes);
-void link_no_land(struct link_rx *link, void *destination, size_t bytes);
+void link_no_forward(struct link_rx *link, struct link_tx *const *targets, unsigned count);
+void link_no_advertise(struct link_rx *link, void *destination, size_t bytes);
+void link_no_place_directly(struct link_rx *link, void *destination, size_t bytes);
 enum link_state link_no_copy(struct link_rx *link, const struct link_reference *reference,
                              size_t offset, void *destination, size_t bytes);
 /* Of transports without groups, and of those whose links do not share: UNSUPPORTED, and nobody calls them. */
@@ -238,10 +238,10 @@ enum tutti_status transport_no_multicast_tx(struct transport *transport, int slo
                                             int group, size_t bytes, struct link_tx **link);
 enum tutti_status transport_no_multicast_rx(struct transport *transport, int slot, int channel,
                                             int group, int peer, struct link_rx **link);
-enum tutti_status transport_no_lending(struct transport *transport, int slot);
-void *transport_no_lend(struct transport *transport, int slot, size_t bytes);
-void transport_no_share(struct transport *transport, int slot, struct link_tx *const *links,
-                        unsigned count, size_t bytes);
+enum tutti_status transport_no_shared_slots(struct transport *transport, int slot);
+void *transport_no_reserve_shared(struct transport *transport, int slot, size_t bytes);
+void transport_no_send_shared(struct transport *transport, int slot, struct link_tx *const *links,
+                              unsigned count, size_t bytes);
 
 /* For transports of which the like cannot happen. */
 int transport_no_corrupt_rank(const struct transport *transport);

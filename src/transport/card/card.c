@@ -61,8 +61,8 @@ static const struct link_tx_ops tx_ops = {.reserve = card_reserve,
                                           .post = card_post,
                                           .consumed = card_consumed,
                                           .has_room = card_has_room,
-                                          .expected_at = link_no_expected_at,
-                                          .placed = link_no_placed,
+                                          .advertised_at = link_no_advertised_at,
+                                          .written = link_no_written,
                                           .refer = link_no_refer};
 
 /* ----------------------------------------------------------------------------------------- receiving */
@@ -95,9 +95,9 @@ static const struct link_rx_ops rx_ops = {.peek = card_peek,
                                           .take = link_no_take,
                                           .fetch = link_no_fetch,
                                           .consume = card_consume,
-                                          .hand_on = link_no_hand_on,
-                                          .expect = card_offer,
-                                          .land = card_offer,
+                                          .forward = link_no_forward,
+                                          .advertise = card_offer,
+                                          .place_directly = card_offer,
                                           .copy = link_no_copy};
 
 /* ------------------------------------------------------------------------------------------- moving */
@@ -233,8 +233,8 @@ static enum tutti_status card_open_rx(struct transport *transport, int slot, int
     struct card_rx *rx;
     TRY(card_find_pair(card, peer, &pair));
     TRY(card_pair_open_rx(pair, index_of(slot, channel), &rx));
-    rx->base =
-        (struct link_rx){.ops = &rx_ops, .peer = peer, .capabilities = LINK_ADVERTISES | LINK_LANDS};
+    rx->base = (struct link_rx){
+        .ops = &rx_ops, .peer = peer, .capabilities = LINK_ADVERTISES | LINK_PLACES_DIRECTLY};
     rx->offer_bytes = card->offer_bytes;
     *link = &rx->base;
     return TUTTI_OK;
@@ -269,9 +269,9 @@ static const struct transport_ops ops = {.limits = card_limits,
                                          .open_rx = card_open_rx,
                                          .open_multicast_tx = transport_no_multicast_tx,
                                          .open_multicast_rx = transport_no_multicast_rx,
-                                         .open_lending = transport_no_lending,
-                                         .lend = transport_no_lend,
-                                         .share = transport_no_share,
+                                         .open_shared_slots = transport_no_shared_slots,
+                                         .reserve_shared = transport_no_reserve_shared,
+                                         .send_shared = transport_no_send_shared,
                                          .progress = card_progress,
                                          .sleep_begin = card_sleep_begin,
                                          .sleep_cancel = card_sleep_cancel,

@@ -7,7 +7,8 @@
  *   words ┘                 └─ remote writes ─► a region that b offered  ─┘  └─ words, in order
  *
  * What a link commits goes in messages, read from slots that are registered. What it posts is registered while it is under
- * way, and goes by remote writes straight to where the receiver wants it if that has offered its memory (`expect`, `land`);
+ * way, and goes by remote writes straight to where the receiver wants it if that has offered its memory (`advertise`,
+ * `place_directly`);
  * else in messages, too.
  *
  * Invariants

@@ -306,7 +306,8 @@ static void consume(struct script *script, unsigned link)
 static void expect(struct script *script, unsigned link)
 {
     if (script->expected[link] == NULL) script->expected[link] = must(calloc(1, EXPECTED_BYTES));
-    script->rx[link]->ops->expect(script->rx[link], script->expected[link], 1 + next(script) * 15);
+    script->rx[link]->ops->advertise(script->rx[link], script->expected[link],
+                                     1 + next(script) * 15);
 }
 
 static void tell(struct script *script)

@@ -184,7 +184,7 @@ static void memory_is_not_touched_after_stopping(void **state)
         assert_true(source != NULL && destination != NULL && copy != NULL);
         memset(source, 7, BYTES);
         memset(destination, POISON, BYTES);
-        rx->ops->expect(rx, destination, BYTES);
+        rx->ops->advertise(rx, destination, BYTES);
         steps(world, (int)(seed / 2 % 60));
         assert_true(tx->ops->post(tx, source, BYTES));
         steps(world, (int)(seed % 101));
@@ -237,7 +237,7 @@ static void posted_memory_comes_where_it_is_expected(void **state)
         char *source = malloc(BYTES), *destination = malloc(BYTES);
         assert_true(source != NULL && destination != NULL);
         for (int i = 0; i < BYTES; i++) source[i] = (char)(i * 3 + i / 256);
-        rx->ops->expect(rx, destination, BYTES);
+        rx->ops->advertise(rx, destination, BYTES);
         steps(world, 300);
         assert_int_equal(card_lent_regions(ranks[1]), 1);
         assert_true(tx->ops->post(tx, source, 20000));

@@ -87,7 +87,7 @@ static void expect_something(struct card_world *world, struct line *line)
     if (line->received < line->expected_from + line->expected_bytes) return;
     line->expected_from = line->received;
     line->expected_bytes = 1 + card_world_draw(world) % POSTED_BYTES;
-    line->rx->ops->expect(line->rx, line->destination, line->expected_bytes);
+    line->rx->ops->advertise(line->rx, line->destination, line->expected_bytes);
 }
 
 /* Only whole views are taken where something is to be expected next. */

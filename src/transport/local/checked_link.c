@@ -24,8 +24,8 @@ const struct link_tx_ops checked_sending_ops = {.reserve = sending_reserve,
                                                 .post = link_no_post,
                                                 .consumed = sending_consumed,
                                                 .has_room = sending_has_room,
-                                                .expected_at = link_no_expected_at,
-                                                .placed = link_no_placed,
+                                                .advertised_at = link_no_advertised_at,
+                                                .written = link_no_written,
                                                 .refer = link_no_refer};
 
 static void report_change(struct local *local, int local_peer)
@@ -83,9 +83,9 @@ const struct link_rx_ops checked_receiving_ops = {.peek = checked_peek,
                                                   .take = link_no_take,
                                                   .fetch = link_no_fetch,
                                                   .consume = receiving_consume,
-                                                  .hand_on = link_no_hand_on,
-                                                  .expect = link_no_expect,
-                                                  .land = link_no_land,
+                                                  .forward = link_no_forward,
+                                                  .advertise = link_no_advertise,
+                                                  .place_directly = link_no_place_directly,
                                                   .copy = link_no_copy};
 
 int checked_corrupt_rank(const struct transport *transport)

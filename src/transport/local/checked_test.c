@@ -238,7 +238,7 @@ static void headers_that_make_no_sense_have_changed(void **state)
         {MESSAGE_SLOT, (1 << 24) - 1, 0},
         {MESSAGE_ADDRESS, 8, 4096},
         {MESSAGE_HEAP, 8, 0},
-        {MESSAGE_LENT, 8, 0},
+        {MESSAGE_SHARED, 8, 0},
         {255, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -271,7 +271,7 @@ static void memory_is_not_read_where_it_lies(void **state)
         assert_int_equal(tx->capabilities, 0);
         assert_int_equal(local_net_tx(&net, 0, LINK_TO_GROUP)->capabilities, 0);
         assert_int_equal(local_net_rx(&net, 1, 0, false)->capabilities, 0);
-        assert_int_equal(net.ranks[0]->ops->open_lending(net.ranks[0], LOCAL_NET_SLOT),
+        assert_int_equal(net.ranks[0]->ops->open_shared_slots(net.ranks[0], LOCAL_NET_SLOT),
                          TUTTI_UNSUPPORTED);
         assert_false(local_maps_heaps(net.ranks[0]));
         local_net_close(&net);

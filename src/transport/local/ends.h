@@ -47,11 +47,11 @@ struct local_rx {
     uint64_t sequence; /* messages consumed */
     uint64_t expected; /* what was offered last; foreign memory is not asked what it was */
     size_t expected_bytes;
-    void *expected_at;
+    void *advertised_at;
     struct link_view view;
-    bool loaded;         /* view is of message `sequence` */
-    struct lent *lent;   /* of a MESSAGE_LENT in view; else NULL */
-    uint64_t lent_where; /* as it was read from the header, and checked */
+    bool loaded;                /* view is of message `sequence` */
+    struct shared_slot *shared; /* of a MESSAGE_SHARED in view; else NULL */
+    uint64_t shared_where;      /* as it was read from the header, and checked */
     /* MESSAGE_REMOTE */
     uint64_t remote; /* where the view without data lies, or what follows the fetched one: as its sender says */
     size_t rest_bytes;              /* behind a fetched view */

@@ -10,9 +10,9 @@
 #include "transport/local/bells.h"
 #include "transport/local/checked.h"
 #include "transport/local/checked_link.h"
-#include "transport/local/lending.h"
 #include "transport/local/links.h"
 #include "transport/local/remote.h"
+#include "transport/local/shared_slots.h"
 #include "transport/local/state.h"
 
 void local_limits(int size, bool checks, size_t *piece_bytes_max, unsigned *piece_count_max)
@@ -41,7 +41,8 @@ static void add_footprint(const struct transport *transport, struct transport_fo
     sum->descriptor_count += bells_have_door(local);
     sum->shared_bytes += local->segment->regions_offset / size;
     for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
-        if (local->lending[slot].lent != NULL) sum->shared_bytes += local->segment->lending_bytes;
+        if (local->shared[slot].slots != NULL)
+            sum->shared_bytes += local->segment->shared_slots_bytes;
     links_add_footprint(local, sum);
 }
 
@@ -50,9 +51,9 @@ static const struct transport_ops ops = {.limits = limits,
                                          .open_rx = links_open_rx,
                                          .open_multicast_tx = links_open_multicast_tx,
                                          .open_multicast_rx = links_open_multicast_rx,
-                                         .open_lending = lending_open,
-                                         .lend = lending_lend,
-                                         .share = lending_share,
+                                         .open_shared_slots = shared_slots_open,
+                                         .reserve_shared = shared_slots_reserve,
+                                         .send_shared = shared_slots_send,
                                          .sleep_begin = bells_sleep_begin,
                                          .sleep_cancel = bells_sleep_cancel,
                                          .sleep = bells_sleep,
@@ -70,9 +71,9 @@ static const struct transport_ops checked_ops = {.limits = limits,
                                                  .open_rx = links_open_rx,
                                                  .open_multicast_tx = links_open_multicast_tx,
                                                  .open_multicast_rx = links_open_multicast_rx,
-                                                 .open_lending = transport_no_lending,
-                                                 .lend = transport_no_lend,
-                                                 .share = transport_no_share,
+                                                 .open_shared_slots = transport_no_shared_slots,
+                                                 .reserve_shared = transport_no_reserve_shared,
+                                                 .send_shared = transport_no_send_shared,
                                                  .sleep_begin = bells_sleep_begin,
                                                  .sleep_cancel = bells_sleep_cancel,
                                                  .sleep = bells_sleep,

@@ -228,17 +228,17 @@ static void a_message_is_stored_where_its_reader_expects_it(void **state)
             char *destination = heap.memory + 4096 * i;
             if (i % 3 == 1) assert_true(send_filled(tx, 5, 100)); /* one before it */
             assert_true(tx->ops->has_room(tx));
-            assert_null(tx->ops->expected_at(tx, 4096));
+            assert_null(tx->ops->advertised_at(tx, 4096));
             if (i % 3 == 1) expect_filled(rx, 5, 100);
-            rx->ops->expect(rx, destination, 4096);
-            assert_null(tx->ops->expected_at(tx, 4095));
-            char *place = tx->ops->expected_at(tx, 4096);
+            rx->ops->advertise(rx, destination, 4096);
+            assert_null(tx->ops->advertised_at(tx, 4095));
+            char *place = tx->ops->advertised_at(tx, 4096);
             assert_non_null(place);
-            assert_ptr_equal(tx->ops->expected_at(tx, 4096), place);
+            assert_ptr_equal(tx->ops->advertised_at(tx, 4096), place);
             assert_true((place == destination) == same_process);
             memset(place, i + 1, 4096);
             expect_empty(rx);
-            tx->ops->placed(tx, 4096);
+            tx->ops->written(tx, 4096);
             assert_false(tx->ops->consumed(tx));
             expect_placed(rx, destination, 4096);
             assert_true(tx->ops->consumed(tx));
@@ -256,18 +256,18 @@ static void an_offer_is_for_one_message(void **state)
     struct heap_net heap = open_heap_net();
     struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
     struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
-    rx->ops->expect(rx, heap.memory, 500);
+    rx->ops->advertise(rx, heap.memory, 500);
     assert_true(send_filled(tx, 1, 500));
-    assert_null(tx->ops->expected_at(tx, 500));
+    assert_null(tx->ops->advertised_at(tx, 500));
     expect_filled(rx, 1, 500);
-    assert_null(tx->ops->expected_at(tx, 500));
-    rx->ops->expect(rx, heap.memory + 4096, 500);
-    rx->ops->expect(rx, heap.memory + 8192, 500); /* the last word counts */
-    char *place = tx->ops->expected_at(tx, 500);
+    assert_null(tx->ops->advertised_at(tx, 500));
+    rx->ops->advertise(rx, heap.memory + 4096, 500);
+    rx->ops->advertise(rx, heap.memory + 8192, 500); /* the last word counts */
+    char *place = tx->ops->advertised_at(tx, 500);
     assert_non_null(place);
     memset(place, 3, 500);
-    tx->ops->placed(tx, 500);
-    assert_null(tx->ops->expected_at(tx, 500));
+    tx->ops->written(tx, 500);
+    assert_null(tx->ops->advertised_at(tx, 500));
     expect_placed(rx, heap.memory + 8192, 500);
     for (int b = 0; b < 500; b++) assert_int_equal(heap.memory[8192 + b], 3);
     assert_int_equal(heap.memory[0], 0);
@@ -298,9 +298,9 @@ static void memory_that_the_sender_cannot_write_is_not_offered(void **state)
     struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
     char elsewhere[100];
     struct link_view view;
-    rx->ops->expect(rx, elsewhere, sizeof elsewhere);
-    assert_null(tx->ops->expected_at(tx, sizeof elsewhere));
-    tx->ops->placed(tx, sizeof elsewhere); /* a lie */
+    rx->ops->advertise(rx, elsewhere, sizeof elsewhere);
+    assert_null(tx->ops->advertised_at(tx, sizeof elsewhere));
+    tx->ops->written(tx, sizeof elsewhere); /* a lie */
     assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
     close_heap_net(&heap);
 }
@@ -324,19 +324,19 @@ static void offers_that_make_no_sense_are_not_taken_up(void **state)
         atomic_store(&tail->expected_bytes, cases[i].bytes);
         atomic_store(&tail->expected_where, cases[i].where);
         atomic_store(&tail->expected, cases[i].expected);
-        if (tx->ops->expected_at(tx, 100) != NULL) fail_msg("offer %zu is taken up", i);
+        if (tx->ops->advertised_at(tx, 100) != NULL) fail_msg("offer %zu is taken up", i);
     }
     atomic_store(&tail->expected_where, heap.offset);
     atomic_store(&tail->expected_bytes, 100);
     atomic_store(&tail->expected, 1);
-    assert_non_null(tx->ops->expected_at(tx, 100)); /* so it was this that was refused */
+    assert_non_null(tx->ops->advertised_at(tx, 100)); /* so it was this that was refused */
     close_heap_net(&heap);
     struct local_net net = open_net(2, false); /* processes without heaps */
     tx = local_net_tx(&net, 0, 1);
     tail = tail_of(&net, 1, 0);
     atomic_store(&tail->expected_bytes, 100);
     atomic_store(&tail->expected, 1);
-    assert_null(tx->ops->expected_at(tx, 100));
+    assert_null(tx->ops->advertised_at(tx, 100));
     local_net_close(&net);
 }
 
@@ -348,9 +348,9 @@ static void what_was_not_expected_is_not_placed(void **state)
         struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
         struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
         struct link_view view;
-        if (way == 1) rx->ops->expect(rx, heap.memory, 101);
+        if (way == 1) rx->ops->advertise(rx, heap.memory, 101);
         if (way == 2) { /* for an earlier message */
-            rx->ops->expect(rx, heap.memory, 100);
+            rx->ops->advertise(rx, heap.memory, 100);
             assert_true(send_filled(tx, 1, 100));
             expect_filled(rx, 1, 100);
         }
@@ -359,9 +359,9 @@ static void what_was_not_expected_is_not_placed(void **state)
             atomic_store(&tail->expected_where, heap.offset);
             atomic_store(&tail->expected_bytes, 100);
             atomic_store(&tail->expected, 1);
-            assert_non_null(tx->ops->expected_at(tx, 100));
+            assert_non_null(tx->ops->advertised_at(tx, 100));
         }
-        tx->ops->placed(tx, 100);
+        tx->ops->written(tx, 100);
         if (rx->ops->peek(rx, &view) != LINK_FAULT) fail_msg("way %d is believed", way);
         assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
         close_heap_net(&heap);
@@ -540,10 +540,10 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
         {MESSAGE_ADDRESS, 100, 4096},
         {MESSAGE_HEAP, 100, 0},
         {MESSAGE_REMOTE, 100, 4096}, /* not allowed here */
-        {MESSAGE_LENT, 100, LENT_SLOTS},
-        {MESSAGE_LENT, 100, 2 << 8},
-        {MESSAGE_LENT, 100, UINT64_MAX},
-        {MESSAGE_LENT, 1 << 30, 0},
+        {MESSAGE_SHARED, 100, SHARED_SLOTS},
+        {MESSAGE_SHARED, 100, 2 << 8},
+        {MESSAGE_SHARED, 100, UINT64_MAX},
+        {MESSAGE_SHARED, 1 << 30, 0},
         {MESSAGE_KIND_COUNT, 100, 0},
         {MESSAGE_PLACED, 100, 0},
         {MESSAGE_PLACED, 0, 0},
@@ -570,19 +570,19 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
 
 static void lending_opens(struct local_net *net, int rank)
 {
-    assert_int_equal(net->ranks[rank]->ops->open_lending(net->ranks[rank], LOCAL_NET_SLOT),
+    assert_int_equal(net->ranks[rank]->ops->open_shared_slots(net->ranks[rank], LOCAL_NET_SLOT),
                      TUTTI_OK);
 }
 
 static void *lent_place(struct local_net *net, int rank, size_t bytes)
 {
-    return net->ranks[rank]->ops->lend(net->ranks[rank], LOCAL_NET_SLOT, bytes);
+    return net->ranks[rank]->ops->reserve_shared(net->ranks[rank], LOCAL_NET_SLOT, bytes);
 }
 
 static void share(struct local_net *net, int rank, struct link_tx *const *links, unsigned count,
                   size_t bytes)
 {
-    net->ranks[rank]->ops->share(net->ranks[rank], LOCAL_NET_SLOT, links, count, bytes);
+    net->ranks[rank]->ops->send_shared(net->ranks[rank], LOCAL_NET_SLOT, links, count, bytes);
 }
 
 static void a_shared_place_is_free_after_its_last_reader(void **state)
@@ -593,7 +593,7 @@ static void a_shared_place_is_free_after_its_last_reader(void **state)
     struct link_rx *one = local_net_rx(&net, 1, 0, false), *two = local_net_rx(&net, 2, 0, false);
     struct link_view view;
     lending_opens(&net, 0);
-    for (int i = 0; i < LENT_SLOTS; i++) {
+    for (int i = 0; i < SHARED_SLOTS; i++) {
         void *place = lent_place(&net, 0, 5000);
         assert_non_null(place);
         assert_ptr_equal(lent_place(&net, 0, 5000), place); /* until it is shared */
@@ -601,13 +601,13 @@ static void a_shared_place_is_free_after_its_last_reader(void **state)
         share(&net, 0, links, 2, 5000);
     }
     assert_null(lent_place(&net, 0, 5000));
-    for (int i = 0; i < LENT_SLOTS; i++) {
+    for (int i = 0; i < SHARED_SLOTS; i++) {
         assert_int_equal(one->ops->peek(one, &view), LINK_READY);
         assert_null(view.place); /* another one reads it, too */
         expect_filled(one, (unsigned char)i, 5000);
         assert_null(lent_place(&net, 0, 5000));
     }
-    for (int i = 0; i < LENT_SLOTS; i++) {
+    for (int i = 0; i < SHARED_SLOTS; i++) {
         assert_int_equal(two->ops->peek(two, &view), LINK_READY);
         assert_ptr_equal(view.place, view.data);
         two->ops->consume(two, 1000);
@@ -640,7 +640,7 @@ static void a_place_travels_and_comes_back(void **state)
         assert_non_null(view.place);
         memset(view.place, round + 1, 3000);
         assert_true(onwards[0]->ops->has_room(onwards[0]) && onwards[1]->ops->has_room(onwards[1]));
-        rx->ops->hand_on(rx, onwards, 2);
+        rx->ops->forward(rx, onwards, 2);
         expect_empty(rx);
         assert_true(there->ops->consumed(there)); /* its message, not the place */
         assert_int_equal(ends[0]->ops->peek(ends[0], &end), LINK_READY);
@@ -670,7 +670,7 @@ static void a_place_that_comes_back_wakes_its_owner(void **state)
     memset(lent_place(&net, 0, 3000), 5, 3000);
     share(&net, 0, &there, 1, 3000);
     assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
-    rx->ops->hand_on(rx, &onwards, 1);
+    rx->ops->forward(rx, &onwards, 1);
     const uint64_t begin = clock_now_ns();
     owner->ops->sleep_begin(owner);
     expect_filled(end, 5, 3000);
@@ -1016,8 +1016,8 @@ static void links_show_names_and_go_by_numbers(void **state)
             const uint64_t begin = clock_now_ns();
             net.ranks[from]->ops->sleep(net.ranks[from], 20000000000u);
             assert_true(clock_now_ns() - begin < 10000000000u);
-            rx->ops->expect(rx, destination, sizeof destination);
-            assert_ptr_equal(tx->ops->expected_at(tx, sizeof destination), destination);
+            rx->ops->advertise(rx, destination, sizeof destination);
+            assert_ptr_equal(tx->ops->advertised_at(tx, sizeof destination), destination);
             struct link_reference reference;
             assert_true(tx->ops->refer(tx, names, sizeof names, &reference));
             assert_int_equal(rx->ops->copy(rx, &reference, 0, destination, sizeof names),

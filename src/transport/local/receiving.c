@@ -5,8 +5,8 @@
 
 #include "memory/heap.h"
 #include "transport/local/ends.h"
-#include "transport/local/lending.h"
 #include "transport/local/remote.h"
+#include "transport/local/shared_slots.h"
 
 static const uint64_t BYTES_MASK = (UINT64_C(1) << MESSAGE_KIND_SHIFT) - 1;
 
@@ -45,7 +45,7 @@ static enum link_state view_of(struct local_rx *rx, const struct message_header 
         if (data != NULL) break;
         rx->view = (struct link_view){.bytes = bytes};
         return remote_reach(rx, kind, where, bytes, &rx->remote);
-    case MESSAGE_LENT: return lending_view(rx, where, bytes) ? LINK_READY : LINK_FAULT;
+    case MESSAGE_SHARED: return shared_slots_view(rx, where, bytes) ? LINK_READY : LINK_FAULT;
     case MESSAGE_KIND_COUNT: break;
     case MESSAGE_REMOTE:
         data = readable_at(rx, kind, where, bytes);
@@ -54,7 +54,8 @@ static enum link_state view_of(struct local_rx *rx, const struct message_header 
         rx->remote = where;
         return local->copies_remote ? LINK_READY : LINK_FAULT;
     case MESSAGE_PLACED:
-        if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes) data = rx->expected_at;
+        if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes)
+            data = rx->advertised_at;
         break;
     }
     rx->view = (struct link_view){.data = data, .bytes = bytes};
@@ -92,7 +93,7 @@ void receiving_consume(struct link_rx *link, size_t bytes)
         rx->rest_bytes = 0;
         return;
     }
-    if (rx->lent != NULL) lending_give_back(rx);
+    if (rx->shared != NULL) shared_slots_give_back(rx);
     ends_finish_message(rx);
 }
 
@@ -138,7 +139,7 @@ static enum link_state receiving_copy(struct link_rx *link, const struct link_re
     return remote_read(pid, remote, destination, bytes) ? LINK_READY : LINK_EMPTY;
 }
 
-static void receiving_expect(struct link_rx *link, void *destination, size_t bytes)
+static void receiving_advertise(struct link_rx *link, void *destination, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
     uint64_t where = (uint64_t)(uintptr_t)destination;
@@ -147,18 +148,18 @@ static void receiving_expect(struct link_rx *link, void *destination, size_t byt
         return;
     rx->expected = rx->sequence + 1;
     rx->expected_bytes = bytes;
-    rx->expected_at = destination;
+    rx->advertised_at = destination;
     atomic_store_explicit(&rx->tail->expected_bytes, bytes, memory_order_relaxed);
     atomic_store_explicit(&rx->tail->expected_where, where, memory_order_relaxed);
     atomic_store_explicit(&rx->tail->expected, rx->expected,
-                          memory_order_release); /* pairs with expected_at */
+                          memory_order_release); /* pairs with advertised_at */
 }
 
 const struct link_rx_ops receiving_ops = {.peek = receiving_peek,
                                           .take = receiving_take,
                                           .fetch = receiving_fetch,
                                           .consume = receiving_consume,
-                                          .hand_on = lending_hand_on,
-                                          .expect = receiving_expect,
-                                          .land = link_no_land,
+                                          .forward = shared_slots_forward,
+                                          .advertise = receiving_advertise,
+                                          .place_directly = link_no_place_directly,
                                           .copy = receiving_copy};

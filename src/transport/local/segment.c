@@ -62,13 +62,13 @@ static void lay_out(struct segment *segment, int rank_count, size_t board_bytes)
     segment->links_offset = channels * segment->tails_bytes;
     segment->link_bytes =
         round_up(HEADER_COUNT * sizeof(struct message_header), PAGE) + data_bytes(rank_count);
-    segment->lent_offset = segment->links_offset + channels * ranks * segment->link_bytes;
-    segment->lent_bytes =
+    segment->shared_slots_offset = segment->links_offset + channels * ranks * segment->link_bytes;
+    segment->shared_slot_bytes =
         segment->slot_bytes < LENT_BYTES_MAX ? segment->slot_bytes : LENT_BYTES_MAX;
-    segment->lending_bytes =
-        round_up(LENT_SLOTS * sizeof(struct lent), PAGE) + LENT_SLOTS * segment->lent_bytes;
+    segment->shared_slots_bytes = round_up(SHARED_SLOTS * sizeof(struct shared_slot), PAGE) +
+                                  SHARED_SLOTS * segment->shared_slot_bytes;
     segment->region_bytes =
-        segment->lent_offset + (size_t)TRANSPORT_SLOT_COUNT * segment->lending_bytes;
+        segment->shared_slots_offset + (size_t)TRANSPORT_SLOT_COUNT * segment->shared_slots_bytes;
     segment->size_bytes = segment->regions_offset + ranks * segment->region_bytes;
 }
 
@@ -200,22 +200,24 @@ enum tutti_status segment_link(struct segment *segment, int rank, int slot, int 
     return shm_reserve(segment->fd, offset, header_bytes);
 }
 
-static size_t lending_of(const struct segment *segment, int owner, int slot)
+static size_t shared_slots_of(const struct segment *segment, int owner, int slot)
 {
-    return region_of(segment, owner) + segment->lent_offset + (size_t)slot * segment->lending_bytes;
+    return region_of(segment, owner) + segment->shared_slots_offset +
+           (size_t)slot * segment->shared_slots_bytes;
 }
 
-void segment_lent(const struct segment *segment, int owner, int slot, struct lent **lent,
-                  char **data)
+void segment_shared_slots(const struct segment *segment, int owner, int slot,
+                          struct shared_slot **slots, char **data)
 {
-    char *const begin = segment->base + lending_of(segment, owner, slot);
-    *lent = (struct lent *)(void *)begin;
-    *data = begin + round_up(LENT_SLOTS * sizeof(struct lent), PAGE);
+    char *const begin = segment->base + shared_slots_of(segment, owner, slot);
+    *slots = (struct shared_slot *)(void *)begin;
+    *data = begin + round_up(SHARED_SLOTS * sizeof(struct shared_slot), PAGE);
 }
 
 enum tutti_status segment_reserve_lent(struct segment *segment, int owner, int slot)
 {
-    return shm_reserve(segment->fd, lending_of(segment, owner, slot), segment->lending_bytes);
+    return shm_reserve(segment->fd, shared_slots_of(segment, owner, slot),
+                       segment->shared_slots_bytes);
 }
 
 enum tutti_status segment_reserve_data(struct segment *segment, const char *data)

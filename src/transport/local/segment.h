@@ -9,7 +9,7 @@
  *             a ring of message headers, and where messages are checked a second one behind it (checked.h),
  *             and DATA_SLOTS slots for payloads
  *   region of rank r, per slot:
- *     lent:   LENT_SLOTS slots for payloads that travel, with a count of readers each       (who has it writes)
+ *     shared: SHARED_SLOTS slots for payloads that travel, with a count of readers each       (who has it writes)
  *
  * Slots belong to the writer, so what a rank touches is O(ranks), and only links that are used are reserved.
  * Memory is reserved before it is touched: no access ends in SIGBUS. Ranks of one process share one mapping.
@@ -18,7 +18,7 @@
  * off the count when it is done, or (the only reader) writes into it and sends it on.
  *
  * Memory traffic of a message: payloads up to INLINE_BYTES lie in the header's own cache line (one line
- * crosses cores); larger ones are written once and read once through slots that stay in cache; lent ones are written
+ * crosses cores); larger ones are written once and read once through slots that stay in cache; shared ones are written
  * once for all readers, and a reduction in place writes the lines that it has just read; posted ones are read
  * where they lie, which is the minimum.
  */
@@ -38,7 +38,7 @@ enum {
     CACHE_LINE = 64,
     HEADER_COUNT = 16, /* messages under way per link */
     DATA_SLOTS = 4,    /* payloads under way per link */
-    LENT_SLOTS = 4,    /* payloads of a rank that travel, per slot */
+    SHARED_SLOTS = 4,  /* payloads of a rank that travel, per slot */
     INLINE_BYTES = 40
 };
 
@@ -49,7 +49,7 @@ enum message_kind {
     MESSAGE_ADDRESS,
     MESSAGE_HEAP,
     MESSAGE_REMOTE,
-    MESSAGE_LENT,
+    MESSAGE_SHARED,
     MESSAGE_PLACED,
     MESSAGE_KIND_COUNT
 };
@@ -87,7 +87,7 @@ struct tail {
 static_assert(sizeof(struct tail) == CACHE_LINE, "a tail is a cache line");
 
 /* Of a shared slot: readers that are not done with it. Counted down with release, looked at with acquire. */
-struct lent {
+struct shared_slot {
     _Alignas(CACHE_LINE) _Atomic uint32_t readers;
 };
 
@@ -133,11 +133,11 @@ struct segment {
     int fd;
     int rank_count;
     size_t board_bytes;
-    size_t slot_bytes; /* of a data slot */
-    size_t lent_bytes; /* of a shared slot */
+    size_t slot_bytes;        /* of a data slot */
+    size_t shared_slot_bytes; /* of a shared slot */
     /* layout */
     size_t board_offset, regions_offset, region_bytes, links_offset, link_bytes, tails_bytes,
-        lent_offset, lending_bytes;
+        shared_slots_offset, shared_slots_bytes;
     /* of the process */
     struct segment *next;
     uint64_t device, inode;
@@ -163,9 +163,9 @@ enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int 
 /* Of writer `rank`; `to` is the writer itself for the link to all. Reserves the headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);
-/* The shared slots of an owner for a slot, `lent_bytes` each, and their counts. */
-void segment_lent(const struct segment *segment, int owner, int slot, struct lent **lent,
-                  char **data);
+/* The shared slots of an owner for a slot, `shared_slot_bytes` each, and their counts. */
+void segment_shared_slots(const struct segment *segment, int owner, int slot,
+                          struct shared_slot **slots, char **data);
 enum tutti_status segment_reserve_lent(struct segment *segment, int owner, int slot);
 /* Of a data slot, in a segment for that many ranks. */
 size_t segment_slot_bytes(int rank_count);

@@ -76,7 +76,7 @@ struct reach {
     size_t link_bytes; /* headers and slots behind them, as far as they are reserved */
     struct tail *own_tail;
     struct tail *other_tail; /* rank 0's: how much it has consumed. Only read */
-    struct lent *lent[SIZE];
+    struct shared_slot *lent[SIZE];
 };
 
 static uint64_t likely(uint64_t *seed)
@@ -125,7 +125,7 @@ static void store_one(struct world *world, const struct reach *reach, uint64_t *
         atomic_store(&reach->own_tail->expected, likely(seed));
         break;
     case 6:
-        atomic_store(&reach->lent[next(seed) % SIZE][next(seed) % LENT_SLOTS].readers,
+        atomic_store(&reach->lent[next(seed) % SIZE][next(seed) % SHARED_SLOTS].readers,
                      (uint32_t)likely(seed));
         break;
     case 7: atomic_store(&all->sleeper_count, (uint32_t)likely(seed)); break;
@@ -149,12 +149,13 @@ static void *go_mad(void *context)
     struct transport *const own = world->ranks[1];
     must(own->ops->open_tx(own, SLOT, CHANNEL, 0, MEMORY_BYTES, &tx) == TUTTI_OK);
     must(own->ops->open_rx(own, SLOT, CHANNEL, 0, &rx) == TUTTI_OK);
-    if (!world->checks) must(own->ops->open_lending(own, SLOT) == TUTTI_OK);
+    if (!world->checks) must(own->ops->open_shared_slots(own, SLOT) == TUTTI_OK);
     must(segment_link(world->segment, 1, SLOT, CHANNEL, 0, &reach.headers, &data) == TUTTI_OK);
     must(segment_tail(world->segment, 1, SLOT, CHANNEL, 0, false, &reach.own_tail) == TUTTI_OK);
     must(segment_tail(world->segment, 0, SLOT, CHANNEL, 1, false, &reach.other_tail) == TUTTI_OK);
     reach.link_bytes = segment_link_bytes(world->segment, true);
-    for (int r = 0; r < SIZE; r++) segment_lent(world->segment, r, SLOT, &reach.lent[r], &data);
+    for (int r = 0; r < SIZE; r++)
+        segment_shared_slots(world->segment, r, SLOT, &reach.lent[r], &data);
     while (!atomic_load_explicit(&world->is_over, memory_order_relaxed))
         store_one(world, &reach, &seed);
     return NULL;
@@ -189,7 +190,7 @@ static void receive(struct world *world, uint64_t *draw)
     look_at(world, &view);
     if (view.place != NULL && next(draw) % 2 == 0 && world->tx->ops->has_room(world->tx) &&
         !world->can_commit) {
-        rx->ops->hand_on(rx, &world->tx, 1);
+        rx->ops->forward(rx, &world->tx, 1);
         return;
     }
     rx->ops->consume(rx, next(draw) % 3 == 0 && view.bytes > 1 ? view.bytes / 2 : view.bytes);
@@ -232,16 +233,16 @@ static void act(struct world *world, uint8_t what, uint64_t *draw, size_t bytes_
             (void)tx->ops->post(tx, world->memory, bytes);
         break;
     case 7:
-        place = tx->ops->has_room(tx) ? tx->ops->expected_at(tx, bytes) : NULL;
+        place = tx->ops->has_room(tx) ? tx->ops->advertised_at(tx, bytes) : NULL;
         if (place != NULL) memset(place, 2, bytes);
-        if (place != NULL) tx->ops->placed(tx, bytes);
+        if (place != NULL) tx->ops->written(tx, bytes);
         break;
-    case 8: rx->ops->expect(rx, world->memory, bytes); break;
+    case 8: rx->ops->advertise(rx, world->memory, bytes); break;
     case 9:
-        place = own->ops->lend(own, SLOT, bytes % bytes_max + 1);
+        place = own->ops->reserve_shared(own, SLOT, bytes % bytes_max + 1);
         if (place == NULL || !tx->ops->has_room(tx)) break;
         memset(place, 4, bytes % bytes_max + 1);
-        own->ops->share(own, SLOT, &tx, 1, bytes % bytes_max + 1);
+        own->ops->send_shared(own, SLOT, &tx, 1, bytes % bytes_max + 1);
         break;
     case 10:
         reference = (struct link_reference){next(draw) % (MESSAGE_KIND_COUNT + 3), next(draw)};
@@ -285,7 +286,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct transport *const own = world.ranks[0];
     must(own->ops->open_tx(own, SLOT, CHANNEL, 1, MEMORY_BYTES, &world.tx) == TUTTI_OK);
     must(own->ops->open_rx(own, SLOT, CHANNEL, 1, &world.rx) == TUTTI_OK);
-    if (!world.checks) must(own->ops->open_lending(own, SLOT) == TUTTI_OK);
+    if (!world.checks) must(own->ops->open_shared_slots(own, SLOT) == TUTTI_OK);
     local_limits(SIZE, world.checks, &bytes_max, &pieces);
     must((world.memory = malloc(MEMORY_BYTES)) != NULL);
     memset(world.memory, 9, MEMORY_BYTES);

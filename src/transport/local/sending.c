@@ -97,7 +97,7 @@ bool sending_has_room(struct link_tx *link)
     return header_is_free((struct local_tx *)link);
 }
 
-static void *sending_expected_at(struct link_tx *link, size_t bytes)
+static void *sending_advertised_at(struct link_tx *link, size_t bytes)
 {
     struct local_tx *tx = (struct local_tx *)link;
     struct tail *tail = tx->tails[0];
@@ -110,7 +110,7 @@ static void *sending_expected_at(struct link_tx *link, size_t bytes)
     return peer->window != NULL ? heap_window_at(peer->window, where, bytes) : NULL;
 }
 
-static void sending_placed(struct link_tx *link, size_t bytes)
+static void sending_written(struct link_tx *link, size_t bytes)
 {
     ends_publish((struct local_tx *)link, MESSAGE_PLACED, bytes);
 }
@@ -121,6 +121,6 @@ const struct link_tx_ops sending_ops = {.reserve = sending_reserve,
                                         .post = sending_post,
                                         .consumed = sending_consumed,
                                         .has_room = sending_has_room,
-                                        .expected_at = sending_expected_at,
-                                        .placed = sending_placed,
+                                        .advertised_at = sending_advertised_at,
+                                        .written = sending_written,
                                         .refer = sending_refer};

@@ -6,7 +6,7 @@
  *     arrival.c        links.c           how the ranks meet; links, opened and counted
  *                      checked_link.c    links whose messages are compared
  *                      receiving.c       readers' ends of links
- *     remote.c         lending.c         memory that only a system call reads; slots that travel
+ *     remote.c         shared_slots.c         memory that only a system call reads; slots that travel
  *                      sending.c         writers' ends of links
  *     bells.c                            sleeping, and waking others
  *     segment.c                          the shared memory
@@ -17,11 +17,11 @@
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
 
-/* What this rank lends in a slot. */
-struct lending {
-    struct lent *lent; /* LENT_SLOTS of them; NULL: not opened */
+/* Those of this rank, for one slot of operations. */
+struct shared_slots {
+    struct shared_slot *slots; /* SHARED_SLOTS of them; NULL: not opened */
     char *data;
-    unsigned last; /* the one that was lent last */
+    unsigned last; /* the one that was reserved last */
 };
 
 struct local {
@@ -54,7 +54,7 @@ struct local {
     struct local_tx **tx;
     /* [slot][channel][multicast][peer] */
     struct local_rx **rx;
-    struct lending lending[TRANSPORT_SLOT_COUNT];
+    struct shared_slots shared[TRANSPORT_SLOT_COUNT];
 };
 
 /* A rank's number as links show it. */

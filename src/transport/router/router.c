@@ -80,23 +80,23 @@ static enum tutti_status router_open_multicast_rx(struct transport *transport, i
     return near->ops->open_multicast_rx(near, slot, channel, group, number, link);
 }
 
-static enum tutti_status router_open_lending(struct transport *transport, int slot)
+static enum tutti_status router_open_shared_slots(struct transport *transport, int slot)
 {
     struct transport *const near = near_of(transport);
-    return near->ops->open_lending(near, slot);
+    return near->ops->open_shared_slots(near, slot);
 }
 
-static void *router_lend(struct transport *transport, int slot, size_t bytes)
+static void *router_reserve_shared(struct transport *transport, int slot, size_t bytes)
 {
     struct transport *const near = near_of(transport);
-    return near->ops->lend(near, slot, bytes);
+    return near->ops->reserve_shared(near, slot, bytes);
 }
 
-static void router_share(struct transport *transport, int slot, struct link_tx *const *links,
-                         unsigned count, size_t bytes)
+static void router_send_shared(struct transport *transport, int slot, struct link_tx *const *links,
+                               unsigned count, size_t bytes)
 {
     struct transport *const near = near_of(transport);
-    near->ops->share(near, slot, links, count, bytes);
+    near->ops->send_shared(near, slot, links, count, bytes);
 }
 
 /* ------------------------------------------------------------------------------------------ waiting */
@@ -312,9 +312,9 @@ static const struct transport_ops ops = {.limits = router_limits,
                                          .open_rx = router_open_rx,
                                          .open_multicast_tx = router_open_multicast_tx,
                                          .open_multicast_rx = router_open_multicast_rx,
-                                         .open_lending = router_open_lending,
-                                         .lend = router_lend,
-                                         .share = router_share,
+                                         .open_shared_slots = router_open_shared_slots,
+                                         .reserve_shared = router_reserve_shared,
+                                         .send_shared = router_send_shared,
                                          .progress = router_progress,
                                          .sleep_begin = router_sleep_begin,
                                          .sleep_cancel = router_sleep_cancel,

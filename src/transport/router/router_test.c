@@ -479,7 +479,7 @@ static void links_within_a_host_share_and_refer(void **state)
             const unsigned capabilities = LINK_SHARES | LINK_ADVERTISES | LINK_REFERS;
             assert_int_equal(tx_of(world, r, other)->capabilities, near ? capabilities : 0);
             assert_int_equal(rx_of(world, r, other)->capabilities,
-                             near ? capabilities : LINK_ADVERTISES | LINK_LANDS);
+                             near ? capabilities : LINK_ADVERTISES | LINK_PLACES_DIRECTLY);
         }
     router_world_close(world);
 }
@@ -577,21 +577,21 @@ static void a_lent_place_goes_round_within_the_host(void **state)
     struct link_rx *const relay = rx_of(three.world, three.ranks[1], three.ranks[0]),
                           *const last = rx_of(three.world, three.ranks[2], three.ranks[1]);
     struct link_view view;
-    assert_int_equal(owner->ops->open_lending(owner, SLOT), TUTTI_OK);
-    void *const place = owner->ops->lend(owner, SLOT, 5000);
+    assert_int_equal(owner->ops->open_shared_slots(owner, SLOT), TUTTI_OK);
+    void *const place = owner->ops->reserve_shared(owner, SLOT, 5000);
     assert_non_null(place);
     memset(place, 1, 5000);
-    owner->ops->share(owner, SLOT, &first, 1, 5000);
-    assert_ptr_not_equal(owner->ops->lend(owner, SLOT, 5000), place); /* it is on its way */
+    owner->ops->send_shared(owner, SLOT, &first, 1, 5000);
+    assert_ptr_not_equal(owner->ops->reserve_shared(owner, SLOT, 5000), place); /* it is on its way */
     assert_int_equal(relay->ops->peek(relay, &view), LINK_READY);
     assert_ptr_equal(view.place, place);
     *(char *)view.place = 2;
-    relay->ops->hand_on(relay, &second, 1);
+    relay->ops->forward(relay, &second, 1);
     assert_int_equal(last->ops->peek(last, &view), LINK_READY);
     assert_ptr_equal(view.data, place);
     assert_true(view.bytes == 5000 && *(const char *)view.data == 2);
     last->ops->consume(last, 5000);
-    assert_ptr_equal(owner->ops->lend(owner, SLOT, 5000), place); /* it has come back */
+    assert_ptr_equal(owner->ops->reserve_shared(owner, SLOT, 5000), place); /* it has come back */
     router_world_close(three.world);
 }
 
@@ -670,11 +670,11 @@ static void what_cannot_be_created_is_refused(void **state)
 
 /* ------------------------------------------------------------------------------------------ programs */
 
-/* Its last look before it sleeps is an impatient one. */
+/* Its last look before it sleeps is an must_not_spin one. */
 static bool run_program(struct rank_thread *own)
 {
     if (own->done) return false;
-    own->operation->impatient = true;
+    own->operation->must_not_spin = true;
     const enum run_result result = operation_run(own->operation);
     if (result == RUN_FAULT) own->fault = "a message makes no sense";
     own->done |= result == RUN_DONE;

@@ -532,10 +532,10 @@ static void sim_consume(struct link_rx *link, size_t bytes)
     tell_sender(rx);
 }
 
-static void sim_expect(struct link_rx *link, void *destination, size_t bytes)
+static void sim_advertise(struct link_rx *link, void *destination, size_t bytes)
 {
     struct sim_rx *rx = (struct sim_rx *)link;
-    tcp_rx_expect(rx->link, destination, bytes);
+    tcp_rx_advertise(rx->link, destination, bytes);
     tell_sender(rx);
 }
 
@@ -545,16 +545,16 @@ static const struct link_tx_ops tx_ops = {.reserve = sim_reserve,
                                           .post = sim_post,
                                           .consumed = sim_consumed,
                                           .has_room = sim_has_room,
-                                          .expected_at = link_no_expected_at,
-                                          .placed = link_no_placed,
+                                          .advertised_at = link_no_advertised_at,
+                                          .written = link_no_written,
                                           .refer = link_no_refer};
 static const struct link_rx_ops rx_ops = {.peek = sim_peek,
                                           .take = link_no_take,
                                           .fetch = link_no_fetch,
                                           .consume = sim_consume,
-                                          .hand_on = link_no_hand_on,
-                                          .expect = sim_expect,
-                                          .land = sim_expect,
+                                          .forward = link_no_forward,
+                                          .advertise = sim_advertise,
+                                          .place_directly = sim_advertise,
                                           .copy = link_no_copy};
 
 static void sim_limits(struct transport *transport, size_t *piece_bytes_max,
@@ -596,8 +596,8 @@ static enum tutti_status sim_open_rx(struct transport *transport, int slot, int 
     if (rx == NULL) {
         rx = end->rx[index] = allocate(sizeof *rx);
         TRY(tcp_rx_create(&net->shape, &transport->signatures[slot], &rx->link));
-        rx->base = (struct link_rx){&rx_ops, peer,
-                                    net->options.expects ? LINK_ADVERTISES | LINK_LANDS : 0};
+        rx->base = (struct link_rx){
+            &rx_ops, peer, net->options.expects ? LINK_ADVERTISES | LINK_PLACES_DIRECTLY : 0};
         rx->end = end;
         rx->link->index = index;
         tcp_set_add(&end->due, index);
@@ -612,9 +612,9 @@ static const struct transport_ops ops = {.limits = sim_limits,
                                          .open_rx = sim_open_rx,
                                          .open_multicast_tx = transport_no_multicast_tx,
                                          .open_multicast_rx = transport_no_multicast_rx,
-                                         .open_lending = transport_no_lending,
-                                         .lend = transport_no_lend,
-                                         .share = transport_no_share,
+                                         .open_shared_slots = transport_no_shared_slots,
+                                         .reserve_shared = transport_no_reserve_shared,
+                                         .send_shared = transport_no_send_shared,
                                          .progress = transport_no_progress,
                                          .descriptor = transport_no_descriptor,
                                          .corrupt_rank = transport_no_corrupt_rank,

@@ -19,7 +19,7 @@
  *   5. The memory of a piece is read when it arrives, not when it is sent: as late as may be.
  *   6. What consumed pieces give back is told at once where the sender needs it, and else some time later.
  *
- * There are no links to all, nothing is lent, and nobody sleeps: a rank looks at its links after each event at its node.
+ * There are no multicast links and no shared slots, and nobody sleeps: a rank looks at its links after each event at its node.
  *
  * One thread at a time. Who owns the queue hands events of this net to sim_net_happen. Without memory the process ends. */
 #ifndef TUTTI_TRANSPORT_SIM_NET_H

@@ -255,7 +255,7 @@ static void a_changed_piece_that_is_expected_is_not_shown_either(void **state)
     open_bench(&bench, true);
     unsigned char *destination = malloc(LARGE);
     assert_non_null(destination);
-    bench.rx->ops->expect(bench.rx, destination, LARGE);
+    bench.rx->ops->advertise(bench.rx, destination, LARGE);
     put_frame(&bench, piece(0, LARGE, 0), 2, FLIPPED, 1000);
     expect_empty(&bench);
     expect_lost(&bench, 2);

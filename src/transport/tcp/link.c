@@ -342,7 +342,7 @@ void tcp_rx_consume(struct tcp_rx *rx, size_t bytes)
         rx->expected_bytes = 0;
 }
 
-void tcp_rx_expect(struct tcp_rx *rx, void *destination, size_t bytes)
+void tcp_rx_advertise(struct tcp_rx *rx, void *destination, size_t bytes)
 {
     rx->expected_bytes = 0;
     if (rx->done > 0) return; /* not at the beginning of a message */

@@ -9,7 +9,7 @@
  * assigns: the first that is free, so that few are touched where few are needed. It is free again when its piece is
  * consumed, and so is what the sender keeps of it.
  *
- * The receiver's memory may be somewhere else: where it expects the next bytes of the link (tcp_rx_expect). As soon as the
+ * The receiver's memory may be somewhere else: where it expects the next bytes of the link (tcp_rx_advertise). As soon as the
  * sender knows, these need no places, and only the window bounds what is under way.
  */
 #ifndef TUTTI_TRANSPORT_TCP_LINK_H
@@ -147,7 +147,7 @@ bool tcp_rx_came_changed(struct tcp_rx *rx, uint64_t sequence);
  * places, only when the peer sends nothing more there. */
 enum link_state tcp_rx_peek(const struct tcp_rx *rx, struct link_view *view);
 void tcp_rx_consume(struct tcp_rx *rx, size_t bytes);
-void tcp_rx_expect(struct tcp_rx *rx, void *destination, size_t bytes);
+void tcp_rx_advertise(struct tcp_rx *rx, void *destination, size_t bytes);
 /* Whether the sender should soon be told what is consumed. */
 bool tcp_rx_should_tell(const struct tcp_rx *rx);
 void tcp_rx_told(struct tcp_rx *rx);

@@ -115,7 +115,7 @@ static void open_lines(struct tcp_world *world, struct lines *lines, bool expect
         lines->expected[r] = malloc(BYTES);
         assert_true(lines->posted[r] != NULL && lines->expected[r] != NULL);
         for (size_t i = 0; i < BYTES; i++) lines->posted[r][i] = (char)value_at(i);
-        if (expects) lines->rx[r]->ops->expect(lines->rx[r], lines->expected[r], BYTES);
+        if (expects) lines->rx[r]->ops->advertise(lines->rx[r], lines->expected[r], BYTES);
         assert_true(lines->tx[r]->ops->post(lines->tx[r], lines->posted[r], BYTES));
     }
 }

@@ -87,8 +87,8 @@ static const struct link_tx_ops tx_ops = {.reserve = tcp_reserve,
                                           .post = tcp_post,
                                           .consumed = tcp_consumed,
                                           .has_room = tcp_has_room,
-                                          .expected_at = link_no_expected_at,
-                                          .placed = link_no_placed,
+                                          .advertised_at = link_no_advertised_at,
+                                          .written = link_no_written,
                                           .refer = link_no_refer};
 
 /* ----------------------------------------------------------------------------------------- receiving */
@@ -109,10 +109,10 @@ static void tcp_consume(struct link_rx *link, size_t bytes)
     tcp_pair_consumed(rx->pair, rx);
 }
 
-static void tcp_expect(struct link_rx *link, void *destination, size_t bytes)
+static void tcp_advertise(struct link_rx *link, void *destination, size_t bytes)
 {
     struct tcp_rx *rx = (struct tcp_rx *)link;
-    tcp_rx_expect(rx, destination, bytes);
+    tcp_rx_advertise(rx, destination, bytes);
     tcp_pair_consumed(rx->pair, rx);
 }
 
@@ -120,9 +120,9 @@ static const struct link_rx_ops rx_ops = {.peek = tcp_peek,
                                           .take = link_no_take,
                                           .fetch = link_no_fetch,
                                           .consume = tcp_consume,
-                                          .hand_on = link_no_hand_on,
-                                          .expect = tcp_expect,
-                                          .land = tcp_expect,
+                                          .forward = link_no_forward,
+                                          .advertise = tcp_advertise,
+                                          .place_directly = tcp_advertise,
                                           .copy = link_no_copy};
 
 /* ------------------------------------------------------------------------------------------- moving */
@@ -292,7 +292,7 @@ static enum tutti_status tcp_open_rx(struct transport *transport, int slot, int 
     struct tcp_rx *rx;
     TRY(find_pair(tcp_of(transport), peer, &pair));
     TRY(tcp_pair_open_rx(pair, index_of(slot, channel), &rx));
-    rx->base = (struct link_rx){&rx_ops, peer, LINK_ADVERTISES | LINK_LANDS};
+    rx->base = (struct link_rx){&rx_ops, peer, LINK_ADVERTISES | LINK_PLACES_DIRECTLY};
     tcp_pair_want(pair);
     *link = &rx->base;
     return TUTTI_OK;
@@ -342,9 +342,9 @@ static const struct transport_ops ops = {.limits = tcp_limits,
                                          .open_rx = tcp_open_rx,
                                          .open_multicast_tx = transport_no_multicast_tx,
                                          .open_multicast_rx = transport_no_multicast_rx,
-                                         .open_lending = transport_no_lending,
-                                         .lend = transport_no_lend,
-                                         .share = transport_no_share,
+                                         .open_shared_slots = transport_no_shared_slots,
+                                         .reserve_shared = transport_no_reserve_shared,
+                                         .send_shared = transport_no_send_shared,
                                          .progress = tcp_progress,
                                          .sleep_begin = tcp_sleep_begin,
                                          .sleep_cancel = tcp_sleep_cancel,

@@ -209,12 +209,12 @@ static void expect(struct script *script, unsigned link)
     struct link_view view;
     if (rx->ops->peek(rx, &view) == LINK_READY) return; /* it may lie there */
     const size_t bytes = 1 + next(script) * 16;
-    rx->ops->expect(rx, NULL, 0);
+    rx->ops->advertise(rx, NULL, 0);
     /* A piece may be coming to the old place: it is given up with its connection. */
     for (unsigned s = 0; s < STREAMS && script->expected[link] != NULL; s++)
         connect_stream(script, s);
     if (script->expected[link] == NULL) script->expected[link] = must(calloc(1, 1 + 255 * 16));
-    rx->ops->expect(rx, script->expected[link], bytes);
+    rx->ops->advertise(rx, script->expected[link], bytes);
 }
 
 static enum peer_state state_of(const struct script *script)

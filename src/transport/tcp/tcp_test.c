@@ -266,7 +266,7 @@ static void what_is_expected_comes_where_it_is(void **state)
     char sent[BYTES], destination[BYTES + 8];
     for (size_t i = 0; i < BYTES; i++) sent[i] = (char)(i * 3 + i / 256);
     memset(destination, 77, sizeof destination);
-    rx->ops->expect(rx, destination, BYTES);
+    rx->ops->advertise(rx, destination, BYTES);
     assert_true(tx->ops->post(tx, sent, BYTES));
     assert_true(send_filled(tx, 8, 100)); /* the next one is not expected */
     struct link_view view;
@@ -293,7 +293,7 @@ static void what_is_expected_needs_no_places(void **state)
     char *const sent = malloc(BYTES), *const destination = calloc(1, BYTES);
     assert_true(sent != NULL && destination != NULL);
     for (size_t i = 0; i < BYTES; i++) sent[i] = (char)(1 + i % 100);
-    rx->ops->expect(rx, destination, BYTES);
+    rx->ops->advertise(rx, destination, BYTES);
     step(world);
     assert_true(tx->ops->post(tx, sent, BYTES));
     step(world);
@@ -325,7 +325,7 @@ static void other_operations_are_not_expected(void **state)
     struct link_rx *rx = rx_of(world, SLOT, 1, 0);
     unsigned char destination[1000];
     memset(destination, 77, sizeof destination);
-    rx->ops->expect(rx, destination, sizeof destination);
+    rx->ops->advertise(rx, destination, sizeof destination);
     tcp_world_transports(world)[0]->signatures[SLOT]++;
     assert_true(send_filled(tx, 1, sizeof destination));
     struct link_view view;
@@ -342,11 +342,11 @@ static void what_is_too_long_or_not_expected_any_more_goes_elsewhere(void **stat
     struct link_rx *rx = rx_of(world, SLOT, 1, 0);
     unsigned char destination[1000];
     memset(destination, 77, sizeof destination);
-    rx->ops->expect(rx, destination, 999);
+    rx->ops->advertise(rx, destination, 999);
     assert_true(send_filled(tx, 1, 1000));
     expect_filled(world, rx, 1, 1000);
-    rx->ops->expect(rx, destination, 1000);
-    rx->ops->expect(rx, NULL, 0);
+    rx->ops->advertise(rx, destination, 1000);
+    rx->ops->advertise(rx, NULL, 0);
     assert_true(send_filled(tx, 2, 1000));
     expect_filled(world, rx, 2, 1000);
     for (size_t i = 0; i < sizeof destination; i++) assert_int_equal(destination[i], 77);
@@ -361,7 +361,7 @@ static void what_is_stopped_touches_nothing(void **state)
     struct link_rx *rx = rx_of(world, SLOT, 1, 0);
     char *const posted = calloc(1, 1 << 20), *const destination = calloc(1, 1 << 20);
     assert_true(posted != NULL && destination != NULL);
-    rx->ops->expect(rx, destination, 1 << 20);
+    rx->ops->advertise(rx, destination, 1 << 20);
     assert_true(tx->ops->post(tx, posted, 1 << 20));
     struct link_view view;
     assert_int_equal(await(world, rx, &view), LINK_READY);
@@ -399,7 +399,7 @@ static void what_cannot_be_opened_is_refused(void **state)
                      TUTTI_UNSUPPORTED);
     assert_int_equal(transport->ops->open_multicast_rx(transport, 0, 0, 0, 1, &rx),
                      TUTTI_UNSUPPORTED);
-    assert_int_equal(transport->ops->open_lending(transport, 0), TUTTI_UNSUPPORTED);
+    assert_int_equal(transport->ops->open_shared_slots(transport, 0), TUTTI_UNSUPPORTED);
     assert_int_equal(tcp_attach(transport, 0, 0, channel_plain(dup(0))),
                      TUTTI_INVALID_OPTIONS); /* itself */
     assert_int_equal(tcp_attach(transport, 3, 0, channel_plain(dup(0))), TUTTI_INVALID_OPTIONS);
