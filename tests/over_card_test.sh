@@ -1,12 +1,16 @@
 #!/bin/bash
 # over_card_test.sh - whole communicators whose data and control messages go over simulated network cards: forms, messages, failures.
 #
-# The same programs as over TCP; what takes connections for granted is left out.
-# ctest: label=notsan label=once timeout=300
+# All data of a host, or what goes between two. The same programs as over TCP; what takes connections for granted is left out.
+# ctest: label=nosan label=once timeout=300
 set -uo pipefail
 # shellcheck source=tests/over.sh
 source "${TUTTI_ROOT:?}/tests/over.sh"
 export TUTTI_TRANSPORT=tcp TUTTI_TEST_REMOTE=card
 run_tests forms messages lists varying
+# Ranks of two hosts, which a card joins: whoever dies is named.
+(unset TUTTI_TRANSPORT && TUTTI_TEST_HOSTS=2 run_tests failure && exit $failed) &
+between_hosts=$!
 run_beside messages_failure recover
+wait $between_hosts || failed=1
 exit $failed
