@@ -2,6 +2,8 @@
  *
  * Such a transport knows its ranks by numbers of its own, 0 to size - 1. Where they are some of the ranks of something larger, links show
  * names instead as their `peer`; the functions that open links take numbers in any case.
+ *
+ * Any thread may `look` at its peers (peers.h), at any time between opening and closing.
  */
 #ifndef TUTTI_TRANSPORT_HOST_H
 #define TUTTI_TRANSPORT_HOST_H

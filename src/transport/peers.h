@@ -75,14 +75,15 @@ struct peer_ops {
     /* Whether the peer is there, as far as the transport can tell by itself. What has ended stays so. To be asked again and again: a look
      * may begin something of which a later one sees the outcome. */
     enum peer_presence (*look)(struct transport *transport, int peer, uint64_t now_ns);
-    /* Why connections to a peer (-1: to any) fail now, if they do, as a sentence without an end. */
+    /* Why connections to a peer (-1: to any) fail now, if they do, as a sentence without an end. To this rank itself none does. */
     bool (*trouble)(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX]);
 
     /* Asks for a connection to a peer to which none is wanted yet. */
     enum tutti_status (*connect)(struct transport *transport, int peer);
     /* Whether connections are wanted that are not there: what arrives then does not end a sleep. */
     bool (*is_connecting)(const struct transport *transport);
-    /* OK, or what the last `progress` found that keeps this rank from its peers for good; this thread's message says what. */
+    /* OK, or what the last `progress` found that keeps this rank from its peers for good; this thread's message says what from then on,
+     * whatever it said before. */
     enum tutti_status (*check)(const struct transport *transport);
     /* The peer has left, or is taken for dead: nothing more is done to reach it. */
     void (*forget)(struct transport *transport, int peer);

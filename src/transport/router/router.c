@@ -235,6 +235,7 @@ static enum peer_presence router_look(struct transport *transport, int peer, uin
 
 static bool router_trouble(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX])
 {
+    if (peer == transport->rank) return peers_no_trouble(transport, peer, text);
     const struct transport *const way =
         peer < 0 ? ((const struct router *)transport)->far : way_of(transport, &peer);
     return way->peers->trouble(way, peer, text);

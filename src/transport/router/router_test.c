@@ -415,6 +415,23 @@ static void what_either_part_knows_the_router_knows(void **state)
     router_world_close(world);
 }
 
+/* A rank may wait for a message from itself, and asks in vain for whom it waits. */
+static void no_way_leads_to_oneself_and_none_has_trouble(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
+    for (int r = 0; r < world->size; r++) {
+        const struct transport *router = world->ranks[r];
+        char text[PEERS_TROUBLE_MAX] = "old";
+        for (int peer = -1; peer < world->size; peer++) {
+            assert_false(router->peers->trouble(router, peer, text));
+            assert_string_equal(text, "");
+            strcpy(text, "old");
+        }
+    }
+    router_world_close(world);
+}
+
 /* --------------------------------------------------------------------------------------------- links */
 
 static enum link_state await(struct router_world *world, struct link_rx *rx, struct link_view *view)
@@ -720,6 +737,7 @@ int main(void)
         cmocka_unit_test(a_sleep_ends_at_its_time),
         cmocka_unit_test(without_descriptors_sleeps_are_short),
         cmocka_unit_test(what_either_part_knows_the_router_knows),
+        cmocka_unit_test(no_way_leads_to_oneself_and_none_has_trouble),
         cmocka_unit_test(another_signature_is_a_fault_on_both_kinds),
         cmocka_unit_test(ranks_of_a_host_are_a_group),
         cmocka_unit_test(links_within_a_host_share_and_refer),

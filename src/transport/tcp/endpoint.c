@@ -21,6 +21,7 @@ static const uint64_t FOR_GOOD = UINT64_MAX / 2;
 
 static_assert(TCP_STREAMS_MAX <= 8, "a bit for each stream of a peer");
 static_assert((int)TCP_STREAMS_MAX <= (int)PORT_STREAMS_MAX, "each is let in");
+static_assert((int)PORT_TROUBLE_MAX <= (int)PEERS_TROUBLE_MAX, "what the port says has room");
 
 static struct endpoint *endpoint_of(struct transport *transport)
 {
@@ -203,7 +204,9 @@ static bool endpoint_is_connecting(const struct transport *transport)
 
 static enum tutti_status endpoint_check(const struct transport *transport)
 {
-    return ((const struct endpoint *)transport)->status;
+    const struct endpoint *endpoint = (const struct endpoint *)transport;
+    return endpoint->status == TUTTI_OK ? TUTTI_OK
+                                        : error_set(endpoint->status, "%s", endpoint->why);
 }
 
 static void endpoint_forget(struct transport *transport, int peer)
@@ -278,6 +281,8 @@ static bool endpoint_progress(struct transport *transport)
     struct endpoint *endpoint = endpoint_of(transport);
     bool moved = false;
     endpoint->status = connect_wanted(endpoint, &moved);
+    /* What moves and is heard now may go wrong in its own way. */
+    if (endpoint->status != TUTTI_OK) error_copy(endpoint->why, sizeof endpoint->why);
     return endpoint->tcp->ops->progress(endpoint->tcp) || moved;
 }
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/status.h"
 #include "connect/port.h"
 #include "transport/tcp/gone.h"
 #include "transport/tcp/rails.h"
@@ -30,7 +31,8 @@ struct endpoint {
     bool any_wanted, is_stopped;
     unsigned missing, passes; /* missing: all that are awaited */
     uint64_t looked_ns;       /* at the port */
-    enum tutti_status status; /* of the last progress; this thread's message says what */
+    enum tutti_status status; /* of the last progress */
+    char why[ERROR_TEXT_MAX]; /* where that is not OK: the error message */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
     void (*names)(void *context, int rank, char *text, size_t size);
     void *context;

@@ -1,0 +1,105 @@
+/* Two ends in one process that connect to each other through its port: what keeps one from its peers for good is said as it was
+ * found, whatever goes wrong besides. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "connect/port.h"
+#include "os/clock.h"
+#include "transport/tcp/endpoint.h"
+#include "transport/tcp/endpoint_state.h"
+
+enum { SIZE = 2 };
+static const uint64_t PATIENCE_NS = 20000000000u;
+
+struct world {
+    struct transport *ends[SIZE];
+    unsigned heard;
+};
+
+/* What is heard may be impossible to answer, and that is an error of its own. */
+static void hear(void *context, int peer, const void *message, size_t bytes)
+{
+    struct world *world = context;
+    (void)message, (void)bytes;
+    (void)error_set(TUTTI_NO_MEMORY, "something else, about rank %d", peer);
+    world->heard++;
+}
+
+static void open_world(struct world *world)
+{
+    struct net_address port;
+    memset(world, 0, sizeof *world);
+    assert_int_equal(port_open(NULL, &port), TUTTI_OK);
+    const struct net_address addresses[SIZE] = {port, port};
+    struct remote_options options = {
+        .size = SIZE, .addresses = addresses, .hears = hear, .context = world};
+    memset(&options.identity, 7, sizeof options.identity);
+    for (int r = 0; r < SIZE; r++) {
+        options.rank = r;
+        assert_int_equal(endpoint_open(&options, &world->ends[r]), TUTTI_OK);
+    }
+}
+
+static void close_world(struct world *world)
+{
+    for (int r = 0; r < SIZE; r++) endpoint_close(world->ends[r]);
+    port_close();
+}
+
+/* Rank 1 tells rank 0 something, and rank 0 stops moving with the pass in which it hears that. */
+static void tell_and_hear(struct world *world)
+{
+    const uint32_t message = PEERS_OWN_KIND + 1, before = world->heard;
+    const uint64_t end_ns = clock_now_ns() + PATIENCE_NS;
+    assert_int_equal(world->ends[1]->peers->tell(world->ends[1], 0, &message, sizeof message),
+                     TUTTI_OK);
+    while (world->heard == before) {
+        if (clock_now_ns() > end_ns) fail_msg("rank 0 hears nothing");
+        (void)world->ends[1]->ops->progress(world->ends[1]);
+        (void)world->ends[0]->ops->progress(world->ends[0]);
+    }
+}
+
+static void ends_connect_and_find_nothing_wrong(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world);
+    tell_and_hear(&world);
+    for (int r = 0; r < SIZE; r++)
+        assert_int_equal(world.ends[r]->peers->check(world.ends[r]), TUTTI_OK);
+    close_world(&world);
+}
+
+static void what_was_found_is_said_whatever_goes_wrong_besides(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world);
+    struct port_client *client = &((struct endpoint *)world.ends[0])->client;
+    tell_and_hear(&world); /* they are connected */
+    strcpy(client->why, "rank 1 has another key");
+    atomic_store(&client->status, TUTTI_AUTH_FAILED); /* as the port does */
+    tell_and_hear(&world);
+    assert_int_equal(world.ends[0]->peers->check(world.ends[0]), TUTTI_AUTH_FAILED);
+    assert_string_equal(tutti_error_message(), "rank 1 has another key");
+    (void)error_set(TUTTI_NO_MEMORY, "something later");
+    assert_int_equal(world.ends[0]->peers->check(world.ends[0]), TUTTI_AUTH_FAILED);
+    assert_string_equal(tutti_error_message(), "rank 1 has another key");
+    close_world(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_connect_and_find_nothing_wrong),
+        cmocka_unit_test(what_was_found_is_said_whatever_goes_wrong_besides),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
