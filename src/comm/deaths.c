@@ -5,8 +5,9 @@
 
 bool comm_is_gone(struct tutti_comm *comm, int rank)
 {
-    if (!comm_shares_host(comm, rank)) return remote_is_dead(comm, rank);
-    return processes_has_ended(&comm->health.processes, comm_local_number(comm, rank));
+    const int number = comm_local_number(comm, rank);
+    return number >= 0 ? processes_has_ended(&comm->health.processes, number)
+                       : remote_is_dead(comm, rank);
 }
 
 bool comm_share_process(const struct tutti_comm *comm, int rank, int other)

@@ -63,7 +63,7 @@ static enum tutti_status look_at_connections(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
     int dead = -1;
-    if (!comm_try_lock(parent)) return TUTTI_OK;
+    if (!comm_has_network(parent) || !comm_try_lock(parent)) return TUTTI_OK;
     (void)comm_network_progress(parent);
     remote_look_at_all(parent, clock_now_ns());
     for (int i = 0; i < roster->size && dead < 0; i++)
