@@ -406,7 +406,7 @@ static void only_averages_are_divided(void **state)
 }
 
 /* A step that stores nothing gets scratch only when its chunk is larger than what a link holds. */
-static void what_does_not_fit_into_a_link_spills(void **state)
+static void what_does_not_fit_into_a_link_is_staged(void **state)
 {
     (void)state;
     const struct algorithm *ring = algo_find(COLLECTIVE_REDUCE_SCATTER, "ring");
@@ -569,7 +569,7 @@ int main(void)
         cmocka_unit_test(all_ranks_of_a_host_agree_on_what_is_multicast),
         cmocka_unit_test(a_plan_with_too_many_channels_is_refused),
         cmocka_unit_test(only_averages_are_divided),
-        cmocka_unit_test(what_does_not_fit_into_a_link_spills),
+        cmocka_unit_test(what_does_not_fit_into_a_link_is_staged),
         cmocka_unit_test(messages_are_expected_where_nothing_else_touches_that_memory),
         cmocka_unit_test(results_are_placed_with_those_that_they_were_reduced_from),
         cmocka_unit_test(what_is_only_copied_is_not_expected),

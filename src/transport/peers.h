@@ -10,6 +10,10 @@
  *
  * *Control messages* go beside all links. A peer hears each one exactly once, in order, whatever happens to connections, as long as it
  * neither closes its transport nor breaks. Their first 32 bits are their kind; the kind PEERS_OWN_KIND belongs to the transport.
+ *   - Before a peer hears a message, it knows what this rank consumed before telling it: the word that a rank left must not overtake the
+ *     last word of what that rank has taken.
+ *   - Giving up links (`stop`) leaves no gap before later messages.
+ *   - Whoever hears a message may tell another one at once, so a transport tells while it hears.
  *
  * Threads: as for links, one at a time, unless a function says "any thread". No function waits.
  */
