@@ -7,10 +7,10 @@ set -uo pipefail
 # shellcheck source=tests/over.sh
 source "${TUTTI_ROOT:?}/tests/over.sh"
 export TUTTI_TRANSPORT=tcp TUTTI_TEST_REMOTE=card
-run_tests forms messages lists varying
+if [[ ${TUTTI_LONG:-} == 1 ]]; then run_tests forms varying; fi
 # Ranks of two hosts, which a card joins: whoever dies is named.
 (unset TUTTI_TRANSPORT && TUTTI_TEST_HOSTS=2 run_tests failure && exit $failed) &
 between_hosts=$!
-run_beside messages_failure recover
+run_beside messages lists messages_failure recover
 wait $between_hosts || failed=1
 exit $failed

@@ -18,7 +18,7 @@
 static void what_must_hold_holds_in_every_schedule(void **state)
 {
     (void)state;
-    const unsigned count = getenv("TUTTI_LONG") != NULL ? 10000 : 1500;
+    const unsigned count = getenv("TUTTI_LONG") != NULL ? 10000 : 700;
     struct engine_sim_report report = {0};
     for (uint64_t seed = 1; seed <= count; seed++) {
         engine_sim_run(seed, ENGINE_SIM_CARDS, false, &report);
