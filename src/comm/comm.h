@@ -118,7 +118,7 @@ static inline int comm_next_remote(const struct tutti_comm *comm, int *at)
         if (locals[(*at)++] < 0) return *at - 1;
     return -1;
 }
-/* What the ranks of this host are called, by local number; NULL: as they are numbered. */
+/* The rank numbers of this host's ranks, by local number; NULL: the same numbers. */
 static inline const int *comm_local_names(const struct tutti_comm *comm)
 {
     return comm->members.hosts == NULL ? NULL : comm->members.hosts->names;

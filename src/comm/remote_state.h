@@ -1,4 +1,4 @@
-/* remote_state.h - what network.c (connections) and remote_rank.c (ranks of other hosts) have in common. */
+/* remote_state.h - the state that network.c, remote_rank.c, hear.c and heartbeats.c share: ranks of other hosts, and the transport there. */
 #ifndef TUTTI_COMM_REMOTE_STATE_H
 #define TUTTI_COMM_REMOTE_STATE_H
 
@@ -45,7 +45,7 @@ struct comm_network {
 
 enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT };
 /* The last two are kinds of control messages of other sizes, see heartbeats.c and recover.c. */
-/* remote_rank.c: what the transport heard, a control message of that many bytes; may only tell. */
+/* hear.c: takes a control message of that many bytes, which the transport heard; may only tell and forget. */
 void remote_hear(void *context, int peer, const void *message, size_t bytes);
 /* What is known of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
 struct remote_rank *remote_of(const struct tutti_comm *comm, int rank);

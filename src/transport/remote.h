@@ -19,7 +19,7 @@ struct remote_options {
     /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this
      * transport. NULL: they are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
-    /* What to call a rank in the log. */
+    /* Writes the name of a rank for the log. */
     void (*names)(void *context, int rank, char *text, size_t size);
     void *context;
 };
