@@ -78,7 +78,7 @@ endforeach()
 target_link_options(tests_hung_files_test PRIVATE LINKER:--wrap=mkdir)
 target_link_options(os_tls_test PRIVATE LINKER:--wrap=SSL_CTX_ctrl)
 target_link_options(os_shm_test PRIVATE LINKER:--wrap=memfd_create)
-target_link_options(comm_remote_rank_test PRIVATE LINKER:--wrap=malloc)
+target_link_options(health_remote_rank_test PRIVATE LINKER:--wrap=malloc)
 
 file(GLOB_RECURSE script_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.sh)
 foreach(source IN LISTS script_tests)

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "belongings.h"
-#include "comm/comm.h"
+#include "call/communicator.h"
 #include "os/clock.h"
 #include "patient.h"
 #include "ranks.h"
@@ -256,7 +256,7 @@ static bool has_rule(const struct tutti_comm *comm, enum collective collective)
 {
     const struct algorithm *algorithm;
     unsigned radix;
-    return rules_wanted(comm->settings.rules, collective, 8, &algorithm, &radix);
+    return rules_wanted(comm->team.settings.rules, collective, 8, &algorithm, &radix);
 }
 
 static int inherit(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -271,21 +271,22 @@ static int inherit(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
     options.size = 1;
     struct tutti_comm *same, *other, *third;
     RANKS_EXPECT(tutti_comm_dup(comm, NULL, &same) == TUTTI_OK);
-    RANKS_EXPECT(same->settings.timeout_ns == 20 * SECOND_NS &&
-                 same->settings.init_timeout_ns == 20 * SECOND_NS);
-    RANKS_EXPECT(!same->settings.deterministic &&
-                 strcmp(same->settings.algorithms, "broadcast=tree") == 0);
+    RANKS_EXPECT(same->team.settings.timeout_ns == 20 * SECOND_NS &&
+                 same->team.settings.init_timeout_ns == 20 * SECOND_NS);
+    RANKS_EXPECT(!same->team.settings.deterministic &&
+                 strcmp(same->team.settings.algorithms, "broadcast=tree") == 0);
     RANKS_EXPECT(has_rule(same, COLLECTIVE_BROADCAST));
     RANKS_EXPECT(tutti_comm_dup(same, &options, &other) == TUTTI_OK);
-    RANKS_EXPECT(other->settings.timeout_ns == 11 * SECOND_NS &&
-                 other->settings.init_timeout_ns == 12 * SECOND_NS);
-    RANKS_EXPECT(other->settings.deterministic &&
-                 strcmp(other->settings.algorithms, "reduce=tree") == 0);
+    RANKS_EXPECT(other->team.settings.timeout_ns == 11 * SECOND_NS &&
+                 other->team.settings.init_timeout_ns == 12 * SECOND_NS);
+    RANKS_EXPECT(other->team.settings.deterministic &&
+                 strcmp(other->team.settings.algorithms, "reduce=tree") == 0);
     RANKS_EXPECT(!has_rule(other, COLLECTIVE_BROADCAST));
     options = (struct tutti_comm_options)TUTTI_COMM_OPTIONS_INIT;
     options.algorithms = "";
     RANKS_EXPECT(tutti_comm_dup(other, &options, &third) == TUTTI_OK);
-    RANKS_EXPECT(third->settings.timeout_ns == 11 * SECOND_NS && third->settings.deterministic);
+    RANKS_EXPECT(third->team.settings.timeout_ns == 11 * SECOND_NS &&
+                 third->team.settings.deterministic);
     RANKS_EXPECT(!has_rule(third, COLLECTIVE_REDUCE));
     RANKS_EXPECT(tutti_comm_free(same) == TUTTI_OK);
     RANKS_EXPECT(tutti_comm_free(other) == TUTTI_OK);
@@ -876,7 +877,7 @@ static int grow(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     RANKS_EXPECT(tutti_comm_dup(comm, NULL, &other) == TUTTI_OK);
     shared = (int64_t)footprint_of(comm).shared_bytes;
     RANKS_EXPECT(tutti_allreduce(&shared, &sum, 1, TUTTI_INT64, TUTTI_SUM, other) == TUTTI_OK);
-    if (!ranks_are_threads() && !comm->members.has_threads) {
+    if (!ranks_are_threads() && !comm->team.members.has_threads) {
         RANKS_EXPECT(tutti_comm_free(other) == TUTTI_OK);
         other = NULL;
         const int64_t found = (int64_t)segment_bytes();

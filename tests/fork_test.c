@@ -20,9 +20,9 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
-#include "comm/lock.h"
+#include "call/communicator.h"
 #include "fault_time.h"
+#include "health/lock.h"
 #include "os/clock.h"
 #include "patient.h"
 #include "ranks.h"
@@ -242,9 +242,9 @@ static int fork_while_messages_move(struct tutti_comm *comm, int rank, int size,
     int32_t value = rank;
     if (rank == 0) RANKS_EXPECT(tutti_send(&value, 1, TUTTI_INT32, 1, 1, comm) == TUTTI_OK);
     if (rank == 1) RANKS_EXPECT(tutti_recv(&value, 1, TUTTI_INT32, 0, 1, NULL, comm) == TUTTI_OK);
-    RANKS_EXPECT(comm_lock(comm, 10000000000u) == TUTTI_OK);
+    RANKS_EXPECT(health_lock(&comm->health, 10000000000u) == TUTTI_OK);
     const int failed = run_child(free_what_is_half_changed, rank, comm);
-    comm_unlock(comm);
+    health_unlock(&comm->health);
     RANKS_EXPECT(failed == 0 && value == 0);
     RANKS_EXPECT(sum_of(1, comm) == size);
     return 0;

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
-#include "comm/lock.h"
+#include "call/communicator.h"
 #include "elements.h"
+#include "health/lock.h"
 #include "ranks.h"
 
 static const struct tutti_comm_options comm_options = {.size_bytes =
@@ -319,10 +319,10 @@ struct holder {
 static void *hold(void *context)
 {
     struct holder *const holder = context;
-    while (!comm_try_lock(holder->comm)) ranks_nap_ms(1);
+    while (!domain_try_lock(&holder->comm->team.domain)) ranks_nap_ms(1);
     atomic_store(&holder->holds, true);
     ranks_nap_ms(100);
-    comm_unlock(holder->comm);
+    health_unlock(&holder->comm->health);
     return NULL;
 }
 

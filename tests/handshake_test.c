@@ -1,7 +1,7 @@
 /* Two handshakes without locks, in every order in which their steps and the stores between them can happen:
  *
  *   sleeping   (transport/local/bells.h)              a message is never slept through
- *   quiescing  (comm/failure.c, comm_publish)        memory goes back to the application when no peer can read it any more
+ *   quiescing  (health/quiesce.h)        memory goes back to the application when no peer can read it any more
  *
  * The model is that of x86's memory, TSO: a thread's stores wait in a buffer of its own, which memory takes in their order at any
  * later time; its own loads see them before. A fence waits until the buffer is empty, and so does a read-modify-write. The
@@ -250,7 +250,7 @@ static void expect_wrong(const char *name, const struct program *program, const 
 
 enum { SLEEPER_STEPS = 16, AT_SEEN = 0, AT_FENCE = 3, AT_LOOK = 4 };
 
-/* Until a message of each publisher is there. bells_sleep_begin, the last look (comm/wait_loop.c), bells_sleep. */
+/* Until a message of each publisher is there. bells_sleep_begin, the last look (call/wait_loop.c), bells_sleep. */
 static void write_sleeper(struct step steps[SLEEPER_STEPS])
 {
     static const struct step sleeper[SLEEPER_STEPS] = {
@@ -418,7 +418,7 @@ struct quiescing {
     struct program program;
 };
 
-/* comm_begin: board_begin, comm_publish, the look, reading what was posted; board_end. comm_fail and comm_quiesce. */
+/* comm_begin: board_begin, health_publish, the look, reading what was posted; board_end. comm_fail and health_quiesce. */
 static void write_quiescing(struct quiescing *quiescing, bool has_membarrier)
 {
     static const struct step beginner[BEGINNER_STEPS] = {

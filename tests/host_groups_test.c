@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
+#include "call/communicator.h"
 #include "ranks.h"
 
 enum { RANKS = 5, HOSTS = 2, COUNT_MAX = 50000 };
@@ -60,7 +60,7 @@ static int shares_with_its_host(struct tutti_comm *comm, int rank, int size, uin
 {
     (void)size, (void)seed;
     unsigned *const sums = context; /* of all ranks: programs that multicast, and that share */
-    const struct transport *const transport = comm->transports.set.all;
+    const struct transport *const transport = comm->team.transports.set.all;
     RANKS_EXPECT(transport->group_count == 1);
     int member = 0;
     for (int r = 0; r < RANKS; r++)

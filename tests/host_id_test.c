@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "belongings.h"
-#include "comm/comm.h"
+#include "call/communicator.h"
 #include "launched_rank.h"
 #include "patient.h"
 
@@ -46,13 +46,13 @@ static bool are_together(const struct scene *scene, int a, int b)
 static int look_at(const struct scene *scene, struct tutti_comm *comm, int rank, int size)
 {
     if (scene->host_count == 1) {
-        RANKS_EXPECT(comm->members.hosts == NULL);
+        RANKS_EXPECT(comm->team.members.hosts == NULL);
         return 0;
     }
-    RANKS_EXPECT(comm->members.hosts != NULL && comm->transports.network != NULL);
-    RANKS_EXPECT(comm->members.hosts->host_count == scene->host_count);
+    RANKS_EXPECT(comm->team.members.hosts != NULL && comm->health.remote != NULL);
+    RANKS_EXPECT(comm->team.members.hosts->host_count == scene->host_count);
     for (int r = 0; r < size; r++)
-        RANKS_EXPECT(comm_shares_host(comm, r) == are_together(scene, rank, r));
+        RANKS_EXPECT(team_shares_host(&comm->team, r) == are_together(scene, rank, r));
     return 0;
 }
 
@@ -80,7 +80,7 @@ static int be_on_hosts(struct tutti_comm *none, int rank, int size, uint64_t see
     /* A communicator derived from it keeps its hosts, whatever the variable says now. */
     setenv("TUTTI_HOSTID", rank % 2 == 0 ? "even" : "odd", 1);
     RANKS_EXPECT(tutti_comm_split(comm, rank / 2, rank, NULL, &half) == TUTTI_OK);
-    RANKS_EXPECT((half->members.hosts == NULL) == are_together(scene, rank, rank ^ 1));
+    RANKS_EXPECT((half->team.members.hosts == NULL) == are_together(scene, rank, rank ^ 1));
     if (sum_up(half, rank) != 0) return 1;
     RANKS_EXPECT(tutti_comm_free(half) == TUTTI_OK);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);

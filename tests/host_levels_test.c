@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
+#include "call/communicator.h"
 #include "ranks.h"
 #include "topo/racks.h"
 
@@ -27,7 +27,7 @@ static int pretend_hosts(struct tutti_comm *comm, int rank, const int *host_of, 
     if (racks != NULL) RANKS_EXPECT(topo_racks_load(racks, strlen(racks), &topo) == TUTTI_OK);
     RANKS_EXPECT(host_levels_init(levels, RANKS, host_of, host_names, &topo) == TUTTI_OK);
     topo_release(&topo);
-    comm->members.levels = levels;
+    comm->team.members.levels = levels;
     return 0;
 }
 
@@ -90,7 +90,7 @@ static int is_right(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     free(in);
     free(out);
-    comm->members.levels = NULL;
+    comm->team.members.levels = NULL;
     host_levels_release(&levels);
     return 0;
 }
@@ -116,7 +116,7 @@ static int disagrees(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     float one = 1;
     if (pretend_hosts(comm, rank, rank == 3 ? others : hosts, NULL, &levels) != 0) return 1;
     RANKS_EXPECT(tutti_allreduce(&one, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, comm) == TUTTI_MISMATCH);
-    comm->members.levels = NULL;
+    comm->team.members.levels = NULL;
     host_levels_release(&levels);
     return 0;
 }

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "belongings.h"
-#include "comm/comm.h"
+#include "call/communicator.h"
 #include "comm/id.h"
 #include "launched_rank.h"
 #include "ranks.h"
@@ -93,7 +93,7 @@ static int meet_on_two_hosts(struct tutti_comm *comm, int rank, int size, uint64
     be_on_host(rank % HOSTS);
     if (rank == 0) setenv("TUTTI_ID_HOSTS", "many", 1);
     if (meet(shared, 0, rank, size, &comm) != 0) return 1;
-    RANKS_EXPECT(comm->members.hosts != NULL && comm->members.hosts->host_count == HOSTS);
+    RANKS_EXPECT(comm->team.members.hosts != NULL && comm->team.members.hosts->host_count == HOSTS);
     RANKS_EXPECT(tutti_comm_split(comm, rank / 2, rank, NULL, &half) == TUTTI_OK);
     if (sum_up(half, rank) != 0) return 1;
     RANKS_EXPECT(tutti_comm_free(half) == TUTTI_OK);
@@ -157,7 +157,7 @@ static int meet_through_a_store(struct tutti_comm *comm, int rank, int size, uin
     setenv("TUTTI_ID_HOSTS", "many", 1);
     options.store = &store;
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
-    RANKS_EXPECT(comm->members.hosts != NULL && comm->members.hosts->host_count == HOSTS);
+    RANKS_EXPECT(comm->team.members.hosts != NULL && comm->team.members.hosts->host_count == HOSTS);
     if (sum_up(comm, rank) != 0) return 1;
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     return 0;
@@ -179,7 +179,7 @@ static int meet_on_one_host(struct tutti_comm *comm, int rank, int size, uint64_
     setenv("TUTTI_ID_HOSTS", "many", 1);
     const int before = belongings_descriptors();
     if (meet(context, 0, rank, size, &comm) != 0) return 1;
-    RANKS_EXPECT(comm->members.hosts == NULL && comm->transports.network == NULL);
+    RANKS_EXPECT(comm->team.members.hosts == NULL && comm->health.remote == NULL);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     RANKS_EXPECT(belongings_descriptors() == before); /* the door is closed */
     return 0;
@@ -302,16 +302,17 @@ static int meet_some_and_then_all(struct tutti_comm *comm, int rank, int size, u
     if (rank == 0 ||
         rank == 3) { /* rank 0, whose door has to be at MASTER_PORT later, is the second one */
         if (meet(shared, 0, rank == 3 ? 0 : 1, 2, &comm) != 0) return 1;
-        RANKS_EXPECT(comm->members.hosts != NULL && comm->members.hosts->host_count == HOSTS);
+        RANKS_EXPECT(comm->team.members.hosts != NULL &&
+                     comm->team.members.hosts->host_count == HOSTS);
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     }
     RANKS_EXPECT(tutti_comm_create(NULL, &comm) == TUTTI_OK);
-    RANKS_EXPECT(comm->members.hosts != NULL && comm->members.hosts->host_count == HOSTS);
+    RANKS_EXPECT(comm->team.members.hosts != NULL && comm->team.members.hosts->host_count == HOSTS);
     if (sum_up(comm, rank) != 0) return 1;
     struct tutti_comm *
         reversed; /* the launcher's size, and other ranks; the middle of three would be as it says */
     if (meet(shared, 1, size - 1 - rank, size, &reversed) != 0) return 1;
-    RANKS_EXPECT(reversed->members.hosts != NULL);
+    RANKS_EXPECT(reversed->team.members.hosts != NULL);
     RANKS_EXPECT(tutti_comm_free(reversed) == TUTTI_OK);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     return 0;
@@ -352,7 +353,8 @@ static int be_rank(const char *path, int rank, int size)
     struct tutti_comm_options options = options_of(rank, size, &id);
     options.init_timeout_ns = 0; /* as the environment says */
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
-    const int host_count = comm->members.hosts != NULL ? comm->members.hosts->host_count : 1;
+    const int host_count =
+        comm->team.members.hosts != NULL ? comm->team.members.hosts->host_count : 1;
     if (sum_up(comm, rank) != 0) return 1;
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     printf("rank %d, hosts %d: all right\n", rank, host_count);

@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
-#include "comm/lock.h"
-#include "comm/message.h"
-#include "comm/progress.h"
+#include "call/communicator.h"
+#include "call/message.h"
+#include "call/progress.h"
+#include "health/lock.h"
 #include "os/clock.h"
 #include "p2p/p2p.h"
 #include "ranks.h"
@@ -51,7 +51,7 @@ enum { BYTES = 200000 }; /* goes by reference: the buffer is free when the recei
 /* With the domain held: sends everything, and does not read that it was received. */
 static int send_without_reading(struct tutti_comm *comm, int rank)
 {
-    struct transport *const tcp = ((struct endpoint *)comm->transports.set.remote)->tcp;
+    struct transport *const tcp = ((struct endpoint *)comm->team.transports.set.remote)->tcp;
     const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
     do { /* the first pass may have to begin it */
         comm_progress(comm);
@@ -62,7 +62,7 @@ static int send_without_reading(struct tutti_comm *comm, int rank)
         tcp->ops->sleep_cancel(tcp);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
-    while (comm_state_of(comm, 1) != RANK_LEFT) {
+    while (health_state_of(&comm->health, 1) != RANK_LEFT) {
         ranks_nap_ms(1);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
@@ -82,12 +82,12 @@ static int send_to_a_leaver(struct tutti_comm *comm, int rank, int size, uint64_
         return 0;
     }
     RANKS_EXPECT(tutti_send_start(data, BYTES, TUTTI_INT8, 1, 1, NULL, comm, &request) == TUTTI_OK);
-    RANKS_EXPECT(comm_lock(comm, 10 * SECOND) == TUTTI_OK);
+    RANKS_EXPECT(health_lock(&comm->health, 10 * SECOND) == TUTTI_OK);
     atomic_store(&shared->is_ready, true);
     const int failed = send_without_reading(comm, rank);
     const bool was_done = request_message(request)->message.done;
     if (failed == 0) comm_message_diagnose(comm, request_message(request), clock_now_ns());
-    comm_unlock(comm);
+    health_unlock(&comm->health);
     RANKS_EXPECT(failed == 0 && !was_done);
     RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
     return 0;
@@ -113,7 +113,7 @@ static int wait_without_reading(struct tutti_comm *comm, int rank, struct shared
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     } while (comm->messages.p2p == NULL || p2p_held_back(comm->messages.p2p, 1) < 0);
     atomic_store(&shared->is_ready, true);
-    while (comm_state_of(comm, 2) != RANK_LEFT) {
+    while (health_state_of(&comm->health, 2) != RANK_LEFT) {
         ranks_nap_ms(1);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
@@ -137,14 +137,14 @@ static int fill_the_mailbox_beside_a_leaver(struct tutti_comm *comm, int rank, i
     if (rank != 0) return 0;
     RANKS_EXPECT(tutti_recv_start(data, SMALL, TUTTI_INT8, TUTTI_ANY_RANK, 2, NULL, NULL, comm,
                                   &request) == TUTTI_OK);
-    RANKS_EXPECT(comm_lock(comm, 10 * SECOND) == TUTTI_OK);
+    RANKS_EXPECT(health_lock(&comm->health, 10 * SECOND) == TUTTI_OK);
     const int failed = wait_without_reading(comm, rank, shared);
     const bool was_done = request_message(request)->message.done;
     atomic_store(&request->is_waited_for, true);
     request->started_ns =
         clock_now_ns() - 5 * SECOND; /* long enough for a full mailbox to be blamed */
     if (failed == 0) comm_message_diagnose(comm, request_message(request), clock_now_ns());
-    comm_unlock(comm);
+    health_unlock(&comm->health);
     RANKS_EXPECT(failed == 0 && !was_done);
     RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
     for (int i = 0; i < MANY; i++)
@@ -179,14 +179,15 @@ static int derive_from_what_failed(struct tutti_comm *comm, int rank, int size, 
         atomic_store(&shared->has_left, true);
         return 0;
     }
-    RANKS_EXPECT(comm_lock(copy, 10 * SECOND) == TUTTI_OK);
-    atomic_fetch_add(&copy->domain.wanted, 1);
-    comm_unlock(copy);
+    RANKS_EXPECT(health_lock(&copy->health, 10 * SECOND) == TUTTI_OK);
+    atomic_fetch_add(&copy->team.domain.wanted, 1);
+    health_unlock(&copy->health);
     atomic_store(&shared->is_ready, true);
     RANKS_EXPECT(comes_true(&shared->has_left));
-    RANKS_EXPECT(!board_has_failed(copy->health.board) && comm_state_of(copy, 1) != RANK_LEFT);
+    RANKS_EXPECT(!board_has_failed(copy->health.board) &&
+                 health_state_of(&copy->health, 1) != RANK_LEFT);
     const enum tutti_status status = tutti_comm_group(copy, (const int[]){0, 1}, 2, NULL, &group);
-    atomic_fetch_sub(&copy->domain.wanted, 1);
+    atomic_fetch_sub(&copy->team.domain.wanted, 1);
     RANKS_EXPECT(status == TUTTI_ABORTED && strstr(tutti_error_message(), "the reason") != NULL);
     RANKS_EXPECT(tutti_comm_free(copy) == TUTTI_OK);
     return 0;

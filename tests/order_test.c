@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
+#include "call/communicator.h"
 #include "ranks.h"
 
 enum { RANKS = 4 };
@@ -64,15 +64,15 @@ static int bind_and_create(const struct meeting *meeting, int rank, struct tutti
 /* Whether this rank's order is that one, and everybody else's, too; `order` NULL: as numbered. */
 static bool is_ordered(struct tutti_comm *comm, const int *order)
 {
-    if ((comm->members.order == NULL) != (order == NULL)) return false;
-    const size_t bytes = sizeof *order * (size_t)comm->size;
-    return order == NULL || memcmp(comm->members.order, order, bytes) == 0;
+    if ((comm->team.members.order == NULL) != (order == NULL)) return false;
+    const size_t bytes = sizeof *order * (size_t)comm->team.size;
+    return order == NULL || memcmp(comm->team.members.order, order, bytes) == 0;
 }
 
 /* One of two: which CPU comes first depends on the packages. */
 static bool is_ordered_either_way(struct tutti_comm *comm, const int *one, const int *other)
 {
-    int32_t first = comm->members.order != NULL ? comm->members.order[0] : -1, least, most;
+    int32_t first = comm->team.members.order != NULL ? comm->team.members.order[0] : -1, least, most;
     if (tutti_allreduce(&first, &least, 1, TUTTI_INT32, TUTTI_MIN, comm) != TUTTI_OK ||
         tutti_allreduce(&first, &most, 1, TUTTI_INT32, TUTTI_MAX, comm) != TUTTI_OK)
         return false;
@@ -89,7 +89,7 @@ static int orders_by_core(struct tutti_comm *none, int rank, int size, uint64_t 
     struct tutti_comm *comm, *derived;
     if (bind_and_create(context, rank, &comm) != 0) return 1;
     RANKS_EXPECT(is_ordered_either_way(comm, by_core, other_first));
-    RANKS_EXPECT(comm->members.oversubscribed);
+    RANKS_EXPECT(comm->team.members.oversubscribed);
 
     /* In the opposite order, rank 3 is rank 0 and on the second CPU. */
     RANKS_EXPECT(tutti_comm_split(comm, 0, -rank, NULL, &derived) == TUTTI_OK);
@@ -102,7 +102,7 @@ static int orders_by_core(struct tutti_comm *none, int rank, int size, uint64_t 
 
     RANKS_EXPECT(tutti_comm_split(comm, rank / 2, rank, NULL, &derived) == TUTTI_OK);
     RANKS_EXPECT(is_ordered_either_way(derived, NULL, (const int[]){1, 0}));
-    RANKS_EXPECT(!derived->members.oversubscribed);
+    RANKS_EXPECT(!derived->team.members.oversubscribed);
     RANKS_EXPECT(tutti_comm_free(derived) == TUTTI_OK);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     return 0;
@@ -210,7 +210,7 @@ static int is_right_by_any_algorithm(struct tutti_comm *none, int rank, int size
     op_options.combine = compose;
     RANKS_EXPECT(tutti_op_create(&op_options, &op) == TUTTI_OK);
     if (bind_and_create(context, rank, &comm) != 0) return 1;
-    RANKS_EXPECT(comm->members.order != NULL);
+    RANKS_EXPECT(comm->team.members.order != NULL);
     for (int i = 0; i < algo_count; i++) {
         const struct algorithm *algorithm = &algo_list[i];
         struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
@@ -254,7 +254,7 @@ static int gets_the_bits_of_free_ranks(struct tutti_comm *free_comm, int rank, i
     float *const here = malloc(COUNT * sizeof *here), *const there = malloc(COUNT * sizeof *there);
     RANKS_EXPECT(here != NULL && there != NULL && is_ordered(free_comm, NULL));
     if (bind_and_create(context, rank, &comm) != 0) return 1;
-    RANKS_EXPECT(comm->members.order != NULL);
+    RANKS_EXPECT(comm->team.members.order != NULL);
     for (int i = 0; i < algo_count; i++) {
         if (algo_list[i].collective != COLLECTIVE_ALLREDUCE || !algo_list[i].deterministic ||
             algo_list[i].needs_levels)

@@ -18,9 +18,9 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
-#include "comm/lock.h"
-#include "comm/network.h"
+#include "call/communicator.h"
+#include "health/lock.h"
+#include "health/remote_ranks.h"
 #include "os/clock.h"
 #include "ranks.h"
 #include "transport/tcp/endpoint_state.h"
@@ -37,7 +37,7 @@ struct shared {
 
 static struct endpoint *endpoint_of(struct tutti_comm *comm)
 {
-    return (struct endpoint *)comm->transports.set.remote;
+    return (struct endpoint *)comm->team.transports.set.remote;
 }
 
 static int connect_often(struct tutti_comm *comm, int rank, struct shared *shared)
@@ -64,7 +64,7 @@ static int take_again(struct tutti_comm *comm, int rank)
     for (unsigned taken = 0; taken <= missing;) {
         port_progress(clock_now_ns());
         taken += atomic_load(&endpoint->client.delivered_count);
-        comm_network_progress(comm);
+        remote_progress(&comm->health);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
     RANKS_EXPECT(endpoint->base.peers->is_connecting(&endpoint->base));
@@ -76,9 +76,9 @@ static int wait_for_both(struct tutti_comm *comm, int rank, struct shared *share
     int32_t got = -1;
     RANKS_EXPECT(tutti_recv(&got, 1, TUTTI_INT32, EAGER, 1, NULL, comm) == TUTTI_OK);
     RANKS_EXPECT(got == EAGER);
-    RANKS_EXPECT(comm_lock(comm, 10 * SECOND) == TUTTI_OK);
+    RANKS_EXPECT(health_lock(&comm->health, 10 * SECOND) == TUTTI_OK);
     const int failed = take_again(comm, rank);
-    comm_unlock(comm);
+    health_unlock(&comm->health);
     atomic_store(&shared->is_enough, true);
     kill(atomic_load(&shared->stopped), SIGCONT);
     return failed;

@@ -1,7 +1,7 @@
 /* api.c - the public collectives; check.c looks at their arguments. */
 #include "api/check.h"
 #include "base/status.h"
-#include "comm/comm.h"
+#include "call/communicator.h"
 #include "memory/heap.h"
 
 #define EVEN(of) \

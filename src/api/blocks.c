@@ -49,14 +49,14 @@ static enum tutti_status no_counts(const struct arguments *a, const struct tutti
 {
     return error_set(TUTTI_INVALID_COUNT,
                      "tutti_%sv: %s must be %d counts, one for each rank, is NULL",
-                     collective_name(a->collective), name, comm->size);
+                     collective_name(a->collective), name, comm->team.size);
 }
 
 /* The blocks of a v form: which buffer has counts depends on the collective and the rank. */
 static enum tutti_status look_at_sides(const struct arguments *a, const struct tutti_comm *comm,
                                        struct side *send, struct side *recv)
 {
-    const size_t rank = (size_t)comm->rank;
+    const size_t rank = (size_t)comm->team.rank;
     *send = (struct side){"send", a->send, NULL, NULL, blocks_sent(a, comm), a->count};
     *recv = (struct side){"recv", a->recv, NULL, NULL, blocks_received(a, comm), a->count};
     if (a->collective != COLLECTIVE_GATHER && a->collective != COLLECTIVE_ALLGATHER &&
@@ -251,10 +251,10 @@ static bool varying_is_in_place(const struct arguments *a, const struct tutti_co
                                 const struct call *call, size_t element_bytes)
 {
     const struct buffer input = buffer_of(call, 0), output = buffer_of(call, 1);
-    const size_t rank = (size_t)comm->rank;
+    const size_t rank = (size_t)comm->team.rank;
     if (send->count == 0 || recv->count == 0) return false;
     if (a->collective == COLLECTIVE_ALLTOALL)
-        return memcmp(send->counts, recv->counts, (size_t)comm->size * sizeof(size_t)) == 0 &&
+        return memcmp(send->counts, recv->counts, (size_t)comm->team.size * sizeof(size_t)) == 0 &&
                are_one(&input, 0, &output, 0, send->count * element_bytes);
     if (recv->counts != NULL)
         return are_one(&input, 0, &output, own_offset(recv, rank) * element_bytes,
@@ -277,8 +277,8 @@ enum tutti_status blocks_check_varying(const struct arguments *a, const struct t
 
     const size_t segment_counts[2] = {send.displs != NULL ? send.block_count : 0,
                                       recv.displs != NULL ? recv.block_count : 0};
-    call->extra =
-        make_extra((size_t)comm->size, segment_counts, send.counts != NULL, recv.counts != NULL);
+    call->extra = make_extra((size_t)comm->team.size, segment_counts, send.counts != NULL,
+                             recv.counts != NULL);
     if (call->extra == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_%sv: out of memory", name);
     fill_side(&send, element_bytes, call->extra->input_counts, call->extra->segments[0],
               &call->extra->segment_counts[0]);
@@ -383,7 +383,7 @@ enum tutti_status blocks_check_lists(const struct arguments *a, const struct tut
 
     const struct buffer input = buffer_of(call, 0), output = buffer_of(call, 1);
     const size_t block_bytes = call->what.count * element_bytes,
-                 own = (size_t)comm->rank * block_bytes;
+                 own = (size_t)comm->team.rank * block_bytes;
     if (blocks[0] == 0 || blocks[1] == 0 || block_bytes == 0) return TUTTI_OK;
     if (blocks[0] == blocks[1])
         call->in_place = are_one(&input, 0, &output, 0, blocks[0] * block_bytes);

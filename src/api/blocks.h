@@ -3,16 +3,16 @@
 #define TUTTI_API_BLOCKS_H
 
 #include "api/check.h"
-#include "comm/comm.h"
+#include "call/communicator.h"
 
 /* Blocks of a buffer on this rank; 0 where it is not looked at. */
 static inline size_t blocks_sent(const struct arguments *a, const struct tutti_comm *comm)
 {
     switch (a->collective) {
-    case COLLECTIVE_BROADCAST: return comm->rank == a->root;
-    case COLLECTIVE_SCATTER: return comm->rank == a->root ? (size_t)comm->size : 0;
+    case COLLECTIVE_BROADCAST: return comm->team.rank == a->root;
+    case COLLECTIVE_SCATTER: return comm->team.rank == a->root ? (size_t)comm->team.size : 0;
     case COLLECTIVE_REDUCE_SCATTER:
-    case COLLECTIVE_ALLTOALL: return (size_t)comm->size;
+    case COLLECTIVE_ALLTOALL: return (size_t)comm->team.size;
     default: return 1;
     }
 }
@@ -20,10 +20,10 @@ static inline size_t blocks_sent(const struct arguments *a, const struct tutti_c
 static inline size_t blocks_received(const struct arguments *a, const struct tutti_comm *comm)
 {
     switch (a->collective) {
-    case COLLECTIVE_REDUCE: return comm->rank == a->root;
-    case COLLECTIVE_GATHER: return comm->rank == a->root ? (size_t)comm->size : 0;
+    case COLLECTIVE_REDUCE: return comm->team.rank == a->root;
+    case COLLECTIVE_GATHER: return comm->team.rank == a->root ? (size_t)comm->team.size : 0;
     case COLLECTIVE_ALLGATHER:
-    case COLLECTIVE_ALLTOALL: return (size_t)comm->size;
+    case COLLECTIVE_ALLTOALL: return (size_t)comm->team.size;
     default: return 1;
     }
 }

@@ -7,12 +7,12 @@
 #include "api/blocks.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "comm/call.h"
-#include "comm/comm.h"
-#include "comm/group.h"
-#include "comm/options.h"
-#include "comm/program.h"
-#include "comm/start.h"
+#include "call/call.h"
+#include "call/communicator.h"
+#include "call/group.h"
+#include "call/program.h"
+#include "call/start.h"
+#include "team/options.h"
 
 static const char *name_of(const struct arguments *a)
 {
@@ -23,7 +23,7 @@ static const char *name_of(const struct arguments *a)
 static bool is_in_place(const struct arguments *a, const struct tutti_comm *comm, size_t block_bytes)
 {
     const uintptr_t send = (uintptr_t)a->send, recv = (uintptr_t)a->recv;
-    const size_t own = (size_t)comm->rank * block_bytes;
+    const size_t own = (size_t)comm->team.rank * block_bytes;
     switch (a->collective) {
     case COLLECTIVE_GATHER:
     case COLLECTIVE_ALLGATHER: return send == recv + own;
@@ -38,12 +38,12 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
 {
     const char *name = name_of(a);
     const size_t element_bytes = dtype_size(a->dtype);
-    const size_t count_max = SIZE_MAX / 2 / element_bytes / (size_t)comm->size;
+    const size_t count_max = SIZE_MAX / 2 / element_bytes / (size_t)comm->team.size;
     if (a->count > count_max)
         return error_set(TUTTI_INVALID_COUNT,
                          "tutti_%s: count must be at most %zu elements of %zu bytes with %d ranks, "
                          "is %zu",
-                         name, count_max, element_bytes, comm->size, a->count);
+                         name, count_max, element_bytes, comm->team.size, a->count);
     const size_t block_bytes = a->count * element_bytes;
     const size_t send_bytes = blocks_sent(a, comm) * block_bytes,
                  recv_bytes = blocks_received(a, comm) * block_bytes;
@@ -101,14 +101,14 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
         return error_set(TUTTI_INVALID_OP, "tutti_%s: %s is not for %s: %s are needed", name,
                          op->name, tutti_dtype_name(a->dtype),
                          dtype_kind(a->dtype) == DTYPE_FLOAT ? "integers" : "floats");
-    if (a->root < 0 || a->root >= comm->size)
+    if (a->root < 0 || a->root >= comm->team.size)
         return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root must be a rank, 0 to %d, is %d", name,
-                         comm->size - 1, a->root);
+                         comm->team.size - 1, a->root);
     *call = (struct call){
         .what = {.collective = a->collective, .dtype = a->dtype, .op = op->kind, .root = a->root},
         .op = op,
-        .timeout_ns = comm->settings.timeout_ns,
-        .deterministic = comm->settings.deterministic};
+        .timeout_ns = comm->team.settings.timeout_ns,
+        .deterministic = comm->team.settings.deterministic};
     switch (a->shape) {
     case SHAPE_EVEN: TRY(check_even(a, comm, call)); break;
     case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;

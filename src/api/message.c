@@ -4,10 +4,10 @@
 #include "base/dtype.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/comm.h"
-#include "comm/group.h"
-#include "comm/message_call.h"
-#include "comm/options.h"
+#include "call/communicator.h"
+#include "call/group.h"
+#include "call/message_call.h"
+#include "team/options.h"
 
 static enum tutti_status check(const struct message_call *given,
                                const struct tutti_call_options *options,
@@ -22,10 +22,11 @@ static enum tutti_status check(const struct message_call *given,
                          "tutti_%s: count must be at most %zu elements of %zu bytes, is %zu", name,
                          count_max, element_bytes, given->count);
     TRY(api_check_buffer(name, name, given->buffer, given->count * element_bytes));
-    if ((given->peer < 0 || given->peer >= comm->size) &&
+    if ((given->peer < 0 || given->peer >= comm->team.size) &&
         (given->is_send || given->peer != TUTTI_ANY_RANK))
-        return error_set(TUTTI_INVALID_RANK, "tutti_%s: peer must be a rank, 0 to %d,%s is %d", name,
-                         comm->size - 1, given->is_send ? "" : " or TUTTI_ANY_RANK,", given->peer);
+        return error_set(TUTTI_INVALID_RANK, "tutti_%s: peer must be a rank, 0 to %d,%s is %d",
+                         name, comm->team.size - 1, given->is_send ? "" : " or TUTTI_ANY_RANK,",
+                         given->peer);
     if (given->tag < 0 && (given->is_send || given->tag != TUTTI_ANY_TAG))
         return error_set(TUTTI_INVALID_TAG, "tutti_%s: tag must be 0 or more,%s is %d", name,
                          given->is_send ? "" : " or TUTTI_ANY_TAG,", given->tag);
@@ -33,7 +34,7 @@ static enum tutti_status check(const struct message_call *given,
         TRY(SIZED_CHECK_RESULT("tutti_recv: message", tutti_message, given->result));
     *call = *given;
     if (given->result != NULL) call->result_bytes = given->result->size_bytes;
-    call->timeout_ns = comm->settings.timeout_ns;
+    call->timeout_ns = comm->team.settings.timeout_ns;
     if (options == NULL) return TUTTI_OK;
     struct tutti_call_options own;
     TRY(options_for_call(options, &own));

@@ -7,27 +7,27 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/agree.h"
-#include "comm/comm.h"
-#include "comm/deaths.h"
+#include "call/communicator.h"
+#include "call/message.h"
+#include "call/program.h"
+#include "call/progress.h"
+#include "call/request.h"
+#include "call/wait_loop.h"
 #include "comm/derived_list.h"
-#include "comm/failure.h"
 #include "comm/join.h"
-#include "comm/lock.h"
-#include "comm/message.h"
-#include "comm/network.h"
-#include "comm/program.h"
-#include "comm/progress.h"
-#include "comm/recover.h"
-#include "comm/request.h"
-#include "comm/wait_loop.h"
 #include "connect/port.h"
+#include "health/agree.h"
+#include "health/deaths.h"
+#include "health/failure.h"
+#include "health/lock.h"
+#include "health/recover.h"
+#include "health/remote_ranks.h"
 #include "memory/heap.h"
 #include "os/at_exit.h"
 
 static enum tutti_status be_alone(struct tutti_comm *comm)
 {
-    TRY(rendezvous_key_create(&comm->lineage.identity));
+    TRY(rendezvous_key_create(&comm->team.identity));
     comm->health.board = aligned_alloc(64, (board_bytes(1) + 63) / 64 * 64);
     if (comm->health.board == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
@@ -50,7 +50,7 @@ static void release_calls(struct tutti_comm *comm)
  * it was changing stays allocated: nobody can tell how far it came. */
 static bool was_busy(struct tutti_comm *comm)
 {
-    if (atomic_load_explicit(&comm->domain.lock, memory_order_relaxed) != 0) return true;
+    if (atomic_load_explicit(&comm->team.domain.lock, memory_order_relaxed) != 0) return true;
     if (pthread_mutex_trylock(&comm->requests.lock) != 0) return true;
     pthread_mutex_unlock(&comm->requests.lock);
     return false;
@@ -69,24 +69,24 @@ static void release(struct tutti_comm *comm)
         comm_messages_free(comm);
         pthread_mutex_destroy(&comm->requests.lock);
     }
-    if (comm->size == 1) free(comm->health.board);
-    transports_close(&comm->transports.set, comm_is_foreign(comm));
-    comm_network_free(comm);
-    if (comm->transports.has_port && !comm_is_foreign(comm)) port_close();
-    for (int i = 0; comm->transports.windows != NULL && i < comm_local_size(comm); i++)
-        heap_window_release(comm->transports.windows[i]);
+    if (comm->team.size == 1) free(comm->health.board);
+    transports_close(&comm->team.transports.set, comm_is_foreign(comm));
+    remote_free(&comm->health);
+    if (comm->team.transports.has_port && !comm_is_foreign(comm)) port_close();
+    for (int i = 0; comm->team.transports.windows != NULL && i < team_local_size(&comm->team); i++)
+        heap_window_release(comm->team.transports.windows[i]);
     processes_close(&comm->health.processes);
-    free(comm->transports.windows);
+    free(comm->team.transports.windows);
     free(comm->health.remote_board);
-    comm_hosts_free(comm->members.hosts);
-    levels_free(comm->members.levels);
-    rules_free(comm->settings.rules);
-    free(comm->settings.algorithms);
-    trace_release(comm);
+    comm_hosts_free(comm->team.members.hosts);
+    levels_free(comm->team.members.levels);
+    rules_free(comm->team.settings.rules);
+    free(comm->team.settings.algorithms);
+    trace_release(&comm->health);
     straggler_release(&comm->health.straggler);
     derived_lists_free(comm);
-    recover_free(comm);
-    heap_release_of(comm->lineage.generation);
+    recover_free(&comm->health);
+    heap_release_of(comm->team.generation);
     free(comm);
 }
 
@@ -95,7 +95,7 @@ static void finish_started(struct tutti_comm *comm)
 {
     while (comm_has_requests(comm)) {
         struct tutti_request *request = NULL;
-        if (comm_try_lock(comm)) {
+        if (domain_try_lock(&comm->team.domain)) {
             comm_progress(comm);
             request =
                 comm->calls.running_count > 0 ? &comm->calls.order[0]->base : comm->messages.first;
@@ -109,25 +109,27 @@ static void finish_network(struct tutti_comm *comm)
 {
     enum { FAILED_NS = 2000000000 }; /* whoever has it then is on the way out */
     const uint64_t timeout_ns =
-        board_has_failed(comm->health.board) ? FAILED_NS : comm->settings.timeout_ns;
-    if (comm_lock_failed(comm, timeout_ns) != TUTTI_OK) return;
-    comm_network_finish(comm);
+        board_has_failed(comm->health.board) ? FAILED_NS : comm->team.settings.timeout_ns;
+    if (health_lock_failed(&comm->health, timeout_ns) != TUTTI_OK) return;
+    remote_finish(&comm->health);
     comm_unlock(comm);
 }
 
 void comm_end(struct tutti_comm *comm)
 {
     if (!comm_is_foreign(comm)) {
-        if (comm->settings.is_encrypted && at_exit_has_begun()) /* nothing comes or goes any more */
-            comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d is in exit()", comm->rank);
+        if (comm->team.settings.is_encrypted &&
+            at_exit_has_begun()) /* nothing comes or goes any more */
+            health_fail(&comm->health, NULL, TUTTI_ABORTED, comm->team.rank, "rank %d is in exit()",
+                        comm->team.rank);
         finish_started(comm);
-        agree_leave(comm);
-        if (comm_has_network(comm)) finish_network(comm);
-        if (comm->domain.is_registered) progress_unregister(&comm->domain.client);
-        trace_close(comm);
-        board_leave(comm->health.board, comm->rank);
-        if (comm->transports.set.all != NULL)
-            comm->transports.set.all->ops->wake_all(comm->transports.set.all);
+        agree_leave(&comm->health);
+        if (health_has_network(&comm->health)) finish_network(comm);
+        if (comm->team.domain.is_registered) progress_unregister(&comm->team.domain.client);
+        trace_close(&comm->health);
+        board_leave(comm->health.board, comm->team.rank);
+        if (comm->team.transports.set.all != NULL)
+            comm->team.transports.set.all->ops->wake_all(comm->team.transports.set.all);
     }
     handle_remove(comm);
     release(comm);
@@ -150,33 +152,35 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         return status;
     }
     memset(created, 0, sizeof *created);
-    created->members.hosts = creation->hosts;
-    created->members.levels = creation->host_levels;
+    created->team.members.hosts = creation->hosts;
+    created->team.members.levels = creation->host_levels;
     pthread_mutex_init(&created->requests.lock, NULL);
-    created->lineage.generation = process_generation();
-    created->rank = creation->rank;
-    created->size = creation->size;
-    created->settings.timeout_ns = options->timeout_ns;
-    created->settings.init_timeout_ns = options->init_timeout_ns;
-    created->settings.deterministic = options->deterministic != 0;
-    created->settings.integrity = options->integrity;
-    created->settings.is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
-    created->settings.level = kernel_level_chosen();
-    created->domain.client.progress = comm_client_progress;
-    created->domain.spins = true;
+    created->health.team = &created->team;
+    created->team.generation = process_generation();
+    created->team.rank = creation->rank;
+    created->team.size = creation->size;
+    created->team.settings.timeout_ns = options->timeout_ns;
+    created->team.settings.init_timeout_ns = options->init_timeout_ns;
+    created->team.settings.deterministic = options->deterministic != 0;
+    created->team.settings.integrity = options->integrity;
+    created->team.settings.is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
+    created->team.settings.level = kernel_level_chosen();
+    created->team.domain.client.progress = comm_client_progress;
+    created->team.domain.spins = true;
     created->calls.blocking.base.comm = created;
-    if (gethostname(created->members.host_name, sizeof created->members.host_name - 1) != 0)
-        strcpy(created->members.host_name, "?");
+    if (gethostname(created->team.members.host_name, sizeof created->team.members.host_name - 1) != 0)
+        strcpy(created->team.members.host_name, "?");
 
-    status = trace_init(created);
-    if (status == TUTTI_OK) status = straggler_init(&created->health.straggler, created->size);
+    status = trace_init(&created->health);
+    if (status == TUTTI_OK) status = straggler_init(&created->health.straggler, created->team.size);
     if (status == TUTTI_OK && options->algorithms != NULL &&
-        (created->settings.algorithms = strdup(options->algorithms)) == NULL)
+        (created->team.settings.algorithms = strdup(options->algorithms)) == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    if (status == TUTTI_OK) status = rules_parse(options->algorithms, &created->settings.rules);
+    if (status == TUTTI_OK)
+        status = rules_parse(options->algorithms, &created->team.settings.rules);
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : comm_join(created, creation);
-    operation_init(&created->calls.blocking.operation, comm_spin_budget(created));
+    operation_init(&created->calls.blocking.operation, team_spin_budget(&created->team));
     if (status != TUTTI_OK) {
         release(created);
         return status;
@@ -186,10 +190,10 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         comm_end(created);
         return status;
     }
-    trace_open(created);
-    log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->rank, created->size,
-              creation->origin, kernel_level_name(created->settings.level),
-              created->members.oversubscribed ? ", more ranks than cores" : "");
+    trace_open(&created->health);
+    log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->team.rank,
+              created->team.size, creation->origin, kernel_level_name(created->team.settings.level),
+              created->team.members.oversubscribed ? ", more ranks than cores" : "");
     *comm = created;
     return TUTTI_OK;
 }

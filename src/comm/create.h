@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "bootstrap/launcher.h"
-#include "comm/hosts.h"
+#include "team/hosts.h"
 #include "tutti/tutti.h"
 
 struct creation {

@@ -1,22 +1,22 @@
 #include "comm/derive.h"
 
-#include "comm/deaths.h"
-#include "comm/failure.h"
-#include "comm/lock.h"
-#include "comm/network.h"
-#include "comm/remote_rank.h"
+#include "health/deaths.h"
+#include "health/failure.h"
+#include "health/lock.h"
+#include "health/remote_rank.h"
+#include "health/remote_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rank_list.h"
 #include "base/status.h"
-#include "comm/agree.h"
+#include "call/own_call.h"
 #include "comm/create.h"
 #include "comm/derived_list.h"
-#include "comm/options.h"
-#include "comm/own_call.h"
+#include "health/agree.h"
 #include "os/clock.h"
+#include "team/options.h"
 
 /* A communicator to be: which of the parent's ranks it has, in the order of their new numbers. */
 struct roster {
@@ -39,7 +39,7 @@ static bool is_member(const struct roster *roster, int parent_rank)
 static enum tutti_status gone(const struct roster *roster, int rank, const char *how)
 {
     char who[128];
-    comm_name_rank(roster->parent, rank, who, sizeof who);
+    health_name_rank(&roster->parent->health, rank, who, sizeof who);
     return error_set(TUTTI_PROC_FAILED, "%s %s", who, how);
 }
 
@@ -50,8 +50,8 @@ static enum tutti_status look_for_the_dead(const struct roster *roster)
     struct tutti_comm *parent = roster->parent;
     if (!processes_look(&parent->health.processes)) return TUTTI_OK;
     for (int at = 0, first; (first = processes_next_ended(&parent->health.processes, &at)) >= 0;) {
-        for (int r = first; r < parent->size; r++)
-            if (comm_share_process(parent, r, first) && is_member(roster, r))
+        for (int r = first; r < parent->team.size; r++)
+            if (health_share_process(&parent->health, r, first) && is_member(roster, r))
                 return gone(roster, r, "died");
     }
     return TUTTI_OK;
@@ -63,23 +63,25 @@ static enum tutti_status look_at_connections(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
     int dead = -1;
-    if (!comm_has_network(parent) || !comm_try_lock(parent)) return TUTTI_OK;
-    (void)comm_network_progress(parent);
-    remote_look_at_all(parent, clock_now_ns());
+    if (!health_has_network(&parent->health) || !domain_try_lock(&parent->team.domain))
+        return TUTTI_OK;
+    (void)remote_progress(&parent->health);
+    remote_look_at_all(&parent->health, clock_now_ns());
     for (int i = 0; i < roster->size && dead < 0; i++)
-        if (remote_is_dead(parent, roster->ranks[i])) dead = roster->ranks[i];
+        if (remote_is_dead(&parent->health, roster->ranks[i])) dead = roster->ranks[i];
     comm_unlock(parent);
     return dead < 0 ? TUTTI_OK : gone(roster, dead, "died");
 }
 
 static enum tutti_status look_for_the_gone(const struct roster *roster)
 {
-    const int ahead = roster->are_survivors ? agree_gone_ahead(roster->parent, clock_now_ns()) : -1;
+    const int ahead =
+        roster->are_survivors ? agree_gone_ahead(&roster->parent->health, clock_now_ns()) : -1;
     if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
     TRY(look_for_the_dead(roster));
     TRY(look_at_connections(roster));
     for (int i = 0; i < roster->size; i++)
-        if (comm_state_of(roster->parent, roster->ranks[i]) == RANK_LEFT)
+        if (health_state_of(&roster->parent->health, roster->ranks[i]) == RANK_LEFT)
             return gone(roster, roster->ranks[i], "left the communicator without joining");
     return TUTTI_OK;
 }
@@ -88,9 +90,9 @@ static enum tutti_status look_for_the_gone(const struct roster *roster)
 static enum tutti_status look(void *context)
 {
     const struct roster *roster = context;
-    if (!roster->are_survivors) TRY(comm_check(roster->parent));
+    if (!roster->are_survivors) TRY(health_check(&roster->parent->health));
     const enum tutti_status status = look_for_the_gone(roster);
-    if (status != TUTTI_OK && !roster->are_survivors) TRY(comm_check(roster->parent));
+    if (status != TUTTI_OK && !roster->are_survivors) TRY(health_check(&roster->parent->health));
     return status;
 }
 
@@ -110,7 +112,8 @@ static enum tutti_status find_hosts(const struct roster *roster, struct creation
 {
     const struct tutti_comm *parent = roster->parent;
     struct comm_hosts *hosts;
-    TRY(comm_hosts_of_some(parent->members.hosts, roster->ranks, roster->rank, roster->size, &hosts));
+    TRY(comm_hosts_of_some(parent->team.members.hosts, roster->ranks, roster->rank, roster->size,
+                           &hosts));
     if (hosts->host_count == 1) {
         comm_hosts_free(hosts);
         return TUTTI_OK;
@@ -120,7 +123,8 @@ static enum tutti_status find_hosts(const struct roster *roster, struct creation
     if (levels == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status == TUTTI_OK)
-        status = host_levels_select(levels, parent->members.levels, roster->ranks, roster->size);
+        status =
+            host_levels_select(levels, parent->team.members.levels, roster->ranks, roster->size);
     if (status != TUTTI_OK) {
         comm_hosts_free(hosts);
         free(levels);
@@ -137,12 +141,13 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
 {
     const struct tutti_comm *parent = roster->parent;
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
-    options.timeout_ns = parent->settings.timeout_ns;
-    options.init_timeout_ns = parent->settings.init_timeout_ns;
-    options.deterministic = parent->settings.deterministic;
-    options.algorithms = parent->settings.algorithms;
-    options.integrity = parent->settings.integrity;
-    options.encryption = parent->settings.is_encrypted ? TUTTI_ENCRYPTION_ON : TUTTI_ENCRYPTION_OFF;
+    options.timeout_ns = parent->team.settings.timeout_ns;
+    options.init_timeout_ns = parent->team.settings.init_timeout_ns;
+    options.deterministic = parent->team.settings.deterministic;
+    options.algorithms = parent->team.settings.algorithms;
+    options.integrity = parent->team.settings.integrity;
+    options.encryption =
+        parent->team.settings.is_encrypted ? TUTTI_ENCRYPTION_ON : TUTTI_ENCRYPTION_OFF;
     TRY(options_for_derived(user, &options, &options));
     struct creation creation = {.origin = roster->function,
                                 .rank = roster->rank,
@@ -151,8 +156,8 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .deadline_ns = clock_now_ns() + options.init_timeout_ns,
                                 .look = look,
                                 .look_context = roster};
-    if (comm_spans_hosts(parent)) TRY(find_hosts(roster, &creation));
-    rendezvous_key_derive(&parent->lineage.identity, what, what_bytes, &creation.key);
+    if (team_spans_hosts(&parent->team)) TRY(find_hosts(roster, &creation));
+    rendezvous_key_derive(&parent->team.identity, what, what_bytes, &creation.key);
     const enum tutti_status status = comm_create_at(&creation, created);
     return status == TUTTI_OK || board_has_failed(parent->health.board) ? status
                                                                         : explain(roster, status);
@@ -193,24 +198,26 @@ static const char *derivation_name(int32_t derivation)
 /* All ranks see the same choices, so all find the same culprit. */
 static enum tutti_status check_agreement(struct tutti_comm *comm, const struct choice *choices)
 {
-    for (int r = 1; r < comm->size; r++) {
+    for (int r = 1; r < comm->team.size; r++) {
         const struct choice *first = &choices[0], *other = &choices[r];
         if (other->derivation != first->derivation)
-            comm_fail(comm, NULL, TUTTI_DESYNC, r, "rank %d called %s while rank 0 called %s", r,
-                      derivation_name(other->derivation), derivation_name(first->derivation));
+            health_fail(&comm->health, NULL, TUTTI_DESYNC, r,
+                        "rank %d called %s while rank 0 called %s", r,
+                        derivation_name(other->derivation), derivation_name(first->derivation));
         else if (other->signature != first->signature)
-            comm_fail(comm, NULL, TUTTI_MISMATCH, r, "ranks 0 and %d called %s with different axes",
-                      r, derivation_name(first->derivation));
+            health_fail(&comm->health, NULL, TUTTI_MISMATCH, r,
+                        "ranks 0 and %d called %s with different axes", r,
+                        derivation_name(first->derivation));
     }
-    return comm_check(comm);
+    return health_check(&comm->health);
 }
 
 /* A collective on the parent; a blocking one also between tutti_group_begin and tutti_group_end. */
 static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_wish *wish,
                                   uint64_t timeout_ns, struct choice *choices)
 {
-    choices[comm->rank] = (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature,
-                                          wish->color, wish->key};
+    choices[comm->team.rank] = (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature,
+                                               wish->color, wish->key};
     TRY(own_allgather(comm, choices, CHOICE_WORDS, TUTTI_INT32, timeout_ns));
     return check_agreement(comm, choices);
 }
@@ -221,19 +228,19 @@ static enum tutti_status create_for_color(struct tutti_comm *comm, const char *f
                                           const struct choice *choices, struct tutti_comm **created)
 {
     struct roster roster = {.parent = comm, .function = function, .rank = -1};
-    struct candidate *const candidates = calloc((size_t)comm->size, sizeof *candidates);
-    int *const ranks = calloc((size_t)comm->size, sizeof *ranks);
+    struct candidate *const candidates = calloc((size_t)comm->team.size, sizeof *candidates);
+    int *const ranks = calloc((size_t)comm->team.size, sizeof *ranks);
     enum tutti_status status = TUTTI_OK;
     if (candidates == NULL || ranks == NULL)
         status = error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", function);
-    for (int r = 0; r < comm->size && status == TUTTI_OK; r++)
+    for (int r = 0; r < comm->team.size && status == TUTTI_OK; r++)
         if (choices[r].color == wish->color)
             candidates[roster.size++] = (struct candidate){r, choices[r].key};
     if (status == TUTTI_OK) {
         qsort(candidates, (size_t)roster.size, sizeof *candidates, by_key_and_rank);
         for (int i = 0; i < roster.size; i++) {
             ranks[i] = candidates[i].rank;
-            if (ranks[i] == comm->rank) roster.rank = i;
+            if (ranks[i] == comm->team.rank) roster.rank = i;
         }
         roster.ranks = ranks;
         const uint64_t what[2] = {comm->lineage.derived_count, (uint64_t)wish->color};
@@ -247,14 +254,15 @@ static enum tutti_status create_for_color(struct tutti_comm *comm, const char *f
 enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
                                const struct derive_wish *wish, struct tutti_comm **created)
 {
-    uint64_t timeout_ns = comm->settings.init_timeout_ns;
+    uint64_t timeout_ns = comm->team.settings.init_timeout_ns;
     if (wish->options != NULL && wish->options->init_timeout_ns != 0)
         timeout_ns = wish->options->init_timeout_ns;
-    struct choice *const choices = calloc((size_t)comm->size, sizeof *choices);
+    struct choice *const choices = calloc((size_t)comm->team.size, sizeof *choices);
     if (choices == NULL) {
         /* The other ranks wait for this call: it cannot fail here alone. */
-        comm_fail(comm, NULL, TUTTI_NO_MEMORY, comm->rank, "tutti_%s: out of memory", function);
-        return comm_check(comm);
+        health_fail(&comm->health, NULL, TUTTI_NO_MEMORY, comm->team.rank,
+                    "tutti_%s: out of memory", function);
+        return health_check(&comm->health);
     }
     enum tutti_status status = exchange(comm, wish, timeout_ns, choices);
     if (status == TUTTI_OK) {
@@ -297,7 +305,7 @@ enum tutti_status tutti_comm_dup(struct tutti_comm *comm, const struct tutti_com
 {
     TRY(check_call(comm, "comm_dup", options, created));
     return derive_split(comm, "comm_dup",
-                        &(struct derive_wish){DERIVE_DUP, 0, 0, comm->rank, options}, created);
+                        &(struct derive_wish){DERIVE_DUP, 0, 0, comm->team.rank, options}, created);
 }
 
 /* -------------------------------------------------------------------------------------------- group */
@@ -305,30 +313,30 @@ enum tutti_status tutti_comm_dup(struct tutti_comm *comm, const struct tutti_com
 static enum tutti_status check_ranks(const struct tutti_comm *comm, const int *ranks,
                                      int rank_count, int *own)
 {
-    if (rank_count < 1 || rank_count > comm->size)
+    if (rank_count < 1 || rank_count > comm->team.size)
         return error_set(TUTTI_INVALID_RANK, "tutti_comm_group: rank_count must be 1 to %d, is %d",
-                         comm->size, rank_count);
+                         comm->team.size, rank_count);
     if (ranks == NULL)
         return error_set(TUTTI_INVALID_RANK,
                          "tutti_comm_group: ranks must be a list of %d ranks, is NULL", rank_count);
     *own = -1;
     for (int i = 0; i < rank_count; i++) {
-        if (ranks[i] < 0 || ranks[i] >= comm->size)
+        if (ranks[i] < 0 || ranks[i] >= comm->team.size)
             return error_set(TUTTI_INVALID_RANK,
                              "tutti_comm_group: ranks[%d] must be a rank, 0 to %d, is %d", i,
-                             comm->size - 1, ranks[i]);
+                             comm->team.size - 1, ranks[i]);
         for (int j = 0; j < i; j++)
             if (ranks[j] == ranks[i])
                 return error_set(TUTTI_INVALID_RANK,
                                  "tutti_comm_group: ranks[%d] and ranks[%d] are both %d", j, i,
                                  ranks[i]);
-        if (ranks[i] == comm->rank) *own = i;
+        if (ranks[i] == comm->team.rank) *own = i;
     }
     if (*own < 0)
         return error_set(TUTTI_INVALID_RANK,
                          "tutti_comm_group: rank %d is not in its own list; only the listed ranks "
                          "call",
-                         comm->rank);
+                         comm->team.rank);
     return TUTTI_OK;
 }
 
@@ -360,7 +368,7 @@ enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, in
                             .ranks = ranks,
                             .size = rank_count,
                             .are_survivors = true};
-    while (ranks[roster.rank] != comm->rank) roster.rank++;
+    while (ranks[roster.rank] != comm->team.rank) roster.rank++;
     return create_of_list(&roster, options, epoch, LIST_SURVIVORS, created);
 }
 
@@ -372,7 +380,7 @@ enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, in
     struct roster roster = {
         .parent = comm, .function = "comm_group", .ranks = ranks, .size = rank_count};
     TRY(check_ranks(comm, ranks, rank_count, &roster.rank));
-    TRY(comm_check(comm));
+    TRY(health_check(&comm->health));
     struct derived_list *const list = derived_list_find(comm, ranks, rank_count);
     if (list == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_comm_group: out of memory");
     const enum tutti_status status =

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#include "comm/comm.h"
+#include "call/communicator.h"
 
 /* What a collective derivation is; ranks must agree on it. */
 enum derivation { DERIVE_SPLIT, DERIVE_DUP, DERIVE_MESH };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "call/communicator.h"
 
 void derived_lists_free(struct tutti_comm *comm)
 {

@@ -12,8 +12,8 @@
 
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/comm.h"
-#include "comm/network.h"
+#include "call/communicator.h"
+#include "health/remote_ranks.h"
 
 static size_t held(const void *memory)
 {
@@ -44,8 +44,8 @@ static size_t call_bytes(const struct call_request *request)
 
 static size_t bytes_of_hosts(const struct tutti_comm *comm)
 {
-    const struct comm_hosts *hosts = comm->members.hosts;
-    const struct host_levels *levels = comm->members.levels;
+    const struct comm_hosts *hosts = comm->team.members.hosts;
+    const struct host_levels *levels = comm->team.members.levels;
     size_t bytes = 0;
     if (hosts != NULL)
         bytes += held(hosts) + held(hosts->entries) + held(hosts->host_of) + held(hosts->firsts) +
@@ -60,9 +60,10 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     TRY(comm_check_handle(comm, "comm_footprint"));
     TRY(SIZED_CHECK_RESULT("tutti_comm_footprint: footprint", tutti_footprint, footprint));
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
-    sum.private_bytes = held(comm) + held(comm->transports.windows) + held(comm->settings.rules) +
-                        held(comm->settings.algorithms) + held(comm->messages.p2p) +
-                        held(comm->health.remote_board) + held(comm->health.recorder.memory) +
+    sum.private_bytes = held(comm) + held(comm->team.transports.windows) +
+                        held(comm->team.settings.rules) + held(comm->team.settings.algorithms) +
+                        held(comm->messages.p2p) + held(comm->health.remote_board) +
+                        held(comm->health.recorder.memory) +
                         held(comm->health.message_recorder.memory) + bytes_of_hosts(comm) +
                         operation_bytes(&comm->calls.blocking.operation);
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
@@ -74,17 +75,17 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     for (const struct tutti_request *r = comm->requests.all; r != NULL; r = r->next_made)
         sum.private_bytes += held(r) + (r->is_message ? 0 : call_bytes(request_call_const(r)));
     processes_footprint(&comm->health.processes, &sum);
-    if (comm->transports.set.host == NULL) {
+    if (comm->team.transports.set.host == NULL) {
         sum.private_bytes += held(comm->health.board);
     } else {
         struct transport_footprint ends = {0};
-        transports_add_footprint(&comm->transports.set, &ends);
+        transports_add_footprint(&comm->team.transports.set, &ends);
         sum.private_bytes += ends.private_bytes;
         sum.shared_bytes = ends.shared_bytes;
         sum.link_count = ends.link_count;
         sum.descriptor_count += 1 + ends.descriptor_count; /* one of the segment */
     }
-    comm_network_footprint(comm, &sum);
+    remote_footprint(&comm->health, &sum);
     SIZED_WRITE(tutti_footprint, footprint, footprint->size_bytes, &sum);
     return TUTTI_OK;
 }

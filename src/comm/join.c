@@ -15,18 +15,18 @@
 #include "bootstrap/host_id.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/rendezvous.h"
-#include "comm/agree.h"
-#include "comm/comm.h"
-#include "comm/failure.h"
-#include "comm/lock.h"
-#include "comm/message.h"
-#include "comm/network.h"
-#include "comm/options.h"
-#include "comm/progress.h"
+#include "call/communicator.h"
+#include "call/message.h"
+#include "call/progress.h"
 #include "connect/discovery.h"
 #include "connect/port.h"
+#include "health/agree.h"
 #include "health/control_ring.h"
+#include "health/failure.h"
+#include "health/lock.h"
+#include "health/remote_ranks.h"
 #include "memory/heap.h"
+#include "team/options.h"
 
 /* MPI libraries use the one PMI-1 connection of a process themselves. */
 static unsigned exchange_means(void)
@@ -47,8 +47,8 @@ static int core_count(void)
 /* The process's port is open; nothing goes through it in clear where that is not wanted. */
 static enum tutti_status use_port(struct tutti_comm *comm)
 {
-    comm->transports.has_port = true;
-    return comm->settings.is_encrypted ? port_encrypt() : TUTTI_OK;
+    comm->team.transports.has_port = true;
+    return comm->team.settings.is_encrypted ? port_encrypt() : TUTTI_OK;
 }
 
 /* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by afterwards; the key that they knew before is
@@ -58,7 +58,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
 {
     struct net_address own;
     *key = creation->key;
-    if (comm_spans_hosts(comm)) {
+    if (team_spans_hosts(&comm->team)) {
         TRY(port_open(NULL, &own));
         return use_port(comm);
     }
@@ -67,31 +67,33 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
                                         .self = {.pid = getpid(), .core_count = core_count()},
                                         .deadline_ns = creation->deadline_ns,
                                         .exchange_means = exchange_means(),
-                                        .is_encrypted = comm->settings.is_encrypted,
+                                        .is_encrypted = comm->team.settings.is_encrypted,
                                         .meeting = creation->meeting};
-    snprintf(options.self.host_name, sizeof options.self.host_name, "%s", comm->members.host_name);
+    snprintf(options.self.host_name, sizeof options.self.host_name, "%s",
+             comm->team.members.host_name);
     TRY(host_id_read(&options.self.host));
     if (creation->meeting != NULL)
         TRY(port_open_towards(creation->meeting, &options.self.address));
     else
         TRY(port_open(creation->place, &options.self.address));
     TRY(use_port(comm));
-    struct discovery_entry *entries = calloc((size_t)comm->size, sizeof *entries);
+    struct discovery_entry *entries = calloc((size_t)comm->team.size, sizeof *entries);
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     unsigned messages;
     enum tutti_status status = discovery_run(&options, entries, key, &messages);
     if (status == TUTTI_OK)
-        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->members.hosts);
+        status =
+            comm_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);
     free(entries);
     if (status != TUTTI_OK) return status;
     log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; rank discovery took %u messages",
-              comm->rank, comm->size, comm->members.hosts->local_size,
-              comm->members.hosts->host_count, messages);
-    if (comm->members.hosts->host_count > 1) return TUTTI_OK;
-    comm_hosts_free(comm->members.hosts);
-    comm->members.hosts = NULL;
-    comm->transports.has_port = false;
+              comm->team.rank, comm->team.size, comm->team.members.hosts->local_size,
+              comm->team.members.hosts->host_count, messages);
+    if (comm->team.members.hosts->host_count > 1) return TUTTI_OK;
+    comm_hosts_free(comm->team.members.hosts);
+    comm->team.members.hosts = NULL;
+    comm->team.transports.has_port = false;
     port_close();
     return TUTTI_OK;
 }
@@ -99,12 +101,13 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
 /* The board, and behind it the messages of this host's ranks. */
 static size_t control_ring_offset(const struct tutti_comm *comm)
 {
-    return (board_bytes(comm->size) + 63) / 64 * 64;
+    return (board_bytes(comm->team.size) + 63) / 64 * 64;
 }
 
 static size_t shared_bytes(const struct tutti_comm *comm)
 {
-    return control_ring_offset(comm) + (size_t)comm_local_size(comm) * sizeof(struct control_ring);
+    return control_ring_offset(comm) +
+           (size_t)team_local_size(&comm->team) * sizeof(struct control_ring);
 }
 
 /* The ranks of this host meet under their local numbers. */
@@ -113,9 +116,9 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
 {
     const struct heap_location heap = heap_location();
     struct rendezvous_options options = {.key = *key,
-                                         .rank = comm_local_number(comm, creation->rank),
-                                         .size = comm_local_size(comm),
-                                         .names = comm_local_names(comm),
+                                         .rank = team_local_number(&comm->team, creation->rank),
+                                         .size = team_local_size(&comm->team),
+                                         .names = team_local_names(&comm->team),
                                          .deadline_ns = creation->deadline_ns,
                                          .self = {.process_key = heap.process_key,
                                                   .heap_inode = heap.inode,
@@ -125,16 +128,16 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                                          .segment_fd = -1,
                                          .look = creation->look,
                                          .look_context = creation->look_context};
-    if (comm_spans_hosts(comm)) { /* hosts can be told apart that share a namespace */
-        const int host = comm->members.hosts->host_of[comm->rank];
+    if (team_spans_hosts(&comm->team)) { /* hosts can be told apart that share a namespace */
+        const int host = comm->team.members.hosts->host_of[comm->team.rank];
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
     }
-    TRY(options_transport(&comm->transports.over_tcp));
+    TRY(options_transport(&comm->team.transports.over_tcp));
     /* A rank that makes a communicator from another one is where it was. */
     if (creation->place != NULL) options.self.host_id = host_id_option();
-    options.self.integrity = (uint8_t)comm->settings.integrity;
-    options.self.is_encrypted = comm->settings.is_encrypted;
-    if (comm->transports.over_tcp && !comm_spans_hosts(comm)) {
+    options.self.integrity = (uint8_t)comm->team.settings.integrity;
+    options.self.is_encrypted = comm->team.settings.is_encrypted;
+    if (comm->team.transports.over_tcp && !team_spans_hosts(&comm->team)) {
         struct net_address own;
         TRY(port_open(NULL, &own));
         TRY(use_port(comm));
@@ -155,7 +158,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
 /* Whether ranks that have met take themselves to be on several hosts: TUTTI_HOSTID. */
 static bool are_apart(const struct tutti_comm *comm, const struct rendezvous_member *members)
 {
-    for (int r = 1; r < comm_local_size(comm); r++)
+    for (int r = 1; r < team_local_size(&comm->team); r++)
         if (members[r].host_id != members[0].host_id) return true;
     return false;
 }
@@ -173,8 +176,8 @@ static enum tutti_status meet_for_ports(struct tutti_comm *comm, const struct cr
                                          .segment_fd = creation->rank == 0 ? met->segment_fd : -1,
                                          .look = creation->look,
                                          .look_context = creation->look_context};
-    if (comm->transports.has_port) port_close();
-    comm->transports.has_port = false;
+    if (comm->team.transports.has_port) port_close();
+    comm->team.transports.has_port = false;
     TRY(port_open(NULL, &own));
     TRY(use_port(comm));
     options.self.port = own.port;
@@ -187,27 +190,29 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
                                    const struct rendezvous_result *met)
 {
     struct rendezvous_result ports;
-    struct discovery_entry *entries = calloc((size_t)comm->size, sizeof *entries);
+    struct discovery_entry *entries = calloc((size_t)comm->team.size, sizeof *entries);
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     enum tutti_status status = meet_for_ports(comm, creation, met, &ports);
-    for (int r = 0; status == TUTTI_OK && r < comm->size; r++) {
+    for (int r = 0; status == TUTTI_OK && r < comm->team.size; r++) {
         entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
                                               .pid = met->members[r].pid,
                                               .core_count = met->members[r].core_count};
         net_address_parse("127.0.0.1", &entries[r].address);
         entries[r].address.port = ports.members[r].port;
-        snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s", comm->members.host_name);
+        snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s",
+                 comm->team.members.host_name);
     }
     if (status == TUTTI_OK) {
         rendezvous_result_release(&ports);
-        status = comm_hosts_create(entries, comm->rank, comm->size, &comm->members.hosts);
+        status =
+            comm_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);
     }
     free(entries);
     if (status == TUTTI_OK)
         log_write(LOG_INFO, "rank %d of %d: TUTTI_HOSTID makes %d hosts, %d ranks on this one",
-                  comm->rank, comm->size, comm->members.hosts->host_count,
-                  comm->members.hosts->local_size);
+                  comm->team.rank, comm->team.size, comm->team.members.hosts->host_count,
+                  comm->team.members.hosts->local_size);
     return status;
 }
 
@@ -250,34 +255,35 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
 {
     struct joining joining = {comm, creation};
     const struct rendezvous_member *members = result->members;
-    const int size = comm_local_size(comm), number = comm_local_number(comm, comm->rank);
+    const int size = team_local_size(&comm->team),
+              number = team_local_number(&comm->team, comm->team.rank);
     struct host_peer *peers = calloc((size_t)size, sizeof *peers);
-    comm->transports.windows = calloc((size_t)size, sizeof *comm->transports.windows);
+    comm->team.transports.windows = calloc((size_t)size, sizeof *comm->team.transports.windows);
     enum tutti_status status = TUTTI_OK;
-    if (peers == NULL || comm->transports.windows == NULL)
+    if (peers == NULL || comm->team.transports.windows == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (int i = 0; i < size && status == TUTTI_OK; i++) {
         const int first = members[i].first;
         const bool same_process = first == members[number].first;
         const pid_t pid = processes_visible_pid(&members[number], &members[i]);
         if (first == i && !same_process)
-            status = acquire_window(&members[i], pid, &comm->transports.windows[i]);
-        peers[i] = (struct host_peer){same_process, pid, comm->transports.windows[first]};
+            status = acquire_window(&members[i], pid, &comm->team.transports.windows[i]);
+        peers[i] = (struct host_peer){same_process, pid, comm->team.transports.windows[first]};
     }
     if (status == TUTTI_OK) {
         const struct host_options options = {.rank = number,
                                              .size = size,
-                                             .names = comm_local_names(comm),
+                                             .names = team_local_names(&comm->team),
                                              .segment_fd = result->segment_fd,
                                              .board_bytes = shared_bytes(comm),
                                              .peers = peers,
-                                             .checks =
-                                                 comm->settings.integrity == TUTTI_INTEGRITY_ON,
+                                             .checks = comm->team.settings.integrity ==
+                                                       TUTTI_INTEGRITY_ON,
                                              .deadline_ns = creation->deadline_ns,
                                              .look = look_at_joining,
                                              .look_context = &joining};
         result->segment_fd = -1;
-        status = transports_open_host(&comm->transports.set, &options);
+        status = transports_open_host(&comm->team.transports.set, &options);
     }
     free(peers);
     return status;
@@ -287,7 +293,7 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
 static enum tutti_status check_wish(const struct tutti_comm *comm,
                                     const struct rendezvous_member *members)
 {
-    for (int r = 1; r < comm->size; r++)
+    for (int r = 1; r < comm->team.size; r++)
         if ((members[r].port != 0) != (members[0].port != 0))
             return error_set(TUTTI_INVALID_OPTIONS, "%s=tcp holds for rank %d, and not for rank %d",
                              option_names.TRANSPORT, members[0].port != 0 ? 0 : r,
@@ -300,7 +306,7 @@ static struct net_address port_of(const struct tutti_comm *comm,
                                   const struct rendezvous_member *members, size_t rank)
 {
     struct net_address address;
-    if (comm_spans_hosts(comm)) return comm->members.hosts->entries[rank].address;
+    if (team_spans_hosts(&comm->team)) return comm->team.members.hosts->entries[rank].address;
     net_address_parse("127.0.0.1", &address);
     address.port = members[rank].port;
     return address;
@@ -310,13 +316,14 @@ static struct net_address port_of(const struct tutti_comm *comm,
 static enum tutti_status levels_of_hosts(const struct tutti_comm *comm, struct host_levels *levels)
 {
     struct topo topology;
-    const char **names = calloc((size_t)comm->size, sizeof *names);
+    const char **names = calloc((size_t)comm->team.size, sizeof *names);
     if (names == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int r = 0; r < comm->size; r++) names[r] = comm->members.hosts->entries[r].host_name;
+    for (int r = 0; r < comm->team.size; r++)
+        names[r] = comm->team.members.hosts->entries[r].host_name;
     enum tutti_status status = host_levels_read_topology(&topology);
     if (status == TUTTI_OK) {
-        status =
-            host_levels_init(levels, comm->size, comm->members.hosts->host_of, names, &topology);
+        status = host_levels_init(levels, comm->team.size, comm->team.members.hosts->host_of, names,
+                                  &topology);
         topo_release(&topology);
     }
     free(names);
@@ -328,10 +335,10 @@ static enum tutti_status levels_of_strangers(const struct tutti_comm *comm,
                                              struct host_levels *levels)
 {
     const struct topo nothing = {0};
-    int *own = calloc((size_t)comm->size, sizeof *own);
+    int *own = calloc((size_t)comm->team.size, sizeof *own);
     if (own == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int r = 0; r < comm->size; r++) own[r] = r;
-    const enum tutti_status status = host_levels_init(levels, comm->size, own, NULL, &nothing);
+    for (int r = 0; r < comm->team.size; r++) own[r] = r;
+    const enum tutti_status status = host_levels_init(levels, comm->team.size, own, NULL, &nothing);
     free(own);
     return status;
 }
@@ -341,12 +348,12 @@ static enum tutti_status find_levels(struct tutti_comm *comm,
                                      enum tutti_status (*find)(const struct tutti_comm *comm,
                                                                struct host_levels *levels))
 {
-    if (comm->members.levels != NULL) return TUTTI_OK;
+    if (comm->team.members.levels != NULL) return TUTTI_OK;
     struct host_levels *levels = calloc(1, sizeof *levels);
     if (levels == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     const enum tutti_status status = find(comm, levels);
     if (status == TUTTI_OK)
-        comm->members.levels = levels;
+        comm->team.members.levels = levels;
     else
         free(levels);
     return status;
@@ -356,19 +363,19 @@ static enum tutti_status find_levels(struct tutti_comm *comm,
 static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct rendezvous_key *key)
 {
     static const char what[] = "hosts";
-    rendezvous_key_derive(key, what, sizeof what, &comm->lineage.identity);
-    comm->members.shares_cores = comm_hosts_share_cores(comm->members.hosts);
-    comm->members.order = NULL;
+    rendezvous_key_derive(key, what, sizeof what, &comm->team.identity);
+    comm->team.members.shares_cores = comm_hosts_share_cores(comm->team.members.hosts);
+    comm->team.members.order = NULL;
     TRY(find_levels(comm, levels_of_hosts));
-    const size_t bytes = (board_bytes(comm->size) + 63) / 64 * 64;
+    const size_t bytes = (board_bytes(comm->team.size) + 63) / 64 * 64;
     comm->health.remote_board = aligned_alloc(64, bytes);
     if (comm->health.remote_board == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     memset(comm->health.remote_board, 0, bytes);
-    for (int at = 0, r; (r = comm_next_remote(comm, &at)) >= 0;) {
-        board_enter(comm->health.remote_board, r, comm->members.hosts->entries[r].pid);
+    for (int at = 0, r; (r = team_next_remote(&comm->team, &at)) >= 0;) {
+        board_enter(comm->health.remote_board, r, comm->team.members.hosts->entries[r].pid);
         board_enter(comm->health.board, r,
-                    comm->members.hosts->entries[r].pid); /* for whom a failure names */
+                    comm->team.members.hosts->entries[r].pid); /* for whom a failure names */
     }
     return TUTTI_OK;
 }
@@ -377,19 +384,19 @@ static enum tutti_status open_network(struct tutti_comm *comm,
                                       const struct rendezvous_member *members,
                                       const struct rendezvous_key *key)
 {
-    const size_t size = (size_t)comm->size;
-    if (comm_spans_hosts(comm)) {
+    const size_t size = (size_t)comm->team.size;
+    if (team_spans_hosts(&comm->team)) {
         TRY(agree_over_hosts(comm, key));
     } else {
         TRY(check_wish(comm, members));
-        if (!comm->transports.over_tcp) return TUTTI_OK;
+        if (!comm->team.transports.over_tcp) return TUTTI_OK;
         TRY(find_levels(comm, levels_of_strangers));
     }
     struct net_address *const addresses = calloc(size, sizeof *addresses);
     if (addresses == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (size_t r = 0; r < size; r++) addresses[r] = port_of(comm, members, r);
-    const enum tutti_status status = comm_network_create(comm, addresses);
+    const enum tutti_status status = remote_create(&comm->health, addresses);
     free(addresses);
     return status;
 }
@@ -398,11 +405,12 @@ static enum tutti_status open_network(struct tutti_comm *comm,
 static int find_odd_one(const struct tutti_comm *comm, const struct rendezvous_member *members,
                         const char **what)
 {
-    for (int i = 1; i < comm_local_size(comm); i++) {
+    for (int i = 1; i < team_local_size(&comm->team); i++) {
         *what = "integrity: TUTTI_INTEGRITY";
-        if (members[i].integrity != members[0].integrity) return comm_local_rank(comm, i);
+        if (members[i].integrity != members[0].integrity) return team_local_rank(&comm->team, i);
         *what = "encryption: TUTTI_ENCRYPTION";
-        if (members[i].is_encrypted != members[0].is_encrypted) return comm_local_rank(comm, i);
+        if (members[i].is_encrypted != members[0].is_encrypted)
+            return team_local_rank(&comm->team, i);
     }
     return -1;
 }
@@ -410,39 +418,40 @@ static int find_odd_one(const struct tutti_comm *comm, const struct rendezvous_m
 /* Fails the communicator, so that everybody hears of it. */
 static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const char *what)
 {
-    comm_fail(comm, NULL, TUTTI_INVALID_OPTIONS, rank,
-              "ranks %d and %d differ in %s, or what options say, has to be the same on all ranks",
-              comm_local_rank(comm, 0), rank, what);
+    health_fail(
+        &comm->health, NULL, TUTTI_INVALID_OPTIONS, rank,
+        "ranks %d and %d differ in %s, or what options say, has to be the same on all ranks",
+        team_local_rank(&comm->team, 0), rank, what);
     /* Other hosts first have to hear of it. */
-    return !comm_spans_hosts(comm) ? comm_check(comm) : TUTTI_OK;
+    return !team_spans_hosts(&comm->team) ? health_check(&comm->health) : TUTTI_OK;
 }
 
 /* What the ranks of this host have in common. */
 static void use_host(struct tutti_comm *comm)
 {
     struct host_facts facts;
-    transports_host_facts(&comm->transports.set, &facts);
-    processes_use(&comm->health.processes, comm->transports.set.host);
-    comm->members.has_threads = processes_has_threads(&comm->health.processes);
+    transports_host_facts(&comm->team.transports.set, &facts);
+    processes_use(&comm->health.processes, comm->team.transports.set.host);
+    comm->team.members.has_threads = processes_has_threads(&comm->health.processes);
     comm->health.board = facts.board;
     comm->health.control_rings =
         (struct control_ring *)(void *)((char *)facts.board + control_ring_offset(comm));
-    comm->transports.maps_heaps = facts.maps_heaps;
-    comm->transports.publishers_fence = facts.publishers_fence;
-    comm->members.oversubscribed = comm_local_size(comm) > facts.core_count;
-    comm->members.shares_cores = comm->members.oversubscribed;
-    comm->domain.spins = !comm->members.oversubscribed;
-    comm->members.order = facts.order;
+    comm->team.transports.maps_heaps = facts.maps_heaps;
+    comm->team.transports.publishers_fence = facts.publishers_fence;
+    comm->team.members.oversubscribed = team_local_size(&comm->team) > facts.core_count;
+    comm->team.members.shares_cores = comm->team.members.oversubscribed;
+    comm->team.domain.spins = !comm->team.members.oversubscribed;
+    comm->team.members.order = facts.order;
 }
 
 /* Those that are reached over a network. */
 static enum tutti_status join_others(struct tutti_comm *comm, const struct creation *creation)
 {
-    if (!comm_has_network(comm)) return TUTTI_OK;
-    comm->domain.spins = false;
-    comm->transports.maps_heaps = false; /* not all do */
-    TRY(comm_network_join(comm, creation->look, creation->look_context, creation->deadline_ns));
-    return comm_ensure_progress(comm);
+    if (!health_has_network(&comm->health)) return TUTTI_OK;
+    comm->team.domain.spins = false;
+    comm->team.transports.maps_heaps = false; /* not all do */
+    TRY(remote_join(&comm->health, creation->look, creation->look_context, creation->deadline_ns));
+    return domain_register(&comm->team.domain);
 }
 
 enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
@@ -458,13 +467,13 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
         TRY(apart);
         TRY(meet(comm, creation, &key, &result));
     }
-    comm->lineage.identity = result.identity;
-    enum tutti_status status =
-        processes_open(&comm->health.processes, result.members, comm_local_number(comm, comm->rank),
-                       comm_local_size(comm), comm_local_names(comm));
+    comm->team.identity = result.identity;
+    enum tutti_status status = processes_open(
+        &comm->health.processes, result.members, team_local_number(&comm->team, comm->team.rank),
+        team_local_size(&comm->team), team_local_names(&comm->team));
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
-    log_write(LOG_INFO, "rank %d of %d met the ranks of its host with %u messages", comm->rank,
-              comm->size, result.message_count);
+    log_write(LOG_INFO, "rank %d of %d met the ranks of its host with %u messages", comm->team.rank,
+              comm->team.size, result.message_count);
     if (status != TUTTI_OK) {
         rendezvous_result_release(&result);
         return status;
@@ -474,7 +483,7 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
     const char *what;
     const int odd_one = find_odd_one(comm, result.members, &what);
     rendezvous_result_release(&result);
-    if (status == TUTTI_OK) board_enter(comm->health.board, comm->rank, getpid());
+    if (status == TUTTI_OK) board_enter(comm->health.board, comm->team.rank, getpid());
     if (status == TUTTI_OK && odd_one >= 0) status = reject_odd_one(comm, odd_one, what);
     if (status == TUTTI_OK) status = join_others(comm, creation);
     return status;

@@ -9,15 +9,15 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "bootstrap/launcher.h"
-#include "comm/comm.h"
+#include "call/communicator.h"
 #include "comm/create.h"
-#include "comm/deaths.h"
-#include "comm/failure.h"
 #include "comm/id.h"
-#include "comm/options.h"
 #include "comm/racks.h"
 #include "connect/port.h"
+#include "health/deaths.h"
+#include "health/failure.h"
 #include "os/clock.h"
+#include "team/options.h"
 
 const char *tutti_launcher(int *rank, int *size)
 {
@@ -144,25 +144,25 @@ enum tutti_status tutti_comm_free(struct tutti_comm *comm)
 enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
 {
     TRY(comm_check_handle(comm, "comm_abort"));
-    comm_fail(comm, NULL, TUTTI_ABORTED, comm->rank, "rank %d aborted: %s", comm->rank,
-              reason != NULL ? reason : "no reason given");
+    health_fail(&comm->health, NULL, TUTTI_ABORTED, comm->team.rank, "rank %d aborted: %s",
+                comm->team.rank, reason != NULL ? reason : "no reason given");
     return TUTTI_OK;
 }
 
 int tutti_comm_rank(const struct tutti_comm *comm)
 {
-    return handle_is_known(comm) ? comm->rank : -1;
+    return handle_is_known(comm) ? comm->team.rank : -1;
 }
 
 int tutti_comm_overlaps(const struct tutti_comm *comm)
 {
     if (!handle_is_known(comm)) return -1;
-    return comm_has_network(comm) || progress_has_free_cpu(comm_local_size(comm));
+    return health_has_network(&comm->health) || progress_has_free_cpu(team_local_size(&comm->team));
 }
 
 int tutti_comm_size(const struct tutti_comm *comm)
 {
-    return handle_is_known(comm) ? comm->size : -1;
+    return handle_is_known(comm) ? comm->team.size : -1;
 }
 
 enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure)
@@ -172,8 +172,15 @@ enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti
     struct tutti_failure own;
     board_failure(comm->health.board, &own);
     printable_make(own.message);
-    if (own.culprit >= 0 && own.culprit < comm->size && comm_is_hidden(comm, own.culprit))
+    if (own.culprit >= 0 && own.culprit < comm->team.size &&
+        health_is_hidden(&comm->health, own.culprit))
         own.pid = 0;
     SIZED_WRITE(tutti_failure, failure, failure->size_bytes, &own);
     return TUTTI_OK;
+}
+
+enum tutti_status tutti_trace_dump(struct tutti_comm *comm, const char *folder)
+{
+    TRY(comm_check_handle(comm, "trace_dump"));
+    return trace_dump(&comm->health, folder);
 }

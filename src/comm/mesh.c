@@ -12,8 +12,8 @@
 
 #include "base/status.h"
 #include "comm/derive.h"
-#include "comm/failure.h"
-#include "comm/options.h"
+#include "health/failure.h"
+#include "team/options.h"
 
 struct mesh_axis {
     char *name;
@@ -55,13 +55,14 @@ static enum tutti_status check_axes(const struct tutti_comm *comm, const struct 
     int64_t product = 1;
     for (int i = 0; i < axis_count; i++) {
         TRY(check_axis(axes, i));
-        if (product <= comm->size) product *= axes[i].size; /* of two ints: it fits */
+        if (product <= comm->team.size) product *= axes[i].size; /* of two ints: it fits */
     }
-    if (product != comm->size)
+    if (product != comm->team.size)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_mesh_create: the product of the axes' sizes is %s%lld, the "
                          "communicator has %d ranks",
-                         product > comm->size ? "at least " : "", (long long)product, comm->size);
+                         product > comm->team.size ? "at least " : "", (long long)product,
+                         comm->team.size);
     return TUTTI_OK;
 }
 
@@ -84,8 +85,8 @@ static uint32_t signature_of(const struct tutti_axis *axes, int axis_count)
 static enum tutti_status create_axis(struct tutti_comm *comm, const struct tutti_axis *axis,
                                      int stride, uint32_t signature, struct mesh_axis *created)
 {
-    const int coordinate = comm->rank / stride % axis->size;
-    const int outer = comm->rank / stride / axis->size, inner = comm->rank % stride;
+    const int coordinate = comm->team.rank / stride % axis->size;
+    const int outer = comm->team.rank / stride / axis->size, inner = comm->team.rank % stride;
     const struct derive_wish wish = {DERIVE_MESH, signature, outer * stride + inner, coordinate,
                                      axis->options};
     created->name = strdup(axis->name);
@@ -109,13 +110,14 @@ enum tutti_status tutti_mesh_create(struct tutti_comm *comm, const struct tutti_
         calloc(1, sizeof *made + (size_t)axis_count * sizeof *made->axes);
     if (made == NULL) {
         /* The other ranks wait for this call: it cannot fail here alone. */
-        comm_fail(comm, NULL, TUTTI_NO_MEMORY, comm->rank, "tutti_mesh_create: out of memory");
-        return comm_check(comm);
+        health_fail(&comm->health, NULL, TUTTI_NO_MEMORY, comm->team.rank,
+                    "tutti_mesh_create: out of memory");
+        return health_check(&comm->health);
     }
     made->axis_count = axis_count;
     const uint32_t signature = signature_of(axes, axis_count);
     enum tutti_status status = TUTTI_OK;
-    int stride = comm->size;
+    int stride = comm->team.size;
     for (int i = 0; i < axis_count && status == TUTTI_OK; i++) {
         stride /= axes[i].size;
         status = create_axis(comm, &axes[i], stride, signature, &made->axes[i]);

@@ -1,8 +1,8 @@
 #include "comm/racks.h"
 
-#include "comm/lock.h"
-#include "comm/message_call.h"
-#include "comm/program.h"
+#include "call/message_call.h"
+#include "call/program.h"
+#include "health/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "base/status.h"
+#include "call/own_call.h"
 #include "comm/create.h"
 #include "comm/derive.h"
-#include "comm/options.h"
-#include "comm/own_call.h"
 #include "os/clock.h"
+#include "team/options.h"
 #include "topo/probe.h"
 
 enum {
@@ -44,7 +44,7 @@ static enum tutti_status start_message(struct prober *prober, bool is_send, int 
                                       .count = bytes,
                                       .dtype = TUTTI_UINT8,
                                       .peer = other,
-                                      .timeout_ns = prober->hosts->settings.timeout_ns};
+                                      .timeout_ns = prober->hosts->team.settings.timeout_ns};
     return comm_message_start(prober->hosts, &call, false, request);
 }
 
@@ -65,7 +65,7 @@ static enum tutti_status exchange(struct prober *prober, int other, size_t bytes
 
 static enum tutti_status play_round(struct prober *prober, int tournament, int round)
 {
-    const int host = prober->hosts->rank,
+    const int host = prober->hosts->team.rank,
               other = probe_partner(prober->order, prober->host_count, round, host);
     uint64_t time_ns = 1;
     TRY(exchange(prober, other, WARM_BYTES, &time_ns));
@@ -93,10 +93,10 @@ static enum tutti_status play(struct prober *prober)
 static enum tutti_status measure(struct prober *prober)
 {
     struct tutti_comm *const comm = prober->comm;
-    const struct comm_hosts *hosts = comm->members.hosts;
-    const bool measures = hosts->firsts[hosts->host_of[comm->rank]] == comm->rank;
-    const struct derive_wish wish = {DERIVE_SPLIT, 0, measures ? 0 : TUTTI_NO_COLOR, comm->rank,
-                                     NULL};
+    const struct comm_hosts *hosts = comm->team.members.hosts;
+    const bool measures = hosts->firsts[hosts->host_of[comm->team.rank]] == comm->team.rank;
+    const struct derive_wish wish = {DERIVE_SPLIT, 0, measures ? 0 : TUTTI_NO_COLOR,
+                                     comm->team.rank, NULL};
     TRY(derive_split(comm, "comm_split", &wish, &prober->hosts));
     enum tutti_status status = measures ? play(prober) : TUTTI_OK;
     if (status == TUTTI_OK)
@@ -113,11 +113,12 @@ static enum tutti_status take_racks(const struct prober *prober)
 {
     struct tutti_comm *const comm = prober->comm;
     struct host_levels levels;
-    TRY(host_levels_init_racks(&levels, comm->size, comm->members.hosts->host_of, prober->rack_of));
-    TRY(comm_lock(comm, comm->settings.timeout_ns));
+    TRY(host_levels_init_racks(&levels, comm->team.size, comm->team.members.hosts->host_of,
+                               prober->rack_of));
+    TRY(health_lock(&comm->health, comm->team.settings.timeout_ns));
     comm_programs_free(comm);
-    host_levels_release(comm->members.levels);
-    *comm->members.levels = levels;
+    host_levels_release(comm->team.members.levels);
+    *comm->team.members.levels = levels;
     comm_unlock(comm);
     return TUTTI_OK;
 }
@@ -130,7 +131,7 @@ static enum tutti_status conclude(const struct prober *prober)
     const int racks = probe_racks(&probe, prober->rack_of);
     if (racks < 0) return error_set(TUTTI_NO_MEMORY, "finding racks: out of memory");
     if (racks > 1) TRY(take_racks(prober));
-    if (prober->comm->rank != 0) return TUTTI_OK;
+    if (prober->comm->team.rank != 0) return TUTTI_OK;
     char text[4 * HOSTS_MAX] = "", *end = text;
     for (int i = 0; i < prober->host_count; i++)
         end += snprintf(end, (size_t)(text + sizeof text - end), " %d", prober->rack_of[i]);
@@ -174,7 +175,7 @@ static enum tutti_status is_wanted(struct tutti_comm *comm, bool *wanted)
 
 enum tutti_status comm_find_racks(struct tutti_comm *comm)
 {
-    const struct comm_hosts *hosts = comm->members.hosts;
+    const struct comm_hosts *hosts = comm->team.members.hosts;
     if (hosts == NULL || hosts->host_count < HOSTS_MIN || hosts->host_count > HOSTS_MAX)
         return TUTTI_OK;
     struct prober prober = {.comm = comm, .host_count = hosts->host_count};
@@ -188,7 +189,6 @@ enum tutti_status comm_find_racks(struct tutti_comm *comm)
         release(&prober);
     }
     /* Calls of the application's count from 1. */
-    comm->calls.unnumbered = atomic_load_explicit(&comm->calls.sequence, memory_order_relaxed);
-    atomic_store_explicit(&comm->calls.sequence, 0, memory_order_relaxed);
+    comm->health.unnumbered = recorder_restart(&comm->health.recorder);
     return status;
 }

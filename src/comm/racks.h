@@ -9,7 +9,7 @@
 #ifndef TUTTI_COMM_RACKS_H
 #define TUTTI_COMM_RACKS_H
 
-#include "comm/comm.h"
+#include "call/communicator.h"
 
 /* Called by all ranks of a communicator that nobody has yet. Does nothing where hosts are fewer than 4 or more than 64, where a
  * file names racks on rank 0, or where its TUTTI_PROBE is 0. Blocks: 15 ms a round at 1 Gbit/s, and as

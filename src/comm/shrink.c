@@ -3,27 +3,27 @@
 
 #include "base/rank_list.h"
 #include "base/status.h"
-#include "comm/agree.h"
 #include "comm/create.h"
 #include "comm/derive.h"
-#include "comm/failure.h"
-#include "comm/options.h"
 #include "control/rank_set.h"
+#include "health/agree.h"
+#include "health/failure.h"
+#include "team/options.h"
 
 enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word)
 {
     TRY(comm_check_handle(comm, "comm_agree"));
     if (word == NULL) return error_set(TUTTI_INVALID_BUFFER, "tutti_comm_agree: word is NULL");
-    if (comm->size == 1) return TUTTI_OK;
+    if (comm->team.size == 1) return TUTTI_OK;
     struct agreed agreed;
-    TRY(agree(comm, "comm_agree", *word, &agreed));
+    TRY(agree(&comm->health, "comm_agree", *word, &agreed));
     *word = agreed.word;
     char who[128];
     struct rank_list missing = RANK_LIST_EMPTY;
-    for (int r = 0; r < comm->size; r++)
+    for (int r = 0; r < comm->team.size; r++)
         if (!rank_set_has(agreed.set, r)) rank_list_add(&missing, r);
     if (missing.count == 0) return TUTTI_OK;
-    comm_name_rank(comm, missing.first, who, sizeof who);
+    health_name_rank(&comm->health, missing.first, who, sizeof who);
     return error_set(TUTTI_PROC_FAILED,
                      "tutti_comm_agree: agreed without %s (all that are missing: %s)", who,
                      missing.text);
@@ -32,16 +32,17 @@ enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word)
 enum tutti_status tutti_comm_revoke(struct tutti_comm *comm)
 {
     TRY(comm_check_handle(comm, "comm_revoke"));
-    comm_fail(comm, NULL, TUTTI_REVOKED, comm->rank, "rank %d revoked the communicator", comm->rank);
+    health_fail(&comm->health, NULL, TUTTI_REVOKED, comm->team.rank,
+                "rank %d revoked the communicator", comm->team.rank);
     return TUTTI_OK;
 }
 
 /* The ranks of the set, in order; NULL: no memory. */
 static int *list_ranks(const struct tutti_comm *comm, const uint64_t *set, int *count)
 {
-    int *ranks = calloc((size_t)comm->size, sizeof *ranks);
+    int *ranks = calloc((size_t)comm->team.size, sizeof *ranks);
     *count = 0;
-    for (int r = 0; ranks != NULL && r < comm->size; r++)
+    for (int r = 0; ranks != NULL && r < comm->team.size; r++)
         if (rank_set_has(set, r)) ranks[(*count)++] = r;
     return ranks;
 }
@@ -78,20 +79,20 @@ static enum tutti_status shrink_once(struct tutti_comm *comm,
     struct agreed agreed;
     int count = 0;
     *is_over = true;
-    TRY(agree(comm, "comm_shrink", UINT64_MAX, &agreed));
+    TRY(agree(&comm->health, "comm_shrink", UINT64_MAX, &agreed));
     const uint64_t *set = agreed.set;
-    if (!rank_set_has(set, comm->rank))
+    if (!rank_set_has(set, comm->team.rank))
         return error_set(
             TUTTI_PROC_FAILED,
             "tutti_comm_shrink: the others take rank %d for dead and went on without it",
-            comm->rank);
+            comm->team.rank);
     int *const ranks = list_ranks(comm, set, &count);
     enum tutti_status status =
         ranks != NULL ? derive_survivors(comm, ranks, count, agreed.epoch, options, created)
                       : error_set(TUTTI_NO_MEMORY, "tutti_comm_shrink: out of memory");
     char why[400];
     error_copy(why, sizeof why);
-    const enum tutti_status ended = agree(comm, "comm_shrink", word_of(status), &agreed);
+    const enum tutti_status ended = agree(&comm->health, "comm_shrink", word_of(status), &agreed);
     const uint64_t word = ended == TUTTI_OK ? agreed.word : 0;
     const bool all_have = word == UINT64_MAX && are_all_in(agreed.set, ranks, count);
     free(ranks);
@@ -121,7 +122,7 @@ enum tutti_status tutti_comm_shrink(struct tutti_comm *comm,
         return error_set(TUTTI_INVALID_COMM,
                          "tutti_comm_shrink: created must be the address of a pointer, is NULL");
     TRY(options_check_comm(options));
-    if (comm->size == 1) return derive_survivors(comm, &(int){0}, 1, 0, options, created);
+    if (comm->team.size == 1) return derive_survivors(comm, &(int){0}, 1, 0, options, created);
     enum tutti_status status = TUTTI_OK;
     bool is_over = false;
     for (int round = 0; round < ROUNDS_MAX && !is_over; round++)

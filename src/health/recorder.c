@@ -97,3 +97,23 @@ const char *record_kind_name(unsigned kind)
     if (kind == RECORD_RECV) return "recv";
     return kind < COLLECTIVE_COUNT ? collective_name((enum collective)kind) : "unknown";
 }
+
+uint64_t recorder_restart(struct recorder *recorder)
+{
+    return atomic_exchange_explicit(&recorder->latest, 0, memory_order_relaxed);
+}
+
+bool recorder_read_open(const struct recorder *recorder, struct record *record)
+{
+    const uint64_t last = recorder_latest(recorder);
+    bool found = false;
+    for (uint64_t number = recorder_first(last); number <= last; number++) {
+        struct record entry;
+        if (!recorder_read(recorder, number, &entry) || entry.end_ns != 0) continue;
+        if (found && entry.slot != 0) continue;
+        *record = entry;
+        found = true;
+        if (entry.slot == 0) break;
+    }
+    return found;
+}

@@ -58,6 +58,7 @@ struct record_count {
 
 struct recorder {
     struct record_entry *entries; /* NULL: nothing is recorded */
+    _Atomic uint64_t latest; /* number of the latest one; it may wait in line and have no entry yet */
     void *memory;
     _Atomic uint64_t done_ticks;  /* when something ended last; 0: never */
     uint64_t base_ticks, base_ns; /* of one moment, at the beginning */
@@ -94,6 +95,16 @@ static inline void recorder_add(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
                           memory_order_relaxed);
 }
+
+/* The number of the next one, from 1. Callers take turns, so no read-modify-write is needed. */
+static inline uint64_t recorder_next(struct recorder *recorder)
+{
+    const uint64_t number = atomic_load_explicit(&recorder->latest, memory_order_relaxed) + 1;
+    atomic_store_explicit(&recorder->latest, number, memory_order_relaxed);
+    return number;
+}
+/* What is recorded next has number 1 again. Returns how many there were. */
+uint64_t recorder_restart(struct recorder *recorder);
 
 /* `what` as record_what made it; begin_ticks of clock_ticks, or 0: recorder_end finds it. */
 static inline void recorder_begin(struct recorder *recorder, uint64_t number, uint64_t begin_ticks,
@@ -162,6 +173,12 @@ static inline uint64_t recorder_first(uint64_t last)
 {
     return last < RECORDER_ENTRIES ? 1 : last - RECORDER_ENTRIES + 1;
 }
+static inline uint64_t recorder_latest(const struct recorder *recorder)
+{
+    return atomic_load_explicit(&recorder->latest, memory_order_acquire);
+}
+/* An entry that is not over: that of slot 0 if there is one, else the oldest. False: there is none. */
+bool recorder_read_open(const struct recorder *recorder, struct record *record);
 /* When something ended last, of clock_now_ns; 0: never. */
 uint64_t recorder_done_ns(const struct recorder *recorder);
 /* "allreduce", ..., "send", "recv" */

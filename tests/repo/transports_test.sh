@@ -5,11 +5,11 @@ set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 
 # Lines of src/ outside src/transport that do one thing or another by where a peer is, or by what leads to it. Each asks a question that
-# src/comm/comm.h documents; that file has the answers. The fewer the better.
+# src/team/team.h and src/health/health.h document; those files have the answers. The fewer the better.
 branches_max=30
 
 files_above() {
-    find src -name '*.[ch]' ! -path 'src/transport/*' ! -path src/comm/comm.h ! -name '*_test.c' ! -name '*_fuzz.c' | LC_ALL=C sort
+    find src -name '*.[ch]' ! -path 'src/transport/*' ! -path src/team/team.h ! -path src/health/health.h ! -name '*_test.c' ! -name '*_fuzz.c' | LC_ALL=C sort
 }
 
 # Files outside src/transport that include one of its folders.
@@ -19,7 +19,7 @@ find_offences() {
 
 # Lines that ask.
 find_branches() {
-    files_above | xargs grep -HnE '\b(comm_has_network|comm_spans_hosts|comm_shares_host)\(|transports\.over_tcp\b|members\.hosts [!=]= NULL|transports\.network [!=]= NULL' |
+    files_above | xargs grep -HnE '\b(health_has_network|team_spans_hosts|team_shares_host)\(|transports\.over_tcp\b|members\.hosts [!=]= NULL|health(\.|->)remote [!=]= NULL' |
         grep -E '\b(if|while|for|return)\b|[?]|&&|\|\|' | grep -vE '^[^:]*:[0-9]+: *(\*|/\*)' || true
 }
 
@@ -29,7 +29,7 @@ self_test() {
     tree=$(mktemp -d)
     mkdir -p "$tree"/src/{comm,transport/tcp}
     cd "$tree"
-    printf '#include "transport/tcp/tcp.h"\nif (comm_shares_host(comm, rank)) return;\n/* comm_has_network(comm) */\n' >src/comm/a.c
+    printf '#include "transport/tcp/tcp.h"\nif (team_shares_host(team, rank)) return;\n/* health_has_network(health) */\n' >src/comm/a.c
     printf '#include "transport/tcp/tcp.h"\n' >src/transport/open.c
     printf '#include "transport/tcp/tcp.h"\n' >src/comm/a_test.c
     offences=$(find_offences)

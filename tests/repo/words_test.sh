@@ -7,7 +7,7 @@ cd "${TUTTI_ROOT:?}"
 
 # Where the old words must not come back: in names, comments and messages of all C files there.  A folder is added when its words
 # have been replaced.  Pages (docs/ and README.md) count always.
-folders='src/bootstrap src/connect src/process src/comm'
+folders='src/bootstrap src/connect src/process src/domain src/team src/health src/call src/comm'
 
 # old word, an extended regular expression : the word of the field
 words='

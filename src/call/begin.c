@@ -1,0 +1,97 @@
+/* begin.c - the beginning of a call. */
+#include "call/begin.h"
+
+#include "health/failure.h"
+#include "health/quiesce.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "engine/program_links.h"
+#include "kernel/kernel.h"
+
+size_t call_all_blocks(const struct tutti_comm *comm, const struct call_extra *extra)
+{
+    const size_t *counts = extra->input_counts != NULL ? extra->input_counts : extra->output_counts;
+    size_t sum = 0;
+    for (int r = 0; counts != NULL && r < comm->team.size; r++) sum += counts[r];
+    return sum;
+}
+
+/* What messages of one call carry: never that of another call of its slot, so that what one leaves behind (a
+ * sender had more than its receiver took) is a fault of the next and not its data. */
+static uint64_t signature_of_messages(const struct call_request *request)
+{
+    return request->program->signature + request->begun * 0x9e3779b97f4a7c15u;
+}
+
+void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *request)
+{
+    const struct engagement engagement = {.slot = request->slot,
+                                          .begun = request->begun,
+                                          .any_referenced = request->operation.any_referenced,
+                                          .any_advertised = request->operation.any_advertised};
+    health_quiesce(&comm->health, &engagement);
+}
+
+enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request)
+{
+    struct program *program = request->program;
+    if (__builtin_expect(program->tx[request->slot] == NULL, 0))
+        TRY(program_open_links(program, comm->team.transports.set.all, request->slot));
+    request->begun = ++comm->calls.begun[request->slot];
+    const struct buffer input = call_buffer(&request->call, 0),
+                        output = call_buffer(&request->call, 1);
+    TRY(operation_prepare(&request->operation, program, comm->team.transports.set.all,
+                          request->slot, signature_of_messages(request), &input, &output));
+    request->call.what.signature = program->signature;
+    request->base.started_ns = request->faulted_ns = request->crossed_ns = 0;
+    struct board_call *calls =
+        board_calls(comm->health.board, comm->team.size, comm->team.rank, request->slot);
+    board_begin(calls, &request->call.what, request->begun);
+    health_publish(&comm->team);
+    if (!board_has_failed(comm->health.board)) return TUTTI_OK;
+    comm_quiesce_call(comm, request); /* others may have seen already where it expects messages */
+    return health_check(&comm->health);
+}
+
+/* ---------------------------------------------------------------------------------------- one rank alone */
+
+/* Moves, scaled where the operation scales, one run of both buffers after the other. */
+static void move_alone(const struct call *call)
+{
+    if (call->what.collective == COLLECTIVE_BARRIER) return;
+    const struct buffer input = call_buffer(call, 0), output = call_buffer(call, 1);
+    const bool scales = collective_reduces(call->what.collective) && call->op->kind == OP_SCALED_SUM;
+    const size_t element_bytes = dtype_size(call->what.dtype);
+    size_t count = call->what.count;
+    if (call->what.varies)
+        count = call->extra->input_counts != NULL ? call->extra->input_counts[0]
+                                                  : call->extra->output_counts[0];
+    for (size_t done = 0, bytes = count * element_bytes; done < bytes;) {
+        size_t run = bytes - done;
+        const void *source = buffer_at(&input, done, &run);
+        void *destination = buffer_at(&output, done, &run);
+        const struct kernel_call scaling = {.destination = destination,
+                                            .sources = &source,
+                                            .source_count = 1,
+                                            .factor = call->op->factor,
+                                            .count = run / element_bytes,
+                                            .dtype = call->what.dtype};
+        if (scales)
+            kernel_get(kernel_level_chosen(), call->what.dtype, OP_SUM).reduce(&scaling);
+        else if (source != destination)
+            memmove(destination, source, run);
+        done += run;
+    }
+}
+
+void comm_call_alone(struct tutti_comm *comm, const struct call *call)
+{
+    const uint64_t sequence = recorder_next(&comm->health.recorder);
+    const bool is_short = call_may_be_short(comm, call);
+    call_record(comm, call, sequence, 0, NULL, is_short ? 0 : clock_ticks());
+    move_alone(call);
+    recorder_end(&comm->health.recorder, sequence, TUTTI_OK, is_short);
+}

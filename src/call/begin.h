@@ -1,0 +1,75 @@
+/* begin.h - the beginning of a call, for calls of all forms: its buffers, its record, its number. */
+#ifndef TUTTI_CALL_BEGIN_H
+#define TUTTI_CALL_BEGIN_H
+
+#include "base/watched.h"
+#include "call/communicator.h"
+
+/* 0: what it sends, 1: what it receives. */
+static inline struct buffer call_buffer(const struct call *call, int which)
+{
+    struct buffer buffer = {.base = which == 0 ? (char *)(uintptr_t)call->send : call->recv};
+    if (call->extra != NULL && call->extra->segments[which] != NULL) {
+        buffer.segments = call->extra->segments[which];
+        buffer.segment_count = call->extra->segment_counts[which];
+    }
+    return buffer;
+}
+
+/* Calls of at most so many elements, that take so many passes of the wait loop, take 2 us at most where ranks have a core
+ * each: the loop spins. */
+enum { SHORT_COUNT_MAX = 512, SHORT_PASSES_MAX = 64 };
+static inline bool call_may_be_short(const struct tutti_comm *comm, const struct call *call)
+{
+    const struct call_description *what = &call->what;
+    return !what->started && !what->varies && what->count <= SHORT_COUNT_MAX &&
+           comm->team.domain.spins;
+}
+
+/* Of a v form: of all blocks that this rank has, or gets. */
+size_t call_all_blocks(const struct tutti_comm *comm, const struct call_extra *extra);
+
+/* As recorder_begin. */
+static inline void call_record(struct tutti_comm *comm, const struct call *call, uint64_t sequence,
+                               int slot, const char *algorithm, uint64_t begin_ticks)
+{
+    if (!CALLS_ARE_WATCHED) return;
+    const struct call_description *what = &call->what;
+    const size_t count =
+        __builtin_expect(what->varies, 0) ? call_all_blocks(comm, call->extra) : what->count;
+    recorder_begin(
+        &comm->health.recorder, sequence, begin_ticks,
+        record_what(what->collective, what->dtype, what->op, slot, what->started, what->varies),
+        count, what->root, what->signature, algorithm);
+}
+
+static inline void comm_record(struct tutti_comm *comm, const struct call_request *request,
+                               uint64_t begin_ticks)
+{
+    call_record(comm, &request->call, request->base.sequence, request->slot,
+                request->program->algorithm, begin_ticks);
+}
+
+/* As those that watch over calls know it. */
+static inline struct straggler_call call_of_request(const struct call_request *request)
+{
+    const struct call_description *what = &request->call.what;
+    return (struct straggler_call){.slot = request->slot,
+                                   .begun = request->begun,
+                                   .sequence = request->base.sequence,
+                                   .root = collective_is_rooted(what->collective) ? what->root : -1};
+}
+static inline void comm_end_wait(struct tutti_comm *comm, const struct call_request *request)
+{
+    const struct straggler_call call = call_of_request(request);
+    straggler_end(&comm->health, &call);
+}
+/* After a failure: until nobody can still be reading or writing the call's memory. */
+void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *request);
+
+/* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
+enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request);
+/* A communicator of one: input becomes output. */
+void comm_call_alone(struct tutti_comm *comm, const struct call *call);
+
+#endif

@@ -1,0 +1,47 @@
+/* cancel.c - taking back what was started: receives that nothing was sent to yet. */
+#include "base/status.h"
+#include "call/communicator.h"
+#include "call/complete.h"
+#include "call/message.h"
+#include "call/request.h"
+#include "call/wait_loop.h"
+#include "health/lock.h"
+
+/* Who has the domain may keep it for long, in a call of its own: then that thread does it. */
+static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct message_request *receive)
+{
+    struct message_request *request = comm_message_request(comm, false);
+    if (request == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_cancel: out of memory");
+    request->takes_back = receive;
+    comm_message_enqueue(comm, request);
+    comm_await_started(comm, &request->base);
+    const enum tutti_status status = request->base.status;
+    comm_give_back(&request->base);
+    return status;
+}
+
+static enum tutti_status cancel(struct message_request *request)
+{
+    struct tutti_comm *comm = request->base.comm;
+    if (!domain_try_lock(&comm->team.domain)) return cancel_in_line(comm, request);
+    const enum tutti_status status = comm_message_take_back(comm, request);
+    comm_unlock(comm);
+    return status;
+}
+
+enum tutti_status tutti_cancel(struct tutti_request **request)
+{
+    if (request == NULL || *request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_cancel: the request is NULL");
+    struct tutti_request *cancelled = *request;
+    if (cancelled->comm == NULL) return TUTTI_IN_PROGRESS;
+    TRY(comm_check_handle(cancelled->comm, "cancel"));
+    if (!cancelled->is_message || request_message(cancelled)->call.is_send)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "tutti_cancel: %s cannot be taken back, other ranks know of it or wait "
+                         "for it; tutti_comm_revoke and tutti_comm_abort end all",
+                         cancelled->is_message ? "a send" : "a collective");
+    if (atomic_load_explicit(&cancelled->done, memory_order_acquire)) return TUTTI_IN_PROGRESS;
+    TRY(cancel(request_message(cancelled)));
+    return comm_collect(request);
+}

@@ -1,0 +1,102 @@
+/* communicator.h - the communicator, as its calls see it.
+ *
+ *     created ──► healthy ──► failed (status on the board, for good) ──► freed
+ *                    └──────────────────────────────────────────────────►
+ *
+ * Its parts lie in the rooms below it. Each room knows its own part and those of rooms below:
+ *
+ *     team     who the ranks are and what leads to them     never changes; the domain in it has the lock
+ *     health   what is known of the ranks                   told by calls: numbers and descriptions
+ *     calls, requests, messages, programs                   this room (src/call)
+ *     lineage                                               src/comm
+ *
+ * A call goes: api (arguments) → comm_call or comm_call_start (program from the cache) → slot → the one wait loop. Blocking calls use
+ * slot 0; started ones take slots 1 to 16 in turn, and wait in a queue while their slot is busy. So the order of calls alone decides the
+ * slot, the same on every rank.
+ *
+ * Files of this room, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
+ *
+ *     calling          group.c group_begin to group_end · call.c blocking calls, own_call.c those of the library · start.c started
+ *                      and prepared calls · message_call.c send and recv · cancel.c · complete.c wait, test, notify
+ *     moving           wait_loop.c the one wait loop, and the progress thread's pass · progress.c started calls move ·
+ *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache
+ *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms
+ *     below all        request.c requests and their queues · orphans.c requests that outlive it · handle.c
+ *
+ * Threads. The lock of the team's domain is for everything that moves: links, operations, programs, messages. The thread that holds it
+ * moves all operations of the communicator. A thread in a blocking call holds it until the call ends, so other threads must be able to
+ * start calls without it: a call or message that finds the lock taken, or its slot busy, joins a queue (`requests.lock` protects only
+ * queues), and the thread that holds the domain begins it.
+ */
+#ifndef TUTTI_CALL_COMMUNICATOR_H
+#define TUTTI_CALL_COMMUNICATOR_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "call/calls.h"
+#include "call/handle.h"
+#include "call/message.h"
+#include "call/program.h"
+#include "call/request.h"
+#include "health/health.h"
+#include "health/remote_ranks.h"
+#include "os/process.h"
+#include "team/team.h"
+#include "tutti/tutti.h"
+
+/* Where it comes from, and what comes from it. */
+struct lineage {
+    uint64_t derived_count;             /* communicators that all ranks have derived together */
+    struct derived_list *derived_lists; /* the same of some ranks, see derived_list.h */
+};
+
+struct tutti_comm {
+    struct team team;     /* the ranks, and the ways to them */
+    struct health health; /* what is known of the other ranks */
+    struct calls calls;   /* collectives under way */
+    struct requests requests;
+    struct messages messages;      /* send and recv under way */
+    struct program_cache programs; /* plans bound to shapes of calls */
+    struct lineage lineage;
+};
+
+/* Whether this process inherited the communicator by fork(): then it may only free it. */
+static inline bool comm_is_foreign(const struct tutti_comm *comm)
+{
+    return __builtin_expect(comm->team.generation != process_generation(), 0);
+}
+
+/* OK, or INVALID_COMM if the pointer is no communicator of this process, or one that it inherited by fork(); `function` is the public one, without "tutti_". */
+static inline enum tutti_status comm_check_handle(const struct tutti_comm *comm,
+                                                  const char *function)
+{
+    if (__builtin_expect(handle_is_known(comm) && !comm_is_foreign(comm), 1)) return TUTTI_OK;
+    return handle_error(comm, function);
+}
+
+/* Whether anything was started that is not done. */
+static inline bool comm_has_requests(struct tutti_comm *comm)
+{
+    return atomic_load_explicit(&comm->calls.outstanding, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->requests.queue.count, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->messages.count, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&comm->messages.queue.count, memory_order_relaxed) > 0;
+}
+/* Whether a thread has to move it: it has requests, or finished calls still have unsent data. */
+static inline bool comm_is_busy(struct tutti_comm *comm)
+{
+    return comm_has_requests(comm) ||
+           atomic_load_explicit(&comm->team.domain.has_output, memory_order_relaxed);
+}
+
+/* Gives the domain back for a while. A thread that comes back soon uses domain_unlock; of others the progress thread takes over what is
+ * not sent yet, because peers may need that before. */
+static inline void comm_unlock(struct tutti_comm *comm)
+{
+    remote_leave_rest(&comm->health);
+    domain_unlock(&comm->team.domain);
+}
+
+#endif

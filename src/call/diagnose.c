@@ -1,0 +1,315 @@
+/* diagnose.c - looking for reasons why a call does not move: deaths, those who left, calls that differ, the deadline. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "call/communicator.h"
+#include "call/crossing.h"
+#include "call/diagnose.h"
+#include "call/report.h"
+#include "health/deaths.h"
+#include "health/failure.h"
+#include "health/known.h"
+#include "health/remote_rank.h"
+#include "health/remote_ranks.h"
+#include "os/clock.h"
+
+enum {
+    COMPARE_NS = 200000000,  /* without progress this long: compare calls */
+    REPORT_NS = 1500000000u, /* say who holds it up */
+    ANSWER_NS = 1000000000,  /* so long another host may take to say what a rank has called */
+};
+
+/* ------------------------------------------------------------------------------------------ deaths */
+
+/* Of the ranks of one process, the first that has not left; -1. */
+static int rank_that_stayed(const struct tutti_comm *comm, int first)
+{
+    for (int r = first; r < comm->team.size; r++)
+        if (health_state_of(&comm->health, r) != RANK_LEFT &&
+            health_share_process(&comm->health, r, first))
+            return r;
+    return -1;
+}
+
+static void fail_dead(struct tutti_comm *comm, const struct tutti_request *request, int rank)
+{
+    char who[128], trouble[COMM_TROUBLE_MAX];
+    health_name_rank(&comm->health, rank, who, sizeof who);
+    remote_trouble(&comm->health, rank, trouble);
+    comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s %s%s", who,
+              health_has_executed(&comm->health, rank) ? "executed another program" : "died",
+              trouble);
+}
+
+bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    const struct transport *data = comm->team.transports.set.all;
+    const int rank = data != NULL ? data->ops->corrupt_rank(data) : -1;
+    if (rank < 0) return false;
+    char who[128];
+    health_name_rank(&comm->health, rank, who, sizeof who);
+    comm_fail(comm, request, TUTTI_CORRUPT, rank, "what %s sent to rank %d arrived changed, twice",
+              who, comm->team.rank);
+    return true;
+}
+
+/* Whether this rank lacks what it takes to read what lies there for it. */
+static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    int peer;
+    const struct transport *data = comm->team.transports.set.all;
+    const enum tutti_status status =
+        data != NULL ? data->ops->shortage(data, clock_now_ns(), &peer) : TUTTI_OK;
+    if (status == TUTTI_OK) return false;
+    char who[128];
+    health_name_rank(&comm->health, peer, who, sizeof who);
+    comm_fail(comm, request, status, comm->team.rank, "rank %d has no %s left to read what %s sent",
+              comm->team.rank, status == TUTTI_NO_DESCRIPTORS ? "descriptor" : "memory", who);
+    return true;
+}
+
+bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
+{
+    if (comm_look_for_corruption(comm, request) || look_for_shortage(comm, request)) return true;
+    const int dead = remote_find_dead(&comm->health, clock_now_ns());
+    if (dead >= 0) {
+        fail_dead(comm, request, dead);
+        return true;
+    }
+    if (!processes_look(&comm->health.processes)) return false;
+    for (int at = 0, first; (first = processes_next_ended(&comm->health.processes, &at)) >= 0;) {
+        const int rank = rank_that_stayed(comm, first);
+        if (rank < 0) continue;
+        fail_dead(comm, request, rank);
+        return true;
+    }
+    return false;
+}
+
+/* A link to all does not tell who is behind, nor does a rank of another host whom it waits for: it is whoever left without
+ * this call. */
+static int leaver_waited_for(const struct tutti_comm *comm, const struct call_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    if (peer >= 0 &&
+        (team_shares_host(&comm->team, peer) || health_state_of(&comm->health, peer) == RANK_LEFT))
+        return health_state_of(&comm->health, peer) == RANK_LEFT ? peer : -1;
+    for (int i = 0; i < team_local_size(&comm->team); i++) {
+        const int rank = team_local_rank(&comm->team, i);
+        if (health_state_of(&comm->health, rank) == RANK_LEFT &&
+            board_begun(health_calls_of(&comm->health, rank, request->slot)) < request->begun)
+            return rank;
+    }
+    return -1;
+}
+
+/* That only the counts of a v form can make happen. */
+static void fail_short(struct tutti_comm *comm, const struct call_request *request, int peer)
+{
+    char who[128];
+    health_name_rank(&comm->health, peer, who, sizeof who);
+    comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
+              "rank %d expects more than %s sent: their counts differ", comm->team.rank, who);
+}
+
+/* Everything that a rank ever sent was visible before it left: whoever still waits for it waits for ever. */
+static bool look_for_leavers(struct tutti_comm *comm, struct call_request *request)
+{
+    const int peer = leaver_waited_for(comm, request);
+    if (peer < 0) return false;
+    remote_read_all(&comm->health);
+    if (operation_run(&request->operation) != RUN_BLOCKED) return false;
+    if (leaver_waited_for(comm, request) != peer) return false;
+    if (request->call.what.varies &&
+        board_begun(health_calls_of(&comm->health, peer, request->slot)) >= request->begun) {
+        fail_short(comm, request, peer);
+        return true;
+    }
+    char who[128];
+    health_name_rank(&comm->health, peer, who, sizeof who);
+    comm_fail(comm, &request->base, TUTTI_PROC_FAILED, peer,
+              "%s left the communicator without this operation", who);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------- disagreements */
+
+static bool knows_all_counts(const struct call_description *what)
+{
+    return what->collective == COLLECTIVE_ALLGATHER || what->collective == COLLECTIVE_REDUCE_SCATTER;
+}
+
+/* What differs where the descriptions show nothing. The count of a v form is that of a rank's own block. */
+static const char *hidden_difference(const struct call_description *mine,
+                                     const struct call_description *theirs)
+{
+    if (theirs->collective != mine->collective || theirs->varies != mine->varies ||
+        theirs->dtype != mine->dtype || theirs->op != mine->op || theirs->root != mine->root ||
+        (!mine->varies && theirs->count != mine->count))
+        return "";
+    return mine->varies && knows_all_counts(mine)
+               ? " with other counts, another algorithm or another `deterministic`"
+               : " with another algorithm or another `deterministic`";
+}
+
+static bool compare_with(struct tutti_comm *comm, const struct call_request *request, int peer)
+{
+    struct call_description theirs;
+    const struct call_description *mine = &request->call.what;
+    if (peer == comm->team.rank ||
+        !board_read_call(health_calls_of(&comm->health, peer, request->slot), request->begun,
+                         &theirs) ||
+        theirs.signature == mine->signature)
+        return false;
+    char who[128], what[96];
+    health_name_rank(&comm->health, peer, who, sizeof who);
+    board_describe(&theirs, what, sizeof what);
+    if (theirs.collective != mine->collective)
+        comm_fail(comm, &request->base, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
+                  comm->team.rank, who, what);
+    else
+        comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
+                  "called by rank %d while %s called %s%s", comm->team.rank, who, what,
+                  hidden_difference(mine, &theirs));
+    return true;
+}
+
+/* The same of the calls before: who had little to do in one was through with it before anybody could say that the peer was in
+ * another one, of which something comes now. */
+static bool compare_earlier_with(struct tutti_comm *comm, const struct call_request *request,
+                                 int peer)
+{
+    struct call_description mine, theirs;
+    char who[128], my_call[96], their_call[96];
+    for (uint64_t number = request->begun - 1; number > 0 && number + BOARD_CALLS > request->begun;
+         number--) {
+        if (!board_read_call(health_calls_of(&comm->health, comm->team.rank, request->slot), number,
+                             &mine) ||
+            !board_read_call(health_calls_of(&comm->health, peer, request->slot), number, &theirs) ||
+            theirs.signature == mine.signature)
+            continue;
+        health_name_rank(&comm->health, peer, who, sizeof who);
+        board_describe(&mine, my_call, sizeof my_call);
+        board_describe(&theirs, their_call, sizeof their_call);
+        comm_fail(comm, &request->base,
+                  theirs.collective != mine.collective ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
+                  "before it, rank %d called %s while %s called %s%s", comm->team.rank, my_call,
+                  who, their_call, hidden_difference(&mine, &theirs));
+        return true;
+    }
+    return false;
+}
+
+/* Whether a rank of another host still is to say what it has called. */
+static bool is_being_asked(struct tutti_comm *comm, struct call_request *request, int peer)
+{
+    if (known_call(&comm->health, peer, request->slot, request->begun)) return false;
+    const uint64_t now = clock_now_ns();
+    if (request->faulted_ns == 0) request->faulted_ns = now;
+    remote_ask(&comm->health, peer, request->slot, request->begun);
+    return now - request->faulted_ns < ANSWER_NS;
+}
+
+bool comm_fault(struct tutti_comm *comm, struct call_request *request, int peer)
+{
+    if (comm_look_for_corruption(comm, &request->base)) return true;
+    if (compare_with(comm, request, peer) || compare_earlier_with(comm, request, peer)) return true;
+    if (is_being_asked(comm, request, peer)) return false;
+    char who[128];
+    health_name_rank(&comm->health, peer, who, sizeof who);
+    comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
+              "called by rank %d does not fit to what %s sent", comm->team.rank, who);
+    return true;
+}
+
+/* The first rank that has not called it, as far as is known; -1. */
+static int absentee(const struct tutti_comm *comm, const struct call_request *request)
+{
+    for (int r = 0; r < comm->team.size; r++)
+        if (comm_has_not_begun(comm, request, r)) return r;
+    return -1;
+}
+
+/* Whether other hosts still may say who has not called it. */
+static bool may_learn_more(struct tutti_comm *comm, const struct call_request *request,
+                           uint64_t waited_ns)
+{
+    if (absentee(comm, request) >= 0 ||
+        !remote_ask_all(&comm->health, request->slot, request->begun))
+        return false;
+    return waited_ns < request->call.timeout_ns + ANSWER_NS;
+}
+
+static void fail_late(struct tutti_comm *comm, struct call_request *request)
+{
+    const double seconds = (double)request->call.timeout_ns * 1e-9;
+    char who[128], trouble[COMM_TROUBLE_MAX];
+    const int r = absentee(comm, request);
+    if (r >= 0) {
+        health_name_rank(&comm->health, r, who, sizeof who);
+        remote_trouble(&comm->health, r, trouble);
+        comm_fail(comm, &request->base, TUTTI_TIMEOUT, r,
+                  "%s has not called it; deadline of %.3g s%s", who, seconds, trouble);
+        return;
+    }
+    const int peer = operation_waits_for(&request->operation);
+    if (peer >= 0)
+        health_name_rank(&comm->health, peer, who, sizeof who);
+    else
+        snprintf(who, sizeof who, "its peers");
+    remote_trouble(&comm->health, peer, trouble);
+    comm_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
+              "rank %d still waits for %s; deadline of %.3g s%s", comm->team.rank, who, seconds,
+              trouble);
+}
+
+/* A peer that is through with this call will send no more of it: then it had less to send than this rank waits for. Over TCP what
+ * it sent may still lie on its side, where it does not run. */
+static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *request,
+                                bool over_network)
+{
+    const int peer = operation_waits_for(&request->operation);
+    if (!request->call.what.varies || peer < 0 ||
+        !board_has_ended(health_calls_of(&comm->health, peer, request->slot), request->begun) ||
+        (over_network && health_is_stopped(&comm->health, peer)))
+        return false;
+    if (operation_run(&request->operation) != RUN_BLOCKED ||
+        operation_waits_for(&request->operation) != peer)
+        return false;
+    fail_short(comm, request, peer);
+    return true;
+}
+
+/* A link to all does not tell; whoever has not called it is among those it waits for. */
+static int whom_it_waits_for(const struct tutti_comm *comm, const struct call_request *request)
+{
+    const int peer = operation_waits_for(&request->operation);
+    return peer >= 0 ? peer : absentee(comm, request);
+}
+
+void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
+{
+    recorder_wait(&comm->health.recorder, request->base.sequence, whom_it_waits_for(comm, request),
+                  request->base.started_ns, now_ns);
+    comm_report_presence(comm, now_ns);
+    if (comm_look_for_deaths(comm, &request->base) || look_for_leavers(comm, request)) return;
+    const uint64_t waited_ns = now_ns - request->base.started_ns;
+    const int peer = operation_waits_for(&request->operation);
+    if (waited_ns >= COMPARE_NS && peer >= 0)
+        remote_ask(&comm->health, peer, request->slot, request->begun);
+    if (waited_ns >= COMPARE_NS || waited_ns >= request->call.timeout_ns)
+        for (int r = 0; r < comm->team.size; r++)
+            if (compare_with(comm, request, r)) return;
+    /* Over TCP what a peer sent may still be on its way when its call is over. */
+    const bool over_network = health_has_network(&comm->health);
+    const uint64_t late_ns = over_network ? request->call.timeout_ns : COMPARE_NS;
+    if (waited_ns >= late_ns && look_for_shortfalls(comm, request, over_network)) return;
+    if (crossing_look(comm, request, now_ns)) return;
+    if (waited_ns >= request->call.timeout_ns) {
+        if (!may_learn_more(comm, request, waited_ns) && !crossing_fail_late(comm, request))
+            fail_late(comm, request);
+    } else if (waited_ns >= REPORT_NS) {
+        comm_report(comm, request, now_ns);
+    }
+}

@@ -1,0 +1,22 @@
+/* diagnose.h - looking for reasons why a call does not move. */
+#ifndef TUTTI_CALL_DIAGNOSE_H
+#define TUTTI_CALL_DIAGNOSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tutti_comm;
+struct call_request;
+struct tutti_request;
+
+/* Looks for reasons why a request does not move (deaths, mismatches, the deadline) and fails it. */
+void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
+/* Only for processes that died; true when the communicator failed of it. */
+bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
+/* The same of what arrives changed. */
+bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request);
+/* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
+ * means; once more, please. */
+bool comm_fault(struct tutti_comm *comm, struct call_request *request, int peer);
+
+#endif

@@ -1,0 +1,42 @@
+/* message.h - messages move. */
+#ifndef TUTTI_CALL_MESSAGE_H
+#define TUTTI_CALL_MESSAGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "call/request.h"
+#include "p2p/p2p.h"
+#include "transport/transport.h"
+
+/* Of a communicator; all but the count and the queue belong to who holds the domain. */
+struct messages {
+    struct p2p *p2p;                    /* from the first message on */
+    struct transport alone;             /* of a communicator of one */
+    struct tutti_request *first;        /* that are not done */
+    struct tutti_request *_Atomic free; /* taken with the domain held */
+    struct request_queue queue;
+    struct tutti_request *_Atomic free_queued; /* taken with the lock of struct requests held */
+    _Atomic uint32_t count;                    /* not done; written with the domain held */
+    uint64_t pass;                             /* how often they were moved */
+};
+
+/* Starts a request whose call is set; any thread. What fails later is the request's status. */
+enum tutti_status comm_message_begin(struct tutti_comm *comm, struct message_request *request);
+/* The same with the domain held, behind those that lined up before; and without it: in line, for whoever has it. */
+enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct message_request *request);
+void comm_message_enqueue(struct tutti_comm *comm, struct message_request *request);
+/* A free request for a message; NULL when out of memory. */
+struct message_request *comm_message_request(struct tutti_comm *comm, bool has_domain);
+/* Takes a receive back, see tutti_cancel; domain held. IN_PROGRESS: it cannot be any more. */
+enum tutti_status comm_message_take_back(struct tutti_comm *comm, struct message_request *receive);
+/* Moves messages; domain held. True when something moved. */
+bool comm_messages_progress(struct tutti_comm *comm);
+/* Looks for reasons, but for deaths, why a message does not move; domain held. True when that changed the list of
+ * messages. */
+bool comm_message_diagnose(struct tutti_comm *comm, struct message_request *request,
+                           uint64_t now_ns);
+void comm_messages_free(struct tutti_comm *comm);
+
+#endif

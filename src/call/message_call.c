@@ -1,0 +1,59 @@
+/* message_call.c - sending and receiving: blocking, started and prepared. */
+#include "call/message_call.h"
+#include "base/status.h"
+#include "call/communicator.h"
+#include "call/message.h"
+#include "call/progress.h"
+#include "call/request.h"
+#include "health/failure.h"
+#include "health/lock.h"
+
+static enum tutti_status start(struct tutti_comm *comm, const struct message_call *call,
+                               struct tutti_request **request)
+{
+    if (board_has_failed(comm->health.board)) return health_check(&comm->health);
+    const bool has_domain = domain_try_lock(&comm->team.domain);
+    struct message_request *started = comm_message_request(comm, has_domain);
+    enum tutti_status status = TUTTI_OK;
+    if (started == NULL) {
+        status = error_set(TUTTI_NO_MEMORY, "a message: out of memory");
+    } else {
+        started->call = *call;
+        if (has_domain)
+            status = comm_message_begin_held(comm, started);
+        else
+            comm_message_enqueue(comm, started);
+        if (status != TUTTI_OK) comm_give_back(&started->base);
+    }
+    if (has_domain) comm_unlock(comm);
+    if (status == TUTTI_OK) *request = &started->base;
+    return status;
+}
+
+enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
+                                     bool is_grouped, struct tutti_request **request)
+{
+    if (is_grouped) return start(comm, call, request);
+    TRY(domain_register(&comm->team.domain));
+    TRY(start(comm, call, request));
+    if (!atomic_load_explicit(&(*request)->done, memory_order_acquire)) progress_notify();
+    return TUTTI_OK;
+}
+
+enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call)
+{
+    struct tutti_request *request;
+    TRY(start(comm, call, &request));
+    return tutti_wait(&request);
+}
+
+enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
+                                       struct tutti_prepared **prepared)
+{
+    TRY(domain_register(&comm->team.domain));
+    struct tutti_prepared *made = comm_make_prepared(comm, true);
+    if (made == NULL) return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");
+    made->message.call = *call;
+    *prepared = made;
+    return TUTTI_OK;
+}

@@ -1,0 +1,16 @@
+/* message_call.h - send and recv, blocking, started and prepared. */
+#ifndef TUTTI_CALL_MESSAGE_CALL_H
+#define TUTTI_CALL_MESSAGE_CALL_H
+
+#include <stdbool.h>
+
+#include "call/request.h"
+
+enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call);
+/* is_grouped: as for comm_call_start. */
+enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
+                                     bool is_grouped, struct tutti_request **request);
+enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
+                                       struct tutti_prepared **prepared);
+
+#endif

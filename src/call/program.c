@@ -1,0 +1,260 @@
+/* program.c - the programs of a communicator: which one a call needs, and the cache of those it has. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "call/communicator.h"
+#include "call/program.h"
+#include "tune/choose.h"
+
+static uint64_t mixed(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+/* Blocks of different counts that every rank knows; else each end of a transfer knows its own. */
+static bool knows_all_counts(const struct call *call)
+{
+    return call->what.collective == COLLECTIVE_ALLGATHER ||
+           call->what.collective == COLLECTIVE_REDUCE_SCATTER;
+}
+
+static const size_t *counts_of(const struct call *call)
+{
+    return call->extra->input_counts != NULL ? call->extra->input_counts
+                                             : call->extra->output_counts;
+}
+
+static uint64_t described(const struct call_description *what)
+{
+    return (uint64_t)what->collective | (uint64_t)what->dtype << 8 | (uint64_t)what->op << 16 |
+           (uint64_t)what->started << 24 | (uint64_t)what->varies << 25;
+}
+
+enum { LOOPBACK_BYTES_MAX = 64 << 10 };
+
+/* NULL: all ranks are on one host. */
+static const struct host_levels *several_hosts(const struct tutti_comm *comm)
+{
+    const struct host_levels *levels = comm->team.members.levels;
+    return levels != NULL && levels->network.host_count > 1 ? levels : NULL;
+}
+
+/* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. Plans in different
+ * orders of ranks do not fit each other, nor do those of different levels. */
+static uint64_t signature_of(const struct tutti_comm *comm, const struct call *call,
+                             const char *algorithm, const struct algo_params *params)
+{
+    const struct call_description *what = &call->what;
+    uint64_t hash = mixed(0x7475747469u, described(what));
+    if (!what->varies)
+        hash = mixed(hash, what->count);
+    else if (knows_all_counts(call))
+        for (int r = 0; r < comm->team.size; r++) hash = mixed(hash, counts_of(call)[r]);
+    hash = mixed(hash, (uint64_t)(uint32_t)what->root);
+    if (collective_reduces(what->collective)) hash = mixed(hash, call->op->identity);
+    for (const char *c = algorithm; *c != '\0'; c++) hash = mixed(hash, (unsigned char)*c);
+    for (int r = 0; params->order != NULL && r < comm->team.size; r++)
+        hash = mixed(hash, (uint64_t)(uint32_t)params->order[r]);
+    if (params->levels != NULL) {
+        hash = mixed(hash, comm->team.members.levels->fingerprint);
+        hash = mixed(hash, (uint64_t)params->levels->level_count);
+    }
+    return mixed(hash, params->radix);
+}
+
+/* ------------------------------------------------------------------------------------------- choice */
+
+/* Bytes of a block, as far as all ranks know them. */
+static size_t shared_bytes(const struct tutti_comm *comm, const struct call *call)
+{
+    const struct call_description *what = &call->what;
+    if (what->collective == COLLECTIVE_BARRIER) return 0;
+    size_t count = what->count;
+    if (what->varies) {
+        count = 0;
+        for (int r = 0; knows_all_counts(call) && r < comm->team.size; r++)
+            count += counts_of(call)[r];
+        count /= (size_t)comm->team.size;
+    }
+    return count * dtype_size(what->dtype);
+}
+
+/* All ranks are on this host, and reach each other over a network all the same. */
+static bool is_loopback(const struct tutti_comm *comm)
+{
+    return health_has_network(&comm->health) && !team_spans_hosts(&comm->team);
+}
+
+/* What counts where messages are dear. Over TCP within one host they are, but bytes cost what copies do. */
+static const struct network_shape *network_of(const struct tutti_comm *comm, size_t bytes)
+{
+    const struct host_levels *hosts = several_hosts(comm);
+    return hosts == NULL || (is_loopback(comm) && bytes >= LOOPBACK_BYTES_MAX) ? NULL
+                                                                               : &hosts->network;
+}
+
+static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
+                                struct choice *choice)
+{
+    const struct call_description *what = &call->what;
+    const size_t bytes = shared_bytes(comm, call);
+    const struct choose_call wanted = {.collective = what->collective,
+                                       .bytes = bytes,
+                                       .rank_count = comm->team.size,
+                                       .deterministic = call->deterministic,
+                                       .in_rank_order = collective_reduces(what->collective) &&
+                                                        !call->op->commutative,
+                                       .oversubscribed = comm->team.members.shares_cores,
+                                       .mapped = call->all_were_mapped,
+                                       .over_sockets = is_loopback(comm),
+                                       .counts_are_local = what->varies && !knows_all_counts(call),
+                                       .network = network_of(comm, bytes),
+                                       .algorithm = call->algorithm,
+                                       .radix = call->radix,
+                                       .rules = comm->team.settings.rules};
+    return choose_algorithm(&wanted, choice);
+}
+
+enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call)
+{
+    struct choice choice;
+    return choose(comm, call, &choice);
+}
+
+/* Bits must not depend on where ranks run when they are to be the same for good, and operands stay in the order of
+ * ranks where the operation does not commute. */
+static const int *order_for(const struct tutti_comm *comm, const struct call *call)
+{
+    const bool is_bound = collective_reduces(call->what.collective) &&
+                          (call->deterministic || !call->op->commutative);
+    if (is_bound) return NULL;
+    const struct host_levels *hosts = several_hosts(comm);
+    return hosts != NULL ? hosts->order : comm->team.members.order;
+}
+
+static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call,
+                                      struct program **program)
+{
+    const struct call_description *what = &call->what;
+    struct choice choice;
+    TRY(choose(comm, call, &choice));
+    const struct host_levels *hosts = several_hosts(comm);
+    struct algo_levels levels = hosts != NULL ? hosts->levels : (struct algo_levels){0};
+    if (choice.only_hosts) levels.level_count = 1;
+    const struct algo_params params = {.collective = what->collective,
+                                       .rank_count = comm->team.size,
+                                       .root = what->root,
+                                       .in_place = call->in_place,
+                                       .radix = choice.radix,
+                                       .order = order_for(comm, call),
+                                       .levels = hosts != NULL ? &levels : NULL};
+    struct rank_plan *plan;
+    const char *message = "";
+    const enum tutti_status built =
+        algo_rank_plan(choice.algorithm, &params, comm->team.rank, &plan, &message);
+    if (built != TUTTI_OK)
+        return error_set(built, "%s of %s: %s", choice.algorithm->name,
+                         collective_name(what->collective), message);
+    struct bind_options options = {
+        .count = what->count,
+        .input_counts = call->extra != NULL ? call->extra->input_counts : NULL,
+        .output_counts = call->extra != NULL ? call->extra->output_counts : NULL,
+        .dtype = what->dtype,
+        .op = call->op,
+        .level = comm->team.settings.level,
+        .algorithm = choice.algorithm->name,
+        .in_place = call->in_place,
+        .shares_cores = comm->team.members.shares_cores};
+    bind_to_transport(&options, comm->team.transports.set.all);
+    const enum tutti_status status = bind_program(plan, &options, program);
+    plan_rank_free(plan);
+    if (status != TUTTI_OK) return status;
+    (*program)->signature = signature_of(comm, call, choice.algorithm->name, &params);
+    return TUTTI_OK;
+}
+
+/* -------------------------------------------------------------------------------------------- cache */
+
+static bool has_same_counts(const struct cached_program *cached, const struct call *call)
+{
+    const size_t bytes = call->extra != NULL ? call->extra->count_bytes : 0;
+    return cached->count_bytes == bytes &&
+           (bytes == 0 || memcmp(cached->counts, counts_of(call), bytes) == 0);
+}
+
+static bool is_same(const struct cached_program *cached, const struct call *call)
+{
+    const struct call_description *a = &cached->what, *b = &call->what;
+    return cached->program != NULL && a->count == b->count && a->collective == b->collective &&
+           a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
+           a->started == b->started && a->varies == b->varies &&
+           cached->in_place == call->in_place && cached->deterministic == call->deterministic &&
+           cached->mapped == call->all_were_mapped && cached->algorithm == call->algorithm &&
+           cached->radix == call->radix && cached->op_serial == call->op->serial &&
+           has_same_counts(cached, call);
+}
+
+static struct cached_program *cache_place(struct tutti_comm *comm, const struct call *call)
+{
+    const struct call_description *what = &call->what;
+    uint64_t hash = mixed(what->count, described(what) | (uint64_t)call->in_place << 26 |
+                                           (uint64_t)(uint32_t)what->root << 32);
+    hash = mixed(hash, (uintptr_t)call->algorithm + call->radix);
+    /* Ranks that are not root have no counts in gatherv and scatterv. */
+    if (call->extra != NULL && call->extra->count_bytes > 0)
+        hash = mixed(hash, counts_of(call)[0] ^ counts_of(call)[comm->team.size - 1] << 7);
+    return &comm->programs.cached[hash >> 40 & (PROGRAM_CACHE_SIZE - 1)];
+}
+
+static void forget(struct cached_program *place)
+{
+    if (place->program != NULL) {
+        place->program->is_orphan = true;
+        place->program->users++;
+        comm_program_release(place->program);
+    }
+    free(place->counts);
+    *place = (struct cached_program){0};
+}
+
+enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
+                               struct program **program)
+{
+    struct cached_program *place = cache_place(comm, call);
+    if (__builtin_expect(is_same(place, call), 1)) {
+        *program = place->program;
+        return TUTTI_OK;
+    }
+    const size_t count_bytes = call->extra != NULL ? call->extra->count_bytes : 0;
+    size_t *counts = NULL;
+    if (count_bytes > 0) {
+        counts = malloc(count_bytes);
+        if (counts == NULL) return error_set(TUTTI_NO_MEMORY, "a program: out of memory");
+        memcpy(counts, counts_of(call), count_bytes);
+    }
+    const enum tutti_status status = make_program(comm, call, program);
+    if (status != TUTTI_OK) {
+        free(counts);
+        return status;
+    }
+    forget(place);
+    *place = (struct cached_program){.what = call->what,
+                                     .in_place = call->in_place,
+                                     .deterministic = call->deterministic,
+                                     .mapped = call->all_were_mapped,
+                                     .algorithm = call->algorithm,
+                                     .radix = call->radix,
+                                     .op_serial = call->op->serial,
+                                     .counts = counts,
+                                     .count_bytes = count_bytes,
+                                     .program = *program};
+    return TUTTI_OK;
+}
+
+void comm_programs_free(struct tutti_comm *comm)
+{
+    for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) forget(&comm->programs.cached[i]);
+}

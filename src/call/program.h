@@ -1,0 +1,46 @@
+/* program.h - programs of calls: algorithm chosen, planned and bound once for each shape, and kept. */
+#ifndef TUTTI_CALL_PROGRAM_H
+#define TUTTI_CALL_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "call/request.h"
+#include "engine/bind.h"
+
+enum { PROGRAM_CACHE_SIZE = 256 };
+
+struct cached_program {
+    struct call_description what;
+    bool in_place, deterministic, mapped;
+    const struct algorithm *algorithm; /* as asked for */
+    unsigned radix;
+    uint64_t op_serial;
+    size_t *counts; /* of the v forms, as in call_extra; or NULL */
+    size_t count_bytes;
+    struct program *program;
+};
+
+struct program_cache {
+    struct cached_program cached[PROGRAM_CACHE_SIZE]; /* by a hash of the call */
+};
+
+/* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds
+ * the domain. */
+enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
+                               struct program **program);
+/* Whether there can be one, without the domain. */
+enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call);
+/* Who runs or keeps a program holds it; the last one to let go of one that left the cache frees it. */
+static inline void comm_program_hold(struct program *program)
+{
+    program->users++;
+}
+static inline void comm_program_release(struct program *program)
+{
+    if (--program->users == 0 && program->is_orphan) program_free(program);
+}
+void comm_programs_free(struct tutti_comm *comm);
+
+#endif

@@ -1,0 +1,159 @@
+/* progress.c - what was started moves: calls get their slots in the order of calling, whoever begins them.
+ *
+ *     start ──domain free, slot free──► begun ──► done ──wait──► free again
+ *       └────otherwise────► queued ──────┘
+ */
+#include "call/progress.h"
+#include "base/status.h"
+#include "call/begin.h"
+#include "call/diagnose.h"
+#include "call/message.h"
+#include "call/program.h"
+#include "call/report.h"
+#include "call/request.h"
+#include "health/failure.h"
+#include "health/quiesce.h"
+#include "health/remote_ranks.h"
+#include "health/straggler.h"
+
+static void add_running(struct tutti_comm *comm, struct call_request *request)
+{
+    int at = comm->calls.running_count++;
+    for (; at > 0 && comm->calls.order[at - 1]->call.priority < request->call.priority; at--)
+        comm->calls.order[at] = comm->calls.order[at - 1];
+    comm->calls.order[at] = request;
+    comm->calls.running[request->slot] = request;
+    atomic_store_explicit(&comm->calls.outstanding, (uint32_t)comm->calls.running_count,
+                          memory_order_relaxed);
+}
+
+static void remove_running(struct tutti_comm *comm, struct call_request *request)
+{
+    int at = 0;
+    while (comm->calls.order[at] != request) at++;
+    comm->calls.running_count--;
+    for (; at < comm->calls.running_count; at++) comm->calls.order[at] = comm->calls.order[at + 1];
+    comm->calls.running[request->slot] = NULL;
+    atomic_store_explicit(&comm->calls.outstanding, (uint32_t)comm->calls.running_count,
+                          memory_order_relaxed);
+}
+
+/* The slot of the next call to begin. */
+static int next_slot(const struct tutti_comm *comm)
+{
+    return 1 + (int)(comm->calls.begun_started % STARTED_SLOT_COUNT);
+}
+
+/* Begins a call in the next slot, which is free; its program is there, or was tried for with that status. The
+ * other ranks wait for it: if it cannot begin, it fails everywhere. */
+static void begin_started(struct tutti_comm *comm, struct call_request *request,
+                          enum tutti_status status)
+{
+    request->slot = next_slot(comm);
+    comm->calls.begun_started++;
+    if (status == TUTTI_OK) status = comm_begin(comm, request);
+    if (status == TUTTI_OK) {
+        comm_record(comm, request, clock_ticks());
+        add_running(comm, request);
+        return;
+    }
+    if (!board_has_failed(comm->health.board))
+        comm_fail(comm, &request->base, status, comm->team.rank, "%s", tutti_error_message());
+    comm_finish_request(&request->base, health_check(&comm->health));
+}
+
+enum tutti_status comm_find_program(struct tutti_comm *comm, struct call_request *request)
+{
+    if (request->program != NULL) return TUTTI_OK; /* prepared */
+    TRY(comm_program(comm, &request->call, &request->program));
+    comm_program_hold(request->program);
+    return TUTTI_OK;
+}
+
+/* Gives the next queued call its slot if that is free; false when there is nothing to do. */
+static bool begin_next(struct tutti_comm *comm)
+{
+    if (comm->calls.running[next_slot(comm)] != NULL) return false;
+    struct tutti_request *const next = comm_dequeue(comm, &comm->requests.queue);
+    if (next == NULL) return false;
+    struct call_request *const request = request_call(next);
+    enum tutti_status status =
+        board_has_failed(comm->health.board) ? health_check(&comm->health) : TUTTI_OK;
+    if (status == TUTTI_OK) status = comm_find_program(comm, request);
+    begin_started(comm, request, status);
+    atomic_fetch_sub_explicit(&comm->requests.queue.count, 1, memory_order_release);
+    return true;
+}
+
+static bool run_one(struct tutti_comm *comm, struct call_request *request)
+{
+    enum tutti_status status = TUTTI_OK;
+    request->operation.must_not_spin = comm->team.domain.looks_rarely;
+    enum run_result result =
+        board_has_failed(comm->health.board) ? RUN_FAULT : operation_run(&request->operation);
+    if (result == RUN_FAULT) {
+        if (!board_has_failed(comm->health.board) &&
+            !comm_fault(comm, request, request->operation.fault_peer))
+            return false;
+        status = health_check(&comm->health);
+        comm_quiesce_call(comm, request);
+    } else if (result != RUN_DONE) {
+        return result == RUN_MOVED;
+    }
+    remove_running(comm, request);
+    if (comm->calls.report.is_open) comm_end_report(comm, request);
+    comm_end_wait(comm, request);
+    board_end(board_calls(comm->health.board, comm->team.size, comm->team.rank, request->slot),
+              request->begun);
+    comm_finish_request(&request->base, status);
+    return true;
+}
+
+bool comm_progress(struct tutti_comm *comm)
+{
+    bool moved = remote_progress(&comm->health);
+    while (begin_next(comm)) moved = true;
+    int urgency = 0;
+    bool urgent_moved = false;
+    for (int i = 0; i < comm->calls.running_count;) {
+        struct call_request *request = comm->calls.order[i];
+        if (urgent_moved && request->call.priority < urgency) break;
+        urgency = request->call.priority;
+        if (run_one(comm, request)) moved = urgent_moved = true;
+        i += i < comm->calls.running_count && comm->calls.order[i] == request;
+    }
+    if (board_has_messages(comm->health.board) ||
+        atomic_load_explicit(&comm->messages.queue.count, memory_order_relaxed) > 0)
+        moved |= comm_messages_progress(comm);
+    return moved;
+}
+
+void comm_count_started(struct tutti_comm *comm, struct call_request *request)
+{
+    request->base.sequence = recorder_next(&comm->health.recorder);
+    request->number = ++comm->calls.started;
+    board_set_started(comm->health.board, comm->team.rank, request->number);
+}
+
+/* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail
+ * all ranks. */
+enum tutti_status comm_start_held(struct tutti_comm *comm, struct call_request *request)
+{
+    const enum tutti_status status = comm_find_program(comm, request);
+    if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status;
+    comm_count_started(comm, request);
+    if (atomic_load_explicit(&comm->requests.queue.count, memory_order_relaxed) > 0 ||
+        comm->calls.running[next_slot(comm)] != NULL) {
+        comm_enqueue(comm, &comm->requests.queue, &request->base);
+        comm_progress(comm);
+        return TUTTI_OK;
+    }
+    begin_started(comm, request, status);
+    if (atomic_load_explicit(&request->base.done, memory_order_relaxed)) return TUTTI_OK;
+    /* A first piece of it, and of what is as urgent. */
+    if (comm->calls.running_count == 1)
+        run_one(comm, request);
+    else
+        comm_progress(comm);
+    return TUTTI_OK;
+}

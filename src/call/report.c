@@ -1,0 +1,166 @@
+/* report.c - whom a call waits for in the end, said while it still waits.
+ *
+ *     rank 0 ──waits for──► rank 2 ──waits for──► rank 5, which has not called it       LATE
+ *        ▲                    │                   or is stopped                         STALLED
+ *        └────its finding─────┘
+ *
+ * A rank sees on its board, and in the answers of the rank of another host that it waits for, who has not called; in /proc, who is
+ * stopped; and by whose kernel answers while he does not, who is so on another host. What it finds it publishes: to its host on the
+ * board, to others in its answers. So the finding comes back along the way of the waiting, over connections that are there.
+ *
+ * One line a host, rank and 10 s. It is never an error: that is the deadline's. Who did not run itself for a while knows only what was
+ * so before, and has heard nobody since: it listens first.
+ */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "call/communicator.h"
+#include "call/crossing.h"
+#include "call/report.h"
+#include "health/deaths.h"
+#include "health/failure.h"
+#include "health/known.h"
+#include "health/remote_rank.h"
+#include "os/clock.h"
+
+enum { LOOK_APART_NS = 100000000, PAUSE_NS = 500000000, LISTEN_NS = 300000000 };
+
+bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank)
+{
+    return known_call(&comm->health, rank, request->slot, request->begun) &&
+           board_begun(health_calls_of(&comm->health, rank, request->slot)) < request->begun;
+}
+
+/* A rank that has not called it because it is in another call waits, too: it will find out for whom. */
+static bool find_absentee(struct tutti_comm *comm, const struct call_request *request,
+                          struct board_finding *finding)
+{
+    struct board_progress theirs;
+    for (int r = 0; r < comm->team.size; r++) {
+        if (r == comm->team.rank || !comm_has_not_begun(comm, request, r)) continue;
+        *finding = known_standing(&comm->health, r);
+        if (finding->is_stopped || !known_to_be_in_call(&comm->health, r) ||
+            crossing_is(comm, request, r, &theirs))
+            return true;
+    }
+    return false;
+}
+
+/* One that has called it and does not run; a link to all does not tell who is waited for. */
+static bool find_stopped(const struct tutti_comm *comm, const struct call_request *request,
+                         int peer, struct board_finding *finding)
+{
+    for (int i = 0; i < team_local_size(&comm->team); i++) {
+        const int rank = team_local_rank(&comm->team, i);
+        if (rank == comm->team.rank || (peer >= 0 && rank != peer) ||
+            !board_is_engaged(health_calls_of(&comm->health, rank, request->slot)) ||
+            !health_is_stopped(&comm->health, rank))
+            continue;
+        *finding = known_standing(&comm->health, rank);
+        return true;
+    }
+    return false;
+}
+
+static bool find_hearsay(const struct tutti_comm *comm, const struct call_request *request,
+                         int peer, struct board_finding *finding)
+{
+    for (int r = 0; r < comm->team.size; r++) {
+        if (r == comm->team.rank) continue;
+        const bool was_told =
+            team_shares_host(&comm->team, r)
+                ? board_read_finding(comm->health.board, comm->team.size, r, finding)
+                : (r == peer || comm_has_not_begun(comm, request, r)) &&
+                      remote_knows_call(&comm->health, r, request->slot, request->begun) &&
+                      remote_hearsay(&comm->health, r, finding);
+        if (was_told && finding->rank != comm->team.rank) return true;
+    }
+    return false;
+}
+
+static bool find(struct tutti_comm *comm, const struct call_request *request, uint64_t now_ns,
+                 struct board_finding *finding)
+{
+    const int peer = operation_waits_for(&request->operation);
+    if (find_absentee(comm, request, finding) || find_stopped(comm, request, peer, finding))
+        return true;
+    if (peer >= 0 && known_to_be_stopped(&comm->health, peer, request->base.started_ns, now_ns)) {
+        *finding = (struct board_finding){.rank = peer};
+        if (known_call(&comm->health, peer, request->slot, request->begun))
+            *finding = known_standing(&comm->health, peer);
+        finding->is_stopped = true;
+        return true;
+    }
+    return find_hearsay(comm, request, peer, finding);
+}
+
+/* A rank that called something else instead, in the other form. */
+static void say_crossing(const struct tutti_comm *comm, const struct call_request *request,
+                         const struct board_progress *theirs, const char *who, const char *what,
+                         uint64_t sequence)
+{
+    char instead[128], at[48] = "";
+    crossing_describe(request, theirs, instead, sizeof instead);
+    if (sequence > 0) snprintf(at, sizeof at, " and is at #%llu", (unsigned long long)sequence);
+    log_write(LOG_WARN, "rank %d: LATE: %s has not called %s #%llu%s, %s%s", comm->team.rank, who,
+              what, (unsigned long long)request->base.sequence,
+              request->call.what.started ? "" : " as a blocking call", instead, at);
+}
+
+static void say(struct tutti_comm *comm, const struct call_request *request,
+                const struct board_finding *finding)
+{
+    char who[128], what[96], at[48] = "";
+    struct board_progress theirs;
+    health_name_rank(&comm->health, finding->rank, who, sizeof who);
+    board_describe(&request->call.what, what, sizeof what);
+    if (finding->sequence >= request->base.sequence)
+        snprintf(at, sizeof at, ", and is in it");
+    else if (finding->sequence > 0)
+        snprintf(at, sizeof at, ", it is at #%llu", (unsigned long long)finding->sequence);
+    if (!finding->is_stopped && crossing_is(comm, request, finding->rank, &theirs))
+        say_crossing(comm, request, &theirs, who, what, finding->sequence);
+    else if (finding->is_stopped)
+        log_write(LOG_WARN, "rank %d: STALLED: %s does not run, and %s #%llu waits for it%s",
+                  comm->team.rank, who, what, (unsigned long long)request->base.sequence, at);
+    else
+        log_write(LOG_WARN, "rank %d: LATE: %s has not called %s #%llu%s", comm->team.rank, who,
+                  what, (unsigned long long)request->base.sequence, at);
+}
+
+void comm_end_report(struct tutti_comm *comm, const struct call_request *request)
+{
+    struct comm_report *report = &comm->calls.report;
+    if (request != NULL && report->request != request) return;
+    report->is_open = false;
+    if (board_has_failed(comm->health.board)) return;
+    char who[128];
+    health_name_rank(&comm->health, report->rank, who, sizeof who);
+    log_write(LOG_WARN, "rank %d: %s goes on, %.1f s after it was waited for", comm->team.rank, who,
+              (double)(clock_now_ns() - report->since_ns) * 1e-9);
+}
+
+void comm_report_presence(struct tutti_comm *comm, uint64_t now_ns)
+{
+    struct comm_report *report = &comm->calls.report;
+    if (now_ns - report->present_ns > PAUSE_NS) report->listens_until_ns = now_ns + LISTEN_NS;
+    report->present_ns = now_ns;
+}
+
+void comm_report(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
+{
+    struct comm_report *report = &comm->calls.report;
+    struct board_finding finding;
+    if (now_ns < report->listens_until_ns || now_ns - report->looked_ns < LOOK_APART_NS) return;
+    report->looked_ns = now_ns;
+    if (!find(comm, request, now_ns, &finding)) return;
+    board_set_finding(comm->health.board, comm->team.rank, request->slot, request->begun, &finding);
+    if (report->is_open && (report->rank != finding.rank || report->request != request))
+        comm_end_report(comm, NULL);
+    if (report->is_open || !board_may_report(comm->health.board, finding.rank, now_ns)) return;
+    report->is_open = true;
+    report->rank = finding.rank;
+    report->request = request;
+    report->since_ns = request->base.started_ns;
+    say(comm, request, &finding);
+}

@@ -1,0 +1,30 @@
+/* report.h - who holds up a call, said while it still waits. */
+#ifndef TUTTI_CALL_REPORT_H
+#define TUTTI_CALL_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tutti_comm;
+struct call_request;
+
+/* What was said last of a rank that holds up a call. */
+struct comm_report {
+    bool is_open; /* it still does */
+    int rank;
+    const struct call_request *request;
+    uint64_t since_ns, looked_ns;
+    uint64_t present_ns;       /* this rank ran */
+    uint64_t listens_until_ns; /* it did not before, and says nothing */
+};
+
+/* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
+bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank);
+/* Looks, now and then, whom a call waits for that has waited long, and says so once. */
+void comm_report(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
+/* At every look at a call, whatever it waits for: that this rank runs. */
+void comm_report_presence(struct tutti_comm *comm, uint64_t now_ns);
+/* The call is over: what was said of it, if anything, is no more; NULL: of whichever. Only while comm->report.is_open. */
+void comm_end_report(struct tutti_comm *comm, const struct call_request *request);
+
+#endif

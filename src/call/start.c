@@ -1,0 +1,181 @@
+/* start.c - starting: calls, and operations that were prepared. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "call/begin.h"
+#include "call/message.h"
+#include "call/program.h"
+#include "call/progress.h"
+#include "call/request.h"
+#include "call/start.h"
+#include "health/failure.h"
+#include "health/lock.h"
+
+static struct call_request *take_request(struct tutti_comm *comm)
+{
+    struct tutti_request *request = comm_take_free(&comm->requests.free);
+    if (request == NULL) request = comm_make_request(comm, false, &comm->requests.free);
+    if (request == NULL) return NULL;
+    comm_reset_request(comm, request);
+    struct call_request *const call = request_call(request);
+    call->program = NULL;
+    return call;
+}
+
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_request *request)
+{
+    if (domain_try_lock(&comm->team.domain)) {
+        const enum tutti_status status = comm_start_held(comm, request);
+        if (request->base.is_grouped)
+            domain_unlock(&comm->team.domain);
+        else
+            comm_unlock(comm);
+        TRY(status);
+    } else {
+        if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
+        comm_count_started(comm, request);
+        comm_enqueue(comm, &comm->requests.queue, &request->base);
+        comm->team.transports.set.all->ops->wake(
+            comm->team.transports.set.all); /* whoever has the domain begins it */
+    }
+    if (!request->base.is_grouped && !atomic_load_explicit(&request->base.done, memory_order_acquire))
+        progress_notify();
+    return TUTTI_OK;
+}
+
+static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool is_grouped,
+                               struct tutti_request **request)
+{
+    if (board_has_failed(comm->health.board)) return health_check(&comm->health);
+    if (comm->team.size > 1 && !is_grouped) TRY(domain_register(&comm->team.domain));
+    struct call_request *started = take_request(comm);
+    if (started == NULL) return error_set(TUTTI_NO_MEMORY, "starting an operation: out of memory");
+    started->base.is_grouped = is_grouped;
+    call->what.started = true;
+    started->call = *call;
+    if (comm->team.size == 1) {
+        comm_call_alone(comm, call);
+        comm_finish_request(&started->base, TUTTI_OK);
+    } else {
+        const enum tutti_status status = comm_start_request(comm, started);
+        if (status != TUTTI_OK) {
+            comm_give_back(&started->base);
+            return status;
+        }
+    }
+    call->extra = NULL; /* the request has it */
+    *request = &started->base;
+    return TUTTI_OK;
+}
+
+enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
+                                  struct tutti_request **request)
+{
+    *request = NULL;
+    const enum tutti_status status = start(comm, call, is_grouped, request);
+    free(call->extra);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------- prepared */
+
+/* In a child of fork() somebody who is not there may hold the lock: then nobody goes through the list again either. */
+static void take_out(struct tutti_comm *comm, struct tutti_prepared *prepared)
+{
+    if (!comm_is_foreign(comm))
+        pthread_mutex_lock(&comm->requests.lock);
+    else if (pthread_mutex_trylock(&comm->requests.lock) != 0)
+        return;
+    if (prepared->previous != NULL)
+        prepared->previous->next = prepared->next;
+    else
+        comm->requests.prepared = prepared->next;
+    if (prepared->next != NULL) prepared->next->previous = prepared->previous;
+    pthread_mutex_unlock(&comm->requests.lock);
+}
+
+/* All that can fail later is done now, but for the links of the slots it will run in. */
+static enum tutti_status prepare_program(struct tutti_comm *comm, struct call_request *request)
+{
+    TRY(domain_register(&comm->team.domain));
+    TRY(health_lock(&comm->health, request->call.timeout_ns));
+    enum tutti_status status = comm_find_program(comm, request);
+    if (status == TUTTI_OK) status = operation_make_room(&request->operation, request->program);
+    comm_unlock(comm);
+    return status;
+}
+
+enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
+                                    struct tutti_prepared **prepared)
+{
+    *prepared = NULL;
+    struct tutti_prepared *made = comm_make_prepared(comm, false);
+    if (made == NULL) {
+        free(call->extra);
+        return error_set(TUTTI_NO_MEMORY, "preparing an operation: out of memory");
+    }
+    call->what.started = true;
+    made->call.call = *call;
+    if (comm->team.size > 1) {
+        const enum tutti_status status = prepare_program(comm, &made->call);
+        if (status != TUTTI_OK) {
+            tutti_prepared_free(made);
+            return status;
+        }
+    }
+    *prepared = made;
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_request **request)
+{
+    if (request == NULL)
+        return error_set(TUTTI_INVALID_REQUEST,
+                         "tutti_start: request must be the address of a pointer, is NULL");
+    *request = NULL;
+    if (prepared == NULL)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_start: the prepared operation is NULL");
+    struct tutti_request *started = &prepared->request;
+    struct tutti_comm *comm = started->comm;
+    if (comm == NULL)
+        return error_set(TUTTI_INVALID_COMM, "tutti_start: the communicator was freed");
+    TRY(comm_check_handle(comm, "start"));
+    if (prepared->runs)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_start: it runs; wait for it first");
+    if (board_has_failed(comm->health.board)) return health_check(&comm->health);
+    comm_reset_request(comm, started);
+    if (started->is_message) {
+        TRY(comm_message_begin(comm, &prepared->message));
+    } else if (comm->team.size == 1) {
+        comm_call_alone(comm, &prepared->call.call);
+        comm_finish_request(started, TUTTI_OK);
+    } else {
+        TRY(comm_start_request(comm, &prepared->call));
+    }
+    prepared->runs = true;
+    *request = started;
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
+{
+    if (prepared == NULL) return TUTTI_OK;
+    struct tutti_comm *comm = prepared->request.comm;
+    if (prepared->runs)
+        return error_set(TUTTI_INVALID_REQUEST, "tutti_prepared_free: it runs; wait for it first");
+    const bool is_call = !prepared->request.is_message;
+    if (handle_is_known(comm)) {
+        if (is_call && prepared->call.program != NULL && !comm_is_foreign(comm)) {
+            TRY(health_lock_failed(&comm->health, comm->team.settings.timeout_ns));
+            comm_program_release(prepared->call.program);
+            comm_unlock(comm);
+        }
+        take_out(comm, prepared);
+    }
+    if (is_call) {
+        operation_release(&prepared->call.operation);
+        free(prepared->call.call.extra);
+    }
+    free(prepared);
+    return TUTTI_OK;
+}

@@ -1,0 +1,19 @@
+/* start.h - started and prepared calls. */
+#ifndef TUTTI_CALL_START_H
+#define TUTTI_CALL_START_H
+
+#include <stdbool.h>
+
+#include "call/request.h"
+
+/* Each takes over call->extra, also on failure. */
+
+/* is_grouped: nothing moves it but this thread, which will wait for it, see group.c. */
+enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
+                                  struct tutti_request **request);
+enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
+                                    struct tutti_prepared **prepared);
+/* Starts a prepared request of either kind. */
+enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_request *request);
+
+#endif

@@ -1,0 +1,324 @@
+/* wait_loop.c - the one wait loop.
+ *
+ *   run ──moved──► run again
+ *    └─blocked─► pause: spin; from the first miss on yield when ranks outnumber cores; then sleep on the bell
+ *                every LOOK_NS: deaths, mismatches, the deadline; every pass: the failure on the board
+ */
+#include <sched.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "base/status.h"
+#include "base/watched.h"
+#include "call/begin.h"
+#include "call/communicator.h"
+#include "call/crossing.h"
+#include "call/diagnose.h"
+#include "call/message.h"
+#include "call/progress.h"
+#include "call/report.h"
+#include "call/wait_loop.h"
+#include "health/failure.h"
+#include "health/lock.h"
+#include "health/quiesce.h"
+#include "health/recover.h"
+#include "health/remote_ranks.h"
+#include "os/clock.h"
+
+enum {
+    EAGER_LOOKS =
+        64, /* without a pause, which takes as long as half a message (140 cycles and more on some CPUs) */
+    SPINS = 1024, /* looks before a CPU is given away */
+    /* Yield this long before sleeping: waking an idle core usually costs a fifth of it. */
+    AWAKE_NS = 200000,
+    AWAKE_NS_MAX = 1600000,
+    /* Others want the CPU, and the kernel does not have to wake it for whoever sleeps on a connection. */
+    OTHERS_RAN_NS = 2000,
+    CROWDED_NS = 50000,
+    SHORT_SLEEP_NS = 1000000,
+    SLEEP_NS = 20000000, /* then look around */
+    JOINING_NS = 500000, /* the same while connections are missing */
+    LOOK_NS = 20000000,
+    NAP_NS = 20000, /* where there is no bell to sleep on */
+    PASSES_A_LOOK = 4096,
+    PASSES_A_LISTEN = 16
+};
+
+/* How long nothing has moved. */
+struct backoff {
+    unsigned looks;
+    uint64_t since_ns;
+};
+
+/* Gives the CPU away; false when it is time to sleep. */
+static bool yield_awake(const struct tutti_comm *comm, struct backoff *backoff)
+{
+    const bool over_network = health_has_network(&comm->health);
+    const uint64_t before = over_network ? clock_now_ns() : 0;
+    sched_yield();
+    const uint64_t now = clock_now_ns();
+    if (backoff->since_ns == 0) backoff->since_ns = now;
+    if (over_network && now - before > OTHERS_RAN_NS) return now - backoff->since_ns < CROWDED_NS;
+    const unsigned doubled =
+        atomic_load_explicit(&comm->team.domain.awake_doubled, memory_order_relaxed);
+    return now - backoff->since_ns < (uint64_t)AWAKE_NS << doubled;
+}
+
+/* Lets time pass without holding up anybody; false when it is time to sleep. */
+static bool pause_awake(const struct tutti_comm *comm, struct backoff *backoff)
+{
+    backoff->looks++;
+    if (comm->team.domain.spins && backoff->looks < SPINS) {
+        if (backoff->looks > EAGER_LOOKS) cpu_relax();
+        return true;
+    }
+    return yield_awake(comm, backoff);
+}
+
+/* A sleep pays where it is long. After a short one, its waking included, this rank stays awake twice as long the next time: where
+ * waking takes longer than the others stay awake, as on a busy host of virtual CPUs, ranks would else put each other to
+ * sleep for every message. */
+static void sleep_and_learn(struct tutti_comm *comm)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    /* A connection that arrives at the port does not wake this rank. */
+    struct transport *all = comm->team.transports.set.all;
+    all->ops->sleep(all, all->peers->is_connecting(all) ? JOINING_NS : SLEEP_NS);
+    unsigned doubled = atomic_load_explicit(&comm->team.domain.awake_doubled, memory_order_relaxed);
+    comm->health.straggler.woken_ns = clock_now_ns();
+    if (comm->health.straggler.woken_ns - begin_ns > SHORT_SLEEP_NS)
+        doubled = 0;
+    else if (AWAKE_NS << doubled < AWAKE_NS_MAX)
+        doubled++;
+    atomic_store_explicit(&comm->team.domain.awake_doubled, doubled, memory_order_relaxed);
+}
+
+/* This rank is about to sleep in a call that has begun. */
+static void sleep_in_call(struct tutti_comm *comm, const struct call_request *request,
+                          uint64_t since_ns)
+{
+    const struct straggler_call call = call_of_request(request);
+    straggler_sleep(&comm->health, &call, operation_waits_for(&request->operation), since_ns);
+}
+
+/* Whether a started call has got its slot. */
+static bool is_running(const struct tutti_comm *comm, const struct call_request *request)
+{
+    return comm->calls.running[request->slot] == request;
+}
+
+static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, uint64_t now)
+{
+    if (!CALLS_ARE_WATCHED) return false;
+    if (request->started_ns == 0) {
+        request->started_ns = request->looked_ns = now;
+        return false;
+    }
+    if (now - request->looked_ns < LOOK_NS && now - request->started_ns < timeout_ns) return false;
+    request->looked_ns = now;
+    return true;
+}
+
+/* Time-driven checks of one call; cheap when it is too early for them. */
+static void look_sometimes(struct tutti_comm *comm, struct call_request *request, uint64_t now)
+{
+    if (is_time_to_look(&request->base, request->call.timeout_ns, now))
+        comm_diagnose(comm, request, now);
+}
+
+/* There may be thousands: what takes a system call is done once for all. */
+static void look_at_messages(struct tutti_comm *comm, uint64_t now)
+{
+    bool looked_for_deaths = false;
+    for (struct tutti_request *r = comm->messages.first; r != NULL; r = r->after) {
+        struct message_request *const request = request_message(r);
+        if (!is_time_to_look(r, request->call.timeout_ns, now)) continue;
+        if (!looked_for_deaths && comm_look_for_deaths(comm, r)) return;
+        looked_for_deaths = true;
+        if (comm_message_diagnose(comm, request, now) || board_has_failed(comm->health.board))
+            return;
+    }
+}
+
+static void look_at_started(struct tutti_comm *comm, uint64_t now)
+{
+    if (now - comm->calls.looked_ns < LOOK_NS / 8) return;
+    comm->calls.looked_ns = now;
+    look_at_messages(comm, now);
+    for (int i = 0; i < comm->calls.running_count; i++)
+        look_sometimes(comm, comm->calls.order[i], now);
+}
+
+/* Whether nothing that was started is as urgent as this call. */
+static bool is_most_urgent(const struct tutti_comm *comm, const struct call_request *request)
+{
+    return comm->calls.running_count == 0 ||
+           comm->calls.order[0]->call.priority < request->call.priority;
+}
+
+/* Whether it is time to take in messages that nobody here waits for; the last time is before it sleeps. */
+static bool listens(const struct tutti_comm *comm, unsigned passes, bool about_to_sleep)
+{
+    return (passes % PASSES_A_LISTEN == 0 || about_to_sleep) &&
+           board_has_messages(comm->health.board);
+}
+
+enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_request *request)
+{
+    struct operation *operation = &request->operation;
+    struct backoff backoff = {0};
+    bool about_to_sleep = false, has_slept = false;
+    for (unsigned passes = 1;; passes++) {
+        operation->must_not_spin = comm->team.domain.looks_rarely = about_to_sleep;
+        const bool came = remote_progress(&comm->health);
+        const enum run_result result = operation_run(operation);
+        bool moved = came || result != RUN_BLOCKED;
+        if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
+            (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
+            moved = true;
+        comm->team.domain.looks_rarely = false;
+        if (about_to_sleep && (moved || board_has_failed(comm->health.board))) {
+            comm->team.transports.set.all->ops->sleep_cancel(comm->team.transports.set.all);
+            about_to_sleep = false;
+        }
+        if (result == RUN_DONE) {
+            if (comm->calls.report.is_open) comm_end_report(comm, request);
+            if (has_slept) comm_end_wait(comm, request);
+            request->passes = passes;
+            return TUTTI_OK;
+        }
+        if (result == RUN_FAULT && !board_has_failed(comm->health.board))
+            comm_fault(comm, request, operation->fault_peer);
+        if (board_has_failed(comm->health.board)) {
+            const enum tutti_status status = health_check(&comm->health);
+            comm_quiesce_call(comm, request);
+            return status;
+        }
+        if (moved) {
+            backoff = (struct backoff){0};
+            /* Started operations may keep moving while this one is stuck. */
+            if (passes % PASSES_A_LOOK == 0) look_sometimes(comm, request, clock_now_ns());
+            continue;
+        }
+        if (about_to_sleep) {
+            sleep_and_learn(comm);
+            about_to_sleep = false;
+        } else if (pause_awake(comm, &backoff)) {
+            continue;
+        } else {
+            sleep_in_call(comm, request, backoff.since_ns);
+            has_slept = true;
+            comm->team.transports.set.all->ops->sleep_begin(comm->team.transports.set.all);
+            about_to_sleep = true; /* one more look before it is true */
+            continue;
+        }
+        const uint64_t now = clock_now_ns();
+        look_sometimes(comm, request, now);
+        look_at_started(comm, now);
+    }
+}
+
+/* Moves everything until the request is done, the domain is wanted, or (false) there is nothing to do but sleep. */
+static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *request,
+                        struct backoff *backoff)
+{
+    unsigned passes = 1;
+    while (!atomic_load_explicit(&request->done, memory_order_relaxed) &&
+           !domain_is_wanted(&comm->team.domain)) {
+        if (comm_progress(comm)) {
+            *backoff = (struct backoff){0};
+            if (passes++ % PASSES_A_LOOK == 0) look_at_started(comm, clock_now_ns());
+        } else if (!pause_awake(comm, backoff)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* With a last look in between, until something happens or it is time to look around. */
+static void sleep_until_something(struct tutti_comm *comm)
+{
+    if (comm->team.transports.set.all ==
+        NULL) { /* a communicator of one: only another thread can do something */
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        return;
+    }
+    comm->team.transports.set.all->ops->sleep_begin(comm->team.transports.set.all);
+    comm->team.domain.looks_rarely = true;
+    const bool moved = comm_progress(comm);
+    comm->team.domain.looks_rarely = false;
+    if (moved || board_has_failed(comm->health.board) || domain_is_wanted(&comm->team.domain))
+        comm->team.transports.set.all->ops->sleep_cancel(comm->team.transports.set.all);
+    else
+        sleep_and_learn(comm);
+}
+
+void comm_await_started(struct tutti_comm *comm, struct tutti_request *request)
+{
+    struct backoff backoff = {0};
+    struct crossing_wait wait = {0};
+    while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
+        /* Whoever has it moves this, too: perhaps on this CPU. */
+        if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain)) {
+            if (yield_awake(comm, &backoff)) continue;
+            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+            crossing_wait(comm, request, &wait);
+            continue;
+        }
+        if (!drive_awake(comm, request, &backoff)) {
+            if (!request->is_message && is_running(comm, request_call(request)))
+                sleep_in_call(comm, request_call(request), backoff.since_ns);
+            sleep_until_something(comm);
+            look_at_started(comm, clock_now_ns());
+            crossing_wait(comm, request, &wait);
+        }
+        if (atomic_load_explicit(&request->done, memory_order_relaxed))
+            comm_unlock(comm);
+        else
+            domain_unlock(&comm->team.domain);
+    }
+    crossing_end_wait(comm, &wait);
+}
+
+/* ------------------------------------------------------------------------------- the progress thread */
+
+/* It sees itself to what it leaves, and must not wake itself. */
+static void let_go(struct tutti_comm *comm)
+{
+    remote_note_rest(&comm->health);
+    domain_unlock(&comm->team.domain);
+}
+
+/* While there is nothing to move: accepts connections, makes lost ones again, answers other hosts, and ranks that ask for
+ * an agreement. */
+static enum progress_result listen_to_others(struct tutti_comm *comm)
+{
+    if (!health_has_network(&comm->health) && comm->health.recovery == NULL)
+        return PROGRESS_NOTHING_TO_DO;
+    if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain))
+        return PROGRESS_LISTENING;
+    comm->team.domain.looks_rarely = true;
+    const bool moved = remote_progress(&comm->health);
+    comm->team.domain.looks_rarely = false;
+    recover_listen(&comm->health);
+    let_go(comm);
+    if (moved) return PROGRESS_MOVED;
+    return comm_is_busy(comm) ? PROGRESS_BLOCKED : PROGRESS_LISTENING;
+}
+
+enum progress_result comm_client_progress(struct progress_client *client)
+{
+    struct tutti_comm *comm =
+        (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, team.domain.client));
+    if (!comm_is_busy(comm)) return listen_to_others(comm);
+    if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain))
+        return PROGRESS_BLOCKED; /* somebody else moves it */
+    comm->team.domain.looks_rarely = comm->team.domain.has_paused;
+    const bool moved = comm_progress(comm);
+    comm->team.domain.looks_rarely = false;
+    comm->team.domain.has_paused = !moved;
+    recover_listen(&comm->health);
+    if (!moved) look_at_started(comm, clock_now_ns());
+    let_go(comm);
+    return moved ? PROGRESS_MOVED : PROGRESS_BLOCKED;
+}

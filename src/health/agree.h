@@ -1,0 +1,28 @@
+/* agree.h - agreements among the ranks that are left, one after the other (control/agreement.h). */
+#ifndef TUTTI_HEALTH_AGREE_H
+#define TUTTI_HEALTH_AGREE_H
+
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+struct health;
+
+/* What was decided; until the next agreement on the communicator. */
+struct agreed {
+    uint64_t epoch;      /* its number on the communicator */
+    uint64_t word;       /* all words, and-ed */
+    const uint64_t *set; /* of ranks that are left (control/rank_set.h) */
+};
+
+/* Blocks until the next agreement is decided, with the communicator's timeout. Errors: MINORITY, TIMEOUT (`function`, without "tutti_", is
+ * named), NO_MEMORY; of *result only the epoch is there then. */
+enum tutti_status agree(struct health *health, const char *function, uint64_t word,
+                        struct agreed *result);
+/* While survivors meet: a rank that has been through with that for a second, one way or the other; -1: none is known. All come through
+ * at about the same time, unless it has failed for some. */
+int agree_gone_ahead(struct health *health, uint64_t now_ns);
+/* This rank will not answer any more: what was agreed on last is said once more; before it leaves. */
+void agree_leave(struct health *health);
+
+#endif

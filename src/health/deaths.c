@@ -1,0 +1,37 @@
+#include "health/deaths.h"
+
+#include "health/health.h"
+#include "health/remote_rank.h"
+
+bool health_is_gone(struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    return number >= 0 ? processes_has_ended(&health->processes, number)
+                       : remote_is_dead(health, rank);
+}
+
+bool health_share_process(const struct health *health, int rank, int other)
+{
+    const int number = team_local_number(health->team, rank),
+              others = team_local_number(health->team, other);
+    if (number < 0 || others < 0) return rank == other;
+    return processes_shares(&health->processes, number, others);
+}
+
+bool health_is_hidden(const struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    return number >= 0 && processes_is_hidden(&health->processes, number);
+}
+
+bool health_has_executed(const struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    return number >= 0 && processes_has_executed(&health->processes, number);
+}
+
+bool health_is_stopped(const struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    return number >= 0 && processes_is_stopped(&health->processes, number);
+}

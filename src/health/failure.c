@@ -1,0 +1,68 @@
+/* failure.c - one failure, and the same on all ranks: who is named, and how it is published. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "health/deaths.h"
+#include "health/failure.h"
+#include "health/health.h"
+
+void health_name_rank(const struct health *health, int rank, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank,
+             team_host_name_of(health->team, rank), board_pid(health->board, rank),
+             health_is_hidden(health, rank) ? " of another PID namespace" : "");
+}
+
+bool health_call_under_way(const struct health *health, struct call_name *name)
+{
+    struct record record;
+    if (!recorder_read_open(&health->recorder, &record)) return false;
+    const struct call_description what = {.collective = (enum collective)record.kind,
+                                          .dtype = (enum tutti_dtype)record.dtype,
+                                          .op = (enum op)record.op,
+                                          .root = record.root,
+                                          .count = record.count,
+                                          .started = record.started,
+                                          .varies = record.varies};
+    board_describe(&what, name->what, sizeof name->what);
+    name->sequence = record.number;
+    return true;
+}
+
+void health_fail_with(struct health *health, const struct call_name *call, enum tutti_status status,
+                      int culprit, const char *format, va_list arguments)
+{
+    struct transport *const all = health->team->transports.set.all;
+    const uint64_t sequence = call != NULL ? call->sequence : 0;
+    char text[251], message[256], number[24] = "";
+    vsnprintf(text, sizeof text, format, arguments);
+    if (sequence > 0) snprintf(number, sizeof number, " #%llu", (unsigned long long)sequence);
+    int used = 0;
+    if (call != NULL) used = snprintf(message, sizeof message, "%.80s%s: ", call->what, number);
+    snprintf(message + used, sizeof message - (size_t)used, "%.*s", (int)sizeof message - used - 1,
+             text);
+    if (!board_fail(health->board, status, culprit, health->team->rank, sequence, message)) return;
+    log_write(LOG_WARN, "rank %d: %s: %s", health->team->rank, tutti_status_name(status), message);
+    trace_tell_failure(health);
+    if (all != NULL) all->ops->wake_all(all);
+}
+
+void health_fail(struct health *health, const struct call_name *call, enum tutti_status status,
+                 int culprit, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    health_fail_with(health, call, status, culprit, format, arguments);
+    va_end(arguments);
+}
+
+enum tutti_status health_check(struct health *health)
+{
+    struct tutti_failure failure;
+    const enum tutti_status status = board_failure(health->board, &failure);
+    if (status == TUTTI_OK) return TUTTI_OK;
+    return error_set(status, "%s (rank %d of %d; found by rank %d)", failure.message,
+                     health->team->rank, health->team->size, failure.reporter);
+}

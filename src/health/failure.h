@@ -1,0 +1,33 @@
+/* failure.h - one failure, the same on all ranks. */
+#ifndef TUTTI_HEALTH_FAILURE_H
+#define TUTTI_HEALTH_FAILURE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+struct health;
+
+/* The call or message that failed, as an error names it. */
+struct call_name {
+    char what[96];     /* "allreduce(count 7, float32, sum)" */
+    uint64_t sequence; /* 0: it has none */
+};
+/* The call that this rank is in. False: none. */
+bool health_call_under_way(const struct health *health, struct call_name *name);
+
+/* Publishes a failure with its cause; the first one wins on all ranks. call NULL: it is nobody's call. */
+void health_fail(struct health *health, const struct call_name *call, enum tutti_status status,
+                 int culprit, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void health_fail_with(struct health *health, const struct call_name *call, enum tutti_status status,
+                      int culprit, const char *format, va_list arguments)
+    __attribute__((format(printf, 5, 0)));
+/* Reports what is on the board as this thread's error; its status, or OK. */
+enum tutti_status health_check(struct health *health);
+/* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)" */
+void health_name_rank(const struct health *health, int rank, char *text, size_t text_bytes);
+
+#endif

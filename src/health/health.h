@@ -1,0 +1,67 @@
+/* health.h - what a rank knows of the other ranks of its team: which are there, how far they are, which delay calls, and why the
+ * communicator failed.
+ *
+ *     ranks of this host ── board, control rings, processes ──┐
+ *                                                             ├──► known.h, deaths.h: what is known of a rank, wherever it is
+ *     ranks of other hosts ── control messages, heartbeats ───┘         │
+ *                                                                       ▼
+ *     failure.h: one failure, the same on all ranks  ◄── whoever finds one       agree.h: those who are left agree
+ *     recorder.h: the last calls ──► trace.h tells them · straggler.h: who is late again and again
+ *
+ * It is told of calls by their numbers and descriptions, and knows no request. Fields of parts are for the part's own file; others ask by
+ * its functions.
+ */
+#ifndef TUTTI_HEALTH_HEALTH_H
+#define TUTTI_HEALTH_HEALTH_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "health/board.h"
+#include "health/processes.h"
+#include "health/recorder.h"
+#include "health/straggler.h"
+#include "health/trace.h"
+#include "team/team.h"
+
+struct health {
+    struct team *team; /* of which it is the health */
+    struct board *board; /* shared by the ranks of this host; private memory where there is one rank */
+    struct board *remote_board; /* what ranks of other hosts have told this one; NULL: all are on one host */
+    struct remote_ranks *remote; /* ranks that control messages reach; NULL: there are none */
+    struct control_ring *
+        control_rings; /* of each rank of this host, by local number, behind the board; NULL: one rank */
+    struct recovery *_Atomic recovery; /* NULL until the first agreement, see recover.h */
+    uint64_t unnumbered; /* calls that the library made itself, before all that have a sequence number */
+    struct processes processes;
+    _Alignas(64) struct recorder recorder; /* the last calls, by sequence number */
+    struct recorder message_recorder;      /* the last messages */
+    struct straggler straggler;
+    struct trace trace;
+};
+
+/* Whether ranks are reached over a network, also some of this host; calls end when their bytes lie in links. */
+static inline bool health_has_network(const struct health *health)
+{
+    return health->remote != NULL;
+}
+/* The board that has a rank's entries: the shared one for a rank of this host, else this rank's copy of what it was told. */
+static inline struct board *health_board_of(const struct health *health, int rank)
+{
+    return team_shares_host(health->team, rank) ? health->board : health->remote_board;
+}
+static inline enum rank_state health_state_of(const struct health *health, int rank)
+{
+    return board_state(health_board_of(health, rank), rank);
+}
+static inline struct board_call *health_calls_of(const struct health *health, int rank, int slot)
+{
+    return board_calls(health_board_of(health, rank), health->team->size, rank, slot);
+}
+/* The sequence number of the latest call that a rank of this host has begun; queued calls have not. 0: none. */
+static inline uint64_t health_sequence_of(const struct health *health, int rank)
+{
+    const uint64_t count = board_sequence(health->board, health->team->size, rank);
+    return count > health->unnumbered ? count - health->unnumbered : 0;
+}
+#endif

@@ -1,0 +1,34 @@
+/* heartbeats.h - this host's heartbeats: control/heartbeat.h over control messages and connections, for one communicator.
+ *
+ * The first rank of each host beats for it; the others see what it finds on their board. Heartbeats are control messages like others, to the first ranks
+ * of other hosts, over connections that they make if the data has not. The first comes 0.3 s after the communicator was made: one
+ * that lives shorter makes none. A heartbeat whose receiver has not heard the one before is left out.
+ *
+ * Each communicator beats for itself. A heartbeat costs a control message and the word that it was heard, some microseconds at each end; so twenty
+ * communicators over 16 hosts cost each host's first rank about a hundredth of a core.
+ *
+ * It judges until somebody leaves. The failure is a PROC_FAILED that names the first rank of the lowest host that is gone, or a MINORITY,
+ * and spreads like every other one. Hosts that are gone are dead for everything else (remote_rank.c); but where the first rank of one is known
+ * to have ended, only that rank is: the others there may be well, and nobody beats for them.
+ *
+ * All but heartbeats_create and heartbeats_free: the domain is held. NULL heartbeats do nothing.
+ */
+#ifndef TUTTI_HEALTH_HEARTBEATS_H
+#define TUTTI_HEALTH_HEARTBEATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "health/remote_state.h"
+
+/* For the first rank of a host; nothing for others, or where it is switched off. NO_MEMORY. */
+enum tutti_status heartbeats_create(struct remote_ranks *remotes);
+void heartbeats_free(struct remote_ranks *remotes);
+/* Sends, and judges, when it is time to: cheap before. */
+void heartbeats_progress(struct remote_ranks *remotes, uint64_t now_ns);
+/* What came from a rank of another host, with its kind in front. */
+void heartbeats_hear(struct remote_ranks *remotes, int peer, const void *message, size_t bytes);
+/* Somebody leaves the communicator, perhaps this rank. */
+void heartbeats_end(struct remote_ranks *remotes);
+
+#endif

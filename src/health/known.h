@@ -1,0 +1,24 @@
+/* known.h - what is known of a rank, wherever it is: from the board, where it shares this rank's host, else from what it said last. */
+#ifndef TUTTI_HEALTH_KNOWN_H
+#define TUTTI_HEALTH_KNOWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "health/health.h"
+
+/* With the domain held. */
+
+/* Whether it is known how far that rank is with the call of that number in a slot. */
+bool known_call(const struct health *health, int rank, int slot, uint64_t begun);
+/* How far it is with its calls; false: not known. */
+bool known_progress(const struct health *health, int rank, struct board_progress *progress);
+bool known_to_be_in_call(const struct health *health, int rank);
+/* That rank as a finding: its latest call, and whether it is stopped, as far as that shows without asking. */
+struct board_finding known_standing(const struct health *health, int rank);
+/* Whether a rank that should have answered since that time does not run. */
+bool known_to_be_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns);
+/* Whether its process has ended, for certain. */
+bool known_to_have_ended(struct health *health, int rank);
+
+#endif

@@ -1,0 +1,20 @@
+/* lock.h - the lock of a domain, for threads that may have to wait for it, or that leave data behind. */
+#ifndef TUTTI_HEALTH_LOCK_H
+#define TUTTI_HEALTH_LOCK_H
+
+#include "health/health.h"
+#include "health/remote_ranks.h"
+
+/* For a thread that may not be back before the peers need what it leaves: the progress thread sends that. A thread that comes back soon
+ * uses domain_unlock. */
+static inline void health_unlock(struct health *health)
+{
+    remote_leave_rest(health);
+    domain_unlock(&health->team->domain);
+}
+/* Waits until it is this thread's, at most until the deadline of a call. Errors: TIMEOUT, or that of a communicator that has failed. */
+enum tutti_status health_lock(struct health *health, uint64_t timeout_ns);
+/* The same for what is still done when the communicator has failed, where health_lock does not wait. */
+enum tutti_status health_lock_failed(struct health *health, uint64_t timeout_ns);
+
+#endif

@@ -1,0 +1,44 @@
+#include <time.h>
+
+#include "health/deaths.h"
+#include "health/health.h"
+#include "health/quiesce.h"
+#include "health/remote_ranks.h"
+#include "os/clock.h"
+#include "os/futex.h"
+
+enum {
+    QUIESCE_NS = 300000000, /* other processes: their reading harms only themselves */
+    /* Threads: our memory may be freed under them. Whoever was told where a result is expected: it writes there. Nobody
+     * needs that long for a piece and a look at the board who is not stopped. */
+    QUIESCE_HARM_NS = 2000000000u,
+};
+
+/* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it, and write
+ * to memory where it is expected to. */
+static bool is_engaged(struct health *health, int rank, int slot)
+{
+    return health_state_of(health, rank) == RANK_PRESENT &&
+           board_is_engaged(health_calls_of(health, rank, slot));
+}
+
+void health_quiesce(struct health *health, const struct engagement *engagement)
+{
+    board_end(health_calls_of(health, health->team->rank, engagement->slot), engagement->begun);
+    if (health_stop_links(health)) return;
+    if (!engagement->any_referenced && !engagement->any_advertised) return;
+    fence_everybody(); /* whoever begins after this sees the failure first */
+    struct tutti_failure failure;
+    const bool died = board_failure(health->board, &failure) == TUTTI_PROC_FAILED &&
+                      failure.culprit >= 0 && health_state_of(health, failure.culprit) != RANK_LEFT;
+    const uint64_t begin_ns = clock_now_ns();
+    const uint64_t limit_ns = health->team->members.has_threads || engagement->any_advertised
+                                  ? QUIESCE_HARM_NS
+                                  : QUIESCE_NS;
+    for (int i = 0, r; i < team_local_size(health->team); i++)
+        while ((r = team_local_rank(health->team, i)) != health->team->rank &&
+               !(died && health_share_process(health, r, failure.culprit)) &&
+               is_engaged(health, r, engagement->slot) && !health_is_gone(health, r) &&
+               clock_now_ns() - begin_ns < limit_ns)
+            nanosleep(&(struct timespec){0, 100000}, NULL);
+}

@@ -1,0 +1,178 @@
+#include "health/recover.h"
+
+#include "health/deaths.h"
+#include "health/known.h"
+#include "health/remote_rank.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "control/rank_set.h"
+#include "health/recover_state.h"
+#include "os/clock.h"
+
+static_assert((int)CONTROL_RING_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX,
+              "a message is a message");
+
+/* Who was told something and shows no sign of life for so long is suspected; heartbeats find out sooner, as long as they are judged. */
+static const uint64_t SILENT_NS = 5000000000u;
+
+/* What goes to several goes once, to all: a ring holds few messages, and all may hear what more than one may. */
+static void write_to_ring(struct recovery *recovery, int to, const void *bytes, size_t byte_count)
+{
+    struct health *health = recovery->health;
+    struct control_ring *own =
+        &health->control_rings[team_local_number(health->team, health->team->rank)];
+    struct sent *same = NULL;
+    for (unsigned i = 0; i < recovery->sent_count && same == NULL; i++)
+        if (recovery->sent[i].byte_count == byte_count &&
+            memcmp(recovery->sent[i].bytes, bytes, byte_count) == 0)
+            same = &recovery->sent[i];
+    if (same != NULL && same->is_to_all) return;
+    control_ring_write(own, &recovery->written, same != NULL ? CONTROL_RING_TO_ALL : to, bytes,
+                       byte_count);
+    if (same != NULL) {
+        same->is_to_all = true;
+        return;
+    }
+    if (recovery->sent_count == CONTROL_RING_KEPT) recovery->sent_count = 0;
+    struct sent *next = &recovery->sent[recovery->sent_count++];
+    next->is_to_all = false;
+    next->byte_count = byte_count;
+    memcpy(next->bytes, bytes, byte_count);
+}
+
+void recover_send(void *context, int to, const void *bytes, size_t byte_count)
+{
+    struct recovery *recovery = context;
+    struct health *health = recovery->health;
+    if (team_shares_host(health->team, to)) {
+        write_to_ring(recovery, to, bytes, byte_count);
+        return;
+    }
+    if (recovery->others[to].told_ns == 0) recovery->others[to].told_ns = clock_now_ns();
+    remote_tell_agreement(health, to, bytes, byte_count);
+}
+
+enum tutti_status recover_get(struct health *health, struct recovery **recovery)
+{
+    if (health->recovery == NULL) {
+        struct recovery *made =
+            calloc(1, sizeof *made + (size_t)health->team->size * sizeof *made->others);
+        if (made == NULL) return error_set(TUTTI_NO_MEMORY, "agreeing: out of memory");
+        made->health = health;
+        health->recovery = made;
+        progress_notify(); /* from now on there is something to listen for */
+    }
+    *recovery = health->recovery;
+    return TUTTI_OK;
+}
+
+void recover_free(struct health *health)
+{
+    if (health->recovery == NULL) return;
+    agreement_free(health->recovery->current);
+    agreement_free(health->recovery->previous);
+    free(health->recovery);
+    health->recovery = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------- messages */
+
+static void hear(struct recovery *recovery, int from, const void *bytes, size_t byte_count)
+{
+    uint64_t epoch;
+    if (!agreement_message_epoch(bytes, byte_count, &epoch)) return;
+    struct agreement *of = NULL;
+    if (epoch == recovery->epoch) of = recovery->current;
+    if (epoch + 1 == recovery->epoch) of = recovery->previous;
+    /* What is ahead of this rank's calls is said again when it has come so far. */
+    if (epoch == recovery->epoch + 1 && recovery->ahead_ns == 0) {
+        recovery->ahead_ns = clock_now_ns();
+        recovery->ahead = from;
+    }
+    if (of != NULL) agreement_hear(of, from, bytes, byte_count, clock_now_ns());
+}
+
+void recover_hear(struct health *health, int from, const void *bytes, size_t byte_count)
+{
+    if (health->recovery != NULL) hear(health->recovery, from, bytes, byte_count);
+}
+
+void recover_read_rings(struct recovery *recovery)
+{
+    struct health *health = recovery->health;
+    char bytes[CONTROL_RING_BYTES_MAX];
+    size_t byte_count;
+    recovery->sent_count = 0;
+    for (int i = 0; i < team_local_size(health->team); i++) {
+        const int rank = team_local_rank(health->team, i);
+        if (rank == health->team->rank) continue;
+        while (control_ring_read(&health->control_rings[i], &recovery->others[rank].read,
+                                 health->team->rank, bytes, &byte_count))
+            hear(recovery, rank, bytes, byte_count);
+    }
+}
+
+void recover_listen(struct health *health)
+{
+    if (health->recovery != NULL) recover_read_rings(health->recovery);
+}
+
+/* ------------------------------------------------------------------------------------------ who is there */
+
+void recover_look(struct recovery *recovery, uint64_t now_ns)
+{
+    struct health *health = recovery->health;
+    (void)processes_look(&health->processes);
+    remote_look_at_all(health, now_ns);
+    for (int r = 0; r < health->team->size; r++) {
+        const bool has_left = health_state_of(health, r) == RANK_LEFT;
+        const bool has_died = known_to_have_ended(health, r);
+        recovery->others[r].is_lost |= r != health->team->rank && (has_left || has_died);
+    }
+}
+
+static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
+{
+    const struct health *health = recovery->health;
+    struct other *other = &recovery->others[rank]; /* told_ns: of ranks of other hosts alone */
+    if (other->told_ns != 0 && remote_heard_ns(health, rank) > other->told_ns) other->told_ns = 0;
+    return remote_is_dead(health, rank) ||
+           (other->told_ns != 0 && now_ns > other->told_ns + SILENT_NS);
+}
+
+void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
+{
+    for (int r = 0; r < recovery->health->team->size; r++) {
+        struct other *other = &recovery->others[r];
+        enum standing standing = STANDS;
+        if (other->is_lost)
+            standing = BURIED;
+        else if (is_silent(recovery, r, now_ns))
+            standing = SUSPECTED;
+        if (standing == other->standing) continue;
+        other->standing = standing;
+        if (standing == BURIED)
+            agreement_bury(recovery->current, r);
+        else if (standing == SUSPECTED)
+            agreement_suspect(recovery->current, r);
+        else
+            agreement_unsuspect(recovery->current, r);
+    }
+}
+
+static bool is_left_out(const struct agreement *agreement, int rank)
+{
+    return agreement != NULL && agreement_state(agreement) == AGREEMENT_DECIDED &&
+           !rank_set_has(agreement_set(agreement), rank);
+}
+
+bool recover_has_lost(const struct health *health)
+{
+    const struct recovery *recovery = health->recovery;
+    for (int r = 0; recovery != NULL && r < health->team->size; r++)
+        if (recovery->others[r].is_lost || is_left_out(recovery->current, r)) return true;
+    return false;
+}

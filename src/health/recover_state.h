@@ -1,0 +1,50 @@
+/* recover_state.h - what recover.c (messages, who is lost) and agree.c (the agreements) have in common. */
+#ifndef TUTTI_HEALTH_RECOVER_STATE_H
+#define TUTTI_HEALTH_RECOVER_STATE_H
+
+#include "control/agreement.h"
+#include "health/control_ring.h"
+#include "health/health.h"
+
+enum standing { STANDS, SUSPECTED, BURIED };
+
+/* Of another rank. */
+struct other {
+    enum standing standing; /* as the agreement knows it */
+    bool is_lost;           /* dead or left, as was seen before its last words were read */
+    uint64_t told_ns; /* when it was told something first, after which it has not shown a sign of life; 0: it has */
+    uint64_t read; /* of its messages */
+};
+
+/* A message of the pass that is under way. */
+struct sent {
+    bool is_to_all;
+    size_t byte_count;
+    char bytes[CONTROL_RING_BYTES_MAX];
+};
+
+struct recovery {
+    struct health *health;
+    struct agreement *current, *previous; /* or NULL */
+    uint64_t epoch;                       /* of the current one */
+    uint64_t written;                     /* messages */
+    struct sent sent[CONTROL_RING_KEPT];
+    unsigned sent_count;
+    uint64_t looked_ns;
+    int awaited;       /* whom a given up one waited for, or -1 */
+    uint64_t ahead_ns; /* since when somebody is at the agreement after the current one; 0: nobody is */
+    int ahead;
+    struct other others[]; /* one a rank */
+};
+
+/* The communicator's, made when it is first needed. */
+enum tutti_status recover_get(struct health *health, struct recovery **recovery);
+/* A message of the current agreement to another rank; context: the recovery. */
+void recover_send(void *context, int to, const void *bytes, size_t byte_count);
+/* Takes in what ranks of this host have written. */
+void recover_read_rings(struct recovery *recovery);
+/* Looks who is dead or has left; and, when their last words have been heard, tells the current agreement of it. */
+void recover_look(struct recovery *recovery, uint64_t now_ns);
+void recover_tell_lost(struct recovery *recovery, uint64_t now_ns);
+
+#endif

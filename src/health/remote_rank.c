@@ -1,0 +1,346 @@
+/* remote_rank.c - ranks of other hosts: what is told to them and heard of them, and whether they are still there.
+ *
+ *     rank of host a                                                    rank of host b
+ *     first of its host: all are here ──── JOINED ────────────────────► rank 0: when all hosts are
+ *     all have joined                     ◄─── ALL_JOINED ───────────── and they may begin
+ *     fails, or sees that its host failed ──── FAILURE ───────────────► writes it on its host's board, and tells its own peers
+ *     leaves, when all have what it sent  ──── LEFT ──────────────────► remote board: left
+ *     waits for 200 ms                    ──── ASK(slot, call) ───────►
+ *     remote board: the call, or none yet ◄─── CALL(slot, latest, ..) ─ at the next progress, if need be the progress thread's
+ *     sends the first message             ──── MESSAGES ──────────────► all of that host listen for messages
+ *     every 0.1 s, first of its host      ──── HEARTBEAT ─────────────► who is still there (heartbeats.h)
+ *
+ * Control messages go over connections that the data has made. A rank that waits for another one is connected with it, and that one with the rank
+ * that it waits for; so a failure reaches all ranks that wait, over some others and over the boards of hosts. The first failure that a
+ * host hears of stays the host's; two that happen at once may be named differently on different hosts.
+ *
+ * Whether a rank is still there the transport tells by its connections (peers.h, `look`), and heartbeats by its host (heartbeats.h).
+ *
+ * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
+ * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
+ *
+ * A control message finds no place when its peer has not heard many before it, and one to a peer that was not known before may find no memory.
+ * FAILURE and LEFT have places of their own and need no memory; JOINED, ALL_JOINED and MESSAGES are told again until there
+ * is a place; all others are asked for or said again in any case. Dropped control messages are counted, and a line says so every 10 s at most.
+ *
+ * What comes from another host is foreign: numbers are checked, texts ended.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "health/control_message.h"
+#include "health/remote_rank.h"
+#include "os/clock.h"
+
+enum {
+    ASK_NS = 100000000,
+    ASKED_MAX = 8 /* control messages that it has not heard */
+};
+
+static const uint64_t LOG_EVERY_NS = 10000000000u;
+
+/* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
+static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
+
+struct remote_rank *remote_of(const struct health *health, int rank)
+{
+    struct remote_ranks *remotes = health->remote;
+    return remotes == NULL || remotes->ranks == NULL || team_shares_host(health->team, rank)
+               ? NULL
+               : &remotes->ranks[rank];
+}
+
+/* Whether a rank of another host is connected. */
+static bool is_there(const struct remote_ranks *remotes, int rank)
+{
+    struct peer_report report;
+    if (remotes->ranks[rank].is_dead) return false;
+    remotes->transport->peers->report(remotes->transport, rank, &report);
+    return report.state != PEER_UNUSED && report.state != PEER_BROKEN;
+}
+
+/* ---------------------------------------------------------------------------------------------- telling */
+
+void remote_count_untold(struct remote_ranks *remotes, int rank)
+{
+    const uint64_t now = clock_now_ns();
+    remotes->untold++;
+    if (remotes->untold_log_ns != 0 && now < remotes->untold_log_ns) return;
+    log_write(LOG_WARN, "rank %d: could not tell rank %d something (%" PRIu64 " times more): %s",
+              remotes->health->team->rank, rank, remotes->untold - remotes->untold_logged - 1,
+              tutti_error_message());
+    remotes->untold_logged = remotes->untold;
+    remotes->untold_log_ns = now + LOG_EVERY_NS;
+}
+
+/* Tells a control message that may be lost, because it will be asked for or said again. */
+bool remote_tell(struct remote_ranks *remotes, int rank, const struct control_message *message)
+{
+    if (remotes->transport->peers->tell(remotes->transport, rank, message, sizeof *message) ==
+        TUTTI_OK)
+        return true;
+    remote_count_untold(remotes, rank);
+    return false;
+}
+
+/* Nobody says them again, and whoever does not hear them waits for nothing: they have places of their own. */
+static bool tell_last_word(struct remote_ranks *remotes, int rank,
+                           const struct control_message *message)
+{
+    if (remotes->transport->peers->tell_last_word(remotes->transport, rank, message,
+                                                  sizeof *message) == TUTTI_OK)
+        return true;
+    remote_count_untold(remotes, rank);
+    return false;
+}
+
+static struct control_message joined_message(const struct health *health)
+{
+    struct control_message message = {
+        .kind = CONTROL_JOINED,
+        .u.joined = {.levels = health->team->members.levels->fingerprint,
+                     .integrity = (uint32_t)health->team->settings.integrity}};
+    /* Its ranks differ already: nobody else is of their mind. */
+    if (board_has_failed(health->board)) message.u.joined.integrity = TUTTI_INTEGRITY_DEFAULT;
+    return message;
+}
+
+/* One that is told once and must come: again from remote_tell_owed, as long as there is no place for it. */
+static void tell_once(struct remote_ranks *remotes, int rank, enum control_kind kind)
+{
+    const struct control_message message = kind == CONTROL_JOINED
+                                               ? joined_message(remotes->health)
+                                               : (struct control_message){.kind = kind};
+    const unsigned bit = 1u << kind;
+    struct remote_rank *remote = &remotes->ranks[rank];
+    const bool was_owed = (remote->owed & bit) != 0;
+    remote->owed &= ~bit;
+    if (remotes->transport->peers->tell(remotes->transport, rank, &message, sizeof message) ==
+        TUTTI_OK)
+        return;
+    if (!was_owed) remote_count_untold(remotes, rank);
+    remote->owed |= bit;
+    remotes->any_owed = true;
+}
+
+void remote_tell_owed(struct remote_ranks *remotes)
+{
+    static const enum control_kind kinds[] = {CONTROL_MESSAGES, CONTROL_JOINED, CONTROL_ALL_JOINED};
+    remotes->any_owed = false;
+    for (int at = 0, r; (r = team_next_remote(remotes->health->team, &at)) >= 0;)
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds && remotes->ranks[r].owed != 0; i++)
+            if (remotes->ranks[r].owed & 1u << kinds[i]) tell_once(remotes, r, kinds[i]);
+}
+
+void remote_tell_failure(struct remote_ranks *remotes)
+{
+    struct tutti_failure failure;
+    if (board_failure(remotes->health->board, &failure) == TUTTI_OK) return;
+    struct control_message message = {
+        .kind = CONTROL_FAILURE,
+        .u.failure = {.status = (int32_t)failure.status,
+                      .culprit = failure.culprit,
+                      .reporter = failure.reporter,
+                      .is_verdict = board_is_verdict(remotes->health->board),
+                      .sequence = failure.sequence}};
+    memcpy(message.u.failure.message, failure.message, sizeof message.u.failure.message);
+    for (int at = 0, r; (r = team_next_remote(remotes->health->team, &at)) >= 0;)
+        if (!remotes->ranks[r].knows_failure && is_there(remotes, r))
+            remotes->ranks[r].knows_failure = tell_last_word(remotes, r, &message);
+}
+
+void remote_tell_leaving(struct remote_ranks *remotes)
+{
+    for (int at = 0, r; (r = team_next_remote(remotes->health->team, &at)) >= 0;)
+        if (is_there(remotes, r))
+            (void)tell_last_word(remotes, r, &(struct control_message){.kind = CONTROL_LEFT});
+}
+
+void remote_ask(struct health *health, int rank, int slot, uint64_t begun)
+{
+    struct remote_ranks *remotes = health->remote;
+    struct remote_rank *remote = remote_of(health, rank);
+    if (remote == NULL || remotes->is_stopped) return;
+    const uint64_t now = clock_now_ns();
+    const unsigned unheard =
+        remotes->transport->peers->unheard(remotes->transport, rank); /* it may be stopped */
+    if (unheard >= ASKED_MAX || now - remote->asked_ns < ASK_NS * (1 + unheard)) return;
+    remote->asked_ns = now;
+    (void)remote_tell(remotes, rank,
+                      &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
+}
+
+bool remote_ask_after(struct health *health, int rank, int slot, uint64_t begun)
+{
+    struct remote_ranks *remotes = health->remote;
+    if (remote_of(health, rank) == NULL || remotes->is_stopped ||
+        remotes->transport->peers->unheard(remotes->transport, rank) > 0)
+        return false;
+    return remote_tell(remotes, rank,
+                       &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
+}
+
+bool remote_ask_all(struct health *health, int slot, uint64_t begun)
+{
+    bool any = false;
+    for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0; any = true)
+        if (!remote_knows_call(health, r, slot, begun)) remote_ask(health, r, slot, begun);
+    return any;
+}
+
+bool remote_knows_call(const struct health *health, int rank, int slot, uint64_t begun)
+{
+    const struct remote_rank *remote = &health->remote->ranks[rank];
+    return remote->known_slot == slot && remote->known_begun == begun;
+}
+
+struct board_finding remote_standing(const struct health *health, int rank)
+{
+    return (struct board_finding){.rank = rank, .sequence = health->remote->ranks[rank].sequence};
+}
+
+bool remote_is_in_call(const struct health *health, int rank)
+{
+    return health->remote->ranks[rank].is_in_call;
+}
+
+bool remote_read_progress(const struct health *health, int rank, struct board_progress *progress)
+{
+    const struct remote_rank *remote = &health->remote->ranks[rank];
+    *progress = remote->progress;
+    return remote->has_progress;
+}
+
+uint64_t remote_progress_heard_ns(const struct health *health, int rank)
+{
+    return health->remote->ranks[rank].progress_ns;
+}
+
+bool remote_hearsay(const struct health *health, int rank, struct board_finding *finding)
+{
+    if (!health->remote->ranks[rank].has_finding) return false;
+    *finding = health->remote->ranks[rank].finding;
+    return true;
+}
+
+/* Asking begins COMPARE_NS after the call began to wait (diagnose.c). */
+bool remote_is_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns)
+{
+    const struct remote_ranks *remotes = health->remote;
+    const uint64_t told_ns = remotes->ranks[rank].told_ns;
+    const uint64_t asked_ns = since_ns + COMPARE_NS > told_ns ? since_ns + COMPARE_NS : told_ns;
+    if (remotes->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
+    const uint64_t answered_ns = remotes->transport->peers->answered_ns(remotes->transport, rank);
+    return answered_ns > asked_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS;
+}
+
+void remote_invite(struct health *health, int rank)
+{
+    struct remote_rank *remote = remote_of(health, rank);
+    if (remote == NULL || remote->is_invited) return;
+    remote->is_invited = true;
+    tell_once(health->remote, rank, CONTROL_MESSAGES);
+}
+
+void remote_tell_agreement(struct health *health, int rank, const void *bytes, size_t byte_count)
+{
+    struct {
+        uint32_t kind;
+        char bytes[PEERS_MESSAGE_BYTES_MAX - sizeof(uint32_t)];
+    } message = {.kind = CONTROL_AGREEMENT};
+    struct remote_ranks *remotes = health->remote;
+    if (byte_count > sizeof message.bytes) return;
+    memcpy(message.bytes, bytes, byte_count);
+    if (remotes->transport->peers->tell(remotes->transport, rank, &message,
+                                        sizeof message.kind + byte_count) != TUTTI_OK)
+        remote_count_untold(remotes, rank); /* it is said again */
+}
+
+/* ----------------------------------------------------------------------------------------------- joining */
+
+bool remote_all_hosts_have_joined(const struct remote_ranks *remotes)
+{
+    const struct comm_hosts *hosts = remotes->health->team->members.hosts;
+    for (int host = 1; host < hosts->host_count; host++) /* rank 0's is the first */
+        if (!remotes->ranks[hosts->firsts[host]].has_joined) return false;
+    return true;
+}
+
+void remote_tell_joined(struct remote_ranks *remotes)
+{
+    tell_once(remotes, 0, CONTROL_JOINED);
+}
+
+void remote_tell_all_have_joined(struct remote_ranks *remotes)
+{
+    for (int r = 0; r < remotes->health->team->size; r++)
+        if (remotes->ranks[r].has_joined) tell_once(remotes, r, CONTROL_ALL_JOINED);
+}
+
+/* ------------------------------------------------------------------------------------------------ deaths */
+
+/* What the transport finds is so for good. */
+static bool has_died(struct remote_ranks *remotes, int rank, uint64_t now_ns)
+{
+    struct remote_rank *remote = &remotes->ranks[rank];
+    if (remote->is_dead) return true;
+    const enum peer_presence presence =
+        remotes->transport->peers->look(remotes->transport, rank, now_ns);
+    remote->has_ended = presence == PEER_ENDED;
+    if (presence != PEER_PRESENT) remote_bury(remotes, rank);
+    return remote->is_dead;
+}
+
+void remote_bury(struct remote_ranks *remotes, int rank)
+{
+    remotes->ranks[rank].is_dead = true;
+    remotes->transport->peers->forget(remotes->transport, rank);
+}
+
+int remote_find_dead(struct health *health, uint64_t now_ns)
+{
+    struct remote_ranks *remotes = health->remote;
+    for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0 && !remotes->is_stopped;)
+        if (health_state_of(health, r) != RANK_LEFT && has_died(remotes, r, now_ns)) return r;
+    return -1;
+}
+
+void remote_look_at_all(struct health *health, uint64_t now_ns)
+{
+    for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0;)
+        if (health_state_of(health, r) != RANK_LEFT) (void)has_died(health->remote, r, now_ns);
+}
+
+uint64_t remote_heard_ns(const struct health *health, int rank)
+{
+    const struct transport *transport = health->remote->transport;
+    struct peer_report report;
+    transport->peers->report(transport, rank, &report);
+    return report.heard_ns;
+}
+
+bool remote_has_ended(const struct health *health, int rank)
+{
+    return health->remote->ranks[rank].has_ended;
+}
+
+bool remote_is_dead(const struct health *health, int rank)
+{
+    const struct remote_rank *remote = remote_of(health, rank);
+    return remote != NULL && remote->is_dead;
+}
+
+/* ---------------------------------------------------------------------------------------- what is known of connections */
+
+void remote_trouble(const struct health *health, int peer, char text[COMM_TROUBLE_MAX])
+{
+    const struct transport *all = health->team->transports.set.all;
+    char why[PEERS_TROUBLE_MAX];
+    text[0] = '\0';
+    if (all == NULL || !all->peers->trouble(all, peer, why)) return;
+    snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
+}

@@ -1,0 +1,183 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "health/remote_rank.h"
+#include "health/remote_state.h"
+#include "os/channel.h"
+#include "transport/tcp/tcp.h"
+#include "transport/transport.h"
+
+/* Rank 0 of two, on two hosts. Of rank 1 there is its end of the connection, which keeps what it hears. */
+enum { SIZE = 2, KINDS = 16, FAILURE = 1, LEFT = 2, MESSAGES = 5, STEPS = 100000 };
+
+struct world {
+    struct team team;
+    struct health *health;
+    struct remote_ranks remotes;
+    struct remote_rank ranks[SIZE];
+    struct transport near, *peer;
+    unsigned heard[KINDS];
+};
+
+static bool memory_is_short;
+
+void *__real_malloc(size_t);
+void *__wrap_malloc(size_t);
+void *__wrap_malloc(size_t bytes)
+{
+    return memory_is_short ? NULL : __real_malloc(bytes);
+}
+
+static void hear(void *context, int peer, const void *message, size_t bytes)
+{
+    struct world *const world = context;
+    uint32_t kind;
+    assert_int_equal(peer, 0);
+    assert_true(bytes >= sizeof kind);
+    memcpy(&kind, message, sizeof kind);
+    if (kind < KINDS) world->heard[kind]++;
+}
+
+static struct board *make_board(void)
+{
+    const size_t bytes = (board_bytes(SIZE) + 63) / 64 * 64;
+    struct board *board = aligned_alloc(64, bytes);
+    assert_non_null(board);
+    memset(board, 0, bytes);
+    return board;
+}
+
+static void open_world(struct world *world)
+{
+    struct discovery_entry entries[SIZE] = {{.host = 1}, {.host = 2}};
+    int ends[2];
+    memset(world, 0, sizeof *world);
+    struct health *health = world->health = aligned_alloc(64, (sizeof *health + 63) / 64 * 64);
+    assert_non_null(health);
+    memset(health, 0, sizeof *health);
+    health->team = &world->team;
+    health->team->size = SIZE;
+    assert_int_equal(comm_hosts_create(entries, 0, SIZE, &health->team->members.hosts), TUTTI_OK);
+    health->board = make_board();
+    health->remote_board = make_board();
+    health->team->transports.set.host = &world->near;
+    health->remote = &world->remotes;
+    world->remotes.health = health;
+    world->remotes.ranks = world->ranks;
+    health->team->transports.set.all = health->team->transports.set.host;
+    struct tcp_options options = {
+        .size = SIZE, .streams = 1, .hears = remote_hear, .hears_context = &world->remotes};
+    assert_int_equal(tcp_create(&options, &world->remotes.transport), TUTTI_OK);
+    options = (struct tcp_options){
+        .rank = 1, .size = SIZE, .streams = 1, .hears = hear, .hears_context = world};
+    assert_int_equal(tcp_create(&options, &world->peer), TUTTI_OK);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(tcp_attach(world->remotes.transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->peer, 0, 0, channel_plain(ends[1])), TUTTI_OK);
+}
+
+static void close_world(struct world *world)
+{
+    tcp_close(world->remotes.transport);
+    tcp_close(world->peer);
+    comm_hosts_free(world->health->team->members.hosts);
+    free(world->health->board);
+    free(world->health->remote_board);
+    free(world->health);
+}
+
+/* Rank 1 takes in no control messages, as if it was stopped: the control messages for it take all places that there are. */
+static void fill(struct world *world)
+{
+    for (int i = 0; i < 2 * PEERS_MESSAGES_MAX; i++)
+        remote_tell_agreement(world->health, 1, "agree", 6);
+}
+
+/* Both ends go on. */
+static void move(struct world *world)
+{
+    for (int i = 0; i < STEPS && !(tcp_is_settled(world->remotes.transport, 1) && i > STEPS / 10);
+         i++) {
+        (void)world->remotes.transport->ops->progress(world->remotes.transport);
+        (void)world->peer->ops->progress(world->peer);
+        (void)tcp_finish(world->peer);
+        remote_tell_owed(&world->remotes);
+    }
+}
+
+static void last_words_come_however_many_others_are_under_way(void **state)
+{
+    (void)state;
+    struct world world;
+    open_world(&world);
+    fill(&world);
+    assert_true(board_fail(world.health->board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
+    remote_tell_failure(&world.remotes);
+    remote_tell_leaving(&world.remotes);
+    move(&world);
+    assert_int_equal(world.heard[FAILURE], 1);
+    assert_int_equal(world.heard[LEFT], 1);
+    close_world(&world);
+}
+
+static void last_words_need_no_memory(void **state)
+{
+    (void)state;
+    struct world world;
+    open_world(&world);
+    assert_true(board_fail(world.health->board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
+    memory_is_short = true;
+    remote_tell_failure(&world.remotes);
+    remote_tell_leaving(&world.remotes);
+    memory_is_short = false;
+    move(&world);
+    assert_int_equal(world.heard[FAILURE], 1);
+    assert_int_equal(world.heard[LEFT], 1);
+    close_world(&world);
+}
+
+/* A rank that is not told listens for no messages, and the sender says it only once. */
+static void an_invitation_is_told_when_there_is_a_place(void **state)
+{
+    (void)state;
+    struct world world;
+    open_world(&world);
+    fill(&world);
+    remote_invite(world.health, 1);
+    move(&world);
+    assert_int_equal(world.heard[MESSAGES], 1);
+    assert_false(world.remotes.any_owed);
+    close_world(&world);
+}
+
+static void what_is_dropped_is_counted(void **state)
+{
+    (void)state;
+    struct world world;
+    open_world(&world);
+    fill(&world);
+    assert_int_equal(world.remotes.untold, PEERS_MESSAGES_MAX + PEERS_LAST_WORDS);
+    assert_int_equal(world.remotes.untold_logged, 1); /* the others are told of in 10 s */
+    close_world(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(last_words_come_however_many_others_are_under_way),
+        cmocka_unit_test(last_words_need_no_memory),
+        cmocka_unit_test(an_invitation_is_told_when_there_is_a_place),
+        cmocka_unit_test(what_is_dropped_is_counted),
+    };
+    setenv("TUTTI_LOG", "off", 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+/* The beginning of a communicator of several hosts, when a failure comes before a rank has looked whether all have joined.
+ *
+ * ctest: label=notsan */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "call/communicator.h"
+#include "health/heartbeats.h"
+#include "health/lock.h"
+#include "health/remote_ranks.h"
+#include "health/remote_state.h"
+#include "os/clock.h"
+#include "ranks.h"
+
+static const uint64_t SECOND = 1000000000u;
+
+/* Rank 0 joins what it has joined already: it knows that all have, and of a failure since. */
+static int join_what_has_failed(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                void *context)
+{
+    struct health *const health = &comm->health;
+    (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank != 0) return 0;
+    RANKS_EXPECT(tutti_comm_abort(comm, "the test says so") == TUTTI_OK);
+    RANKS_EXPECT(health_lock_failed(health, 10 * SECOND) == TUTTI_OK);
+    heartbeats_free(health->remote);
+    health->remote->heartbeat = NULL; /* joining begins another one */
+    const enum tutti_status joined = remote_join(health, NULL, NULL, clock_now_ns() + 10 * SECOND);
+    health_unlock(health);
+    RANKS_EXPECT(joined == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_ABORTED);
+    return 0;
+}
+
+static void a_failure_after_all_have_joined_is_the_first_call_s_to_report(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES};
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    const int bad = ranks_run(2, &options, join_what_has_failed, NULL);
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(bad, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_after_all_have_joined_is_the_first_call_s_to_report),
+    };
+    setenv("TUTTI_LOG", "off", 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,68 @@
+/* remote_state.h - the state that remote_ranks.c, remote_rank.c, hear.c and heartbeats.c share: ranks of other hosts, and the transport there. */
+#ifndef TUTTI_HEALTH_REMOTE_STATE_H
+#define TUTTI_HEALTH_REMOTE_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "health/health.h"
+
+/* Of a rank of another host. */
+struct remote_rank {
+    bool is_dead;   /* its process has ended, or it is taken for dead */
+    bool has_ended; /* for certain */
+    bool is_invited, knows_failure, has_joined;
+    unsigned owed;     /* what it has to be told and could not be, a bit for each kind of message */
+    bool is_suspect;   /* its host is, and it was said */
+    uint64_t asked_ns; /* when it was asked something last */
+    uint64_t told_ns;  /* when it answered last */
+    uint64_t warned_ns; /* when it was last said that its host is suspected */
+    int known_slot;     /* it said how far it was with this call */
+    uint64_t known_begun;
+    uint64_t sequence; /* and which was its latest call of all */
+    bool is_in_call;
+    bool has_progress; /* it said how far it was with all calls, and when that was heard */
+    uint64_t progress_ns;
+    struct board_progress progress;
+    bool has_finding; /* and whom it takes to hold that up */
+    struct board_finding finding;
+};
+
+struct remote_ranks {
+    struct health *health;
+    struct transport *transport; /* that leads to them */
+    uint64_t *next_ns; /* of the first rank of each host: when to ask it to connect again */
+    bool is_stopped, all_have_joined;
+    unsigned passes;
+    struct remote_rank *ranks;    /* one a rank; NULL where there is one host */
+    struct heartbeat *heartbeat;  /* of the first rank of a host, see heartbeats.h; or NULL */
+    uint64_t heartbeat_looked_ns; /* when it was looked at last */
+    bool any_owed;                /* to one of `ranks` at least */
+    uint64_t untold, untold_logged,
+        untold_log_ns; /* control messages that were dropped, see remote_rank.c */
+    bool is_judged;    /* its verdict is known to all */
+};
+
+enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT };
+/* The last two are kinds of control messages of other sizes, see heartbeats.c and recover.c. */
+/* hear.c: takes a control message of that many bytes, which the transport heard; may only tell and forget. */
+void remote_hear(void *context, int peer, const void *message, size_t bytes);
+/* What is known of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
+struct remote_rank *remote_of(const struct health *health, int rank);
+/* Tells what could not be told when it was due. */
+void remote_tell_owed(struct remote_ranks *remotes);
+/* A control message to that rank was dropped, since there was no memory or no place for it: counted, and said now and then. */
+void remote_count_untold(struct remote_ranks *remotes, int rank);
+/* Tells those who are connected why the communicator failed; each once. */
+void remote_tell_failure(struct remote_ranks *remotes);
+/* The same that this rank leaves. */
+void remote_tell_leaving(struct remote_ranks *remotes);
+/* Whether the first rank of each host has said that its ranks have joined; rank 0 hears it. */
+bool remote_all_hosts_have_joined(const struct remote_ranks *remotes);
+/* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
+void remote_tell_joined(struct remote_ranks *remotes);
+void remote_tell_all_have_joined(struct remote_ranks *remotes);
+/* It is taken for dead from now on: nobody waits for it, and nothing more is done to reach it. */
+void remote_bury(struct remote_ranks *remotes, int rank);
+
+#endif

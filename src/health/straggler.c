@@ -1,0 +1,225 @@
+#include "health/straggler.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "health/failure.h"
+#include "health/health.h"
+#include "health/recorder.h"
+#include "health/remote_rank.h"
+#include "os/clock.h"
+
+/* A named rank is passed on for so long; waits are so many times as short as the time in which they fell, at most. */
+static const uint64_t WAIT_NS_MIN = 1000000, NAME_NS_MAX = 1000000000;
+enum { SHARE_MAX = 20 };
+
+enum tutti_status straggler_init(struct straggler *straggler, int size)
+{
+    straggler->open.rank = straggler->longest.rank = straggler->name.rank = -1;
+    straggler->held_ns = calloc((size_t)size, sizeof *straggler->held_ns);
+    if (straggler->held_ns == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    return TUTTI_OK;
+}
+
+void straggler_release(struct straggler *straggler)
+{
+    free(straggler->held_ns);
+}
+
+/* ------------------------------------------------------------------------------------------- judgement */
+
+void straggler_add(struct straggler *straggler, const struct straggler_wait *wait)
+{
+    straggler->waits[straggler->wait_count++ % STRAGGLER_WAITS] = *wait;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* m > 2.5 s of count lengths, of which those that are not among the `held` given ones are 0. */
+static bool are_alike(uint64_t *lengths, unsigned held, uint64_t count)
+{
+    qsort(lengths, held, sizeof *lengths, compare);
+    const uint64_t most = 2 * lengths[held / 2];
+    double sum = 0, squares = 0;
+    for (unsigned i = 0; i < held; i++) {
+        const double length = (double)(lengths[i] < most ? lengths[i] : most);
+        sum += length;
+        squares += length * length;
+    }
+    const double n = (double)count, variance = squares / n - sum / n * (sum / n);
+    return sum / n * (sum / n) > 2.5 * 2.5 * variance;
+}
+
+bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uint64_t now_ns,
+                     struct straggler_name *name)
+{
+    if (straggler->wait_count < STRAGGLER_WAITS) return false;
+    const struct straggler_wait *waits = straggler->waits;
+    const unsigned oldest = straggler->wait_count % STRAGGLER_WAITS;
+    const int rank = waits[(oldest + STRAGGLER_WAITS - 1) % STRAGGLER_WAITS].rank;
+    uint64_t lengths[STRAGGLER_WAITS], sum = 0, before = rank_waits;
+    unsigned held = 0;
+    for (unsigned i = 0; i < STRAGGLER_WAITS; i++) {
+        const struct straggler_wait *wait = &waits[(oldest + i) % STRAGGLER_WAITS];
+        if (wait->rank != rank) continue;
+        if (held == 0) before = wait->rank_waits;
+        lengths[held++] = wait->ns;
+        sum += wait->ns;
+    }
+    /* Where this rank waited for another one, so did the one that is waited for now. */
+    const uint64_t others = STRAGGLER_WAITS - held, its = rank_waits - before;
+    const uint64_t calls = STRAGGLER_WAITS + (its > others ? its - others : 0);
+    if (sum * SHARE_MAX < now_ns - waits[oldest].since_ns || !are_alike(lengths, held, calls))
+        return false;
+    *name = (struct straggler_name){
+        .rank = rank, .held = held, .calls = (unsigned)calls, .mean_ns = sum / held};
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------- looking */
+
+/* Of the ranks of this host those that have not called it: the one that is waited for, or else the first; -1 if there is none,
+ * or if it is most of them. */
+static int absentee(const struct health *health, const struct straggler_call *call, int peer)
+{
+    int first = -1, count = 0;
+    for (int i = 0; i < team_local_size(health->team); i++) {
+        const int rank = team_local_rank(health->team, i);
+        if (board_may_have_begun(health_calls_of(health, rank, call->slot), call->begun)) continue;
+        if (rank == peer || rank == call->root) return rank;
+        if (count++ == 0) first = rank;
+    }
+    return 2 * count > team_local_size(health->team) ? -1 : first;
+}
+
+/* Whoever may have come later than this rank; -1. */
+static int holder(const struct health *health, const struct straggler_call *call, int peer)
+{
+    const int rank = absentee(health, call, peer);
+    return rank >= 0 || peer < 0 || team_shares_host(health->team, peer) ? rank : peer;
+}
+
+/* It lasted until this rank was last woken. */
+static void close_wait(struct straggler *straggler)
+{
+    struct straggler_wait *open = &straggler->open;
+    open->ns = straggler->woken_ns > open->since_ns ? straggler->woken_ns - open->since_ns : 0;
+    if (open->rank >= 0 && open->ns > straggler->longest.ns) straggler->longest = *open;
+    open->rank = -1;
+}
+
+void straggler_sleep(struct health *health, const struct straggler_call *call, int peer,
+                     uint64_t since_ns)
+{
+    struct straggler *straggler = &health->straggler;
+    if (!CALLS_ARE_WATCHED) return;
+    if (straggler->sequence != call->sequence) {
+        straggler->sequence = call->sequence;
+        straggler->open.rank = straggler->longest.rank = -1;
+        straggler->longest.ns = 0;
+    }
+    const int rank = holder(health, call, peer);
+    if (straggler->open.rank == rank) return;
+    close_wait(straggler);
+    const uint64_t woken_ns = straggler->woken_ns;
+    straggler->open =
+        (struct straggler_wait){.rank = rank, .since_ns = since_ns > woken_ns ? since_ns : woken_ns};
+}
+
+/* ---------------------------------------------------------------------------------------------- naming */
+
+static void say(struct health *health, const struct straggler_name *name, uint64_t now_ns)
+{
+    char who[128];
+    health->straggler.name = *name;
+    if (!board_may_name(health->board, name->rank, now_ns)) return;
+    health_name_rank(health, name->rank, who, sizeof who);
+    log_write(LOG_WARN,
+              "rank %d: STRAGGLER: %s held up %u of the last %u calls, by %.1f ms on average",
+              health->team->rank, who, name->held, name->calls, (double)name->mean_ns * 1e-6);
+}
+
+/* A wait for a rank that came later than this one, and has waited so often itself. */
+static bool add(struct health *health, const struct straggler_wait *wait, uint64_t now_ns)
+{
+    struct straggler_name name;
+    recorder_add(&health->straggler.held_ns[wait->rank], wait->ns);
+    board_add_wait(health->board, health->team->rank);
+    straggler_add(&health->straggler, wait);
+    if (!straggler_judge(&health->straggler, wait->rank_waits, now_ns, &name)) return false;
+    name.named_ns = now_ns;
+    say(health, &name, now_ns);
+    return true;
+}
+
+void straggler_end(struct health *health, const struct straggler_call *call)
+{
+    struct straggler *straggler = &health->straggler;
+    if (straggler->sequence != call->sequence) return;
+    close_wait(straggler);
+    straggler->sequence = 0;
+    struct straggler_wait *wait = &straggler->longest;
+    if (wait->rank < 0 || wait->ns < WAIT_NS_MIN) return;
+    if (team_shares_host(health->team, wait->rank)) {
+        wait->rank_waits = board_waits(health->board, wait->rank);
+        add(health, wait, clock_now_ns());
+    } else if (remote_ask_after(health, wait->rank, call->slot, call->begun)) {
+        straggler->asked = *wait;
+        straggler->asked_slot = call->slot;
+        straggler->asked_begun = call->begun;
+    }
+}
+
+/* -------------------------------------------------------------------------------------- other hosts */
+
+/* When this rank began the call of that number in a slot; 0: not yet, or long ago. */
+static uint64_t begun_ns(const struct health *health, int slot, uint64_t begun)
+{
+    uint64_t back = board_begun(health_calls_of(health, health->team->rank, slot));
+    const uint64_t last = recorder_latest(&health->recorder);
+    struct record record;
+    for (uint64_t number = last; back >= begun && number >= recorder_first(last); number--) {
+        if (!recorder_read(&health->recorder, number, &record)) continue; /* in line */
+        if (record.slot == (unsigned)slot && back-- == begun) return record.begin_ns;
+    }
+    return 0;
+}
+
+struct straggler_answer straggler_answer(const struct health *health, int slot, uint64_t begun)
+{
+    const uint64_t now_ns = clock_now_ns(), since_ns = begun_ns(health, slot, begun);
+    struct straggler_answer answer = {.waits = board_waits(health->board, health->team->rank),
+                                      .name = health->straggler.name};
+    if (since_ns > 0 && since_ns < now_ns) answer.age_ns = now_ns - since_ns;
+    if (now_ns - answer.name.named_ns > NAME_NS_MAX) answer.name.rank = -1;
+    return answer;
+}
+
+void straggler_hear(struct health *health, int peer, int slot, uint64_t begun,
+                    const struct straggler_answer *answer)
+{
+    struct straggler *straggler = &health->straggler;
+    struct straggler_wait *wait = &straggler->asked;
+    if (begun == 0 || straggler->asked_begun != begun || straggler->asked_slot != slot ||
+        wait->rank != peer)
+        return;
+    straggler->asked_begun = 0;
+    const uint64_t now_ns = clock_now_ns(), its_ns = now_ns - answer->age_ns;
+    const bool came_later =
+        answer->age_ns > 0 && answer->age_ns < now_ns && its_ns > wait->since_ns + WAIT_NS_MIN;
+    if (came_later) {
+        const uint64_t late_ns = its_ns - wait->since_ns;
+        if (late_ns < wait->ns) wait->ns = late_ns;
+        wait->rank_waits = answer->waits;
+        if (add(health, wait, now_ns)) return;
+    }
+    const struct straggler_name *name = &answer->name;
+    if (name->rank >= 0 && name->rank < health->team->size && name->rank != health->team->rank)
+        say(health, name, now_ns);
+}

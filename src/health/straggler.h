@@ -1,0 +1,94 @@
+/* straggler.h - who holds up call after call, though each time too briefly to be late (report.c).
+ *
+ *     about to sleep in a call: who has not called it? ──► it goes on ──► a wait: for whom, how long
+ *     the last ten waits ──► always for the same rank, about as long each time, and it waits for nobody ──► it is named
+ *
+ * Only who sleeps looks: calls that are over before cost nothing. What lasts less than a millisecond does not count.
+ *
+ * Ranks that are all irregular wait for each other in turn. So the waits of the one that is waited for count against naming it,
+ * as waits of no length: with m the mean length and s the deviation it is named where m > 2.5 s. That bears one exception in ten.
+ * One long wait is no reason against it, so none counts as longer than twice the median. All waits together must be a
+ * twentieth of the time at least.
+ *
+ * Of a rank of another host it is not seen whether it has called: after a wait it is asked how long ago it did, how often it
+ * waited itself, and whom it has named. So the name comes back along the way of the waiting.
+ *
+ * Threads: with the domain held; held_ns may be read by any.
+ */
+#ifndef TUTTI_HEALTH_STRAGGLER_H
+#define TUTTI_HEALTH_STRAGGLER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+struct health;
+
+enum { STRAGGLER_WAITS = 10 };
+
+/* For a rank that came later than this one. */
+struct straggler_wait {
+    int rank;
+    uint64_t rank_waits; /* of its own, by then */
+    uint64_t since_ns, ns;
+};
+
+struct straggler_name {
+    int rank;             /* -1: none */
+    unsigned held, calls; /* it held up so many of so many */
+    uint64_t mean_ns;
+    uint64_t named_ns; /* when */
+};
+
+struct straggler {
+    struct straggler_wait waits[STRAGGLER_WAITS]; /* wait i at i % STRAGGLER_WAITS */
+    uint64_t wait_count;
+    /* Of the call that sleeps: what it waits for, and what it waited for longest. */
+    uint64_t sequence;                   /* of the call; 0: none */
+    struct straggler_wait open, longest; /* rank -1: none */
+    uint64_t woken_ns;                   /* from the last sleep; set by wait_loop.c */
+    /* A wait for a rank of another host that was asked. */
+    struct straggler_wait asked;
+    int asked_slot;
+    uint64_t asked_begun; /* 0: none */
+    struct straggler_name name;
+    _Atomic uint64_t *held_ns; /* this rank, by each rank, in all */
+};
+
+/* What a rank answers of a call. */
+struct straggler_answer {
+    uint64_t age_ns; /* since it began it; 0: it has not */
+    uint64_t waits;
+    struct straggler_name name;
+};
+
+/* NO_MEMORY. */
+enum tutti_status straggler_init(struct straggler *straggler, int size);
+void straggler_release(struct straggler *straggler);
+
+/* A call that has begun. */
+struct straggler_call {
+    int slot;
+    uint64_t begun, sequence; /* its number in the slot, and of all */
+    int root;                 /* -1: all ranks do the same */
+};
+/* This rank is about to sleep in a call in which nothing has moved since then; a message or room of `peer` is missing, or (-1) that is not
+ * known. */
+void straggler_sleep(struct health *health, const struct straggler_call *call, int peer,
+                     uint64_t since_ns);
+/* A call is over, perhaps one in which it slept. */
+void straggler_end(struct health *health, const struct straggler_call *call);
+/* For and from a rank of another host: about the call of that number in a slot. */
+struct straggler_answer straggler_answer(const struct health *health, int slot, uint64_t begun);
+void straggler_hear(struct health *health, int peer, int slot, uint64_t begun,
+                    const struct straggler_answer *answer);
+
+/* One more wait. */
+void straggler_add(struct straggler *straggler, const struct straggler_wait *wait);
+/* Whether the rank of the newest wait, which waited so often itself by now, is to be named; fills in all of *name but the time. */
+bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uint64_t now_ns,
+                     struct straggler_name *name);
+
+#endif

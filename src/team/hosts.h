@@ -1,0 +1,38 @@
+/* hosts.h - which ranks of a communicator share a host with this one, and where the others are.
+ *
+ *     rank            0  1  2  3  4  5  6            hosts a: 0 3 4   b: 1 5   c: 2 6
+ *     host            a  b  c  a  a  b  c
+ *     local number    0  -  -  1  2  -  -            seen from rank 3: what the ranks of its host call each other
+ */
+#ifndef TUTTI_TEAM_HOSTS_H
+#define TUTTI_TEAM_HOSTS_H
+
+#include <stdbool.h>
+
+#include "connect/discovery.h"
+#include "tutti/tutti.h"
+
+struct comm_hosts {
+    int size;
+    struct discovery_entry *entries; /* one a rank, the same on all ranks */
+    int *host_of; /* of each rank: hosts are numbered as their first ranks come */
+    int host_count;
+    int *firsts; /* of each host, its first rank: ascending */
+    int *counts; /* and how many it has */
+    int *names;  /* of each local number, the rank: ascending */
+    int *locals; /* of each rank, its local number; -1: it is on another host */
+    int local_size;
+    int largest; /* the most that a host has */
+};
+
+/* Takes a copy of the entries. NO_MEMORY. */
+enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int rank, int size,
+                                    struct comm_hosts **hosts);
+/* Of some ranks of a communicator, in their new order. */
+enum tutti_status comm_hosts_of_some(const struct comm_hosts *hosts, const int *ranks, int rank,
+                                     int size, struct comm_hosts **some);
+void comm_hosts_free(struct comm_hosts *hosts);
+/* Whether the ranks of some host are more than the cores that one of them may run on: the same on all ranks. */
+bool comm_hosts_share_cores(const struct comm_hosts *hosts);
+
+#endif

@@ -1,0 +1,20 @@
+/* members.h - who the ranks of a communicator are, and what they share. */
+#ifndef TUTTI_TEAM_MEMBERS_H
+#define TUTTI_TEAM_MEMBERS_H
+
+#include <stdbool.h>
+
+#include "team/host_levels.h"
+#include "team/hosts.h"
+
+struct members {
+    bool oversubscribed; /* more ranks than cores here: yield at the first miss */
+    bool shares_cores;   /* the same of some host: all ranks agree */
+    bool has_threads;    /* another rank lives in this process */
+    const int *order;    /* near ranks side by side; the transport's. NULL: as they are numbered */
+    struct host_levels *levels; /* of ranks on several hosts; NULL: all are on one */
+    struct comm_hosts *hosts;   /* NULL: all ranks are on this one */
+    char host_name[64];
+};
+
+#endif

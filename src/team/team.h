@@ -1,0 +1,89 @@
+/* team.h - a team: the ranks of a communicator as one of them sees them. Who they are, on which hosts, what leads to them, and which
+ * thread moves that.
+ *
+ * A team knows nothing of calls, nor of what becomes of its ranks. Everything but the domain stays as it is from the creation of the
+ * communicator on.
+ */
+#ifndef TUTTI_TEAM_TEAM_H
+#define TUTTI_TEAM_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap/key.h"
+#include "domain/domain.h"
+#include "kernel/kernel.h"
+#include "team/members.h"
+#include "team/transports.h"
+#include "tune/rules.h"
+#include "tutti/tutti.h"
+
+/* What the creator of the communicator or the environment has set. */
+struct settings {
+    uint64_t timeout_ns, init_timeout_ns;
+    bool deterministic;
+    bool is_encrypted;              /* traffic over TCP is */
+    enum tutti_integrity integrity; /* OFF, NETWORK or ON */
+    enum kernel_level level;
+    struct rules *rules;
+    char *algorithms; /* the text of the rules; or NULL */
+};
+
+struct team {
+    int rank, size;
+    struct members members;       /* who the ranks are, and what they share */
+    struct transports transports; /* the ways to them */
+    struct settings settings;
+    struct domain domain;           /* which thread moves what */
+    struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
+    uint32_t generation; /* of the process that created it: in a child of fork() it is another one */
+};
+
+/* Ranks of this host, by rank and by local number (hosts.h). */
+static inline bool team_shares_host(const struct team *team, int rank)
+{
+    return team->members.hosts == NULL || team->members.hosts->locals[rank] >= 0;
+}
+static inline int team_local_size(const struct team *team)
+{
+    return team->members.hosts == NULL ? team->size : team->members.hosts->local_size;
+}
+static inline int team_local_number(const struct team *team, int rank)
+{
+    return team->members.hosts == NULL ? rank : team->members.hosts->locals[rank];
+}
+static inline int team_local_rank(const struct team *team, int number)
+{
+    return team->members.hosts == NULL ? number : team->members.hosts->names[number];
+}
+/* The next rank of another host from *at on, which moves behind it; -1: there is none. */
+static inline int team_next_remote(const struct team *team, int *at)
+{
+    const int *locals = team->members.hosts == NULL ? NULL : team->members.hosts->locals;
+    while (locals != NULL && *at < team->size)
+        if (locals[(*at)++] < 0) return *at - 1;
+    return -1;
+}
+/* The rank numbers of this host's ranks, by local number; NULL: the same numbers. */
+static inline const int *team_local_names(const struct team *team)
+{
+    return team->members.hosts == NULL ? NULL : team->members.hosts->names;
+}
+static inline const char *team_host_name_of(const struct team *team, int rank)
+{
+    return team->members.hosts == NULL ? team->members.host_name
+                                       : team->members.hosts->entries[rank].host_name;
+}
+/* Whether there is anybody on another host. */
+static inline bool team_spans_hosts(const struct team *team)
+{
+    return team->members.hosts != NULL;
+}
+/* How often a step checks a full link before it takes the way through memory. A check costs a spin, or a turn of everybody else on this
+ * core. */
+static inline uint32_t team_spin_budget(const struct team *team)
+{
+    return team->members.oversubscribed ? 8 : 128;
+}
+
+#endif

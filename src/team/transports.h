@@ -1,0 +1,18 @@
+/* transports.h - the ways from this rank to the others. */
+#ifndef TUTTI_TEAM_TRANSPORTS_H
+#define TUTTI_TEAM_TRANSPORTS_H
+
+#include <stdbool.h>
+
+#include "transport/open.h"
+
+struct transports {
+    struct transport_set set;
+    bool over_tcp;   /* data goes over TCP also between ranks of this host */
+    bool has_port;   /* has opened the process's */
+    bool maps_heaps; /* ranks, all on this host, read and write each other's heaps where they lie */
+    bool publishers_fence;        /* see health_publish */
+    struct heap_window **windows; /* of each local number: the first one's of a process; else NULL */
+};
+
+#endif
