@@ -894,10 +894,10 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
 void engine_rank_prepare_again(struct engine_net *net, int rank, struct engine_rank *own)
 {
     own->done = false;
-    assert_int_equal(operation_prepare(&own->operation, own->program,
-                                       engine_net_transport(net, rank), 0, own->program->signature,
-                                       &own->input.buffer, &own->output.buffer),
+    assert_int_equal(operation_prepare(&own->operation, own->program, engine_net_transport(net, rank),
+                                       0, &own->input.buffer, &own->output.buffer),
                      TUTTI_OK);
+    operation_open(&own->operation, own->program->signature);
 }
 
 void engine_rank_prepare(const struct engine_job *job, struct engine_net *net, int rank,

@@ -26,6 +26,7 @@ static const uint64_t SECOND = 1000000000u;
 struct ending {
     _Atomic int size, rank;    /* of its last communicator */
     _Atomic uint64_t ended_ns; /* when it had it; of a second victim: when it died */
+    _Atomic int deaths;        /* it is about to live through so many */
 };
 static struct ending *endings;
 
@@ -75,11 +76,33 @@ static int64_t sum_of(uint64_t ranks)
     return sum;
 }
 
+/* Dies in the middle of the survivors' next allreduces, not before all of them are through with what came before: what they still wait
+ * for may die with a rank. */
+struct death {
+    int number, size;   /* of this death; of ranks in the beginning */
+    uint64_t survivors; /* of the deaths before, this one included */
+};
+
+static bool all_are_ready(const struct death *death)
+{
+    for (int r = 0; r < death->size; r++)
+        if ((death->survivors >> r & 1) && atomic_load(&endings[r].deaths) < death->number)
+            return false;
+    return true;
+}
+
 static void *die_soon(void *us)
 {
     usleep(*(const useconds_t *)us);
     kill(getpid(), SIGKILL);
     return NULL;
+}
+
+static void *die_when_all_are_ready(void *context)
+{
+    static useconds_t soon_us = 20000;
+    for (int looks = 0; !all_are_ready(context) && looks < 60000; looks++) usleep(1000);
+    return die_soon(&soon_us);
 }
 
 /* ------------------------------------------------------------------------------------ nobody fails */
@@ -153,9 +176,11 @@ static int survive_all(struct tutti_comm *comm, int rank, int size, uint64_t see
     uint64_t left = (UINT64_C(1) << size) - 1;
     for (int d = 0; d < deaths->count; d++) {
         const int victim = deaths->victims[d];
-        static useconds_t soon_us = 20000;
+        struct death death = {.number = d + 1, .size = size, .survivors = left};
         pthread_t thread;
-        if (rank == victim) RANKS_EXPECT(pthread_create(&thread, NULL, die_soon, &soon_us) == 0);
+        atomic_store(&endings[rank].deaths, d + 1);
+        if (rank == victim)
+            RANKS_EXPECT(pthread_create(&thread, NULL, die_when_all_are_ready, &death) == 0);
         RANKS_EXPECT(reduce_until_it_fails(mine) == TUTTI_PROC_FAILED);
         left &= ~(UINT64_C(1) << victim);
         uint64_t word = ~(UINT64_C(1) << (rank + 20));
@@ -217,8 +242,11 @@ static int survive_both(struct tutti_comm *comm, int rank, int size, uint64_t se
     (void)seed;
     struct second_death *death = context;
     pthread_t thread;
-    static useconds_t soon_us = 10000;
-    if (rank == death->first) RANKS_EXPECT(pthread_create(&thread, NULL, die_soon, &soon_us) == 0);
+    atomic_store(&endings[rank].deaths, 1);
+    struct death first = {.number = 1, .size = size, .survivors = (UINT64_C(1) << size) - 1};
+    atomic_store(&endings[rank].deaths, 1);
+    if (rank == death->first)
+        RANKS_EXPECT(pthread_create(&thread, NULL, die_when_all_are_ready, &first) == 0);
     RANKS_EXPECT(reduce_until_it_fails(comm) == TUTTI_PROC_FAILED);
     if (rank == death->second) RANKS_EXPECT(pthread_create(&thread, NULL, die_second, death) == 0);
     struct tutti_comm *smaller;

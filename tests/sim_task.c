@@ -176,9 +176,10 @@ void sim_task_begin(struct sim_task *task, const struct sim_job *job, struct tra
     operation_init(&task->operation, task->rank % 2 == 0 ? PATIENCE : LONG_PATIENCE);
     const struct buffer input = {.base = (char *)task->input},
                         output = {.base = (char *)task->output};
-    if (operation_prepare(&task->operation, task->program, transport, job->slot, job->signature,
-                          &input, &output) != TUTTI_OK)
+    if (operation_prepare(&task->operation, task->program, transport, job->slot, &input, &output) !=
+        TUTTI_OK)
         give_up(job, tutti_error_message());
+    operation_open(&task->operation, job->signature);
 }
 
 void sim_task_end(struct sim_task *task)

@@ -44,16 +44,19 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
     const struct buffer input = call_buffer(&request->call, 0),
                         output = call_buffer(&request->call, 1);
     TRY(operation_prepare(&request->operation, program, comm->team.transports.set.all,
-                          request->slot, signature_of_messages(request), &input, &output));
+                          request->slot, &input, &output));
     request->call.what.signature = program->signature;
     request->base.started_ns = request->faulted_ns = request->crossed_ns = 0;
     struct board_call *calls =
         board_calls(comm->health.board, comm->team.size, comm->team.rank, request->slot);
     board_begin(calls, &request->call.what, request->begun);
     health_publish(&comm->team);
-    if (!board_has_failed(comm->health.board)) return TUTTI_OK;
-    comm_quiesce_call(comm, request); /* others may have seen already where it expects messages */
-    return health_check(&comm->health);
+    if (board_has_failed(comm->health.board)) {
+        comm_quiesce_call(comm, request);
+        return health_check(&comm->health);
+    }
+    operation_open(&request->operation, signature_of_messages(request));
+    return TUTTI_OK;
 }
 
 /* ---------------------------------------------------------------------------------------- one rank alone */

@@ -90,7 +90,7 @@ static void expect_messages(struct operation *operation)
 }
 
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
-                                    struct transport *transport, int slot, uint64_t signature,
+                                    struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output)
 {
     TRY(operation_make_room(operation, program));
@@ -118,9 +118,13 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         operation->sends[t].active = operation->sends[t].referenced = false;
     if (program->after_count > 0)
         memset(operation->completed, 0, program->step_count * sizeof(bool));
-    transport->signatures[slot] = signature;
-    if (program->expect_count > 0) expect_messages(operation);
     return TUTTI_OK;
+}
+
+void operation_open(struct operation *operation, uint64_t signature)
+{
+    operation->transport->signatures[operation->slot] = signature;
+    if (operation->program->expect_count > 0) expect_messages(operation);
 }
 
 /* ---------------------------------------------------------------------------------- posted messages */

@@ -4,6 +4,11 @@
  *   lane 1   [step]──[step]
  *   sending  ▒▒▒▒░░░░  ░░                    per sending link: what is posted but not handed over yet
  *
+ * Before that it is *prepared*, and *open* from when the peers may see it:
+ *
+ *     prepare (memory, buffers, lanes) ──► open (advertises, messages count) ──► run ──► run ──► done
+ *        └──────────── nothing of it shows, it may be dropped
+ *
  * A step takes pieces: views of its links and ranges of memory in, one kernel call, slots and memory out. A send
  * completes for its lane when it is posted; the rest of it is handed over here as the link has room.
  *
@@ -95,13 +100,17 @@ void operation_init(struct operation *operation, uint32_t spin_budget);
 void operation_release(struct operation *operation);
 /* Memory for that program: from then on preparing the operation for it allocates nothing. */
 enum tutti_status operation_make_room(struct operation *operation, const struct program *program);
-/* Makes it ready to run that program on those buffers, whose segments stay the caller's; the program's links in that
- * slot must be open. Messages carry the signature. */
+/* Makes it ready to run that program on those buffers, whose segments stay the caller's; the program's links in that slot must be open.
+ * Touches no link: no other rank can see that it is prepared, and a caller that does not go on just releases it, or prepares it again.
+ * NO_MEMORY. */
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
-                                    struct transport *transport, int slot, uint64_t signature,
+                                    struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output);
+/* The gate: from here on its messages come and go, and carry the signature. Advertises where results are expected. Once for each time
+ * that it is prepared, when the operation before it in that slot is over, and before it runs. */
+void operation_open(struct operation *operation, uint64_t signature);
 
-/* One piece a lane at most, and one a message under way: whoever runs several operations can take turns. */
+/* Of an open operation: one piece a lane at most, and one a message under way: whoever runs several operations can take turns. */
 enum run_result { RUN_BLOCKED, RUN_MOVED, RUN_DONE, RUN_FAULT };
 /* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays so. */
 enum run_result operation_run(struct operation *operation);

@@ -178,6 +178,50 @@ static void a_relay_hands_places_on_within_a_host(void **state)
 
 /* ------------------------------------------------------------------------------------- expecting */
 
+static unsigned offers; /* that were made, and not passed on */
+
+static void count_offer(struct link_rx *link, void *destination, size_t bytes)
+{
+    (void)link, (void)destination, (void)bytes;
+    offers++;
+}
+
+/* Another rank cannot see that an operation is prepared: nothing is offered before it opens, and dropping it leaves nothing behind. */
+static void what_is_prepared_shows_nothing_before_it_opens(void **state)
+{
+    (void)state;
+    enum { SIZE = 4 };
+    const struct engine_mood mood = {.piece_bytes = 16384, .pieces = 4, .delay = 1, .expects = true};
+    const struct engine_job job = {.algorithm = algo_find(COLLECTIVE_ALLREDUCE, "twoshot"),
+                                   .size = SIZE,
+                                   .count = 4 * 17000,
+                                   .in_place = 0};
+    struct engine_net *net = engine_net_create(SIZE, mood, 1);
+    struct engine_rank ranks[SIZE];
+    for (int r = 0; r < SIZE; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
+    engine_run(&job, net, ranks);
+    assert_true(ranks[0].program->expect_count > 0);
+    struct link_rx *const link = ranks[0].operation.rx[ranks[0].program->expects[0].rx];
+    struct link_rx_ops counting = *link->ops;
+    counting.advertise = count_offer;
+    link->ops = &counting;
+    for (int dropped = 0; dropped < 2; dropped++)
+        for (int r = 0; r < SIZE; r++) {
+            ranks[r].done = false;
+            assert_int_equal(operation_prepare(&ranks[r].operation, ranks[r].program,
+                                               engine_net_transport(net, r), 0,
+                                               &ranks[r].input.buffer, &ranks[r].output.buffer),
+                             TUTTI_OK);
+        }
+    assert_int_equal(offers, 0);
+    for (int r = 0; r < SIZE; r++) operation_open(&ranks[r].operation, ranks[r].program->signature);
+    assert_int_equal(offers, 1);
+    engine_run(&job, net, ranks);
+    for (int r = 0; r < SIZE; r++) engine_expect_right(&job, r, &ranks[r]);
+    for (int r = 0; r < SIZE; r++) engine_rank_release(&ranks[r]);
+    engine_net_free(net);
+}
+
 /* How many messages went to where they were expected; a job in which none is expected says nothing new. */
 static uint64_t run_expecting(const struct engine_job *job, struct engine_mood mood, uint64_t seed)
 {
@@ -461,6 +505,7 @@ int main(void)
         cmocka_unit_test(a_relay_hands_places_on),
         cmocka_unit_test(steps_that_lead_to_other_hosts_lend_nothing),
         cmocka_unit_test(a_relay_hands_places_on_within_a_host),
+        cmocka_unit_test(what_is_prepared_shows_nothing_before_it_opens),
         cmocka_unit_test(results_are_stored_where_they_are_expected),
         cmocka_unit_test(buffers_may_lie_in_segments),
         cmocka_unit_test(buffers_in_segments_may_go_by_reference),
