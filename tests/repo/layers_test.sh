@@ -1,5 +1,5 @@
 #!/bin/bash
-# Includes point down.  Prints every include that the table of docs/architecture.md does not allow as FILE:LINE.
+# Includes point down, and no folder includes what is private to another (X_state.h).  Prints every include that the table of docs/architecture.md does not allow as FILE:LINE.
 # ctest: label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -44,6 +44,7 @@ find_offences() {
             if (target !~ /\//) next                     # the system, or the same folder
             other = target
             sub(/\/.*/, "", other)
+            if (target ~ /_state\.h$/ && folder != "src/" other) offence("\"" target "\" is private to src/" other)
             if (other == "tutti" || folder == "src/" other || (folder, other) in allowed) next
             if (("src/" other) in known) offence(folder " may not include \"" target "\"")
             else if (quoted) offence("\"" target "\": no such folder in src/")
@@ -62,10 +63,12 @@ self_test() {
     printf '#include "os/a.h"\n#  include "engine/a.h"\n#include "../base/a.h"\n' >src/plan/a.c
     printf '#include "engine/a.h"\n' >src/plan/a_test.c
     printf '#include "plan/plan.h"\n#include "tutti/tutti.h"\n#include "nowhere/a.h"\n' >src/engine/a.h
+    printf '#include "plan/a_state.h"\n' >src/engine/b.c
+    printf '#include "plan/a_state.h"\n' >src/plan/b.c
     printf '\n' >src/surprise/a.c
     printf '#include "plan/plan.h"\n#include "engine/a.h"\n#include <sys/mman.h>\n' >tools/a.c
     printf '#include "tutti/tutti.h"\n#include "base/a.h"\n' >examples/a.c
-    expected='examples/a.c:2 src/base/a.c:1 src/engine/a.h:3 src/os/a.c:2 src/plan/a.c:2 src/plan/a.c:3'
+    expected='examples/a.c:2 src/base/a.c:1 src/engine/a.h:3 src/engine/b.c:1 src/os/a.c:2 src/plan/a.c:2 src/plan/a.c:3'
     expected+=' src/surprise/a.c:1 tools/a.c:2'
     local offences
     offences=$(find_offences || true)
