@@ -71,5 +71,5 @@ run tests_failure_test 'a_death_*'
 [ "${1:-}" = deaths ] && exit $failed
 run tests_failure_test 'a_rank_that_never_calls_*'
 run tests_failure_test 'missing_ranks_*'
-run tests_fault_process_test '*'
+if [[ ${TUTTI_LONG:-} == 1 ]]; then run tests_fault_process_test '*'; fi
 exit $failed

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The simulation of whole jobs finds every one of these bugs of links, of the engine and of heartbeats, and says at which seed.
-# ctest: label=nosan label=once timeout=600
+# ctest: label=long label=nosan label=once timeout=600
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Random programs find every one of these bugs of arguments, kernels and messages, and say at which seed.
-# ctest: label=nosan label=once timeout=600
+# ctest: label=long label=nosan label=once timeout=600
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

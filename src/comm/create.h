@@ -18,7 +18,7 @@ struct creation {
     struct host_levels *host_levels;          /* with hosts, and taken like them */
     const struct tutti_comm_options *options; /* complete; of them timeouts, deterministic, algorithms */
     uint64_t deadline_ns;
-    /* Whether the missing ranks can still come, see bootstrap/rendezvous.h; or NULL. */
+    /* OK while the missing ranks can still come, see bootstrap/rendezvous.h; or NULL. */
     enum tutti_status (*look)(void *context);
     void *look_context;
 };

@@ -1,4 +1,11 @@
-/* life.c - the life of a communicator as its users see it: where it comes from, what it says of itself, its end. */
+/* life.c - the life of a communicator as its users see it: where it comes from, what it says of itself, its end.
+ *
+ * Files of this room, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
+ *
+ *     life.c public functions · mesh.c a grid of communicators · racks.c measured racks · shrink.c going on after a failure ·
+ *     derive.c split, dup, group · create.c making one, taking it apart · join.c its ranks come together ·
+ *     derived_list.c how often a list of ranks was derived · id.c what a tutti_id says · footprint.c what it costs
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
