@@ -26,6 +26,12 @@ static uint64_t signature_of_messages(const struct call_request *request)
     return request->program->signature + request->begun * 0x9e3779b97f4a7c15u;
 }
 
+void comm_end_wait(struct tutti_comm *comm, const struct call_request *request)
+{
+    const struct straggler_call call = call_of_request(request);
+    straggler_end(&comm->health, &call);
+}
+
 void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *request)
 {
     const struct engagement engagement = {.slot = request->slot,

@@ -59,11 +59,8 @@ static inline struct straggler_call call_of_request(const struct call_request *r
                                    .sequence = request->base.sequence,
                                    .root = collective_is_rooted(what->collective) ? what->root : -1};
 }
-static inline void comm_end_wait(struct tutti_comm *comm, const struct call_request *request)
-{
-    const struct straggler_call call = call_of_request(request);
-    straggler_end(&comm->health, &call);
-}
+/* A call is over in which this rank slept, perhaps for a straggler. */
+void comm_end_wait(struct tutti_comm *comm, const struct call_request *request);
 /* After a failure: until nobody can still be reading or writing the call's memory. */
 void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *request);
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The library asks no clock that somebody can set: prints every line of src/ that does.  The one exception tells people when a dump was
 # written.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

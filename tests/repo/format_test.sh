@@ -1,6 +1,6 @@
 #!/bin/bash
 # clang-format has nothing to change (`make format` does what it wants).
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Functions that are handed from one file to another are listed, with their reasons, in docs/architecture.md.  Prints the headers of
 # src/ that declare such functions and are not in the list, and those in the list that declare none.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 
 if ! command -v python3 >/dev/null; then

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Includes point down, and no folder includes what is private to another (X_state.h).  Prints every include that the table of docs/architecture.md does not allow as FILE:LINE.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Links between the documents lead to files and headings that are there, and every page is linked from somewhere.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -4,7 +4,7 @@
 #   * every name within such a string, in the bindings and in the documents is in the table, or in the public headers or the build files;
 #     so is every variable that a test reads, unless its name begins with TUTTI_TEST_;
 #   * every option of the table is read by somebody.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

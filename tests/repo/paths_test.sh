@@ -1,6 +1,6 @@
 #!/bin/bash
 # Nothing in the repository knows on which machine, or in which folder, it was written.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every algorithm has its line in docs/algorithms.md, its picture, its entry in the gallery and a page that shows it, and
 # all are what they would be if they were made now.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # docs/reference.md, man/tutti.7, forms.h and docs/options.md are what the public headers and the table of options say, and the headers say
 # all that they must.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Readers and their tools (grep, ctags, and so editors) find every function of the public headers: each has a plain prototype with a
 # comment, and each operation has four forms, which scripts/reference.py writes into forms.h.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

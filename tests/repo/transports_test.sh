@@ -1,6 +1,6 @@
 #!/bin/bash
 # Nothing above src/transport knows which transports there are, and few lines ask where a peer is.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # One word for one thing (docs/glossary.md).  Prints every word that the list below has replaced as FILE:LINE, with the word to use.
 # And the actor first: prints every sentence that begins with a free "Who" or "What" in the texts that everybody reads.
-# ctest: label=nosan
+# ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 
