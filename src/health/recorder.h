@@ -100,7 +100,8 @@ static inline void recorder_add(_Atomic uint64_t *counter, uint64_t more)
 static inline uint64_t recorder_next(struct recorder *recorder)
 {
     const uint64_t number = atomic_load_explicit(&recorder->latest, memory_order_relaxed) + 1;
-    atomic_store_explicit(&recorder->latest, number, memory_order_relaxed);
+    /* Pairs with recorder_latest: whoever sees the number sees a recorder that is ready. */
+    atomic_store_explicit(&recorder->latest, number, memory_order_release);
     return number;
 }
 /* What is recorded next has number 1 again. Returns how many there were. */

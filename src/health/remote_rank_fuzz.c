@@ -150,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (message == NULL) abort();
         memcpy(message, data + 2, there);
         ask(&world, peer);
-        if (peer != 0) remote_hear(&world.network, peer, message, bytes);
+        if (peer != 0) remote_hear(&world.remotes, peer, message, bytes);
         free(message);
         data += 2 + there;
         size -= 2 + there;
