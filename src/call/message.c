@@ -209,7 +209,6 @@ static void record(struct tutti_comm *comm, struct message_request *request)
                    record_what(call->is_send ? RECORD_SEND : RECORD_RECV, call->dtype, 0,
                                TRANSPORT_SLOT_MESSAGES, false, false),
                    call->count, call->peer, (uint64_t)(int64_t)call->tag, NULL);
-    /* Pairs with trace.c: who sees a message sees the ring. */
 }
 
 static enum tutti_status begin(struct tutti_comm *comm, struct message_request *request)

@@ -609,9 +609,13 @@ void port_progress(uint64_t now_ns)
     struct accepted_connection accepted;
     if (pthread_mutex_trylock(&lock) != 0) return;
     if (listener != NULL) {
+        /* What fails here is for its client, which asks; the thread that happens to move it was doing something else. */
+        char before[ERROR_TEXT_MAX];
+        error_copy(before, sizeof before);
         listener_progress(listener, now_ns);
         while (listener_take(listener, &accepted)) receive_accepted(&accepted);
         for (struct port_client *c = clients; c != NULL; c = c->next) look_at_pending(c);
+        error_unless_ok(TUTTI_OK, before);
     }
     pthread_mutex_unlock(&lock);
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "connect/port.h"
 #include "os/clock.h"
 
@@ -246,6 +247,27 @@ static void one_connector_at_a_time_goes_to_a_peer(void **state)
     close(listener);
 }
 
+/* A thread that moves the port does so for others: what fails there is not its own failure. */
+static void a_connection_that_breaks_leaves_no_message(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    open_meeting(&meeting, 0, 1);
+    error_set(TUTTI_SYSTEM, "%s", "");
+    for (int i = 0; i < 20; i++) {
+        int stray;
+        const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+        assert_int_equal(tcp_connect(&meeting.port, NULL, clock_now_ns() + SOON_NS, &stray),
+                         TUTTI_OK);
+        for (int look = 0; look < 10; look++) port_progress(clock_now_ns());
+        assert_int_equal(setsockopt(stray, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+        close(stray); /* with RST */
+        for (int look = 0; look < 10; look++) port_progress(clock_now_ns());
+        assert_string_equal(tutti_error_message(), "");
+    }
+    close_meeting(&meeting);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +279,7 @@ int main(void)
         cmocka_unit_test(who_comes_without_end_waits_once),
         cmocka_unit_test(connections_that_nobody_has_a_number_for_are_not_let_in),
         cmocka_unit_test(one_connector_at_a_time_goes_to_a_peer),
+        cmocka_unit_test(a_connection_that_breaks_leaves_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
