@@ -49,7 +49,7 @@ static int look_at(const struct scene *scene, struct tutti_comm *comm, int rank,
         RANKS_EXPECT(comm->team.members.hosts == NULL);
         return 0;
     }
-    RANKS_EXPECT(comm->team.members.hosts != NULL && comm->health.remote != NULL);
+    RANKS_EXPECT(comm->team.members.hosts != NULL && comm->health.network != NULL);
     RANKS_EXPECT(comm->team.members.hosts->host_count == scene->host_count);
     for (int r = 0; r < size; r++)
         RANKS_EXPECT(team_shares_host(&comm->team, r) == are_together(scene, rank, r));

@@ -179,7 +179,7 @@ static int meet_on_one_host(struct tutti_comm *comm, int rank, int size, uint64_
     setenv("TUTTI_ID_HOSTS", "many", 1);
     const int before = belongings_descriptors();
     if (meet(context, 0, rank, size, &comm) != 0) return 1;
-    RANKS_EXPECT(comm->team.members.hosts == NULL && comm->health.remote == NULL);
+    RANKS_EXPECT(comm->team.members.hosts == NULL && comm->health.network == NULL);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     RANKS_EXPECT(belongings_descriptors() == before); /* the door is closed */
     return 0;

@@ -180,14 +180,14 @@ static int derive_from_what_failed(struct tutti_comm *comm, int rank, int size, 
         return 0;
     }
     RANKS_EXPECT(health_lock(&copy->health, 10 * SECOND) == TUTTI_OK);
-    atomic_fetch_add(&copy->team.domain.wanted, 1);
+    domain_want(&copy->team.domain);
     health_unlock(&copy->health);
     atomic_store(&shared->is_ready, true);
     RANKS_EXPECT(comes_true(&shared->has_left));
     RANKS_EXPECT(!board_has_failed(copy->health.board) &&
                  health_state_of(&copy->health, 1) != RANK_LEFT);
     const enum tutti_status status = tutti_comm_group(copy, (const int[]){0, 1}, 2, NULL, &group);
-    atomic_fetch_sub(&copy->team.domain.wanted, 1);
+    domain_want_no_more(&copy->team.domain);
     RANKS_EXPECT(status == TUTTI_ABORTED && strstr(tutti_error_message(), "the reason") != NULL);
     RANKS_EXPECT(tutti_comm_free(copy) == TUTTI_OK);
     return 0;

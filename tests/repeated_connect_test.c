@@ -20,7 +20,7 @@
 
 #include "call/communicator.h"
 #include "health/lock.h"
-#include "health/remote_ranks.h"
+#include "health/network.h"
 #include "os/clock.h"
 #include "ranks.h"
 #include "transport/tcp/endpoint_state.h"
@@ -64,7 +64,7 @@ static int take_again(struct tutti_comm *comm, int rank)
     for (unsigned taken = 0; taken <= missing;) {
         port_progress(clock_now_ns());
         taken += atomic_load(&endpoint->client.delivered_count);
-        remote_progress(&comm->health);
+        network_progress(&comm->health);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
     RANKS_EXPECT(endpoint->base.peers->is_connecting(&endpoint->base));

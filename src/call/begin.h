@@ -23,7 +23,7 @@ static inline bool call_may_be_short(const struct tutti_comm *comm, const struct
 {
     const struct call_description *what = &call->what;
     return !what->started && !what->varies && what->count <= SHORT_COUNT_MAX &&
-           comm->team.domain.spins;
+           domain_may_spin(&comm->team.domain);
 }
 
 /* Of a v form: of all blocks that this rank has, or gets. */

@@ -98,7 +98,7 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
             status = health_lock(&comm->health, call->timeout_ns);
         if (status == TUTTI_OK) {
             status = call_locked(comm, call);
-            comm_unlock(comm);
+            health_unlock(&comm->health);
         }
     }
     if (__builtin_expect(status != TUTTI_OK, 0)) trace_dump_failure(&comm->health);

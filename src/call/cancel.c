@@ -25,7 +25,7 @@ static enum tutti_status cancel(struct message_request *request)
     struct tutti_comm *comm = request->base.comm;
     if (!domain_try_lock(&comm->team.domain)) return cancel_in_line(comm, request);
     const enum tutti_status status = comm_message_take_back(comm, request);
-    comm_unlock(comm);
+    health_unlock(&comm->health);
     return status;
 }
 

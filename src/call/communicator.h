@@ -41,15 +41,15 @@
 #include "call/program.h"
 #include "call/request.h"
 #include "health/health.h"
-#include "health/remote_ranks.h"
+#include "health/network.h"
 #include "os/process.h"
 #include "team/team.h"
 #include "tutti/tutti.h"
 
-/* Where it comes from, and what comes from it. */
-struct lineage {
-    uint64_t derived_count;             /* communicators that all ranks have derived together */
-    struct derived_list *derived_lists; /* the same of some ranks, see derived_list.h */
+/* How often communicators were derived from this one: each derivation meets under a key of its own. */
+struct derivations {
+    uint64_t count;             /* by all ranks together */
+    struct derived_list *lists; /* by some of them, see derived_list.h */
 };
 
 struct tutti_comm {
@@ -59,7 +59,7 @@ struct tutti_comm {
     struct requests requests;
     struct messages messages;      /* send and recv under way */
     struct program_cache programs; /* plans bound to shapes of calls */
-    struct lineage lineage;
+    struct derivations derivations;
 };
 
 /* Whether this process inherited the communicator by fork(): then it may only free it. */
@@ -87,16 +87,7 @@ static inline bool comm_has_requests(struct tutti_comm *comm)
 /* Whether a thread has to move it: it has requests, or finished calls still have unsent data. */
 static inline bool comm_is_busy(struct tutti_comm *comm)
 {
-    return comm_has_requests(comm) ||
-           atomic_load_explicit(&comm->team.domain.has_output, memory_order_relaxed);
-}
-
-/* Gives the domain back for a while. A thread that comes back soon uses domain_unlock; of others the progress thread takes over what is
- * not sent yet, because peers may need that before. */
-static inline void comm_unlock(struct tutti_comm *comm)
-{
-    remote_leave_rest(&comm->health);
-    domain_unlock(&comm->team.domain);
+    return comm_has_requests(comm) || domain_has_output(&comm->team.domain);
 }
 
 #endif

@@ -56,7 +56,7 @@ enum tutti_status tutti_test(struct tutti_request **request)
     if (!atomic_load_explicit(&tested->done, memory_order_acquire) &&
         domain_try_lock(&comm->team.domain)) {
         comm_progress(comm);
-        comm_unlock(comm);
+        health_unlock(&comm->health);
     }
     if (!atomic_load_explicit(&tested->done, memory_order_acquire)) return TUTTI_IN_PROGRESS;
     return comm_collect(request);

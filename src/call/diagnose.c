@@ -10,8 +10,8 @@
 #include "health/deaths.h"
 #include "health/failure.h"
 #include "health/known.h"
+#include "health/network.h"
 #include "health/remote_rank.h"
-#include "health/remote_ranks.h"
 #include "os/clock.h"
 
 enum {
@@ -77,8 +77,8 @@ bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *r
         fail_dead(comm, request, dead);
         return true;
     }
-    if (!processes_look(&comm->health.processes)) return false;
-    for (int at = 0, first; (first = processes_next_ended(&comm->health.processes, &at)) >= 0;) {
+    if (!health_look_at_processes(&comm->health)) return false;
+    for (int at = 0, first; (first = health_next_ended(&comm->health, &at)) >= 0;) {
         const int rank = rank_that_stayed(comm, first);
         if (rank < 0) continue;
         fail_dead(comm, request, rank);
@@ -118,7 +118,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
 {
     const int peer = leaver_waited_for(comm, request);
     if (peer < 0) return false;
-    remote_read_all(&comm->health);
+    network_read_all(&comm->health);
     if (operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
     if (request->call.what.varies &&

@@ -19,9 +19,9 @@
 #include "call/request.h"
 #include "health/failure.h"
 #include "health/lock.h"
+#include "health/network.h"
 #include "health/quiesce.h"
 #include "health/remote_rank.h"
-#include "health/remote_ranks.h"
 #include "team/options.h"
 
 enum {
@@ -143,14 +143,13 @@ static void finished(struct p2p_request *message)
 
 static enum tutti_status open_p2p(struct tutti_comm *comm)
 {
-    atomic_store_explicit(&comm->health.board->has_messages, 1, memory_order_relaxed);
+    board_begin_messages(comm->health.board);
     struct p2p_options options = {.eager_bytes_max = EAGER_BYTES_MAX,
                                   .unexpected_count_max = UNEXPECTED_COUNT_MAX,
                                   .shares_cores = comm->team.members.oversubscribed,
                                   .finished = finished};
     TRY(options_unexpected(&options.unexpected_bytes_max));
-    if (comm->health.message_recorder.entries == NULL)
-        TRY(recorder_init(&comm->health.message_recorder));
+    TRY(recorder_init(&comm->health.message_recorder));
     struct transport *transport = comm->team.transports.set.all;
     if (comm->team.size == 1) {
         comm->messages.alone =
@@ -305,14 +304,14 @@ void comm_message_enqueue(struct tutti_comm *comm, struct message_request *reque
         comm->team.transports.set.all->ops->wake(comm->team.transports.set.all);
     if (!domain_try_lock(&comm->team.domain)) return; /* whoever has it begins it */
     begin_queued(comm);
-    comm_unlock(comm);
+    health_unlock(&comm->health);
 }
 
 enum tutti_status comm_message_begin(struct tutti_comm *comm, struct message_request *request)
 {
     if (domain_try_lock(&comm->team.domain)) {
         const enum tutti_status status = comm_message_begin_held(comm, request);
-        comm_unlock(comm);
+        health_unlock(&comm->health);
         TRY(status);
     } else {
         comm_message_enqueue(comm, request);
@@ -430,7 +429,7 @@ bool comm_message_diagnose(struct tutti_comm *comm, struct message_request *requ
     const int leaver = leaver_waited_for(comm, peer);
     /* What it sent may lie here still, and have no room. */
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {
-        remote_read_all(&comm->health);
+        network_read_all(&comm->health);
         if (move_messages(comm)) return true;
         fail_left(comm, request, leaver);
         return false;

@@ -25,7 +25,7 @@ static enum tutti_status start(struct tutti_comm *comm, const struct message_cal
             comm_message_enqueue(comm, started);
         if (status != TUTTI_OK) comm_give_back(&started->base);
     }
-    if (has_domain) comm_unlock(comm);
+    if (has_domain) health_unlock(&comm->health);
     if (status == TUTTI_OK) *request = &started->base;
     return status;
 }

@@ -12,8 +12,8 @@
 #include "call/report.h"
 #include "call/request.h"
 #include "health/failure.h"
+#include "health/network.h"
 #include "health/quiesce.h"
-#include "health/remote_ranks.h"
 #include "health/straggler.h"
 
 static void add_running(struct tutti_comm *comm, struct call_request *request)
@@ -88,7 +88,7 @@ static bool begin_next(struct tutti_comm *comm)
 static bool run_one(struct tutti_comm *comm, struct call_request *request)
 {
     enum tutti_status status = TUTTI_OK;
-    request->operation.must_not_spin = comm->team.domain.looks_rarely;
+    request->operation.must_not_spin = domain_is_last_look(&comm->team.domain);
     enum run_result result =
         board_has_failed(comm->health.board) ? RUN_FAULT : operation_run(&request->operation);
     if (result == RUN_FAULT) {
@@ -111,7 +111,7 @@ static bool run_one(struct tutti_comm *comm, struct call_request *request)
 
 bool comm_progress(struct tutti_comm *comm)
 {
-    bool moved = remote_progress(&comm->health);
+    bool moved = network_progress(&comm->health);
     while (begin_next(comm)) moved = true;
     int urgency = 0;
     bool urgent_moved = false;

@@ -29,7 +29,7 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_reques
         if (request->base.is_grouped)
             domain_unlock(&comm->team.domain);
         else
-            comm_unlock(comm);
+            health_unlock(&comm->health);
         TRY(status);
     } else {
         if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
@@ -101,7 +101,7 @@ static enum tutti_status prepare_program(struct tutti_comm *comm, struct call_re
     TRY(health_lock(&comm->health, request->call.timeout_ns));
     enum tutti_status status = comm_find_program(comm, request);
     if (status == TUTTI_OK) status = operation_make_room(&request->operation, request->program);
-    comm_unlock(comm);
+    health_unlock(&comm->health);
     return status;
 }
 
@@ -168,7 +168,7 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
         if (is_call && prepared->call.program != NULL && !comm_is_foreign(comm)) {
             TRY(health_lock_failed(&comm->health, comm->team.settings.timeout_ns));
             comm_program_release(prepared->call.program);
-            comm_unlock(comm);
+            health_unlock(&comm->health);
         }
         take_out(comm, prepared);
     }

@@ -20,22 +20,18 @@
 #include "call/wait_loop.h"
 #include "health/failure.h"
 #include "health/lock.h"
+#include "health/network.h"
 #include "health/quiesce.h"
 #include "health/recover.h"
-#include "health/remote_ranks.h"
 #include "os/clock.h"
 
 enum {
     EAGER_LOOKS =
         64, /* without a pause, which takes as long as half a message (140 cycles and more on some CPUs) */
     SPINS = 1024, /* looks before a CPU is given away */
-    /* Yield this long before sleeping: waking an idle core usually costs a fifth of it. */
-    AWAKE_NS = 200000,
-    AWAKE_NS_MAX = 1600000,
     /* Others want the CPU, and the kernel does not have to wake it for whoever sleeps on a connection. */
     OTHERS_RAN_NS = 2000,
     CROWDED_NS = 50000,
-    SHORT_SLEEP_NS = 1000000,
     SLEEP_NS = 20000000, /* then look around */
     JOINING_NS = 500000, /* the same while connections are missing */
     LOOK_NS = 20000000,
@@ -59,38 +55,30 @@ static bool yield_awake(const struct tutti_comm *comm, struct backoff *backoff)
     const uint64_t now = clock_now_ns();
     if (backoff->since_ns == 0) backoff->since_ns = now;
     if (over_network && now - before > OTHERS_RAN_NS) return now - backoff->since_ns < CROWDED_NS;
-    const unsigned doubled =
-        atomic_load_explicit(&comm->team.domain.awake_doubled, memory_order_relaxed);
-    return now - backoff->since_ns < (uint64_t)AWAKE_NS << doubled;
+    return now - backoff->since_ns < domain_awake_ns(&comm->team.domain);
 }
 
 /* Lets time pass without holding up anybody; false when it is time to sleep. */
 static bool pause_awake(const struct tutti_comm *comm, struct backoff *backoff)
 {
     backoff->looks++;
-    if (comm->team.domain.spins && backoff->looks < SPINS) {
+    if (domain_may_spin(&comm->team.domain) && backoff->looks < SPINS) {
         if (backoff->looks > EAGER_LOOKS) cpu_relax();
         return true;
     }
     return yield_awake(comm, backoff);
 }
 
-/* A sleep pays where it is long. After a short one, its waking included, this rank stays awake twice as long the next time: where
- * waking takes longer than the others stay awake, as on a busy host of virtual CPUs, ranks would else put each other to
- * sleep for every message. */
+/* Until something happens, or it is time to look around. */
 static void sleep_and_learn(struct tutti_comm *comm)
 {
     const uint64_t begin_ns = clock_now_ns();
     /* A connection that arrives at the port does not wake this rank. */
     struct transport *all = comm->team.transports.set.all;
     all->ops->sleep(all, all->peers->is_connecting(all) ? JOINING_NS : SLEEP_NS);
-    unsigned doubled = atomic_load_explicit(&comm->team.domain.awake_doubled, memory_order_relaxed);
-    comm->health.straggler.woken_ns = clock_now_ns();
-    if (comm->health.straggler.woken_ns - begin_ns > SHORT_SLEEP_NS)
-        doubled = 0;
-    else if (AWAKE_NS << doubled < AWAKE_NS_MAX)
-        doubled++;
-    atomic_store_explicit(&comm->team.domain.awake_doubled, doubled, memory_order_relaxed);
+    const uint64_t woken_ns = clock_now_ns();
+    straggler_wake(&comm->health.straggler, woken_ns);
+    domain_learn_sleep(&comm->team.domain, woken_ns - begin_ns);
 }
 
 /* This rank is about to sleep in a call that has begun. */
@@ -169,14 +157,15 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
     struct backoff backoff = {0};
     bool about_to_sleep = false, has_slept = false;
     for (unsigned passes = 1;; passes++) {
-        operation->must_not_spin = comm->team.domain.looks_rarely = about_to_sleep;
-        const bool came = remote_progress(&comm->health);
+        operation->must_not_spin = about_to_sleep;
+        domain_set_last_look(&comm->team.domain, about_to_sleep);
+        const bool came = network_progress(&comm->health);
         const enum run_result result = operation_run(operation);
         bool moved = came || result != RUN_BLOCKED;
         if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
             (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
             moved = true;
-        comm->team.domain.looks_rarely = false;
+        domain_set_last_look(&comm->team.domain, false);
         if (about_to_sleep && (moved || board_has_failed(comm->health.board))) {
             comm->team.transports.set.all->ops->sleep_cancel(comm->team.transports.set.all);
             about_to_sleep = false;
@@ -244,9 +233,9 @@ static void sleep_until_something(struct tutti_comm *comm)
         return;
     }
     comm->team.transports.set.all->ops->sleep_begin(comm->team.transports.set.all);
-    comm->team.domain.looks_rarely = true;
+    domain_set_last_look(&comm->team.domain, true);
     const bool moved = comm_progress(comm);
-    comm->team.domain.looks_rarely = false;
+    domain_set_last_look(&comm->team.domain, false);
     if (moved || board_has_failed(comm->health.board) || domain_is_wanted(&comm->team.domain))
         comm->team.transports.set.all->ops->sleep_cancel(comm->team.transports.set.all);
     else
@@ -273,7 +262,7 @@ void comm_await_started(struct tutti_comm *comm, struct tutti_request *request)
             crossing_wait(comm, request, &wait);
         }
         if (atomic_load_explicit(&request->done, memory_order_relaxed))
-            comm_unlock(comm);
+            health_unlock(&comm->health);
         else
             domain_unlock(&comm->team.domain);
     }
@@ -285,7 +274,7 @@ void comm_await_started(struct tutti_comm *comm, struct tutti_request *request)
 /* It sees itself to what it leaves, and must not wake itself. */
 static void let_go(struct tutti_comm *comm)
 {
-    remote_note_rest(&comm->health);
+    network_note_output(&comm->health);
     domain_unlock(&comm->team.domain);
 }
 
@@ -293,13 +282,13 @@ static void let_go(struct tutti_comm *comm)
  * an agreement. */
 static enum progress_result listen_to_others(struct tutti_comm *comm)
 {
-    if (!health_has_network(&comm->health) && comm->health.recovery == NULL)
+    if (!health_has_network(&comm->health) && !recover_has_begun(&comm->health))
         return PROGRESS_NOTHING_TO_DO;
     if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain))
         return PROGRESS_LISTENING;
-    comm->team.domain.looks_rarely = true;
-    const bool moved = remote_progress(&comm->health);
-    comm->team.domain.looks_rarely = false;
+    domain_set_last_look(&comm->team.domain, true);
+    const bool moved = network_progress(&comm->health);
+    domain_set_last_look(&comm->team.domain, false);
     recover_listen(&comm->health);
     let_go(comm);
     if (moved) return PROGRESS_MOVED;
@@ -309,14 +298,13 @@ static enum progress_result listen_to_others(struct tutti_comm *comm)
 enum progress_result comm_client_progress(struct progress_client *client)
 {
     struct tutti_comm *comm =
-        (struct tutti_comm *)((char *)client - offsetof(struct tutti_comm, team.domain.client));
+        (struct tutti_comm *)((char *)domain_of(client) - offsetof(struct tutti_comm, team.domain));
     if (!comm_is_busy(comm)) return listen_to_others(comm);
     if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain))
         return PROGRESS_BLOCKED; /* somebody else moves it */
-    comm->team.domain.looks_rarely = comm->team.domain.has_paused;
+    domain_begin_pass(&comm->team.domain);
     const bool moved = comm_progress(comm);
-    comm->team.domain.looks_rarely = false;
-    comm->team.domain.has_paused = !moved;
+    domain_end_pass(&comm->team.domain, moved);
     recover_listen(&comm->health);
     if (!moved) look_at_started(comm, clock_now_ns());
     let_go(comm);

@@ -3,8 +3,8 @@
 #include "health/deaths.h"
 #include "health/failure.h"
 #include "health/lock.h"
+#include "health/network.h"
 #include "health/remote_rank.h"
-#include "health/remote_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +48,8 @@ static enum tutti_status gone(const struct roster *roster, int rank, const char 
 static enum tutti_status look_for_the_dead(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
-    if (!processes_look(&parent->health.processes)) return TUTTI_OK;
-    for (int at = 0, first; (first = processes_next_ended(&parent->health.processes, &at)) >= 0;) {
+    if (!health_look_at_processes(&parent->health)) return TUTTI_OK;
+    for (int at = 0, first; (first = health_next_ended(&parent->health, &at)) >= 0;) {
         for (int r = first; r < parent->team.size; r++)
             if (health_share_process(&parent->health, r, first) && is_member(roster, r))
                 return gone(roster, r, "died");
@@ -65,11 +65,11 @@ static enum tutti_status look_at_connections(const struct roster *roster)
     int dead = -1;
     if (!health_has_network(&parent->health) || !domain_try_lock(&parent->team.domain))
         return TUTTI_OK;
-    (void)remote_progress(&parent->health);
+    (void)network_progress(&parent->health);
     remote_look_at_all(&parent->health, clock_now_ns());
     for (int i = 0; i < roster->size && dead < 0; i++)
         if (remote_is_dead(&parent->health, roster->ranks[i])) dead = roster->ranks[i];
-    comm_unlock(parent);
+    health_unlock(&parent->health);
     return dead < 0 ? TUTTI_OK : gone(roster, dead, "died");
 }
 
@@ -243,7 +243,7 @@ static enum tutti_status create_for_color(struct tutti_comm *comm, const char *f
             if (ranks[i] == comm->team.rank) roster.rank = i;
         }
         roster.ranks = ranks;
-        const uint64_t what[2] = {comm->lineage.derived_count, (uint64_t)wish->color};
+        const uint64_t what[2] = {comm->derivations.count, (uint64_t)wish->color};
         status = create(&roster, wish->options, what, sizeof what, created);
     }
     free(candidates);
@@ -266,7 +266,7 @@ enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
     }
     enum tutti_status status = exchange(comm, wish, timeout_ns, choices);
     if (status == TUTTI_OK) {
-        comm->lineage.derived_count++;
+        comm->derivations.count++;
         if (wish->color != TUTTI_NO_COLOR)
             status = create_for_color(comm, function, wish, choices, created);
     }

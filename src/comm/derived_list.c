@@ -8,9 +8,9 @@
 
 void derived_lists_free(struct tutti_comm *comm)
 {
-    while (comm->lineage.derived_lists != NULL) {
-        struct derived_list *const list = comm->lineage.derived_lists;
-        comm->lineage.derived_lists = list->next;
+    while (comm->derivations.lists != NULL) {
+        struct derived_list *const list = comm->derivations.lists;
+        comm->derivations.lists = list->next;
         free(list);
     }
 }
@@ -19,7 +19,7 @@ void derived_lists_free(struct tutti_comm *comm)
 struct derived_list *derived_list_find(struct tutti_comm *comm, const int *ranks, int rank_count)
 {
     const size_t bytes = sizeof *ranks * (size_t)rank_count;
-    struct derived_list *list = comm->lineage.derived_lists;
+    struct derived_list *list = comm->derivations.lists;
     while (list != NULL && (list->rank_count != rank_count || memcmp(list->ranks, ranks, bytes) != 0))
         list = list->next;
     if (list != NULL) return list;
@@ -28,7 +28,7 @@ struct derived_list *derived_list_find(struct tutti_comm *comm, const int *ranks
     list->count = 0;
     list->rank_count = rank_count;
     memcpy(list->ranks, ranks, bytes);
-    list->next = comm->lineage.derived_lists;
-    comm->lineage.derived_lists = list;
+    list->next = comm->derivations.lists;
+    comm->derivations.lists = list;
     return list;
 }

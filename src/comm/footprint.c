@@ -7,40 +7,14 @@
  * received yet (they have a bound of their own, TUTTI_UNEXPECTED), prepared calls, stacks, what the process has once
  * whatever its communicators are (heap, kernels, progress thread), and page tables.
  */
-#include <malloc.h>
 #include <string.h>
 
+#include "base/held.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "call/communicator.h"
-#include "health/remote_ranks.h"
-
-static size_t held(const void *memory)
-{
-    return malloc_usable_size((void *)(uintptr_t)memory);
-}
-
-static size_t program_bytes(const struct program *program)
-{
-    size_t bytes = held(program) + held(program->steps) + held(program->lanes) +
-                   held(program->sources) + held(program->afters) + held(program->step_tx) +
-                   held(program->tx_links) + held(program->rx_links);
-    for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
-        bytes += held(program->tx[slot]) + held(program->rx[slot]);
-    return bytes;
-}
-
-static size_t operation_bytes(const struct operation *operation)
-{
-    return held(operation->lanes) + held(operation->sends) + held(operation->completed) +
-           held(operation->views) + held(operation->sources) + held(operation->places) +
-           held(operation->scratch);
-}
-
-static size_t call_bytes(const struct call_request *request)
-{
-    return held(request->call.extra) + operation_bytes(&request->operation);
-}
+#include "call/life.h"
+#include "health/life.h"
 
 static size_t bytes_of_hosts(const struct tutti_comm *comm)
 {
@@ -62,22 +36,10 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
     sum.private_bytes = held(comm) + held(comm->team.transports.windows) +
                         held(comm->team.settings.rules) + held(comm->team.settings.algorithms) +
-                        held(comm->messages.p2p) + held(comm->health.remote_board) +
-                        held(comm->health.recorder.memory) +
-                        held(comm->health.message_recorder.memory) + bytes_of_hosts(comm) +
-                        operation_bytes(&comm->calls.blocking.operation);
-    for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
-        if (comm->programs.cached[i].program == NULL) continue;
-        sum.program_count++;
-        sum.private_bytes +=
-            held(comm->programs.cached[i].counts) + program_bytes(comm->programs.cached[i].program);
-    }
-    for (const struct tutti_request *r = comm->requests.all; r != NULL; r = r->next_made)
-        sum.private_bytes += held(r) + (r->is_message ? 0 : call_bytes(request_call_const(r)));
-    processes_footprint(&comm->health.processes, &sum);
-    if (comm->team.transports.set.host == NULL) {
-        sum.private_bytes += held(comm->health.board);
-    } else {
+                        bytes_of_hosts(comm);
+    comm_calls_footprint(comm, &sum);
+    health_footprint(&comm->health, &sum);
+    if (comm->team.transports.set.host != NULL) {
         struct transport_footprint ends = {0};
         transports_add_footprint(&comm->team.transports.set, &ends);
         sum.private_bytes += ends.private_bytes;
@@ -85,7 +47,6 @@ enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
         sum.link_count = ends.link_count;
         sum.descriptor_count += 1 + ends.descriptor_count; /* one of the segment */
     }
-    remote_footprint(&comm->health, &sum);
     SIZED_WRITE(tutti_footprint, footprint, footprint->size_bytes, &sum);
     return TUTTI_OK;
 }

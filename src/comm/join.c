@@ -21,10 +21,12 @@
 #include "connect/discovery.h"
 #include "connect/port.h"
 #include "health/agree.h"
-#include "health/control_ring.h"
+#include "health/deaths.h"
 #include "health/failure.h"
+#include "health/life.h"
 #include "health/lock.h"
-#include "health/remote_ranks.h"
+#include "health/network.h"
+#include "health/network_join.h"
 #include "memory/heap.h"
 #include "team/options.h"
 
@@ -98,18 +100,6 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     return TUTTI_OK;
 }
 
-/* The board, and behind it the messages of this host's ranks. */
-static size_t control_ring_offset(const struct tutti_comm *comm)
-{
-    return (board_bytes(comm->team.size) + 63) / 64 * 64;
-}
-
-static size_t shared_bytes(const struct tutti_comm *comm)
-{
-    return control_ring_offset(comm) +
-           (size_t)team_local_size(&comm->team) * sizeof(struct control_ring);
-}
-
 /* The ranks of this host meet under their local numbers. */
 static enum tutti_status meet(struct tutti_comm *comm, const struct creation *creation,
                               const struct rendezvous_key *key, struct rendezvous_result *result)
@@ -145,7 +135,8 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     }
     const bool leads = options.rank == 0;
     if (leads)
-        TRY(transports_create_segment(options.size, shared_bytes(comm), &options.segment_fd));
+        TRY(transports_create_segment(options.size, health_shared_bytes(&comm->team),
+                                      &options.segment_fd));
     const enum tutti_status status = rendezvous_meet(&options, result);
     if (!leads) return status;
     if (status == TUTTI_OK)
@@ -220,9 +211,9 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
 static enum tutti_status look_for_deaths(struct tutti_comm *comm)
 {
     int at = 0;
-    if (!processes_look(&comm->health.processes)) return TUTTI_OK;
+    if (!health_look_at_processes(&comm->health)) return TUTTI_OK;
     return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
-                     processes_next_ended(&comm->health.processes, &at));
+                     health_next_ended(&comm->health, &at));
 }
 
 static enum tutti_status acquire_window(const struct rendezvous_member *member, pid_t pid,
@@ -275,7 +266,7 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
                                              .size = size,
                                              .names = team_local_names(&comm->team),
                                              .segment_fd = result->segment_fd,
-                                             .board_bytes = shared_bytes(comm),
+                                             .board_bytes = health_shared_bytes(&comm->team),
                                              .peers = peers,
                                              .checks = comm->team.settings.integrity ==
                                                        TUTTI_INTEGRITY_ON,
@@ -367,17 +358,7 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     comm->team.members.shares_cores = comm_hosts_share_cores(comm->team.members.hosts);
     comm->team.members.order = NULL;
     TRY(find_levels(comm, levels_of_hosts));
-    const size_t bytes = (board_bytes(comm->team.size) + 63) / 64 * 64;
-    comm->health.remote_board = aligned_alloc(64, bytes);
-    if (comm->health.remote_board == NULL)
-        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    memset(comm->health.remote_board, 0, bytes);
-    for (int at = 0, r; (r = team_next_remote(&comm->team, &at)) >= 0;) {
-        board_enter(comm->health.remote_board, r, comm->team.members.hosts->entries[r].pid);
-        board_enter(comm->health.board, r,
-                    comm->team.members.hosts->entries[r].pid); /* for whom a failure names */
-    }
-    return TUTTI_OK;
+    return health_know_remote(&comm->health);
 }
 
 static enum tutti_status open_network(struct tutti_comm *comm,
@@ -396,7 +377,7 @@ static enum tutti_status open_network(struct tutti_comm *comm,
     if (addresses == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (size_t r = 0; r < size; r++) addresses[r] = port_of(comm, members, r);
-    const enum tutti_status status = remote_create(&comm->health, addresses);
+    const enum tutti_status status = network_create(&comm->health, addresses);
     free(addresses);
     return status;
 }
@@ -431,16 +412,13 @@ static void use_host(struct tutti_comm *comm)
 {
     struct host_facts facts;
     transports_host_facts(&comm->team.transports.set, &facts);
-    processes_use(&comm->health.processes, comm->team.transports.set.host);
+    health_use_host(&comm->health, facts.board, comm->team.transports.set.host);
     comm->team.members.has_threads = processes_has_threads(&comm->health.processes);
-    comm->health.board = facts.board;
-    comm->health.control_rings =
-        (struct control_ring *)(void *)((char *)facts.board + control_ring_offset(comm));
     comm->team.transports.maps_heaps = facts.maps_heaps;
     comm->team.transports.publishers_fence = facts.publishers_fence;
     comm->team.members.oversubscribed = team_local_size(&comm->team) > facts.core_count;
     comm->team.members.shares_cores = comm->team.members.oversubscribed;
-    comm->team.domain.spins = !comm->team.members.oversubscribed;
+    domain_set_spinning(&comm->team.domain, !comm->team.members.oversubscribed);
     comm->team.members.order = facts.order;
 }
 
@@ -448,9 +426,9 @@ static void use_host(struct tutti_comm *comm)
 static enum tutti_status join_others(struct tutti_comm *comm, const struct creation *creation)
 {
     if (!health_has_network(&comm->health)) return TUTTI_OK;
-    comm->team.domain.spins = false;
+    domain_set_spinning(&comm->team.domain, false);
     comm->team.transports.maps_heaps = false; /* not all do */
-    TRY(remote_join(&comm->health, creation->look, creation->look_context, creation->deadline_ns));
+    TRY(network_join(&comm->health, creation->look, creation->look_context, creation->deadline_ns));
     return domain_register(&comm->team.domain);
 }
 

@@ -2,6 +2,7 @@
 
 #include "call/message_call.h"
 #include "call/program.h"
+#include "health/life.h"
 #include "health/lock.h"
 
 #include <stdio.h>
@@ -119,7 +120,7 @@ static enum tutti_status take_racks(const struct prober *prober)
     comm_programs_free(comm);
     host_levels_release(comm->team.members.levels);
     *comm->team.members.levels = levels;
-    comm_unlock(comm);
+    health_unlock(&comm->health);
     return TUTTI_OK;
 }
 
@@ -189,6 +190,6 @@ enum tutti_status comm_find_racks(struct tutti_comm *comm)
         release(&prober);
     }
     /* Calls of the application's count from 1. */
-    comm->health.unnumbered = recorder_restart(&comm->health.recorder);
+    health_restart_numbers(&comm->health);
     return status;
 }

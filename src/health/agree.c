@@ -2,8 +2,8 @@
 
 #include "health/failure.h"
 #include "health/lock.h"
+#include "health/network.h"
 #include "health/remote_rank.h"
-#include "health/remote_ranks.h"
 
 #include <time.h>
 
@@ -61,7 +61,7 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     struct health *health = recovery->health;
     const bool looks = now_ns - recovery->looked_ns >= LOOK_NS;
     if (looks) recover_look(recovery, now_ns);
-    (void)remote_progress(health);
+    (void)network_progress(health);
     recover_read_rings(recovery);
     if (looks) recover_tell_lost(recovery, now_ns); /* whose last words have been heard by now */
     if (looks) recovery->looked_ns = now_ns;
@@ -125,7 +125,7 @@ enum tutti_status agree(struct health *health, const char *function, uint64_t wo
     TRY(wait_for_decision(health, recovery));
     if (agreement_state(recovery->current) != AGREEMENT_DECIDED)
         status = fail(recovery, function, health->team->settings.timeout_ns);
-    (void)remote_progress(health); /* the word of it */
+    (void)network_progress(health); /* the word of it */
     health_unlock(health);
     *result = (struct agreed){.epoch = recovery->epoch};
     if (status != TUTTI_OK) return status;

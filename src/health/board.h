@@ -213,6 +213,10 @@ static inline bool board_has_failed(const struct board *board)
            __builtin_expect(atomic_load_explicit(&board->failure_state, memory_order_relaxed) != 0,
                             0);
 }
+static inline void board_begin_messages(struct board *board)
+{
+    atomic_store_explicit(&board->has_messages, 1, memory_order_relaxed);
+}
 static inline bool board_has_messages(const struct board *board)
 {
     return __builtin_expect(atomic_load_explicit(&board->has_messages, memory_order_relaxed) != 0,

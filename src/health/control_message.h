@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "health/remote_state.h"
+#include "health/network_state.h"
 
 enum control_kind {
     CONTROL_FAILURE = 1,
@@ -78,6 +78,6 @@ static_assert(sizeof(struct control_message) <= PEERS_MESSAGE_BYTES_MAX,
               "a control message is one");
 
 /* Tells a control message that may be lost, because it will be asked for or said again. */
-bool remote_tell(struct remote_ranks *remotes, int rank, const struct control_message *message);
+bool remote_tell(struct network *network, int rank, const struct control_message *message);
 
 #endif

@@ -3,6 +3,16 @@
 #include "health/health.h"
 #include "health/remote_rank.h"
 
+bool health_look_at_processes(struct health *health)
+{
+    return processes_look(&health->processes);
+}
+
+int health_next_ended(const struct health *health, int *at)
+{
+    return processes_next_ended(&health->processes, at);
+}
+
 bool health_is_gone(struct health *health, int rank)
 {
     const int number = team_local_number(health->team, rank);

@@ -1,4 +1,5 @@
-/* deaths.h - which ranks' processes have ended, and what else is known of them: health/processes.h for ranks of a communicator.
+/* deaths.h - whether a rank is dead, on any host, and what else is known of its process: asks processes.h about ranks of this host,
+ * and remote_rank.h about those of other hosts.
  *
  * Threads: any. */
 #ifndef TUTTI_HEALTH_DEATHS_H
@@ -8,6 +9,10 @@
 
 struct health;
 
+/* Looks at some of the other processes of this host; whether one is known to have ended. The first rank of the next one that has, from *at
+ * (0 at first) on; -1: no more. */
+bool health_look_at_processes(struct health *health);
+int health_next_ended(const struct health *health, int *at);
 /* Whether a rank's process is gone, with all its threads, or taken to be. */
 bool health_is_gone(struct health *health, int rank);
 /* Whether two ranks are of one process. */

@@ -28,7 +28,7 @@ struct health {
     struct team *team; /* of which it is the health */
     struct board *board; /* shared by the ranks of this host; private memory where there is one rank */
     struct board *remote_board; /* what ranks of other hosts have told this one; NULL: all are on one host */
-    struct remote_ranks *remote; /* ranks that control messages reach; NULL: there are none */
+    struct network *network; /* ranks that control messages reach; NULL: there are none */
     struct control_ring *
         control_rings; /* of each rank of this host, by local number, behind the board; NULL: one rank */
     struct recovery *_Atomic recovery; /* NULL until the first agreement, see recover.h */
@@ -43,7 +43,7 @@ struct health {
 /* Whether ranks are reached over a network, also some of this host; calls end when their bytes lie in links. */
 static inline bool health_has_network(const struct health *health)
 {
-    return health->remote != NULL;
+    return health->network != NULL;
 }
 /* The board that has a rank's entries: the shared one for a rank of this host, else this rank's copy of what it was told. */
 static inline struct board *health_board_of(const struct health *health, int rank)

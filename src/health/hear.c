@@ -26,9 +26,9 @@ static void take_sides(struct health *health, int reporter, enum tutti_status *s
     }
 }
 
-static void hear_failure(struct remote_ranks *remotes, const struct failure_message *heard)
+static void hear_failure(struct network *network, const struct failure_message *heard)
 {
-    struct health *health = remotes->health;
+    struct health *health = network->health;
     const bool fits = heard->status > TUTTI_IN_PROGRESS && heard->status < STATUS_COUNT &&
                       heard->culprit >= -1 && heard->culprit < health->team->size &&
                       heard->reporter >= 0 && heard->reporter < health->team->size;
@@ -119,9 +119,9 @@ static void hear_progress(struct remote_rank *remote, const struct progress_mess
     remote->progress.started_what.root = heard->started_root;
 }
 
-static void answer(struct remote_ranks *remotes, int peer, const struct control_message *asked)
+static void answer(struct network *network, int peer, const struct control_message *asked)
 {
-    const struct health *health = remotes->health;
+    const struct health *health = network->health;
     if (asked->slot < 0 || asked->slot >= TRANSPORT_SLOT_COUNT) return;
     struct board_call *calls = health_calls_of(health, health->team->rank, asked->slot);
     struct call_description what;
@@ -152,16 +152,16 @@ static void answer(struct remote_ranks *remotes, int peer, const struct control_
     }
     write_straggler(health, &message);
     write_progress(health, &message.u.call.progress);
-    (void)remote_tell(remotes, peer, &message);
+    (void)remote_tell(network, peer, &message);
 }
 
-static void hear_call(struct remote_ranks *remotes, int peer, const struct control_message *message)
+static void hear_call(struct network *network, int peer, const struct control_message *message)
 {
-    struct health *health = remotes->health;
+    struct health *health = network->health;
     const struct call_message *heard = &message->u.call;
     if (message->slot < 0 || message->slot >= TRANSPORT_SLOT_COUNT) return;
     struct board_call *calls = health_calls_of(health, peer, message->slot);
-    struct remote_rank *remote = &remotes->ranks[peer];
+    struct remote_rank *remote = &network->ranks[peer];
     remote->known_slot = message->slot;
     remote->known_begun = message->begun;
     remote->told_ns = clock_now_ns();
@@ -187,10 +187,10 @@ static void hear_call(struct remote_ranks *remotes, int peer, const struct contr
     hear_straggler(health, peer, message);
 }
 
-static void hear_joined(struct remote_ranks *remotes, int peer, const struct joined_message *heard)
+static void hear_joined(struct network *network, int peer, const struct joined_message *heard)
 {
-    struct health *health = remotes->health;
-    remotes->ranks[peer].has_joined = true;
+    struct health *health = network->health;
+    network->ranks[peer].has_joined = true;
     char who[128];
     health_name_rank(health, peer, who, sizeof who);
     if (heard->integrity != (uint32_t)health->team->settings.integrity)
@@ -207,30 +207,30 @@ static void hear_joined(struct remote_ranks *remotes, int peer, const struct joi
 
 void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
 {
-    struct remote_ranks *remotes = context;
+    struct network *network = context;
     struct control_message message;
     uint32_t kind = 0;
-    if (remote_of(remotes->health, peer) == NULL) return;
+    if (remote_of(network->health, peer) == NULL) return;
     if (byte_count >= sizeof kind) memcpy(&kind, bytes, sizeof kind);
-    if (kind == CONTROL_HEARTBEAT) heartbeats_hear(remotes, peer, bytes, byte_count);
+    if (kind == CONTROL_HEARTBEAT) heartbeats_hear(network, peer, bytes, byte_count);
     if (kind == CONTROL_AGREEMENT)
-        recover_hear(remotes->health, peer, (const char *)bytes + sizeof kind,
+        recover_hear(network->health, peer, (const char *)bytes + sizeof kind,
                      byte_count - sizeof kind);
     if (kind >= CONTROL_HEARTBEAT || byte_count != sizeof message) return;
     memcpy(&message, bytes, sizeof message);
     switch ((enum control_kind)message.kind) {
-    case CONTROL_FAILURE: hear_failure(remotes, &message.u.failure); break;
+    case CONTROL_FAILURE: hear_failure(network, &message.u.failure); break;
     case CONTROL_LEFT:
-        board_leave(remotes->health->remote_board, peer);
-        remotes->transport->peers->forget(remotes->transport, peer);
-        if (!board_has_failed(remotes->health->board)) heartbeats_end(remotes);
+        board_leave(network->health->remote_board, peer);
+        network->transport->peers->forget(network->transport, peer);
+        if (!board_has_failed(network->health->board)) heartbeats_end(network);
         break;
-    case CONTROL_ASK: answer(remotes, peer, &message); break;
-    case CONTROL_CALL: hear_call(remotes, peer, &message); break;
-    case CONTROL_JOINED: hear_joined(remotes, peer, &message.u.joined); break;
-    case CONTROL_ALL_JOINED: remotes->all_have_joined |= peer == 0; break;
+    case CONTROL_ASK: answer(network, peer, &message); break;
+    case CONTROL_CALL: hear_call(network, peer, &message); break;
+    case CONTROL_JOINED: hear_joined(network, peer, &message.u.joined); break;
+    case CONTROL_ALL_JOINED: network->all_have_joined |= peer == 0; break;
     case CONTROL_MESSAGES:
-        atomic_store_explicit(&remotes->health->board->has_messages, 1, memory_order_relaxed);
+        atomic_store_explicit(&network->health->board->has_messages, 1, memory_order_relaxed);
         break;
     }
 }

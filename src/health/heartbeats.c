@@ -27,21 +27,21 @@ enum { HEAD_BYTES = offsetof(struct heartbeat_message, bytes) };
 static_assert(sizeof(struct heartbeat_message) <= PEERS_MESSAGE_BYTES_MAX,
               "a part of a heartbeat is a control message");
 
-static int first_rank(const struct remote_ranks *remotes, int host)
+static int first_rank(const struct network *network, int host)
 {
-    return remotes->health->team->members.hosts->firsts[host];
+    return network->health->team->members.hosts->firsts[host];
 }
 
-enum tutti_status heartbeats_create(struct remote_ranks *remotes)
+enum tutti_status heartbeats_create(struct network *network)
 {
-    const struct comm_hosts *hosts = remotes->health->team->members.hosts;
-    const int host = hosts->host_of[remotes->health->team->rank];
+    const struct comm_hosts *hosts = network->health->team->members.hosts;
+    const int host = hosts->host_of[network->health->team->rank];
     uint64_t period_ns;
     TRY(options_heartbeat(&period_ns));
-    if (period_ns == 0 || first_rank(remotes, host) != remotes->health->team->rank) return TUTTI_OK;
+    if (period_ns == 0 || first_rank(network, host) != network->health->team->rank) return TUTTI_OK;
     if (hosts->host_count > HEARTBEAT_HOSTS_MAX) {
         log_write(LOG_INFO, "rank %d: no heartbeats between more than %d hosts",
-                  remotes->health->team->rank, HEARTBEAT_HOSTS_MAX);
+                  network->health->team->rank, HEARTBEAT_HOSTS_MAX);
         return TUTTI_OK;
     }
     const uint64_t now_ns = clock_now_ns();
@@ -51,79 +51,79 @@ enum tutti_status heartbeats_create(struct remote_ranks *remotes)
                                               .period_ns = period_ns,
                                               .now_ns = now_ns,
                                               .first_ns = now_ns + FIRST_NS};
-    return heartbeat_create(&options, &remotes->heartbeat);
+    return heartbeat_create(&options, &network->heartbeat);
 }
 
-void heartbeats_free(struct remote_ranks *remotes)
+void heartbeats_free(struct network *network)
 {
-    heartbeat_free(remotes->heartbeat);
-    remotes->heartbeat = NULL;
+    heartbeat_free(network->heartbeat);
+    network->heartbeat = NULL;
 }
 
-void heartbeats_end(struct remote_ranks *remotes)
+void heartbeats_end(struct network *network)
 {
-    if (remotes->heartbeat != NULL) heartbeat_end(remotes->heartbeat);
+    if (network->heartbeat != NULL) heartbeat_end(network->heartbeat);
 }
 
-void heartbeats_hear(struct remote_ranks *remotes, int peer, const void *message, size_t bytes)
+void heartbeats_hear(struct network *network, int peer, const void *message, size_t bytes)
 {
-    const int host = remotes->health->team->members.hosts->host_of[peer];
-    if (remotes->heartbeat == NULL || bytes < HEAD_BYTES || first_rank(remotes, host) != peer)
+    const int host = network->health->team->members.hosts->host_of[peer];
+    if (network->heartbeat == NULL || bytes < HEAD_BYTES || first_rank(network, host) != peer)
         return;
-    heartbeat_hear(remotes->heartbeat, (const char *)message + HEAD_BYTES, bytes - HEAD_BYTES,
+    heartbeat_hear(network->heartbeat, (const char *)message + HEAD_BYTES, bytes - HEAD_BYTES,
                    clock_now_ns());
 }
 
 /* ---------------------------------------------------------------------------------------------- sending */
 
-static void send_heartbeat(struct remote_ranks *remotes, int rank)
+static void send_heartbeat(struct network *network, int rank)
 {
     struct heartbeat_message message = {.kind = CONTROL_HEARTBEAT};
-    for (int part = 0; part < heartbeat_part_count(remotes->heartbeat); part++) {
-        const size_t bytes = heartbeat_write(remotes->heartbeat, part, message.bytes);
-        if (remotes->transport->peers->tell(remotes->transport, rank, &message,
+    for (int part = 0; part < heartbeat_part_count(network->heartbeat); part++) {
+        const size_t bytes = heartbeat_write(network->heartbeat, part, message.bytes);
+        if (network->transport->peers->tell(network->transport, rank, &message,
                                             HEAD_BYTES + bytes) != TUTTI_OK) {
-            remote_count_untold(remotes, rank);
+            remote_count_untold(network, rank);
             return;
         }
     }
 }
 
-static void send_heartbeats(struct remote_ranks *remotes)
+static void send_heartbeats(struct network *network)
 {
     int host;
     bool is_poke;
-    while (heartbeat_next(remotes->heartbeat, &host, &is_poke)) {
-        const int rank = first_rank(remotes, host);
-        if (remotes->ranks[rank].is_dead || health_state_of(remotes->health, rank) == RANK_LEFT)
+    while (heartbeat_next(network->heartbeat, &host, &is_poke)) {
+        const int rank = first_rank(network, host);
+        if (network->ranks[rank].is_dead || health_state_of(network->health, rank) == RANK_LEFT)
             continue;
-        if (remotes->transport->peers->unheard(remotes->transport, rank) >
+        if (network->transport->peers->unheard(network->transport, rank) >
             (is_poke ? POKED_NOTES_MAX : 0))
             continue;
-        send_heartbeat(remotes, rank);
+        send_heartbeat(network, rank);
     }
 }
 
 /* Whether those who are silent may only be stopped. */
-static void look_for_answers(struct remote_ranks *remotes)
+static void look_for_answers(struct network *network)
 {
-    for (int h = 0; h < remotes->health->team->members.hosts->host_count; h++) {
-        if (!heartbeat_wants_answer(remotes->heartbeat, h)) continue;
+    for (int h = 0; h < network->health->team->members.hosts->host_count; h++) {
+        if (!heartbeat_wants_answer(network->heartbeat, h)) continue;
         const uint64_t at_ns =
-            remotes->transport->peers->answered_ns(remotes->transport, first_rank(remotes, h));
-        if (at_ns > 0) heartbeat_answered(remotes->heartbeat, h, at_ns);
+            network->transport->peers->answered_ns(network->transport, first_rank(network, h));
+        if (at_ns > 0) heartbeat_answered(network->heartbeat, h, at_ns);
     }
 }
 
 /* --------------------------------------------------------------------------------------------- findings */
 
-static void report_change(struct remote_ranks *remotes, int host, enum heartbeat_state before,
+static void report_change(struct network *network, int host, enum heartbeat_state before,
                           enum heartbeat_state now, uint64_t now_ns)
 {
-    const int rank = first_rank(remotes, host);
-    struct remote_rank *remote = &remotes->ranks[rank];
+    const int rank = first_rank(network, host);
+    struct remote_rank *remote = &network->ranks[rank];
     char who[128];
-    health_name_rank(remotes->health, rank, who, sizeof who);
+    health_name_rank(network->health, rank, who, sizeof who);
     if (now == HEARTBEAT_SUSPECTED) {
         if (remote->is_suspect ||
             (remote->warned_ns != 0 && now_ns - remote->warned_ns < WARN_APART_NS))
@@ -131,33 +131,33 @@ static void report_change(struct remote_ranks *remotes, int host, enum heartbeat
         remote->is_suspect = true;
         remote->warned_ns = now_ns;
         log_write(LOG_WARN, "rank %d: SUSPECT: nothing was heard of %s and its host for %.1f s",
-                  remotes->health->team->rank, who,
-                  (double)heartbeat_silence_ns(remotes->heartbeat, host) * 1e-9);
+                  network->health->team->rank, who,
+                  (double)heartbeat_silence_ns(network->heartbeat, host) * 1e-9);
     } else if (remote->is_suspect) {
         remote->is_suspect = false;
         log_write(LOG_WARN, "rank %d: %s and its host are heard again%s",
-                  remotes->health->team->rank, who,
+                  network->health->team->rank, who,
                   now == HEARTBEAT_STALLED ? ", but only the kernel answers" : "");
     } else if (now == HEARTBEAT_STALLED || before == HEARTBEAT_STALLED) {
-        log_write(LOG_INFO, "rank %d: %s %s", remotes->health->team->rank, who,
+        log_write(LOG_INFO, "rank %d: %s %s", network->health->team->rank, who,
                   now == HEARTBEAT_STALLED ? "is silent, but its kernel answers" : "is heard again");
     }
 }
 
-static long rank_count(const struct remote_ranks *remotes, bool suspected)
+static long rank_count(const struct network *network, bool suspected)
 {
-    const struct comm_hosts *hosts = remotes->health->team->members.hosts;
+    const struct comm_hosts *hosts = network->health->team->members.hosts;
     long count = 0;
     for (int h = 0; h < hosts->host_count; h++)
-        if ((heartbeat_state(remotes->heartbeat, h) == HEARTBEAT_SUSPECTED) == suspected)
+        if ((heartbeat_state(network->heartbeat, h) == HEARTBEAT_SUSPECTED) == suspected)
             count += hosts->counts[h];
     return count;
 }
 
-static void fail(struct remote_ranks *remotes, const struct heartbeat_verdict *verdict)
+static void fail(struct network *network, const struct heartbeat_verdict *verdict)
 {
-    struct health *health = remotes->health;
-    const int rank = first_rank(remotes, verdict->culprit);
+    struct health *health = network->health;
+    const int rank = first_rank(network, verdict->culprit);
     const double silent_s = (double)verdict->silent_ns * 1e-9;
     struct call_name in_call;
     const struct call_name *call = health_call_under_way(health, &in_call) ? &in_call : NULL;
@@ -170,7 +170,7 @@ static void fail(struct remote_ranks *remotes, const struct heartbeat_verdict *v
     if (verdict->is_minority) {
         health_fail(health, call, TUTTI_MINORITY, rank,
                     "%ld of %d ranks are cut off: nothing was heard of %s for %.1f s%s%s",
-                    (long)health->team->size - rank_count(remotes, true), health->team->size, who,
+                    (long)health->team->size - rank_count(network, true), health->team->size, who,
                     silent_s, others, trouble);
     } else {
         health_fail(health, call, TUTTI_PROC_FAILED, rank,
@@ -180,9 +180,9 @@ static void fail(struct remote_ranks *remotes, const struct heartbeat_verdict *v
 }
 
 /* Its host, or the host's kernel, said so. */
-static bool has_ended(const struct remote_ranks *remotes, int rank)
+static bool has_ended(const struct network *network, int rank)
 {
-    const struct health *health = remotes->health;
+    const struct health *health = network->health;
     struct tutti_failure failure;
     if (remote_has_ended(health, rank)) return true;
     return board_failure(health->board, &failure) == TUTTI_PROC_FAILED &&
@@ -191,39 +191,39 @@ static bool has_ended(const struct remote_ranks *remotes, int rank)
 
 /* Whoever is gone for the verdict is gone for whom waits for it in any other way. But where the rank has ended that sent heartbeats
  * for a host, the others there may be well. */
-static void bury(struct remote_ranks *remotes)
+static void bury(struct network *network)
 {
-    const struct comm_hosts *hosts = remotes->health->team->members.hosts;
-    for (int r = 0; r < remotes->health->team->size; r++) {
-        const int host = hosts->host_of[r], first = first_rank(remotes, host);
-        if (heartbeat_state(remotes->heartbeat, host) != HEARTBEAT_SUSPECTED) continue;
-        if (r == first || !has_ended(remotes, first)) remote_bury(remotes, r);
+    const struct comm_hosts *hosts = network->health->team->members.hosts;
+    for (int r = 0; r < network->health->team->size; r++) {
+        const int host = hosts->host_of[r], first = first_rank(network, host);
+        if (heartbeat_state(network->heartbeat, host) != HEARTBEAT_SUSPECTED) continue;
+        if (r == first || !has_ended(network, first)) remote_bury(network, r);
     }
 }
 
-static void judge(struct remote_ranks *remotes, uint64_t now_ns)
+static void judge(struct network *network, uint64_t now_ns)
 {
     struct heartbeat_verdict verdict;
-    if (remotes->is_judged) return;
-    if (rank_count(remotes, true) > 0) remote_look_at_all(remotes->health, now_ns);
-    if (!heartbeat_judge(remotes->heartbeat, &verdict)) return;
-    remotes->is_judged = true;
-    fail(remotes, &verdict);
-    bury(remotes);
+    if (network->is_judged) return;
+    if (rank_count(network, true) > 0) remote_look_at_all(network->health, now_ns);
+    if (!heartbeat_judge(network->heartbeat, &verdict)) return;
+    network->is_judged = true;
+    fail(network, &verdict);
+    bury(network);
 }
 
-void heartbeats_progress(struct remote_ranks *remotes, uint64_t now_ns)
+void heartbeats_progress(struct network *network, uint64_t now_ns)
 {
     int host;
     enum heartbeat_state before, now;
-    if (remotes->heartbeat == NULL || now_ns - remotes->heartbeat_looked_ns < LOOK_NS) return;
-    remotes->heartbeat_looked_ns = now_ns;
-    if (heartbeat_progress(remotes->heartbeat, now_ns)) {
-        send_heartbeats(remotes);
-        look_for_answers(remotes);
+    if (network->heartbeat == NULL || now_ns - network->heartbeat_looked_ns < LOOK_NS) return;
+    network->heartbeat_looked_ns = now_ns;
+    if (heartbeat_progress(network->heartbeat, now_ns)) {
+        send_heartbeats(network);
+        look_for_answers(network);
     }
-    while (heartbeat_change(remotes->heartbeat, &host, &before, &now))
-        report_change(remotes, host, before, now, now_ns);
-    board_set_minority(remotes->health->board, heartbeat_is_minority(remotes->heartbeat));
-    judge(remotes, now_ns);
+    while (heartbeat_change(network->heartbeat, &host, &before, &now))
+        report_change(network, host, before, now, now_ns);
+    board_set_minority(network->health->board, heartbeat_is_minority(network->heartbeat));
+    judge(network, now_ns);
 }

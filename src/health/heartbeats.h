@@ -19,16 +19,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "health/remote_state.h"
+#include "health/network_state.h"
 
 /* For the first rank of a host; nothing for others, or where it is switched off. NO_MEMORY. */
-enum tutti_status heartbeats_create(struct remote_ranks *remotes);
-void heartbeats_free(struct remote_ranks *remotes);
+enum tutti_status heartbeats_create(struct network *network);
+void heartbeats_free(struct network *network);
 /* Sends, and judges, when it is time to: cheap before. */
-void heartbeats_progress(struct remote_ranks *remotes, uint64_t now_ns);
+void heartbeats_progress(struct network *network, uint64_t now_ns);
 /* What came from a rank of another host, with its kind in front. */
-void heartbeats_hear(struct remote_ranks *remotes, int peer, const void *message, size_t bytes);
+void heartbeats_hear(struct network *network, int peer, const void *message, size_t bytes);
 /* Somebody leaves the communicator, perhaps this rank. */
-void heartbeats_end(struct remote_ranks *remotes);
+void heartbeats_end(struct network *network);
 
 #endif

@@ -31,12 +31,12 @@ static enum tutti_status lock_slowly(struct health *health, uint64_t timeout_ns,
 static enum tutti_status lock(struct health *health, uint64_t timeout_ns, bool heeds_failure)
 {
     if (domain_try_lock(&health->team->domain)) return TUTTI_OK;
-    atomic_fetch_add_explicit(&health->team->domain.wanted, 1, memory_order_relaxed);
+    domain_want(&health->team->domain);
     if (health->team->transports.set.all != NULL)
         health->team->transports.set.all->ops->wake(
             health->team->transports.set.all); /* it may sleep with it */
     const enum tutti_status status = lock_slowly(health, timeout_ns, heeds_failure);
-    atomic_fetch_sub_explicit(&health->team->domain.wanted, 1, memory_order_relaxed);
+    domain_want_no_more(&health->team->domain);
     return status;
 }
 

@@ -3,13 +3,13 @@
 #define TUTTI_HEALTH_LOCK_H
 
 #include "health/health.h"
-#include "health/remote_ranks.h"
+#include "health/network.h"
 
 /* For a thread that may not be back before the peers need what it leaves: the progress thread sends that. A thread that comes back soon
  * uses domain_unlock. */
 static inline void health_unlock(struct health *health)
 {
-    remote_leave_rest(health);
+    network_hand_over(health);
     domain_unlock(&health->team->domain);
 }
 /* Waits until it is this thread's, at most until the deadline of a call. Errors: TIMEOUT, or that of a communicator that has failed. */

@@ -2,8 +2,8 @@
 
 #include "health/deaths.h"
 #include "health/health.h"
+#include "health/network_state.h"
 #include "health/quiesce.h"
-#include "health/remote_ranks.h"
 #include "os/clock.h"
 #include "os/futex.h"
 
@@ -13,6 +13,17 @@ enum {
      * needs that long for a piece and a look at the board who is not stopped. */
     QUIESCE_HARM_NS = 2000000000u,
 };
+
+bool health_stop_links(struct health *health)
+{
+    struct network *network = health->network;
+    struct transport *all = health->team->transports.set.all;
+    if (network != NULL) {
+        network->is_stopped = true;
+        domain_set_output(&health->team->domain, false);
+    }
+    return all == NULL || all->peers->stop(all);
+}
 
 /* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it, and write
  * to memory where it is expected to. */

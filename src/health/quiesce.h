@@ -2,6 +2,8 @@
 #ifndef TUTTI_HEALTH_QUIESCE_H
 #define TUTTI_HEALTH_QUIESCE_H
 
+#include <stdbool.h>
+
 #include "health/health.h"
 #include "os/futex.h"
 
@@ -11,6 +13,8 @@ struct engagement {
     uint64_t begun;                      /* the number of its call in the slot */
     bool any_referenced, any_advertised; /* memory that was posted; places where others may write */
 };
+/* After a failure: gives up all links. False: ranks of this host may still touch memory that was posted or advertised. */
+bool health_stop_links(struct health *health);
 /* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
  * reasonably take. */
 void health_quiesce(struct health *health, const struct engagement *engagement);

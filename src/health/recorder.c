@@ -7,6 +7,7 @@
 
 enum tutti_status recorder_init(struct recorder *recorder)
 {
+    if (recorder->entries != NULL) return TUTTI_OK;
     /* Zeroed pages of the system: untouched until they are used, as aligned_alloc and memset would not leave them. */
     recorder->memory = calloc(RECORDER_ENTRIES + 1, sizeof *recorder->entries);
     if (recorder->memory == NULL) return error_set(TUTTI_NO_MEMORY, "a recorder: out of memory");

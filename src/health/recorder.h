@@ -79,7 +79,7 @@ struct record {
     uint64_t waits_since_ns;
 };
 
-/* NO_MEMORY. A ring costs its memory only as it is used. */
+/* Once is enough; again does nothing. NO_MEMORY. A ring costs its memory only as it is used. */
 enum tutti_status recorder_init(struct recorder *recorder);
 void recorder_release(struct recorder *recorder);
 

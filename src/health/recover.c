@@ -69,6 +69,11 @@ enum tutti_status recover_get(struct health *health, struct recovery **recovery)
     return TUTTI_OK;
 }
 
+bool recover_has_begun(const struct health *health)
+{
+    return health->recovery != NULL;
+}
+
 void recover_free(struct health *health)
 {
     if (health->recovery == NULL) return;

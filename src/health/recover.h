@@ -20,6 +20,8 @@
 
 struct health;
 
+/* Whether this rank has taken part in an agreement; any thread. */
+bool recover_has_begun(const struct health *health);
 /* Answers others on this host, if ever there was an agreement; domain held. */
 void recover_listen(struct health *health);
 /* What a rank of another host says of an agreement; domain held; may only tell. */

@@ -48,53 +48,52 @@ static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS
 
 struct remote_rank *remote_of(const struct health *health, int rank)
 {
-    struct remote_ranks *remotes = health->remote;
-    return remotes == NULL || remotes->ranks == NULL || team_shares_host(health->team, rank)
+    struct network *network = health->network;
+    return network == NULL || network->ranks == NULL || team_shares_host(health->team, rank)
                ? NULL
-               : &remotes->ranks[rank];
+               : &network->ranks[rank];
 }
 
 /* Whether a rank of another host is connected. */
-static bool is_there(const struct remote_ranks *remotes, int rank)
+static bool is_there(const struct network *network, int rank)
 {
     struct peer_report report;
-    if (remotes->ranks[rank].is_dead) return false;
-    remotes->transport->peers->report(remotes->transport, rank, &report);
+    if (network->ranks[rank].is_dead) return false;
+    network->transport->peers->report(network->transport, rank, &report);
     return report.state != PEER_UNUSED && report.state != PEER_BROKEN;
 }
 
 /* ---------------------------------------------------------------------------------------------- telling */
 
-void remote_count_untold(struct remote_ranks *remotes, int rank)
+void remote_count_untold(struct network *network, int rank)
 {
     const uint64_t now = clock_now_ns();
-    remotes->untold++;
-    if (remotes->untold_log_ns != 0 && now < remotes->untold_log_ns) return;
+    network->untold++;
+    if (network->untold_log_ns != 0 && now < network->untold_log_ns) return;
     log_write(LOG_WARN, "rank %d: could not tell rank %d something (%" PRIu64 " times more): %s",
-              remotes->health->team->rank, rank, remotes->untold - remotes->untold_logged - 1,
+              network->health->team->rank, rank, network->untold - network->untold_logged - 1,
               tutti_error_message());
-    remotes->untold_logged = remotes->untold;
-    remotes->untold_log_ns = now + LOG_EVERY_NS;
+    network->untold_logged = network->untold;
+    network->untold_log_ns = now + LOG_EVERY_NS;
 }
 
 /* Tells a control message that may be lost, because it will be asked for or said again. */
-bool remote_tell(struct remote_ranks *remotes, int rank, const struct control_message *message)
+bool remote_tell(struct network *network, int rank, const struct control_message *message)
 {
-    if (remotes->transport->peers->tell(remotes->transport, rank, message, sizeof *message) ==
+    if (network->transport->peers->tell(network->transport, rank, message, sizeof *message) ==
         TUTTI_OK)
         return true;
-    remote_count_untold(remotes, rank);
+    remote_count_untold(network, rank);
     return false;
 }
 
 /* Nobody says them again, and whoever does not hear them waits for nothing: they have places of their own. */
-static bool tell_last_word(struct remote_ranks *remotes, int rank,
-                           const struct control_message *message)
+static bool tell_last_word(struct network *network, int rank, const struct control_message *message)
 {
-    if (remotes->transport->peers->tell_last_word(remotes->transport, rank, message,
+    if (network->transport->peers->tell_last_word(network->transport, rank, message,
                                                   sizeof *message) == TUTTI_OK)
         return true;
-    remote_count_untold(remotes, rank);
+    remote_count_untold(network, rank);
     return false;
 }
 
@@ -110,77 +109,77 @@ static struct control_message joined_message(const struct health *health)
 }
 
 /* One that is told once and must come: again from remote_tell_owed, as long as there is no place for it. */
-static void tell_once(struct remote_ranks *remotes, int rank, enum control_kind kind)
+static void tell_once(struct network *network, int rank, enum control_kind kind)
 {
     const struct control_message message = kind == CONTROL_JOINED
-                                               ? joined_message(remotes->health)
+                                               ? joined_message(network->health)
                                                : (struct control_message){.kind = kind};
     const unsigned bit = 1u << kind;
-    struct remote_rank *remote = &remotes->ranks[rank];
+    struct remote_rank *remote = &network->ranks[rank];
     const bool was_owed = (remote->owed & bit) != 0;
     remote->owed &= ~bit;
-    if (remotes->transport->peers->tell(remotes->transport, rank, &message, sizeof message) ==
+    if (network->transport->peers->tell(network->transport, rank, &message, sizeof message) ==
         TUTTI_OK)
         return;
-    if (!was_owed) remote_count_untold(remotes, rank);
+    if (!was_owed) remote_count_untold(network, rank);
     remote->owed |= bit;
-    remotes->any_owed = true;
+    network->any_owed = true;
 }
 
-void remote_tell_owed(struct remote_ranks *remotes)
+void remote_tell_owed(struct network *network)
 {
     static const enum control_kind kinds[] = {CONTROL_MESSAGES, CONTROL_JOINED, CONTROL_ALL_JOINED};
-    remotes->any_owed = false;
-    for (int at = 0, r; (r = team_next_remote(remotes->health->team, &at)) >= 0;)
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds && remotes->ranks[r].owed != 0; i++)
-            if (remotes->ranks[r].owed & 1u << kinds[i]) tell_once(remotes, r, kinds[i]);
+    network->any_owed = false;
+    for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds && network->ranks[r].owed != 0; i++)
+            if (network->ranks[r].owed & 1u << kinds[i]) tell_once(network, r, kinds[i]);
 }
 
-void remote_tell_failure(struct remote_ranks *remotes)
+void remote_tell_failure(struct network *network)
 {
     struct tutti_failure failure;
-    if (board_failure(remotes->health->board, &failure) == TUTTI_OK) return;
+    if (board_failure(network->health->board, &failure) == TUTTI_OK) return;
     struct control_message message = {
         .kind = CONTROL_FAILURE,
         .u.failure = {.status = (int32_t)failure.status,
                       .culprit = failure.culprit,
                       .reporter = failure.reporter,
-                      .is_verdict = board_is_verdict(remotes->health->board),
+                      .is_verdict = board_is_verdict(network->health->board),
                       .sequence = failure.sequence}};
     memcpy(message.u.failure.message, failure.message, sizeof message.u.failure.message);
-    for (int at = 0, r; (r = team_next_remote(remotes->health->team, &at)) >= 0;)
-        if (!remotes->ranks[r].knows_failure && is_there(remotes, r))
-            remotes->ranks[r].knows_failure = tell_last_word(remotes, r, &message);
+    for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
+        if (!network->ranks[r].knows_failure && is_there(network, r))
+            network->ranks[r].knows_failure = tell_last_word(network, r, &message);
 }
 
-void remote_tell_leaving(struct remote_ranks *remotes)
+void remote_tell_leaving(struct network *network)
 {
-    for (int at = 0, r; (r = team_next_remote(remotes->health->team, &at)) >= 0;)
-        if (is_there(remotes, r))
-            (void)tell_last_word(remotes, r, &(struct control_message){.kind = CONTROL_LEFT});
+    for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
+        if (is_there(network, r))
+            (void)tell_last_word(network, r, &(struct control_message){.kind = CONTROL_LEFT});
 }
 
 void remote_ask(struct health *health, int rank, int slot, uint64_t begun)
 {
-    struct remote_ranks *remotes = health->remote;
+    struct network *network = health->network;
     struct remote_rank *remote = remote_of(health, rank);
-    if (remote == NULL || remotes->is_stopped) return;
+    if (remote == NULL || network->is_stopped) return;
     const uint64_t now = clock_now_ns();
     const unsigned unheard =
-        remotes->transport->peers->unheard(remotes->transport, rank); /* it may be stopped */
+        network->transport->peers->unheard(network->transport, rank); /* it may be stopped */
     if (unheard >= ASKED_MAX || now - remote->asked_ns < ASK_NS * (1 + unheard)) return;
     remote->asked_ns = now;
-    (void)remote_tell(remotes, rank,
+    (void)remote_tell(network, rank,
                       &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
 }
 
 bool remote_ask_after(struct health *health, int rank, int slot, uint64_t begun)
 {
-    struct remote_ranks *remotes = health->remote;
-    if (remote_of(health, rank) == NULL || remotes->is_stopped ||
-        remotes->transport->peers->unheard(remotes->transport, rank) > 0)
+    struct network *network = health->network;
+    if (remote_of(health, rank) == NULL || network->is_stopped ||
+        network->transport->peers->unheard(network->transport, rank) > 0)
         return false;
-    return remote_tell(remotes, rank,
+    return remote_tell(network, rank,
                        &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
 }
 
@@ -194,47 +193,47 @@ bool remote_ask_all(struct health *health, int slot, uint64_t begun)
 
 bool remote_knows_call(const struct health *health, int rank, int slot, uint64_t begun)
 {
-    const struct remote_rank *remote = &health->remote->ranks[rank];
+    const struct remote_rank *remote = &health->network->ranks[rank];
     return remote->known_slot == slot && remote->known_begun == begun;
 }
 
 struct board_finding remote_standing(const struct health *health, int rank)
 {
-    return (struct board_finding){.rank = rank, .sequence = health->remote->ranks[rank].sequence};
+    return (struct board_finding){.rank = rank, .sequence = health->network->ranks[rank].sequence};
 }
 
 bool remote_is_in_call(const struct health *health, int rank)
 {
-    return health->remote->ranks[rank].is_in_call;
+    return health->network->ranks[rank].is_in_call;
 }
 
 bool remote_read_progress(const struct health *health, int rank, struct board_progress *progress)
 {
-    const struct remote_rank *remote = &health->remote->ranks[rank];
+    const struct remote_rank *remote = &health->network->ranks[rank];
     *progress = remote->progress;
     return remote->has_progress;
 }
 
 uint64_t remote_progress_heard_ns(const struct health *health, int rank)
 {
-    return health->remote->ranks[rank].progress_ns;
+    return health->network->ranks[rank].progress_ns;
 }
 
 bool remote_hearsay(const struct health *health, int rank, struct board_finding *finding)
 {
-    if (!health->remote->ranks[rank].has_finding) return false;
-    *finding = health->remote->ranks[rank].finding;
+    if (!health->network->ranks[rank].has_finding) return false;
+    *finding = health->network->ranks[rank].finding;
     return true;
 }
 
 /* Asking begins COMPARE_NS after the call began to wait (diagnose.c). */
 bool remote_is_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns)
 {
-    const struct remote_ranks *remotes = health->remote;
-    const uint64_t told_ns = remotes->ranks[rank].told_ns;
+    const struct network *network = health->network;
+    const uint64_t told_ns = network->ranks[rank].told_ns;
     const uint64_t asked_ns = since_ns + COMPARE_NS > told_ns ? since_ns + COMPARE_NS : told_ns;
-    if (remotes->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
-    const uint64_t answered_ns = remotes->transport->peers->answered_ns(remotes->transport, rank);
+    if (network->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
+    const uint64_t answered_ns = network->transport->peers->answered_ns(network->transport, rank);
     return answered_ns > asked_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS;
 }
 
@@ -243,7 +242,7 @@ void remote_invite(struct health *health, int rank)
     struct remote_rank *remote = remote_of(health, rank);
     if (remote == NULL || remote->is_invited) return;
     remote->is_invited = true;
-    tell_once(health->remote, rank, CONTROL_MESSAGES);
+    tell_once(health->network, rank, CONTROL_MESSAGES);
 }
 
 void remote_tell_agreement(struct health *health, int rank, const void *bytes, size_t byte_count)
@@ -252,72 +251,72 @@ void remote_tell_agreement(struct health *health, int rank, const void *bytes, s
         uint32_t kind;
         char bytes[PEERS_MESSAGE_BYTES_MAX - sizeof(uint32_t)];
     } message = {.kind = CONTROL_AGREEMENT};
-    struct remote_ranks *remotes = health->remote;
+    struct network *network = health->network;
     if (byte_count > sizeof message.bytes) return;
     memcpy(message.bytes, bytes, byte_count);
-    if (remotes->transport->peers->tell(remotes->transport, rank, &message,
+    if (network->transport->peers->tell(network->transport, rank, &message,
                                         sizeof message.kind + byte_count) != TUTTI_OK)
-        remote_count_untold(remotes, rank); /* it is said again */
+        remote_count_untold(network, rank); /* it is said again */
 }
 
 /* ----------------------------------------------------------------------------------------------- joining */
 
-bool remote_all_hosts_have_joined(const struct remote_ranks *remotes)
+bool remote_all_hosts_have_joined(const struct network *network)
 {
-    const struct comm_hosts *hosts = remotes->health->team->members.hosts;
+    const struct comm_hosts *hosts = network->health->team->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) /* rank 0's is the first */
-        if (!remotes->ranks[hosts->firsts[host]].has_joined) return false;
+        if (!network->ranks[hosts->firsts[host]].has_joined) return false;
     return true;
 }
 
-void remote_tell_joined(struct remote_ranks *remotes)
+void remote_tell_joined(struct network *network)
 {
-    tell_once(remotes, 0, CONTROL_JOINED);
+    tell_once(network, 0, CONTROL_JOINED);
 }
 
-void remote_tell_all_have_joined(struct remote_ranks *remotes)
+void remote_tell_all_have_joined(struct network *network)
 {
-    for (int r = 0; r < remotes->health->team->size; r++)
-        if (remotes->ranks[r].has_joined) tell_once(remotes, r, CONTROL_ALL_JOINED);
+    for (int r = 0; r < network->health->team->size; r++)
+        if (network->ranks[r].has_joined) tell_once(network, r, CONTROL_ALL_JOINED);
 }
 
 /* ------------------------------------------------------------------------------------------------ deaths */
 
 /* What the transport finds is so for good. */
-static bool has_died(struct remote_ranks *remotes, int rank, uint64_t now_ns)
+static bool has_died(struct network *network, int rank, uint64_t now_ns)
 {
-    struct remote_rank *remote = &remotes->ranks[rank];
+    struct remote_rank *remote = &network->ranks[rank];
     if (remote->is_dead) return true;
     const enum peer_presence presence =
-        remotes->transport->peers->look(remotes->transport, rank, now_ns);
+        network->transport->peers->look(network->transport, rank, now_ns);
     remote->has_ended = presence == PEER_ENDED;
-    if (presence != PEER_PRESENT) remote_bury(remotes, rank);
+    if (presence != PEER_PRESENT) remote_bury(network, rank);
     return remote->is_dead;
 }
 
-void remote_bury(struct remote_ranks *remotes, int rank)
+void remote_bury(struct network *network, int rank)
 {
-    remotes->ranks[rank].is_dead = true;
-    remotes->transport->peers->forget(remotes->transport, rank);
+    network->ranks[rank].is_dead = true;
+    network->transport->peers->forget(network->transport, rank);
 }
 
 int remote_find_dead(struct health *health, uint64_t now_ns)
 {
-    struct remote_ranks *remotes = health->remote;
-    for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0 && !remotes->is_stopped;)
-        if (health_state_of(health, r) != RANK_LEFT && has_died(remotes, r, now_ns)) return r;
+    struct network *network = health->network;
+    for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0 && !network->is_stopped;)
+        if (health_state_of(health, r) != RANK_LEFT && has_died(network, r, now_ns)) return r;
     return -1;
 }
 
 void remote_look_at_all(struct health *health, uint64_t now_ns)
 {
     for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0;)
-        if (health_state_of(health, r) != RANK_LEFT) (void)has_died(health->remote, r, now_ns);
+        if (health_state_of(health, r) != RANK_LEFT) (void)has_died(health->network, r, now_ns);
 }
 
 uint64_t remote_heard_ns(const struct health *health, int rank)
 {
-    const struct transport *transport = health->remote->transport;
+    const struct transport *transport = health->network->transport;
     struct peer_report report;
     transport->peers->report(transport, rank, &report);
     return report.heard_ns;
@@ -325,7 +324,7 @@ uint64_t remote_heard_ns(const struct health *health, int rank)
 
 bool remote_has_ended(const struct health *health, int rank)
 {
-    return health->remote->ranks[rank].has_ended;
+    return health->network->ranks[rank].has_ended;
 }
 
 bool remote_is_dead(const struct health *health, int rank)

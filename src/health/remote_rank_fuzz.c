@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "health/remote_state.h"
+#include "health/network_state.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -17,7 +17,7 @@ enum { SIZE = 4 };
 struct world {
     struct team team;
     struct health *health;
-    struct remote_ranks remotes;
+    struct network network;
     struct remote_rank ranks[SIZE];
     struct host_levels levels;
     struct transport near;
@@ -67,19 +67,19 @@ static void open_world(struct world *world)
     if (straggler_init(&health->straggler, SIZE) != TUTTI_OK) abort();
     health->team->members.levels = &world->levels;
     health->team->transports.set.host = &world->near;
-    health->remote = &world->remotes;
+    health->network = &world->network;
     world->near.ops = &near_ops;
-    world->remotes.health = health;
-    world->remotes.ranks = world->ranks;
+    world->network.health = health;
+    world->network.ranks = world->ranks;
     for (int r = 0; r < SIZE; r++) world->ranks[r].known_slot = -1;
     const struct tcp_options options = {
-        .size = SIZE, .wants = want_nothing, .hears = remote_hear, .hears_context = &world->remotes};
-    if (tcp_create(&options, &world->remotes.transport) != TUTTI_OK) abort();
+        .size = SIZE, .wants = want_nothing, .hears = remote_hear, .hears_context = &world->network};
+    if (tcp_create(&options, &world->network.transport) != TUTTI_OK) abort();
 }
 
 static void close_world(struct world *world)
 {
-    tcp_close(world->remotes.transport);
+    tcp_close(world->network.transport);
     comm_hosts_free(world->health->team->members.hosts);
     free(world->health->board);
     free(world->health->remote_board);
@@ -123,7 +123,7 @@ static void check(struct world *world)
     }
     if (world->health->straggler.name.rank < -1 || world->health->straggler.name.rank >= SIZE)
         abort();
-    if (world->remotes.all_have_joined) abort(); /* rank 0 says so, and that is this one */
+    if (world->network.all_have_joined) abort(); /* rank 0 says so, and that is this one */
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -150,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (message == NULL) abort();
         memcpy(message, data + 2, there);
         ask(&world, peer);
-        if (peer != 0) remote_hear(&world.remotes, peer, message, bytes);
+        if (peer != 0) remote_hear(&world.network, peer, message, bytes);
         free(message);
         data += 2 + there;
         size -= 2 + there;

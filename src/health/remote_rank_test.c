@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "health/network_state.h"
 #include "health/remote_rank.h"
-#include "health/remote_state.h"
 #include "os/channel.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
@@ -22,7 +22,7 @@ enum { SIZE = 2, KINDS = 16, FAILURE = 1, LEFT = 2, MESSAGES = 5, STEPS = 100000
 struct world {
     struct team team;
     struct health *health;
-    struct remote_ranks remotes;
+    struct network network;
     struct remote_rank ranks[SIZE];
     struct transport near, *peer;
     unsigned heard[KINDS];
@@ -70,24 +70,24 @@ static void open_world(struct world *world)
     health->board = make_board();
     health->remote_board = make_board();
     health->team->transports.set.host = &world->near;
-    health->remote = &world->remotes;
-    world->remotes.health = health;
-    world->remotes.ranks = world->ranks;
+    health->network = &world->network;
+    world->network.health = health;
+    world->network.ranks = world->ranks;
     health->team->transports.set.all = health->team->transports.set.host;
     struct tcp_options options = {
-        .size = SIZE, .streams = 1, .hears = remote_hear, .hears_context = &world->remotes};
-    assert_int_equal(tcp_create(&options, &world->remotes.transport), TUTTI_OK);
+        .size = SIZE, .streams = 1, .hears = remote_hear, .hears_context = &world->network};
+    assert_int_equal(tcp_create(&options, &world->network.transport), TUTTI_OK);
     options = (struct tcp_options){
         .rank = 1, .size = SIZE, .streams = 1, .hears = hear, .hears_context = world};
     assert_int_equal(tcp_create(&options, &world->peer), TUTTI_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(world->remotes.transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->network.transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
     assert_int_equal(tcp_attach(world->peer, 0, 0, channel_plain(ends[1])), TUTTI_OK);
 }
 
 static void close_world(struct world *world)
 {
-    tcp_close(world->remotes.transport);
+    tcp_close(world->network.transport);
     tcp_close(world->peer);
     comm_hosts_free(world->health->team->members.hosts);
     free(world->health->board);
@@ -105,12 +105,12 @@ static void fill(struct world *world)
 /* Both ends go on. */
 static void move(struct world *world)
 {
-    for (int i = 0; i < STEPS && !(tcp_is_settled(world->remotes.transport, 1) && i > STEPS / 10);
+    for (int i = 0; i < STEPS && !(tcp_is_settled(world->network.transport, 1) && i > STEPS / 10);
          i++) {
-        (void)world->remotes.transport->ops->progress(world->remotes.transport);
+        (void)world->network.transport->ops->progress(world->network.transport);
         (void)world->peer->ops->progress(world->peer);
         (void)tcp_finish(world->peer);
-        remote_tell_owed(&world->remotes);
+        remote_tell_owed(&world->network);
     }
 }
 
@@ -121,8 +121,8 @@ static void last_words_come_however_many_others_are_under_way(void **state)
     open_world(&world);
     fill(&world);
     assert_true(board_fail(world.health->board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
-    remote_tell_failure(&world.remotes);
-    remote_tell_leaving(&world.remotes);
+    remote_tell_failure(&world.network);
+    remote_tell_leaving(&world.network);
     move(&world);
     assert_int_equal(world.heard[FAILURE], 1);
     assert_int_equal(world.heard[LEFT], 1);
@@ -136,8 +136,8 @@ static void last_words_need_no_memory(void **state)
     open_world(&world);
     assert_true(board_fail(world.health->board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
     memory_is_short = true;
-    remote_tell_failure(&world.remotes);
-    remote_tell_leaving(&world.remotes);
+    remote_tell_failure(&world.network);
+    remote_tell_leaving(&world.network);
     memory_is_short = false;
     move(&world);
     assert_int_equal(world.heard[FAILURE], 1);
@@ -155,7 +155,7 @@ static void an_invitation_is_told_when_there_is_a_place(void **state)
     remote_invite(world.health, 1);
     move(&world);
     assert_int_equal(world.heard[MESSAGES], 1);
-    assert_false(world.remotes.any_owed);
+    assert_false(world.network.any_owed);
     close_world(&world);
 }
 
@@ -165,8 +165,8 @@ static void what_is_dropped_is_counted(void **state)
     struct world world;
     open_world(&world);
     fill(&world);
-    assert_int_equal(world.remotes.untold, PEERS_MESSAGES_MAX + PEERS_LAST_WORDS);
-    assert_int_equal(world.remotes.untold_logged, 1); /* the others are told of in 10 s */
+    assert_int_equal(world.network.untold, PEERS_MESSAGES_MAX + PEERS_LAST_WORDS);
+    assert_int_equal(world.network.untold_logged, 1); /* the others are told of in 10 s */
     close_world(&world);
 }
 

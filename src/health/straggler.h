@@ -48,7 +48,7 @@ struct straggler {
     /* Of the call that sleeps: what it waits for, and what it waited for longest. */
     uint64_t sequence;                   /* of the call; 0: none */
     struct straggler_wait open, longest; /* rank -1: none */
-    uint64_t woken_ns;                   /* from the last sleep; set by wait_loop.c */
+    uint64_t woken_ns;                   /* from the last sleep */
     /* A wait for a rank of another host that was asked. */
     struct straggler_wait asked;
     int asked_slot;
@@ -78,6 +78,11 @@ struct straggler_call {
  * known. */
 void straggler_sleep(struct health *health, const struct straggler_call *call, int peer,
                      uint64_t since_ns);
+/* It woke up then. */
+static inline void straggler_wake(struct straggler *straggler, uint64_t now_ns)
+{
+    straggler->woken_ns = now_ns;
+}
 /* A call is over, perhaps one in which it slept. */
 void straggler_end(struct health *health, const struct straggler_call *call);
 /* For and from a rank of another host: about the call of that number in a slot. */

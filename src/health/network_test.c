@@ -11,8 +11,8 @@
 #include "call/communicator.h"
 #include "health/heartbeats.h"
 #include "health/lock.h"
-#include "health/remote_ranks.h"
-#include "health/remote_state.h"
+#include "health/network_join.h"
+#include "health/network_state.h"
 #include "os/clock.h"
 #include "ranks.h"
 
@@ -28,9 +28,9 @@ static int join_what_has_failed(struct tutti_comm *comm, int rank, int size, uin
     if (rank != 0) return 0;
     RANKS_EXPECT(tutti_comm_abort(comm, "the test says so") == TUTTI_OK);
     RANKS_EXPECT(health_lock_failed(health, 10 * SECOND) == TUTTI_OK);
-    heartbeats_free(health->remote);
-    health->remote->heartbeat = NULL; /* joining begins another one */
-    const enum tutti_status joined = remote_join(health, NULL, NULL, clock_now_ns() + 10 * SECOND);
+    heartbeats_free(health->network);
+    health->network->heartbeat = NULL; /* joining begins another one */
+    const enum tutti_status joined = network_join(health, NULL, NULL, clock_now_ns() + 10 * SECOND);
     health_unlock(health);
     RANKS_EXPECT(joined == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_ABORTED);

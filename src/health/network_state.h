@@ -1,6 +1,7 @@
-/* remote_state.h - the state that remote_ranks.c, remote_rank.c, hear.c and heartbeats.c share: ranks of other hosts, and the transport there. */
-#ifndef TUTTI_HEALTH_REMOTE_STATE_H
-#define TUTTI_HEALTH_REMOTE_STATE_H
+/* network_state.h - what is known of ranks of other hosts, and the transport that leads there: for network.c, network_join.c,
+ * network_leave.c, remote_rank.c, hear.c, heartbeats.c and quiesce.c. */
+#ifndef TUTTI_HEALTH_NETWORK_STATE_H
+#define TUTTI_HEALTH_NETWORK_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +29,7 @@ struct remote_rank {
     struct board_finding finding;
 };
 
-struct remote_ranks {
+struct network {
     struct health *health;
     struct transport *transport; /* that leads to them */
     uint64_t *next_ns; /* of the first rank of each host: when to ask it to connect again */
@@ -50,19 +51,19 @@ void remote_hear(void *context, int peer, const void *message, size_t bytes);
 /* What is known of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
 struct remote_rank *remote_of(const struct health *health, int rank);
 /* Tells what could not be told when it was due. */
-void remote_tell_owed(struct remote_ranks *remotes);
+void remote_tell_owed(struct network *network);
 /* A control message to that rank was dropped, since there was no memory or no place for it: counted, and said now and then. */
-void remote_count_untold(struct remote_ranks *remotes, int rank);
+void remote_count_untold(struct network *network, int rank);
 /* Tells those who are connected why the communicator failed; each once. */
-void remote_tell_failure(struct remote_ranks *remotes);
+void remote_tell_failure(struct network *network);
 /* The same that this rank leaves. */
-void remote_tell_leaving(struct remote_ranks *remotes);
+void remote_tell_leaving(struct network *network);
 /* Whether the first rank of each host has said that its ranks have joined; rank 0 hears it. */
-bool remote_all_hosts_have_joined(const struct remote_ranks *remotes);
+bool remote_all_hosts_have_joined(const struct network *network);
 /* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
-void remote_tell_joined(struct remote_ranks *remotes);
-void remote_tell_all_have_joined(struct remote_ranks *remotes);
+void remote_tell_joined(struct network *network);
+void remote_tell_all_have_joined(struct network *network);
 /* It is taken for dead from now on: nobody waits for it, and nothing more is done to reach it. */
-void remote_bury(struct remote_ranks *remotes, int rank);
+void remote_bury(struct network *network, int rank);
 
 #endif

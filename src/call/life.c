@@ -1,0 +1,68 @@
+#include "call/life.h"
+
+#include "base/held.h"
+#include "call/communicator.h"
+#include "call/progress.h"
+#include "call/wait_loop.h"
+#include "engine/footprint.h"
+#include "health/lock.h"
+
+void comm_calls_init(struct tutti_comm *comm)
+{
+    pthread_mutex_init(&comm->requests.lock, NULL);
+    comm->calls.blocking.base.comm = comm;
+}
+
+void comm_calls_open(struct tutti_comm *comm)
+{
+    operation_init(&comm->calls.blocking.operation, team_spin_budget(&comm->team));
+}
+
+void comm_calls_finish(struct tutti_comm *comm)
+{
+    while (comm_has_requests(comm)) {
+        struct tutti_request *request = NULL;
+        if (domain_try_lock(&comm->team.domain)) {
+            comm_progress(comm);
+            request =
+                comm->calls.running_count > 0 ? &comm->calls.order[0]->base : comm->messages.first;
+            health_unlock(&comm->health);
+        }
+        if (request != NULL) comm_await_started(comm, request);
+    }
+}
+
+bool comm_calls_were_busy(struct tutti_comm *comm)
+{
+    if (pthread_mutex_trylock(&comm->requests.lock) != 0) return true;
+    pthread_mutex_unlock(&comm->requests.lock);
+    return false;
+}
+
+void comm_calls_release(struct tutti_comm *comm)
+{
+    operation_release(&comm->calls.blocking.operation);
+    comm_requests_free(comm);
+    comm_programs_free(comm);
+    comm_messages_free(comm);
+    pthread_mutex_destroy(&comm->requests.lock);
+}
+
+static size_t call_bytes(const struct call_request *request)
+{
+    return held(request->call.extra) + operation_bytes(&request->operation);
+}
+
+void comm_calls_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
+{
+    sum->private_bytes +=
+        held(comm->messages.p2p) + operation_bytes(&comm->calls.blocking.operation);
+    for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
+        if (comm->programs.cached[i].program == NULL) continue;
+        sum->program_count++;
+        sum->private_bytes +=
+            held(comm->programs.cached[i].counts) + program_bytes(comm->programs.cached[i].program);
+    }
+    for (const struct tutti_request *r = comm->requests.all; r != NULL; r = r->next_made)
+        sum->private_bytes += held(r) + (r->is_message ? 0 : call_bytes(request_call_const(r)));
+}

@@ -1,0 +1,22 @@
+/* life.h - the beginning and the end of a communicator's calls, requests, messages and programs. */
+#ifndef TUTTI_CALL_LIFE_H
+#define TUTTI_CALL_LIFE_H
+
+#include <stdbool.h>
+
+#include "tutti/tutti.h"
+
+/* comm is zeroed, but for its team. */
+void comm_calls_init(struct tutti_comm *comm);
+/* The team is complete: calls may come. */
+void comm_calls_open(struct tutti_comm *comm);
+/* Blocks until everything that was started is done, whoever waits for it; deadlines of the calls bound this. */
+void comm_calls_finish(struct tutti_comm *comm);
+/* In a child of fork(): whether another thread of the parent was queuing something then. What it was changing must stay as it is: nobody can
+ * tell how far it came. */
+bool comm_calls_were_busy(struct tutti_comm *comm);
+void comm_calls_release(struct tutti_comm *comm);
+/* Adds what they hold, but for messages that nobody has received, and prepared calls. */
+void comm_calls_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum);
+
+#endif

@@ -1,0 +1,24 @@
+#include "engine/footprint.h"
+
+#include <stdint.h>
+
+#include "base/held.h"
+#include "engine/bind.h"
+#include "engine/run.h"
+
+size_t program_bytes(const struct program *program)
+{
+    size_t bytes = held(program) + held(program->steps) + held(program->lanes) +
+                   held(program->sources) + held(program->afters) + held(program->step_tx) +
+                   held(program->tx_links) + held(program->rx_links);
+    for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
+        bytes += held(program->tx[slot]) + held(program->rx[slot]);
+    return bytes;
+}
+
+size_t operation_bytes(const struct operation *operation)
+{
+    return held(operation->lanes) + held(operation->sends) + held(operation->completed) +
+           held(operation->views) + held(operation->sources) + held(operation->places) +
+           held(operation->scratch);
+}

@@ -1,0 +1,31 @@
+/* life.h - the beginning and the end of what a rank knows of its team (health.h).
+ *
+ *     health_init ──► health_be_alone ──────────────────────────────► health_release
+ *                └──► health_use_host ──► health_know_remote ────────►
+ */
+#ifndef TUTTI_HEALTH_LIFE_H
+#define TUTTI_HEALTH_LIFE_H
+
+#include <stddef.h>
+
+#include "health/health.h"
+
+/* *health is zeroed. All that fail do so with NO_MEMORY; then health_release gives back what there is. */
+enum tutti_status health_init(struct health *health, struct team *team);
+/* A communicator of one rank has a board of its own. */
+enum tutti_status health_be_alone(struct health *health);
+/* Bytes that the ranks of a host share: the board, and a control ring for each of them. */
+size_t health_shared_bytes(const struct team *team);
+/* The ranks of this host have come together. shared: so many bytes, zeroed by the first of them; it stays the caller's, as `host` does, the
+ * transport between them, which tells of processes that are not visible from here. */
+void health_use_host(struct health *health, void *shared, struct transport *host);
+/* Makes a board for what ranks of other hosts will say. */
+enum tutti_status health_know_remote(struct health *health);
+/* After the transports were closed. */
+void health_release(struct health *health);
+/* Calls of the application are numbered from 1: those before were the library's own. */
+void health_restart_numbers(struct health *health);
+/* Adds what this holds, but for shared memory. */
+void health_footprint(const struct health *health, struct tutti_footprint *sum);
+
+#endif
