@@ -338,7 +338,7 @@ static void call(struct world *w, int node, int number)
     for (int rank = 0; rank < meeting->size; rank++) {
         const int other = meeting->node_of[rank];
         if (w->buries[node][other])
-            agreement_bury(seat->agreement, rank);
+            agreement_declare_dead(seat->agreement, rank);
         else if (w->suspects[node][other])
             agreement_suspect(seat->agreement, rank);
     }
@@ -383,7 +383,7 @@ static void hold(struct world *w, int node, int other, enum opinion opinion)
         if (seat->agreement == NULL) continue;
         const int rank = meeting->rank_of[other];
         if (rank >= meeting->size || meeting->node_of[rank] != other) continue;
-        if (opinion == IS_DEAD) agreement_bury(seat->agreement, rank);
+        if (opinion == IS_DEAD) agreement_declare_dead(seat->agreement, rank);
         if (opinion == IS_SUSPECT) agreement_suspect(seat->agreement, rank);
         if (opinion == IS_THERE) agreement_unsuspect(seat->agreement, rank);
         review(w, seat);

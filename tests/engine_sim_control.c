@@ -103,7 +103,7 @@ static void look_around(struct world *w, struct seat *seat)
     for (int rank = 0; rank < comm->size; rank++) {
         if (rank == rank_of(seat)) continue;
         if (w->knows_dead[seat->node][comm->node_of[rank]])
-            agreement_bury(seat->agreement, rank);
+            agreement_declare_dead(seat->agreement, rank);
         else if (is_silent(w, seat, rank))
             agreement_suspect(seat->agreement, rank);
         else
@@ -327,7 +327,7 @@ void control_learn(struct world *w, int node, int other)
     const struct word word = loss_of(other, node);
     control_find_failure(w, node, number, &word);
     if (seat->state != AGREEING) return;
-    agreement_bury(seat->agreement, w->comms[number].rank_of[other]);
+    agreement_declare_dead(seat->agreement, w->comms[number].rank_of[other]);
     review(w, seat);
 }
 

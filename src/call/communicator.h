@@ -3,25 +3,27 @@
  *     created ──► healthy ──► failed (status on the board, for good) ──► freed
  *                    └──────────────────────────────────────────────────►
  *
- * Its parts lie in the rooms below it. Each room knows its own part and those of rooms below:
+ * Each of its parts belongs to a folder, which alone names the part's members. A folder knows its own part and those of lower folders:
  *
- *     team     who the ranks are and what leads to them     never changes; the domain in it has the lock
- *     health   what is known of the ranks                   told by calls: numbers and descriptions
- *     calls, requests, messages, programs                   this room (src/call)
- *     lineage                                               src/comm
+ *     team       src/team     ranks, hosts, transports, settings: constant but for its domain, which has the lock
+ *     health     src/health   the state of the other ranks; knows calls only by number and description
+ *     calls, requests, messages, programs   src/call
+ *     derivations                           src/comm
  *
- * A call goes: api (arguments) → comm_call or comm_call_start (program from the cache) → slot → the one wait loop. Blocking calls use
+ * Lock and unlock with health/lock.h.
+ *
+ * A call goes: api (arguments) → comm_call or comm_call_start (program from the cache) → slot → wait loop. Blocking calls use
  * slot 0; started ones take slots 1 to 16 in turn, and wait in a queue while their slot is busy. So the order of calls alone decides the
  * slot, the same on every rank.
  *
- * Files of this room, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
+ * Files of this folder, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
  *
  *     calling          group.c group_begin to group_end · call.c blocking calls, own_call.c those of the library · start.c started
  *                      and prepared calls · message_call.c send and recv · cancel.c · complete.c wait, test, notify
- *     moving           wait_loop.c the one wait loop, and the progress thread's pass · progress.c started calls move ·
+ *     moving           wait_loop.c waiting, and the progress thread's pass · progress.c started calls move ·
  *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache
  *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms
- *     below all        request.c requests and their queues · orphans.c requests that outlive it · handle.c
+ *     below all        life.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it · handle.c
  *
  * Threads. The lock of the team's domain is for everything that moves: links, operations, programs, messages. The thread that holds it
  * moves all operations of the communicator. A thread in a blocking call holds it until the call ends, so other threads must be able to

@@ -1,4 +1,4 @@
-/* wait_loop.c - the one wait loop.
+/* wait_loop.c - how calls are waited for.
  *
  *   run ──moved──► run again
  *    └─blocked─► pause: spin; from the first miss on yield when ranks outnumber cores; then sleep on the bell

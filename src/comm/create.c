@@ -149,7 +149,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     return TUTTI_OK;
 }
 
-enum tutti_status comm_create_at(const struct creation *creation, struct tutti_comm **comm)
+enum tutti_status comm_create(const struct creation *creation, struct tutti_comm **comm)
 {
     char before[ERROR_TEXT_MAX];
     error_copy(before, sizeof before);

@@ -1,4 +1,4 @@
-/* create.h - making a communicator whose place among its ranks is known. */
+/* create.h - creates a communicator once the size and this process's rank are known, and ends it. */
 #ifndef TUTTI_COMM_CREATE_H
 #define TUTTI_COMM_CREATE_H
 
@@ -9,23 +9,23 @@
 #include "tutti/tutti.h"
 
 struct creation {
-    const char *origin; /* what says so, for the log */
+    const char *origin; /* launcher or function that gave rank and size; for the log */
     int rank, size;
     struct rendezvous_key key;          /* where the ranks meet, if there are several */
     const struct launcher_place *place; /* what the launcher says of hosts; or NULL */
     const struct net_address *meeting;  /* rank 0's port, from an id for several hosts; or NULL */
     struct comm_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
     struct host_levels *host_levels;          /* with hosts, and taken like them */
-    const struct tutti_comm_options *options; /* complete; of them timeouts, deterministic, algorithms */
+    const struct tutti_comm_options *options; /* with all defaults filled in */
     uint64_t deadline_ns;
     /* OK while the missing ranks can still come, see bootstrap/rendezvous.h; or NULL. */
     enum tutti_status (*look)(void *context);
     void *look_context;
 };
 
-/* Blocks until all ranks have come, `look` objects, or the deadline. On failure *comm is NULL. */
-enum tutti_status comm_create_at(const struct creation *creation, struct tutti_comm **comm);
-/* Finishes what was started, says to the others that this rank leaves, and frees it. Blocks up to the deadlines of what is under way. */
+/* Blocks until all ranks have come, look() returns an error, or the deadline passes. On failure *comm is NULL. */
+enum tutti_status comm_create(const struct creation *creation, struct tutti_comm **comm);
+/* Finishes started calls, tells the others that this rank leaves, and frees comm. Blocks up to the deadlines of what is under way. */
 void comm_end(struct tutti_comm *comm);
 
 #endif

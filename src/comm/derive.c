@@ -158,7 +158,7 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .look_context = roster};
     if (team_spans_hosts(&parent->team)) TRY(find_hosts(roster, &creation));
     rendezvous_key_derive(&parent->team.identity, what, what_bytes, &creation.key);
-    const enum tutti_status status = comm_create_at(&creation, created);
+    const enum tutti_status status = comm_create(&creation, created);
     return status == TUTTI_OK || board_has_failed(parent->health.board) ? status
                                                                         : explain(roster, status);
 }

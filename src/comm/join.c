@@ -108,7 +108,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
     struct rendezvous_options options = {.key = *key,
                                          .rank = team_local_number(&comm->team, creation->rank),
                                          .size = team_local_size(&comm->team),
-                                         .names = team_local_names(&comm->team),
+                                         .names = team_local_ranks(&comm->team),
                                          .deadline_ns = creation->deadline_ns,
                                          .self = {.process_key = heap.process_key,
                                                   .heap_inode = heap.inode,
@@ -264,7 +264,7 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     if (status == TUTTI_OK) {
         const struct host_options options = {.rank = number,
                                              .size = size,
-                                             .names = team_local_names(&comm->team),
+                                             .names = team_local_ranks(&comm->team),
                                              .segment_fd = result->segment_fd,
                                              .board_bytes = health_shared_bytes(&comm->team),
                                              .peers = peers,
@@ -448,7 +448,7 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
     comm->team.identity = result.identity;
     enum tutti_status status = processes_open(
         &comm->health.processes, result.members, team_local_number(&comm->team, comm->team.rank),
-        team_local_size(&comm->team), team_local_names(&comm->team));
+        team_local_size(&comm->team), team_local_ranks(&comm->team));
     if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
     log_write(LOG_INFO, "rank %d of %d met the ranks of its host with %u messages", comm->team.rank,
               comm->team.size, result.message_count);

@@ -1,6 +1,6 @@
 /* life.c - the life of a communicator as its users see it: where it comes from, what it says of itself, its end.
  *
- * Files of this room, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
+ * Files of this folder, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
  *
  *     life.c public functions · mesh.c a grid of communicators · racks.c measured racks · shrink.c going on after a failure ·
  *     derive.c split, dup, group · create.c making one, taking it apart · join.c its ranks come together ·
@@ -119,7 +119,7 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
                                       .meeting = id_spans_hosts(&id) ? &id.address : NULL,
                                       .options = &options,
                                       .deadline_ns = deadline_ns};
-    enum tutti_status status = comm_create_at(&creation, comm);
+    enum tutti_status status = comm_create(&creation, comm);
     if (place.rank == 0) port_withdraw(&id.key);
     if (status == TUTTI_OK) status = comm_find_racks(*comm);
     if (status == TUTTI_OK || *comm == NULL) return status;

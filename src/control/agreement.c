@@ -559,7 +559,7 @@ static void advance(struct agreement *a, uint64_t now_ns)
 
 /* ---------------------------------------------------------------------------------------------- hearing */
 
-static void bury_slice(struct agreement *a, const struct message *m)
+static void declare_slice_dead(struct agreement *a, const struct message *m)
 {
     for (size_t i = 0; i < slice_words(a, m->slice); i++)
         a->buried[m->slice * AGREEMENT_SLICE_WORDS + i] |= set_word(m, i);
@@ -581,7 +581,7 @@ static void hear_prepare(struct agreement *a, const struct message *m, uint64_t 
         send_refusal(a, m->ballot);
         return;
     }
-    bury_slice(a, m);
+    declare_slice_dead(a, m);
     if (a->prepare_ballot != m->ballot) a->prepare_slices = 0;
     a->prepare_ballot = m->ballot;
     a->prepare_slices |= UINT32_C(1) << m->slice;
@@ -678,7 +678,7 @@ void agreement_hear(struct agreement *a, int from, const void *bytes, size_t byt
     case KIND_REFUSE: hear_refusal(a, &m, now_ns); break;
     case KIND_DECIDE: hear_decision(a, &m); break;
     case KIND_ASK: break;
-    case KIND_DEAD: bury_slice(a, &m); break;
+    case KIND_DEAD: declare_slice_dead(a, &m); break;
     }
     advance(a, now_ns);
 }
@@ -757,7 +757,7 @@ void agreement_unsuspect(struct agreement *a, int rank)
     a->is_stirred = true;
 }
 
-void agreement_bury(struct agreement *a, int rank)
+void agreement_declare_dead(struct agreement *a, int rank)
 {
     check_other(a, rank);
     rank_set_add(a->buried, rank);

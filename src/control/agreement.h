@@ -108,7 +108,7 @@ uint64_t agreement_due_ns(const struct agreement *agreement);
 void agreement_suspect(struct agreement *agreement, int rank);
 void agreement_unsuspect(struct agreement *agreement, int rank);
 /* Dead for certain. A rank that is only out of reach must never be buried: safety depends on that. */
-void agreement_bury(struct agreement *agreement, int rank);
+void agreement_declare_dead(struct agreement *agreement, int rank);
 
 /* Whether those that are neither suspected nor buried could be a quorum. */
 bool agreement_may_decide(const struct agreement *agreement);

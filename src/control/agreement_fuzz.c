@@ -137,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         switch (next(script) & 7) {
         case 0: agreement_suspect(script->agreement, other_rank(script)); break;
         case 1: agreement_unsuspect(script->agreement, other_rank(script)); break;
-        case 2: agreement_bury(script->agreement, other_rank(script)); break;
+        case 2: agreement_declare_dead(script->agreement, other_rank(script)); break;
         case 3:
             script->now_ns += next(script) * UINT64_C(4000000);
             agreement_tick(script->agreement, script->now_ns);

@@ -228,7 +228,7 @@ static void what_one_accepted_is_taken_over(void **state)
     tick_all(room);
     deliver(room); /* rank 1 alone has accepted that all five are in */
     room->is_lost = is_from_zero;
-    for (int rank = 1; rank < 5; rank++) agreement_bury(of(room, rank), 0);
+    for (int rank = 1; rank < 5; rank++) agreement_declare_dead(of(room, rank), 0);
     for (int step = 0; step < 100; step++, room->now_ns += 5 * MS) {
         for (int rank = 1; rank < 5; rank++) agreement_tick(of(room, rank), room->now_ns);
         deliver(room);
@@ -241,7 +241,7 @@ static void a_dead_leader_that_decided_nothing_is_left_out(void **state)
 {
     (void)state;
     struct room *room = open_room(4, 1, 3); /* rank 0 died before it called */
-    for (int rank = 1; rank < 4; rank++) agreement_bury(of(room, rank), 0);
+    for (int rank = 1; rank < 4; rank++) agreement_declare_dead(of(room, rank), 0);
     run_until_decided(room);
     for (int rank = 1; rank < 4; rank++) check_decision(room, rank, 1, 3);
     close_room(room);
@@ -274,7 +274,7 @@ static void who_dies_during_a_ballot_by_all_ends_it(void **state)
     assert_int_equal(agreement_state(of(room, 6)), AGREEMENT_RUNNING);
 
     room->is_lost = is_with_the_dead;
-    for (int dead = 0; dead < 4; dead++) agreement_bury(of(room, 4), dead);
+    for (int dead = 0; dead < 4; dead++) agreement_declare_dead(of(room, 4), dead);
     agreement_tick(of(room, 4), room->now_ns);
     deliver(room); /* 6 has promised, and buried 0 to 3 */
     room->now_ns += 100 * MS;
@@ -292,7 +292,7 @@ static void who_dies_during_a_ballot_by_all_ends_it(void **state)
     deliver(room);
     assert_int_equal(agreement_state(of(room, 4)), AGREEMENT_RUNNING);
 
-    agreement_bury(of(room, 4), 5);
+    agreement_declare_dead(of(room, 4), 5);
     agreement_tick(of(room, 4), room->now_ns);
     bool has_come = false;
     while (room->next < room->count) {
@@ -343,12 +343,12 @@ static void the_last_one_goes_on_when_all_others_are_dead_for_certain(void **sta
 {
     (void)state;
     struct room *room = open_room(9, 8, 1);
-    for (int other = 0; other < 7; other++) agreement_bury(of(room, 8), other);
+    for (int other = 0; other < 7; other++) agreement_declare_dead(of(room, 8), other);
     agreement_suspect(of(room, 8), 7);
     for (int step = 0; step < 100; step++, room->now_ns += 5 * MS) tick_all(room);
     assert_int_equal(agreement_state(of(room, 8)), AGREEMENT_RUNNING);
     assert_int_equal(agreement_awaited(of(room, 8)), 7);
-    agreement_bury(of(room, 8), 7);
+    agreement_declare_dead(of(room, 8), 7);
     tick_all(room);
     check_decision(room, 8, 8, 1);
     close_room(room);
@@ -367,7 +367,7 @@ static void who_leads_is_told_of_the_dead_by_those_who_promised_nothing(void **s
     (void)state;
     struct room *room = open_room(4, 0, 4);
     room->is_lost = is_with_the_first_two;
-    agreement_bury(of(room, 2), 0);
+    agreement_declare_dead(of(room, 2), 0);
     agreement_suspect(of(room, 2), 1);
     for (int rank = 2; rank < 4; rank++) agreement_tick(of(room, rank), room->now_ns);
     deliver(room);
@@ -385,7 +385,7 @@ static void who_leads_is_told_of_the_dead_by_those_who_promised_nothing(void **s
     room->next = room->count = 0; /* what it said is lost */
 
     agreement_unsuspect(of(room, 3), 2);
-    for (int dead = 0; dead < 2; dead++) agreement_bury(of(room, 3), dead);
+    for (int dead = 0; dead < 2; dead++) agreement_declare_dead(of(room, 3), dead);
     for (int step = 0; step < 200; step++, room->now_ns += 10 * MS) {
         for (int rank = 2; rank < 4; rank++) agreement_tick(of(room, rank), room->now_ns);
         deliver(room);
@@ -428,7 +428,8 @@ static void sets_that_need_several_messages_arrive_whole(void **state)
         /* No one knows of all of the dead; together they do. */
         for (int other = 0; other < first; other++) {
             for (int rank = first; rank < size; rank++)
-                if (other > 300 || rank == first + other % 3) agreement_bury(of(room, rank), other);
+                if (other > 300 || rank == first + other % 3)
+                    agreement_declare_dead(of(room, rank), other);
             agreement_suspect(of(room, first), other);
         }
         run_until_decided(room);
@@ -448,7 +449,7 @@ static void a_large_value_is_taken_over_from_several(void **state)
     enum { SIZE = 9000, FIRST = SIZE - 3 };
     struct room *room = open_room(SIZE, FIRST, 3);
     for (int other = 0; other < FIRST; other++)
-        for (int rank = FIRST; rank < SIZE; rank++) agreement_bury(of(room, rank), other);
+        for (int rank = FIRST; rank < SIZE; rank++) agreement_declare_dead(of(room, rank), other);
     room->is_lost = loses_accepted; /* so it is accepted by some, and never decided */
     for (int step = 0; step < 400; step++, room->now_ns += 5 * MS) {
         tick_all(room);

@@ -50,7 +50,7 @@ static enum tutti_status begin(struct recovery *recovery, uint64_t word)
         struct other *other = &recovery->others[r];
         other->standing = other->is_lost ? BURIED : STANDS;
         if (other->is_lost)
-            agreement_bury(next, r); /* before anything of its last words is heard */
+            agreement_declare_dead(next, r); /* before its final messages are heard */
     }
     return TUTTI_OK;
 }
@@ -63,7 +63,8 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     if (looks) recover_look(recovery, now_ns);
     (void)network_progress(health);
     recover_read_rings(recovery);
-    if (looks) recover_tell_lost(recovery, now_ns); /* whose last words have been heard by now */
+    if (looks)
+        recover_tell_lost(recovery, now_ns); /* whose final messages have been heard by now */
     if (looks) recovery->looked_ns = now_ns;
     if (now_ns >= agreement_due_ns(recovery->current)) agreement_tick(recovery->current, now_ns);
 }

@@ -13,7 +13,7 @@ int health_next_ended(const struct health *health, int *at)
     return processes_next_ended(&health->processes, at);
 }
 
-bool health_is_gone(struct health *health, int rank)
+bool health_is_dead(struct health *health, int rank)
 {
     const int number = team_local_number(health->team, rank);
     return number >= 0 ? processes_has_ended(&health->processes, number)

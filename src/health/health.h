@@ -5,11 +5,11 @@
  *                                                             ├──► known.h, deaths.h: what is known of a rank, wherever it is
  *     ranks of other hosts ── control messages, heartbeats ───┘         │
  *                                                                       ▼
- *     failure.h: one failure, the same on all ranks  ◄── whoever finds one       agree.h: those who are left agree
+ *     failure.h: one failure on each host  ◄── whoever finds one                 agree.h: those who are left agree
  *     recorder.h: the last calls ──► trace.h tells them · straggler.h: who is late again and again
  *
- * It is told of calls by their numbers and descriptions, and knows no request. Fields of parts are for the part's own file; others ask by
- * its functions.
+ * It is told of calls by their numbers and descriptions, and knows no request. Members of a part are for its own file and, where a header
+ * X_state.h declares them, for the files that this names; others pass the part's address to its functions.
  */
 #ifndef TUTTI_HEALTH_HEALTH_H
 #define TUTTI_HEALTH_HEALTH_H
@@ -26,11 +26,11 @@
 
 struct health {
     struct team *team; /* of which it is the health */
-    struct board *board; /* shared by the ranks of this host; private memory where there is one rank */
+    struct board *board; /* shared by the ranks of this host; private memory where the communicator has one rank */
     struct board *remote_board; /* what ranks of other hosts have told this one; NULL: all are on one host */
     struct network *network; /* ranks that control messages reach; NULL: there are none */
     struct control_ring *
-        control_rings; /* of each rank of this host, by local number, behind the board; NULL: one rank */
+        control_rings; /* of each rank of this host, by local number, behind the board; NULL: the communicator has one rank */
     struct recovery *_Atomic recovery; /* NULL until the first agreement, see recover.h */
     uint64_t unnumbered; /* calls that the library made itself, before all that have a sequence number */
     struct processes processes;
@@ -40,7 +40,8 @@ struct health {
     struct trace trace;
 };
 
-/* Whether ranks are reached over a network, also some of this host; calls end when their bytes lie in links. */
+/* Whether any rank is reached over a network, which with TUTTI_TRANSPORT=tcp is so within a host, too. A call may then return with bytes
+ * still unsent. */
 static inline bool health_has_network(const struct health *health)
 {
     return health->network != NULL;

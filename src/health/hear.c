@@ -20,7 +20,7 @@ static void take_sides(struct health *health, int reporter, enum tutti_status *s
     } else if (*status == TUTTI_PROC_FAILED && *culprit >= 0 &&
                team_shares_host(health->team, *culprit) &&
                health_state_of(health, *culprit) == RANK_PRESENT &&
-               !health_is_gone(health, *culprit)) {
+               !health_is_dead(health, *culprit)) {
         *status = TUTTI_MINORITY;
         *culprit = reporter;
     }

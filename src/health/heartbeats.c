@@ -191,13 +191,13 @@ static bool has_ended(const struct network *network, int rank)
 
 /* Whoever is gone for the verdict is gone for whom waits for it in any other way. But where the rank has ended that sent heartbeats
  * for a host, the others there may be well. */
-static void bury(struct network *network)
+static void declare_dead(struct network *network)
 {
     const struct comm_hosts *hosts = network->health->team->members.hosts;
     for (int r = 0; r < network->health->team->size; r++) {
         const int host = hosts->host_of[r], first = first_rank(network, host);
         if (heartbeat_state(network->heartbeat, host) != HEARTBEAT_SUSPECTED) continue;
-        if (r == first || !has_ended(network, first)) remote_bury(network, r);
+        if (r == first || !has_ended(network, first)) remote_declare_dead(network, r);
     }
 }
 
@@ -209,7 +209,7 @@ static void judge(struct network *network, uint64_t now_ns)
     if (!heartbeat_judge(network->heartbeat, &verdict)) return;
     network->is_judged = true;
     fail(network, &verdict);
-    bury(network);
+    declare_dead(network);
 }
 
 void heartbeats_progress(struct network *network, uint64_t now_ns)

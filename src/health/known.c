@@ -38,5 +38,5 @@ bool known_to_be_stopped(const struct health *health, int rank, uint64_t since_n
 bool known_to_have_ended(struct health *health, int rank)
 {
     if (!team_shares_host(health->team, rank)) return remote_has_ended(health, rank);
-    return health_is_gone(health, rank);
+    return health_is_dead(health, rank);
 }

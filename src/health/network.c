@@ -56,7 +56,7 @@ static enum tutti_status open_transport(struct network *network,
                                            .names = name_rank,
                                            .context = network};
     TRY(transports_open_remote(&health->team->transports.set, &options,
-                               hosts != NULL ? hosts->locals : NULL,
+                               hosts != NULL ? hosts->local_numbers : NULL,
                                hosts != NULL ? hosts->largest : 0));
     network->transport = health->team->transports.set.remote;
     return TUTTI_OK;

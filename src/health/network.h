@@ -13,7 +13,7 @@
 #include "os/tcp_socket.h"
 
 /* Opens the transport to other hosts, in team->transports.set, and makes room for what is known of their ranks. addresses: where each rank
- * of the team listens. After a failure: network_free, and transports_close. */
+ * of the team listens. After a failure transports_close, then network_free, give back what there is. */
 enum tutti_status network_create(struct health *health, const struct net_address *addresses);
 /* Without the transport, which its set closes. */
 void network_free(struct health *health);

@@ -23,7 +23,7 @@ static bool is_owed(struct health *health)
     const struct transport *transport = health->network->transport;
     for (int r = 0; r < health->team->size; r++)
         if (r != health->team->rank && !transport->peers->is_settled(transport, r) &&
-            health_state_of(health, r) != RANK_LEFT && !health_is_gone(health, r))
+            health_state_of(health, r) != RANK_LEFT && !health_is_dead(health, r))
             return true;
     return false;
 }

@@ -64,6 +64,6 @@ bool remote_all_hosts_have_joined(const struct network *network);
 void remote_tell_joined(struct network *network);
 void remote_tell_all_have_joined(struct network *network);
 /* It is taken for dead from now on: nobody waits for it, and nothing more is done to reach it. */
-void remote_bury(struct network *network, int rank);
+void remote_declare_dead(struct network *network, int rank);
 
 #endif

@@ -49,7 +49,7 @@ void health_quiesce(struct health *health, const struct engagement *engagement)
     for (int i = 0, r; i < team_local_size(health->team); i++)
         while ((r = team_local_rank(health->team, i)) != health->team->rank &&
                !(died && health_share_process(health, r, failure.culprit)) &&
-               is_engaged(health, r, engagement->slot) && !health_is_gone(health, r) &&
+               is_engaged(health, r, engagement->slot) && !health_is_dead(health, r) &&
                clock_now_ns() - begin_ns < limit_ns)
             nanosleep(&(struct timespec){0, 100000}, NULL);
 }

@@ -160,7 +160,7 @@ void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
         if (standing == other->standing) continue;
         other->standing = standing;
         if (standing == BURIED)
-            agreement_bury(recovery->current, r);
+            agreement_declare_dead(recovery->current, r);
         else if (standing == SUSPECTED)
             agreement_suspect(recovery->current, r);
         else

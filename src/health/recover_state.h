@@ -11,7 +11,7 @@ enum standing { STANDS, SUSPECTED, BURIED };
 /* Of another rank. */
 struct other {
     enum standing standing; /* as the agreement knows it */
-    bool is_lost;           /* dead or left, as was seen before its last words were read */
+    bool is_lost;           /* dead or left, as was seen before its final messages were read */
     uint64_t told_ns; /* when it was told something first, after which it has not shown a sign of life; 0: it has */
     uint64_t read; /* of its messages */
 };
@@ -43,7 +43,7 @@ enum tutti_status recover_get(struct health *health, struct recovery **recovery)
 void recover_send(void *context, int to, const void *bytes, size_t byte_count);
 /* Takes in what ranks of this host have written. */
 void recover_read_rings(struct recovery *recovery);
-/* Looks who is dead or has left; and, when their last words have been heard, tells the current agreement of it. */
+/* Looks who is dead or has left; and, when their final messages have been heard, tells the current agreement of it. */
 void recover_look(struct recovery *recovery, uint64_t now_ns);
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns);
 

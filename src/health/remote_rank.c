@@ -88,10 +88,10 @@ bool remote_tell(struct network *network, int rank, const struct control_message
 }
 
 /* Nobody says them again, and whoever does not hear them waits for nothing: they have places of their own. */
-static bool tell_last_word(struct network *network, int rank, const struct control_message *message)
+static bool tell_final(struct network *network, int rank, const struct control_message *message)
 {
-    if (network->transport->peers->tell_last_word(network->transport, rank, message,
-                                                  sizeof *message) == TUTTI_OK)
+    if (network->transport->peers->tell_final(network->transport, rank, message, sizeof *message) ==
+        TUTTI_OK)
         return true;
     remote_count_untold(network, rank);
     return false;
@@ -149,14 +149,14 @@ void remote_tell_failure(struct network *network)
     memcpy(message.u.failure.message, failure.message, sizeof message.u.failure.message);
     for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
         if (!network->ranks[r].knows_failure && is_there(network, r))
-            network->ranks[r].knows_failure = tell_last_word(network, r, &message);
+            network->ranks[r].knows_failure = tell_final(network, r, &message);
 }
 
 void remote_tell_leaving(struct network *network)
 {
     for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
         if (is_there(network, r))
-            (void)tell_last_word(network, r, &(struct control_message){.kind = CONTROL_LEFT});
+            (void)tell_final(network, r, &(struct control_message){.kind = CONTROL_LEFT});
 }
 
 void remote_ask(struct health *health, int rank, int slot, uint64_t begun)
@@ -290,11 +290,11 @@ static bool has_died(struct network *network, int rank, uint64_t now_ns)
     const enum peer_presence presence =
         network->transport->peers->look(network->transport, rank, now_ns);
     remote->has_ended = presence == PEER_ENDED;
-    if (presence != PEER_PRESENT) remote_bury(network, rank);
+    if (presence != PEER_PRESENT) remote_declare_dead(network, rank);
     return remote->is_dead;
 }
 
-void remote_bury(struct network *network, int rank)
+void remote_declare_dead(struct network *network, int rank)
 {
     network->ranks[rank].is_dead = true;
     network->transport->peers->forget(network->transport, rank);

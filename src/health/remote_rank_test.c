@@ -165,7 +165,7 @@ static void what_is_dropped_is_counted(void **state)
     struct world world;
     open_world(&world);
     fill(&world);
-    assert_int_equal(world.network.untold, PEERS_MESSAGES_MAX + PEERS_LAST_WORDS);
+    assert_int_equal(world.network.untold, PEERS_MESSAGES_MAX + PEERS_FINAL_MESSAGES);
     assert_int_equal(world.network.untold_logged, 1); /* the others are told of in 10 s */
     close_world(&world);
 }

@@ -21,10 +21,10 @@ static struct comm_hosts *allocate(int size)
     hosts->host_of = calloc(ranks, sizeof *hosts->host_of);
     hosts->firsts = calloc(ranks, sizeof *hosts->firsts);
     hosts->counts = calloc(ranks, sizeof *hosts->counts);
-    hosts->names = calloc(ranks, sizeof *hosts->names);
-    hosts->locals = calloc(ranks, sizeof *hosts->locals);
+    hosts->local_ranks = calloc(ranks, sizeof *hosts->local_ranks);
+    hosts->local_numbers = calloc(ranks, sizeof *hosts->local_numbers);
     if (hosts->entries != NULL && hosts->host_of != NULL && hosts->firsts != NULL &&
-        hosts->counts != NULL && hosts->names != NULL && hosts->locals != NULL)
+        hosts->counts != NULL && hosts->local_ranks != NULL && hosts->local_numbers != NULL)
         return hosts;
     comm_hosts_free(hosts);
     return NULL;
@@ -50,10 +50,10 @@ static void number(struct comm_hosts *hosts, int rank)
         if (++hosts->counts[host] > hosts->largest) hosts->largest = hosts->counts[host];
     }
     for (int r = 0; r < hosts->size; r++) {
-        hosts->locals[r] = -1;
+        hosts->local_numbers[r] = -1;
         if (hosts->host_of[r] != hosts->host_of[rank]) continue;
-        hosts->locals[r] = hosts->local_size;
-        hosts->names[hosts->local_size++] = r;
+        hosts->local_numbers[r] = hosts->local_size;
+        hosts->local_ranks[hosts->local_size++] = r;
     }
 }
 
@@ -84,8 +84,8 @@ void comm_hosts_free(struct comm_hosts *hosts)
     free(hosts->host_of);
     free(hosts->firsts);
     free(hosts->counts);
-    free(hosts->names);
-    free(hosts->locals);
+    free(hosts->local_ranks);
+    free(hosts->local_numbers);
     free(hosts);
 }
 

@@ -17,10 +17,10 @@ struct comm_hosts {
     struct discovery_entry *entries; /* one a rank, the same on all ranks */
     int *host_of; /* of each rank: hosts are numbered as their first ranks come */
     int host_count;
-    int *firsts; /* of each host, its first rank: ascending */
-    int *counts; /* and how many it has */
-    int *names;  /* of each local number, the rank: ascending */
-    int *locals; /* of each rank, its local number; -1: it is on another host */
+    int *firsts;        /* of each host, its first rank: ascending */
+    int *counts;        /* and how many it has */
+    int *local_ranks;   /* of each local number, the rank: ascending */
+    int *local_numbers; /* of each rank, its local number; -1: it is on another host */
     int local_size;
     int largest; /* the most that a host has */
 };

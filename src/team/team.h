@@ -42,7 +42,7 @@ struct team {
 /* Ranks of this host, by rank and by local number (hosts.h). */
 static inline bool team_shares_host(const struct team *team, int rank)
 {
-    return team->members.hosts == NULL || team->members.hosts->locals[rank] >= 0;
+    return team->members.hosts == NULL || team->members.hosts->local_numbers[rank] >= 0;
 }
 static inline int team_local_size(const struct team *team)
 {
@@ -50,24 +50,24 @@ static inline int team_local_size(const struct team *team)
 }
 static inline int team_local_number(const struct team *team, int rank)
 {
-    return team->members.hosts == NULL ? rank : team->members.hosts->locals[rank];
+    return team->members.hosts == NULL ? rank : team->members.hosts->local_numbers[rank];
 }
 static inline int team_local_rank(const struct team *team, int number)
 {
-    return team->members.hosts == NULL ? number : team->members.hosts->names[number];
+    return team->members.hosts == NULL ? number : team->members.hosts->local_ranks[number];
 }
-/* The next rank of another host from *at on, which moves behind it; -1: there is none. */
+/* Iterates over ranks of other hosts, with *at 0 at first: the next one; -1 at the end. */
 static inline int team_next_remote(const struct team *team, int *at)
 {
-    const int *locals = team->members.hosts == NULL ? NULL : team->members.hosts->locals;
+    const int *locals = team->members.hosts == NULL ? NULL : team->members.hosts->local_numbers;
     while (locals != NULL && *at < team->size)
         if (locals[(*at)++] < 0) return *at - 1;
     return -1;
 }
 /* The rank numbers of this host's ranks, by local number; NULL: the same numbers. */
-static inline const int *team_local_names(const struct team *team)
+static inline const int *team_local_ranks(const struct team *team)
 {
-    return team->members.hosts == NULL ? NULL : team->members.hosts->names;
+    return team->members.hosts == NULL ? NULL : team->members.hosts->local_ranks;
 }
 static inline const char *team_host_name_of(const struct team *team, int rank)
 {
@@ -79,8 +79,8 @@ static inline bool team_spans_hosts(const struct team *team)
 {
     return team->members.hosts != NULL;
 }
-/* How often a step checks a full link before it takes the way through memory. A check costs a spin, or a turn of everybody else on this
- * core. */
+/* How often a step checks a full link before it takes the way through memory. A check costs a spin; with more ranks than cores, one turn of
+ * every other rank on this core. */
 static inline uint32_t team_spin_budget(const struct team *team)
 {
     return team->members.oversubscribed ? 8 : 128;

@@ -18,7 +18,7 @@
 struct transport_set {
     struct transport *all; /* leads to every rank; one of the others */
     struct transport *
-        host; /* leads to the ranks of this host under their numbers, and has their board; NULL: nobody else is here */
+        host; /* leads to the ranks of this host under their numbers, and has their board; NULL: the communicator has one rank */
     struct transport *remote; /* leads to ranks of other hosts, or to all; NULL: host leads to all */
     struct transport *router; /* NULL: not both are needed */
 };

@@ -96,7 +96,7 @@ static bool stop_nothing(struct transport *transport)
 }
 
 const struct peer_ops transport_peers_in_memory = {.tell = tell_unsupported,
-                                                   .tell_last_word = tell_unsupported,
+                                                   .tell_final = tell_unsupported,
                                                    .unheard = none_unheard,
                                                    .report = report_up,
                                                    .answered_ns = answered_never,

@@ -10,8 +10,8 @@
  *
  * *Control messages* go beside all links. A peer hears each one exactly once, in order, whatever happens to connections, as long as it
  * neither closes its transport nor breaks. Their first 32 bits are their kind; the kind PEERS_OWN_KIND belongs to the transport.
- *   - Before a peer hears a message, it knows what this rank consumed before telling it: the word that a rank left must not overtake the
- *     last word of what that rank has taken.
+ *   - They do not overtake credit: when a peer hears a message, it has all credit that this rank had returned before it told it.
+ *     (Otherwise a rank could hear that a peer left while it still waits for that peer's last credit.)
  *   - Giving up links (`stop`) leaves no gap before later messages.
  *   - Whoever hears a message may tell another one at once, so a transport tells while it hears.
  *
@@ -31,8 +31,8 @@ struct transport_footprint;
 
 enum {
     PEERS_MESSAGE_BYTES_MAX = 512, /* of a control message */
-    PEERS_MESSAGES_MAX = 16,       /* that a peer was told and has not heard */
-    PEERS_LAST_WORDS = 2,          /* of these, for last words only */
+    PEERS_MESSAGES_MAX = 16,       /* sent to a peer and not acknowledged */
+    PEERS_FINAL_MESSAGES = 2,      /* of these, kept for tell_final */
     PEERS_OWN_KIND = 8,
     PEERS_TROUBLE_MAX = 160
 };
@@ -50,8 +50,8 @@ struct peer_report {
     uint64_t since_ns; /* clock_now_ns() */
     uint64_t heard_ns; /* when something came from it last; 0: never */
     unsigned streams_up;
-    uint64_t mended; /* times that what came changed came right when it was sent again */
-    bool is_corrupt; /* it did not */
+    uint64_t mended; /* corrupt frames that were right when they were sent again */
+    bool is_corrupt; /* one was not */
 };
 
 enum peer_presence {
@@ -65,11 +65,11 @@ struct peer_ops {
      * they wait; `progress` sends them. NO_MEMORY: there was no place, and the peer was not told; for a broken peer it does nothing. */
     enum tutti_status (*tell)(struct transport *transport, int peer, const void *message,
                               size_t bytes);
-    /* The same of what must not be lost for want of a place: PEERS_LAST_WORDS places for each peer are kept for it, and it needs no memory
-     * once the peer is known (a link, a connection or a message made it so). */
-    enum tutti_status (*tell_last_word)(struct transport *transport, int peer, const void *message,
-                                        size_t bytes);
-    /* How many messages the peer was told and has not heard yet, as far as it said. */
+    /* The same for a message that must not be dropped for lack of a place: PEERS_FINAL_MESSAGES places for each peer are kept for it, and it
+     * allocates nothing once the peer is known (by a link, a connection or an earlier message). */
+    enum tutti_status (*tell_final)(struct transport *transport, int peer, const void *message,
+                                    size_t bytes);
+    /* How many messages to the peer it has not acknowledged. */
     unsigned (*unheard)(const struct transport *transport, int peer);
 
     void (*report)(const struct transport *transport, int peer, struct peer_report *report);
@@ -79,15 +79,15 @@ struct peer_ops {
     /* Whether the peer is there, as far as the transport can tell by itself. What has ended stays so. To be asked again and again: a look
      * may begin something of which a later one sees the outcome. */
     enum peer_presence (*look)(struct transport *transport, int peer, uint64_t now_ns);
-    /* Why connections to a peer (-1: to any) fail now, if they do, as a sentence without an end. To this rank itself none does. */
+    /* Writes why connections to a peer (-1: to any) currently fail, without a full stop. False if they do not, or if it is this rank. */
     bool (*trouble)(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX]);
 
     /* Asks for a connection to a peer to which none is wanted yet. */
     enum tutti_status (*connect)(struct transport *transport, int peer);
     /* Whether connections are wanted that are not there: what arrives then does not end a sleep. */
     bool (*is_connecting)(const struct transport *transport);
-    /* OK, or what the last `progress` found that keeps this rank from its peers for good; this thread's message says what from then on,
-     * whatever it said before. */
+    /* OK, or the error by which the last `progress` found that this rank cannot reach its peers any more; then this thread's message is that
+     * of the error. */
     enum tutti_status (*check)(const struct transport *transport);
     /* The peer has left, or is taken for dead: nothing more is done to reach it. */
     void (*forget)(struct transport *transport, int peer);
@@ -99,7 +99,7 @@ struct peer_ops {
     bool (*finish)(struct transport *transport);
     /* The same of one peer, without progress, and where its connections are lost it may come back. */
     bool (*is_settled)(const struct transport *transport, int peer);
-    /* Gives up all links for good: nothing is shown on them any more. True: nor is memory touched that was posted or is expected. False: a
+    /* Gives up all links for good: nothing is shown on them any more. True: nor is memory touched that was posted or advertised. False: a
      * rank that shares memory with this one may be in the middle of it; the caller waits until that rank has left its call. Control
      * messages still go out and come. */
     bool (*stop)(struct transport *transport);

@@ -56,20 +56,20 @@ enum {
 /* COPY: they can copy it out at the price of a system call; READ: they can read it where it lies. */
 enum link_reach { REACH_NONE, REACH_COPY, REACH_READ };
 
-/* From so many bytes on that is worth it: below, a copy through a place of the link costs less than waiting until
- * somebody has read, or than the system call. */
+/* From this size on it pays: below, a copy through a place of the link costs less than waiting until somebody has read, or than the
+ * system call. */
 enum { REACH_READ_BYTES_MIN = 8 << 10, REACH_COPY_BYTES_MIN = 16 << 10 };
 
-/* How another rank can get at memory. The transport's matter, but that a kind of 0 is none. */
+/* How another rank can get at memory. Opaque to callers, except that kind 0 means none. */
 struct link_reference {
     uint64_t kind, where;
 };
 
 /* What an end of a link can do beside sending and receiving copies: the same in each slot and channel. */
 enum link_capability {
-    LINK_SHARES = 1,          /* tx: a target of share and forward; rx: `place` in views, forward */
-    LINK_ADVERTISES = 2,      /* tx: advertised_at, placed; rx: expect */
-    LINK_PLACES_DIRECTLY = 4, /* rx: land */
+    LINK_SHARES = 1, /* tx: a target of send_shared and forward; rx: `place` in views, forward */
+    LINK_ADVERTISES = 2,      /* tx: advertised_at, written; rx: advertise */
+    LINK_PLACES_DIRECTLY = 4, /* rx: place_directly */
     LINK_REFERS = 8           /* tx: refer; rx: copy */
 };
 
@@ -95,7 +95,7 @@ struct link_tx_ops {
     bool (*consumed)(struct link_tx *link);
     /* Whether one more message can be sent whose bytes need no place in the link: shared, forwarded, or written. */
     bool (*has_room)(struct link_tx *link);
-    /* Where the receiver wants the next message, if that has so many bytes and this rank can write there; else
+    /* Where the receiver wants the next message, if it has that many bytes and this rank can write there; else
      * NULL. Not on multicast links. */
     void *(*advertised_at)(struct link_tx *link, size_t bytes);
     /* Sends what was stored there, all of it; the link has room. */
@@ -125,7 +125,7 @@ struct link_rx_ops {
      * signature, or makes no sense; it stays so. */
     enum link_state (*peek)(struct link_rx *link, struct link_view *view);
     /* For a view without data. take: copies its first bytes to a destination (and then consume them). fetch:
-     * brings a part of it near, which the next peek shows. False: not possible, and the reason (its sender
+     * copies a part of it into local memory, which the next peek shows. False: not possible, and the reason (its sender
      * died, say) will show elsewhere. */
     bool (*take)(struct link_rx *link, void *destination, size_t bytes);
     bool (*fetch)(struct link_rx *link);
@@ -137,7 +137,7 @@ struct link_rx_ops {
      * else touches that memory. For nothing where the sender cannot write. */
     void (*advertise)(struct link_rx *link, void *destination, size_t bytes);
     /* So many bytes, of any messages, that have not come yet may be stored there as they come, by this end itself; views
-     * then show them there. Until they are consumed nobody else touches that memory. The last word counts. */
+     * then show them there. Until they are consumed nobody else touches that memory. A later call replaces an earlier one. */
     void (*place_directly)(struct link_rx *link, void *destination, size_t bytes);
     /* Copies from memory that the link's sender refers to, `offset` bytes into it. EMPTY: not possible, as for take.
      * FAULT: the reference makes no sense. */
@@ -158,9 +158,8 @@ struct transport {
     /* Of which this rank is a member, from creation on. None: each message goes to one rank. */
     struct transport_group groups[TRANSPORT_GROUPS_MAX];
     int group_count;
-    /* Of the operation that runs in each slot; the engine sets it before the operation's first step. They are this
-     * transport's own words, or those of another one where several are the parts of one: links know where they are, so
-     * that is settled before the first of them is opened. */
+    /* Of the operation that runs in each slot; the engine sets it before the operation's first step. Points to own_signatures; the
+     * transports below a router point to the router's. Links keep the pointer, so it is set before the first of them is opened. */
     uint64_t *signatures;
     uint64_t own_signatures[TRANSPORT_SLOT_COUNT];
 };
@@ -189,7 +188,7 @@ struct transport_ops {
     /* The next three where a link has LINK_SHARES. Prepares this rank's shared slots for one slot of operations. May
      * allocate and call the kernel. */
     enum tutti_status (*open_shared_slots)(struct transport *transport, int slot);
-    /* A shared slot for so many bytes (at most what `limits` says); NULL while there is none: a few go around. The same
+    /* A shared slot for that many bytes (at most what `limits` says); NULL while there is none: a few go around. The same
      * again until it is sent. */
     void *(*reserve_shared)(struct transport *transport, int slot, size_t bytes);
     /* Sends the shared slot that was reserved last on links of that slot of operations, which all share and have room. */
@@ -202,18 +201,17 @@ struct transport_ops {
     void (*sleep_begin)(struct transport *transport);
     void (*sleep_cancel)(struct transport *transport);
     void (*sleep)(struct transport *transport, uint64_t timeout_ns);
-    /* What is readable when `sleep` would end before its time, for who sleeps on several things and then cancels. Ask once
-     * before the first sleep, and then each time after the last look: what that left is seen to. -1: there is none,
-     * now and for good, and whoever asks has to look often. The descriptor stays the transport's. */
+    /* A descriptor to poll together with others, readable when `sleep` would return early. Call this once before the first sleep, and again
+     * after each sleep_begin and the last look that follows it, immediately before polling; call sleep_cancel afterwards. -1: there is
+     * none, now or later; then poll with a short timeout. The descriptor stays the transport's. */
     int (*descriptor)(struct transport *transport);
     /* Wakes this rank's own sleeper, from another thread; cheap when nobody sleeps. */
     void (*wake)(struct transport *transport);
-    /* Wakes every sleeping rank. */
+    /* Wakes every rank that sleeps and shares memory with this one, and this one. Ranks of other hosts are woken by messages. */
     void (*wake_all)(struct transport *transport);
-    /* A rank of which what it sent arrived changed for good, not only once; -1: none is known. Any thread. */
+    /* A rank whose data arrived corrupt again when it was sent again, or read from its second copy; -1: none is known. Any thread. */
     int (*corrupt_rank)(const struct transport *transport);
-    /* What this rank lacks, NO_DESCRIPTORS or NO_MEMORY, and has for a second, to read what *peer sent; OK: nothing. Any
-     * thread. */
+    /* NO_DESCRIPTORS or NO_MEMORY if this rank has lacked them for a second and so cannot read what *peer sent; else OK. Any thread. */
     enum tutti_status (*shortage)(const struct transport *transport, uint64_t now_ns, int *peer);
     /* Adds what this rank's end holds. Between operations; allocates and waits for nothing. */
     void (*add_footprint)(const struct transport *transport, struct transport_footprint *sum);
@@ -243,12 +241,12 @@ void *transport_no_reserve_shared(struct transport *transport, int slot, size_t 
 void transport_no_send_shared(struct transport *transport, int slot, struct link_tx *const *links,
                               unsigned count, size_t bytes);
 
-/* For transports of which the like cannot happen. */
+/* For transports where these cannot occur. */
 int transport_no_corrupt_rank(const struct transport *transport);
 enum tutti_status transport_no_shortage(const struct transport *transport, uint64_t now_ns,
                                         int *peer);
 void transport_no_footprint(const struct transport *transport, struct transport_footprint *sum);
-/* Of links that move by themselves, and where nothing can be slept on beside others. */
+/* For transports whose links move by themselves, and for those without a descriptor. */
 bool transport_no_progress(struct transport *transport);
 int transport_no_descriptor(struct transport *transport);
 

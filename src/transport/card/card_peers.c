@@ -6,13 +6,13 @@
 #include "transport/card/card_state.h"
 
 static enum tutti_status tell(struct transport *transport, int peer, const void *message,
-                              size_t bytes, bool is_last_word)
+                              size_t bytes, bool is_final)
 {
     struct card_pair *pair;
     assert(peer >= 0 && peer < transport->size && peer != transport->rank);
     assert(bytes >= sizeof(uint32_t) && bytes <= PEERS_MESSAGE_BYTES_MAX);
     TRY(card_find_pair(card_of(transport), peer, &pair));
-    return card_pair_tell(pair, message, bytes, is_last_word);
+    return card_pair_tell(pair, message, bytes, is_final);
 }
 
 static enum tutti_status card_tell(struct transport *transport, int peer, const void *message,
@@ -21,8 +21,8 @@ static enum tutti_status card_tell(struct transport *transport, int peer, const 
     return tell(transport, peer, message, bytes, false);
 }
 
-static enum tutti_status card_tell_last_word(struct transport *transport, int peer,
-                                             const void *message, size_t bytes)
+static enum tutti_status card_tell_final(struct transport *transport, int peer, const void *message,
+                                         size_t bytes)
 {
     return tell(transport, peer, message, bytes, true);
 }
@@ -116,7 +116,7 @@ static bool card_stop(struct transport *transport)
 }
 
 const struct peer_ops card_peer_ops = {.tell = card_tell,
-                                       .tell_last_word = card_tell_last_word,
+                                       .tell_final = card_tell_final,
                                        .unheard = card_unheard,
                                        .report = card_report,
                                        .answered_ns = card_answered_ns,

@@ -75,12 +75,12 @@ static void hear(void *context, int rank, int peer, const void *message, size_t 
     assert_int_equal(bytes, sizeof number + (size_t)number % 500);
 }
 
-static bool tell(struct transport *transport, int peer, int number, bool is_last_word)
+static bool tell(struct transport *transport, int peer, int number, bool is_final)
 {
     char note[PEERS_MESSAGE_BYTES_MAX] = {0};
     memcpy(note, &number, sizeof number);
     const struct peer_ops *peers = transport->peers;
-    return (is_last_word ? peers->tell_last_word : peers->tell)(
+    return (is_final ? peers->tell_final : peers->tell)(
                transport, peer, note, sizeof number + (size_t)number % 500) == TUTTI_OK;
 }
 
@@ -152,7 +152,7 @@ static void a_few_places_are_kept_for_last_words(void **state)
     struct transport *transport = card_world_transports(world)[0];
     int told = 0;
     while (tell(transport, 1, told, false)) told++;
-    assert_int_equal(told, PEERS_MESSAGES_MAX - PEERS_LAST_WORDS);
+    assert_int_equal(told, PEERS_MESSAGES_MAX - PEERS_FINAL_MESSAGES);
     while (tell(transport, 1, told, true)) told++;
     assert_int_equal(told, PEERS_MESSAGES_MAX);
     assert_int_equal(transport->peers->unheard(transport, 1), PEERS_MESSAGES_MAX);

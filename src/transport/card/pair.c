@@ -446,10 +446,10 @@ void card_pair_look(struct card_pair *pair)
 /* ------------------------------------------------------------------------------------------- telling */
 
 enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, size_t bytes,
-                                 bool is_last_word)
+                                 bool is_final)
 {
     if (pair->is_at_fault) return TUTTI_OK;
-    if (!card_words_have_room(&pair->words, is_last_word))
+    if (!card_words_have_room(&pair->words, is_final))
         return error_set(TUTTI_NO_MEMORY, "rank %d has not heard %u messages yet", pair->rank,
                          (unsigned)(pair->words.told - pair->words.acked));
     card_words_tell(&pair->words, message, bytes);

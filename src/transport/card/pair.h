@@ -89,7 +89,7 @@ void card_pair_free(struct card_pair *pair);
 enum tutti_status card_pair_open_tx(struct card_pair *pair, unsigned index, struct card_tx **tx);
 enum tutti_status card_pair_open_rx(struct card_pair *pair, unsigned index, struct card_rx **rx);
 enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, size_t bytes,
-                                 bool is_last_word);
+                                 bool is_final);
 
 bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *address, size_t bytes);
 void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes);

@@ -31,10 +31,10 @@ static struct card_word *came(const struct card_words *words, uint64_t number)
     return &words->queue[PEERS_MESSAGES_MAX + number % PEERS_MESSAGES_MAX];
 }
 
-bool card_words_have_room(const struct card_words *words, bool is_last_word)
+bool card_words_have_room(const struct card_words *words, bool is_final)
 {
     const unsigned places =
-        is_last_word ? PEERS_MESSAGES_MAX : PEERS_MESSAGES_MAX - PEERS_LAST_WORDS;
+        is_final ? PEERS_MESSAGES_MAX : PEERS_MESSAGES_MAX - PEERS_FINAL_MESSAGES;
     return words->told - words->acked < places;
 }
 

@@ -29,8 +29,8 @@ struct card_words {
 /* NO_MEMORY. */
 enum tutti_status card_words_init(struct card_words *words);
 void card_words_release(struct card_words *words);
-/* The last PEERS_LAST_WORDS places are for last words alone. */
-bool card_words_have_room(const struct card_words *words, bool is_last_word);
+/* The last PEERS_FINAL_MESSAGES places are kept for final messages. */
+bool card_words_have_room(const struct card_words *words, bool is_final);
 /* There is room. */
 void card_words_tell(struct card_words *words, const void *message, size_t bytes);
 /* The next to be sent; NULL: none. */

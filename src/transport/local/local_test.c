@@ -262,7 +262,7 @@ static void an_offer_is_for_one_message(void **state)
     expect_filled(rx, 1, 500);
     assert_null(tx->ops->advertised_at(tx, 500));
     rx->ops->advertise(rx, heap.memory + 4096, 500);
-    rx->ops->advertise(rx, heap.memory + 8192, 500); /* the last word counts */
+    rx->ops->advertise(rx, heap.memory + 8192, 500); /* the later call counts */
     char *place = tx->ops->advertised_at(tx, 500);
     assert_non_null(place);
     memset(place, 3, 500);

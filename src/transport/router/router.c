@@ -202,11 +202,11 @@ static enum tutti_status router_tell(struct transport *transport, int peer, cons
     return way->peers->tell(way, peer, message, bytes);
 }
 
-static enum tutti_status router_tell_last_word(struct transport *transport, int peer,
-                                               const void *message, size_t bytes)
+static enum tutti_status router_tell_final(struct transport *transport, int peer,
+                                           const void *message, size_t bytes)
 {
     struct transport *const way = way_of(transport, &peer);
-    return way->peers->tell_last_word(way, peer, message, bytes);
+    return way->peers->tell_final(way, peer, message, bytes);
 }
 
 static unsigned router_unheard(const struct transport *transport, int peer)
@@ -293,7 +293,7 @@ static bool router_stop(struct transport *transport)
 }
 
 static const struct peer_ops peers = {.tell = router_tell,
-                                      .tell_last_word = router_tell_last_word,
+                                      .tell_final = router_tell_final,
                                       .unheard = router_unheard,
                                       .report = router_report,
                                       .answered_ns = router_answered_ns,

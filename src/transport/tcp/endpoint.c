@@ -154,10 +154,10 @@ static enum tutti_status endpoint_tell(struct transport *transport, int peer, co
     return tcp_tell(endpoint_of(transport)->tcp, peer, message, bytes);
 }
 
-static enum tutti_status endpoint_tell_last_word(struct transport *transport, int peer,
-                                                 const void *message, size_t bytes)
+static enum tutti_status endpoint_tell_final(struct transport *transport, int peer,
+                                             const void *message, size_t bytes)
 {
-    return tcp_tell_last_word(endpoint_of(transport)->tcp, peer, message, bytes);
+    return tcp_tell_final(endpoint_of(transport)->tcp, peer, message, bytes);
 }
 
 static unsigned endpoint_unheard(const struct transport *transport, int peer)
@@ -238,7 +238,7 @@ static bool endpoint_stop(struct transport *transport)
 }
 
 static const struct peer_ops peers = {.tell = endpoint_tell,
-                                      .tell_last_word = endpoint_tell_last_word,
+                                      .tell_final = endpoint_tell_final,
                                       .unheard = endpoint_unheard,
                                       .report = endpoint_report,
                                       .answered_ns = endpoint_answered_ns,

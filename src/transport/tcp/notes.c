@@ -24,10 +24,10 @@ void tcp_notes_release(struct tcp_notes *notes)
 
 /* ------------------------------------------------------------------------------------------ telling */
 
-bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_last_word)
+bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_final)
 {
     const unsigned places =
-        is_last_word ? PEERS_MESSAGES_MAX : PEERS_MESSAGES_MAX - PEERS_LAST_WORDS;
+        is_final ? PEERS_MESSAGES_MAX : PEERS_MESSAGES_MAX - PEERS_FINAL_MESSAGES;
     return notes->told - notes->acked < places;
 }
 

@@ -41,8 +41,8 @@ struct tcp_notes {
 void tcp_notes_release(struct tcp_notes *notes);
 /* Makes the memory for all that can be under way: telling takes none. Failures: NO_MEMORY. */
 enum tutti_status tcp_notes_init(struct tcp_notes *notes);
-/* The last PEERS_LAST_WORDS places are for last words alone. */
-bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_last_word);
+/* The last PEERS_FINAL_MESSAGES places are kept for final messages. */
+bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_final);
 /* There is room. */
 void tcp_notes_tell(struct tcp_notes *notes, const void *note, size_t bytes);
 bool tcp_notes_are_sent(const struct tcp_notes *notes);

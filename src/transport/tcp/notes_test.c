@@ -163,7 +163,7 @@ static void what_is_not_heard_is_bounded(void **state)
     (void)state;
     struct talk talk;
     open_talk(&talk, 2, plain, 2);
-    const int places = PEERS_MESSAGES_MAX - PEERS_LAST_WORDS;
+    const int places = PEERS_MESSAGES_MAX - PEERS_FINAL_MESSAGES;
     for (int i = 0; i < places; i++) assert_true(tell(&talk, 0, 1));
     assert_false(tell(&talk, 0, 1));
     await_all(&talk);

@@ -255,13 +255,12 @@ enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct
 
 /* -------------------------------------------------------------------------------------------- notes */
 
-enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t bytes,
-                                bool is_last_word)
+enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t bytes, bool is_final)
 {
     struct tcp_notes *const notes = &pair->notes;
     if (pair->state == PEER_BROKEN) return TUTTI_OK;
     /* The place of a note that was sent again, and had come before, may still be read: its peer will not look at it. */
-    if (!tcp_notes_has_room(notes, is_last_word))
+    if (!tcp_notes_has_room(notes, is_final))
         return error_set(TUTTI_NO_MEMORY, "peer %d: %d notes to it are under way", pair->rank,
                          (int)(notes->told - notes->acked));
     tcp_notes_tell(notes, data, bytes);
@@ -409,7 +408,7 @@ static void fill_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
     }
 }
 
-/* The peer's last words may lie there unread, that it leaves above all; behind them the reader now finds the end. */
+/* The peer's final messages may lie there unread, above all that it leaves; behind them the reader now finds the end. */
 static void cut_stream(const struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     log_write(LOG_DEBUG, "peer %d: connection %u takes no more (%s)", pair->rank,

@@ -106,7 +106,7 @@ enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct
 
 /* As tcp_tell says. */
 enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *note, size_t bytes,
-                                bool is_last_word);
+                                bool is_final);
 /* A link has got something to send; something of a link was consumed, or is expected. What is urgent is written at once. */
 void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx);
 void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx);

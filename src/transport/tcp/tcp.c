@@ -358,7 +358,7 @@ static const struct transport_ops ops = {.limits = tcp_limits,
 
 /* Connections are made by others (endpoint.h), who also know more of who is there. */
 static const struct peer_ops peers = {.tell = tcp_tell,
-                                      .tell_last_word = tcp_tell_last_word,
+                                      .tell_final = tcp_tell_final,
                                       .unheard = tcp_unheard_notes,
                                       .report = tcp_report,
                                       .answered_ns = tcp_answered_ns,
@@ -463,13 +463,13 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
 }
 
 static enum tutti_status tell(struct transport *transport, int peer, const void *note, size_t bytes,
-                              bool is_last_word)
+                              bool is_final)
 {
     struct tcp_pair *pair;
     assert(peer >= 0 && peer < transport->size && peer != transport->rank);
     assert(bytes > 0 && bytes <= PEERS_MESSAGE_BYTES_MAX);
     TRY(find_pair(tcp_of(transport), peer, &pair));
-    return tcp_pair_tell(pair, note, bytes, is_last_word);
+    return tcp_pair_tell(pair, note, bytes, is_final);
 }
 
 enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes)
@@ -477,8 +477,8 @@ enum tutti_status tcp_tell(struct transport *transport, int peer, const void *no
     return tell(transport, peer, note, bytes, false);
 }
 
-enum tutti_status tcp_tell_last_word(struct transport *transport, int peer, const void *note,
-                                     size_t bytes)
+enum tutti_status tcp_tell_final(struct transport *transport, int peer, const void *note,
+                                 size_t bytes)
 {
     return tell(transport, peer, note, bytes, true);
 }

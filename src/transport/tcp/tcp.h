@@ -76,8 +76,8 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
 
 /* These are the functions of peers.h, which says what they do. */
 enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes);
-enum tutti_status tcp_tell_last_word(struct transport *transport, int peer, const void *note,
-                                     size_t bytes);
+enum tutti_status tcp_tell_final(struct transport *transport, int peer, const void *note,
+                                 size_t bytes);
 unsigned tcp_unheard_notes(const struct transport *transport, int peer);
 void tcp_report(const struct transport *transport, int peer, struct peer_report *report);
 uint64_t tcp_answered_ns(const struct transport *transport, int peer);
