@@ -14,7 +14,6 @@
 #include "transport/local/ends.h"
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
-#include "transport/router/router.h"
 #include "transport/tcp/tcp.h"
 
 enum { BOARD_BYTES = 64, IN_PLACE = 0xffff };
@@ -40,12 +39,46 @@ static void open_host(struct router_world *world, const int *ranks, int count, b
     }
 }
 
-static void connect_ranks(struct router_world *world, int a, int b)
+static void connect_ranks(struct transport *const *transports, int a, int b)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(tcp_attach(world->far[a], b, 0, channel_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(world->far[b], a, 0, channel_plain(ends[1])), TUTTI_OK);
+    assert_int_equal(tcp_attach(transports[a], b, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(transports[b], a, 0, channel_plain(ends[1])), TUTTI_OK);
+}
+
+static void create_tcp(const struct router_world *world, struct transport **transports)
+{
+    for (int r = 0; r < world->size; r++) {
+        const struct tcp_options options = {
+            .rank = r, .size = world->size, .streams = 1, .piece_bytes = ROUTER_PIECE_BYTES};
+        assert_int_equal(tcp_create(&options, &transports[r]), TUTTI_OK);
+    }
+}
+
+/* The ranks of the first two hosts have another network between them, with a way of its own. */
+static void open_second(struct router_world *world)
+{
+    const int first_two = 1000 + 993; /* as host_map.c numbers hosts */
+    create_tcp(world, world->second);
+    for (int r = 0; r < world->size; r++)
+        for (int other = 0; other < world->size; other++) {
+            const bool joined = world->map.host_of[r] + world->map.host_of[other] == first_two;
+            world->second_numbers[r][other] = joined || r == other ? other : -1;
+            if (joined && other < r) connect_ranks(world->second, other, r);
+        }
+}
+
+void router_world_ways(const struct router_world *world, int rank, struct router_options *options)
+{
+    options->way_count = 0;
+    if (world->near[rank] != NULL)
+        options->ways[options->way_count++] =
+            (struct router_way){world->near[rank], world->numbers[rank]};
+    if (world->second[rank] != NULL)
+        options->ways[options->way_count++] =
+            (struct router_way){world->second[rank], world->second_numbers[rank]};
+    options->ways[options->way_count++] = (struct router_way){world->far[rank], NULL};
 }
 
 static struct transport *create_router(const struct router_world *world, int rank)
@@ -54,41 +87,44 @@ static struct transport *create_router(const struct router_world *world, int ran
     unsigned piece_count_max;
     struct transport *router;
     local_limits(ROUTER_RANKS_MAX, false, &piece_bytes_max, &piece_count_max);
-    const struct router_options options = {.rank = rank,
-                                           .size = world->size,
-                                           .far = world->far[rank],
-                                           .near = world->near[rank],
-                                           .near_numbers = world->numbers[rank],
-                                           .piece_bytes_max = piece_bytes_max,
-                                           .piece_count_max = piece_count_max};
+    struct router_options options = {.rank = rank,
+                                     .size = world->size,
+                                     .piece_bytes_max = piece_bytes_max,
+                                     .piece_count_max = piece_count_max};
+    router_world_ways(world, rank, &options);
     assert_int_equal(router_create(&options, &router), TUTTI_OK);
     for (int s = 0; s < TRANSPORT_SLOT_COUNT; s++) router->signatures[s] = ROUTER_SIGNATURE;
     return router;
 }
 
-struct router_world *router_world_open(const struct host_shape *shape, enum numbering numbering,
-                                       bool same_process)
+struct router_world *router_world_open_ways(const struct host_shape *shape, enum numbering numbering,
+                                            bool same_process, bool has_second)
 {
     struct router_world *world = calloc(1, sizeof *world);
     assert_non_null(world);
     host_map_init(&world->map, shape, numbering, 1);
     world->size = world->map.rank_count;
     assert_true(world->size <= ROUTER_RANKS_MAX);
-    for (int r = 0; r < world->size; r++) {
+    for (int r = 0; r < world->size; r++)
         for (int other = 0; other < world->size; other++) world->numbers[r][other] = -1;
-        const struct tcp_options options = {
-            .rank = r, .size = world->size, .streams = 1, .piece_bytes = ROUTER_PIECE_BYTES};
-        assert_int_equal(tcp_create(&options, &world->far[r]), TUTTI_OK);
-    }
+    create_tcp(world, world->far);
+    if (has_second) open_second(world);
     for (int r = 0; r < world->size; r++) {
         int ranks[ROUTER_RANKS_MAX];
         const int count = ranks_of_host(world, world->map.host_of[r], ranks);
         if (ranks[0] == r && count > 1) open_host(world, ranks, count, same_process);
         for (int other = 0; other < r; other++)
-            if (world->map.host_of[other] != world->map.host_of[r]) connect_ranks(world, other, r);
+            if (world->map.host_of[other] != world->map.host_of[r])
+                connect_ranks(world->far, other, r);
     }
     for (int r = 0; r < world->size; r++) world->ranks[r] = create_router(world, r);
     return world;
+}
+
+struct router_world *router_world_open(const struct host_shape *shape, enum numbering numbering,
+                                       bool same_process)
+{
+    return router_world_open_ways(shape, numbering, same_process, false);
 }
 
 void router_world_close(struct router_world *world)
@@ -96,6 +132,7 @@ void router_world_close(struct router_world *world)
     for (int r = 0; r < world->size; r++) router_free(world->ranks[r]);
     for (int r = 0; r < world->size; r++) local_close(world->near[r]);
     for (int r = 0; r < world->size; r++) segment_detach(world->segments[r]);
+    for (int r = 0; r < world->size; r++) tcp_close(world->second[r]);
     for (int r = 0; r < world->size; r++) tcp_close(world->far[r]);
     free(world);
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/status.h"
@@ -10,11 +11,17 @@
 /* Where there is something that does not end the sleep. */
 enum { SHORT_SLEEP_NS = 200000 };
 
+struct router_group {
+    struct transport *way;
+    int number; /* there */
+};
+
 struct router {
     struct transport base;
-    struct transport *near; /* NULL: alone here */
-    struct transport *far;
-    const int *near_numbers;
+    struct router_way ways[ROUTER_WAYS_MAX];
+    int way_count;
+    struct transport *sharing; /* the way that has shared slots; or NULL */
+    struct router_group groups[TRANSPORT_GROUPS_MAX];
     int *group_ranks; /* of all groups, one after the other */
     size_t piece_bytes_max;
     unsigned piece_count_max;
@@ -23,6 +30,11 @@ struct router {
 static struct router *router_of(struct transport *transport)
 {
     return (struct router *)transport;
+}
+
+static const struct router *const_router_of(const struct transport *transport)
+{
+    return (const struct router *)transport;
 }
 
 /* ------------------------------------------------------------------------------------------- opening */
@@ -34,13 +46,20 @@ static void router_limits(struct transport *transport, size_t *piece_bytes_max,
     *piece_count_max = router_of(transport)->piece_count_max;
 }
 
+/* A rank's number on a way, or -1. */
+static int number_on(const struct router_way *way, int rank)
+{
+    return way->numbers == NULL ? rank : way->numbers[rank];
+}
+
 /* The transport that leads to a peer, and what it calls that one. */
 static struct transport *way_to(const struct router *router, int *peer)
 {
     assert(*peer >= 0 && *peer < router->base.size && *peer != router->base.rank);
-    if (router->near == NULL || router->near_numbers[*peer] < 0) return router->far;
-    *peer = router->near_numbers[*peer];
-    return router->near;
+    const struct router_way *way = router->ways;
+    while (number_on(way, *peer) < 0) way++;
+    *peer = number_on(way, *peer);
+    return way->transport;
 }
 
 static enum tutti_status router_open_tx(struct transport *transport, int slot, int channel,
@@ -57,142 +76,147 @@ static enum tutti_status router_open_rx(struct transport *transport, int slot, i
     return way->ops->open_rx(way, slot, channel, peer, link);
 }
 
-/* Groups are near's, and links that share are. */
-static struct transport *near_of(struct transport *transport)
-{
-    struct transport *const near = router_of(transport)->near;
-    assert(near != NULL);
-    return near;
-}
-
 static enum tutti_status router_open_multicast_tx(struct transport *transport, int slot, int channel,
                                                   int group, size_t bytes, struct link_tx **link)
 {
-    struct transport *const near = near_of(transport);
-    return near->ops->open_multicast_tx(near, slot, channel, group, bytes, link);
+    const struct router_group *const there = &router_of(transport)->groups[group];
+    return there->way->ops->open_multicast_tx(there->way, slot, channel, there->number, bytes, link);
 }
 
 static enum tutti_status router_open_multicast_rx(struct transport *transport, int slot, int channel,
                                                   int group, int peer, struct link_rx **link)
 {
-    struct transport *const near = near_of(transport);
-    const int number = router_of(transport)->near_numbers[peer];
-    return near->ops->open_multicast_rx(near, slot, channel, group, number, link);
+    const struct router_group *const there = &router_of(transport)->groups[group];
+    struct transport *const way = way_to(router_of(transport), &peer);
+    assert(way == there->way);
+    return way->ops->open_multicast_rx(way, slot, channel, there->number, peer, link);
+}
+
+/* Where no way has shared slots, no link has LINK_SHARES, and nobody calls these. */
+static struct transport *sharing_of(struct transport *transport)
+{
+    struct transport *const sharing = router_of(transport)->sharing;
+    assert(sharing != NULL);
+    return sharing;
 }
 
 static enum tutti_status router_open_shared_slots(struct transport *transport, int slot)
 {
-    struct transport *const near = near_of(transport);
-    return near->ops->open_shared_slots(near, slot);
+    struct transport *const sharing = sharing_of(transport);
+    return sharing->ops->open_shared_slots(sharing, slot);
 }
 
 static void *router_reserve_shared(struct transport *transport, int slot, size_t bytes)
 {
-    struct transport *const near = near_of(transport);
-    return near->ops->reserve_shared(near, slot, bytes);
+    struct transport *const sharing = sharing_of(transport);
+    return sharing->ops->reserve_shared(sharing, slot, bytes);
 }
 
 static void router_send_shared(struct transport *transport, int slot, struct link_tx *const *links,
                                unsigned count, size_t bytes)
 {
-    struct transport *const near = near_of(transport);
-    near->ops->send_shared(near, slot, links, count, bytes);
+    struct transport *const sharing = sharing_of(transport);
+    sharing->ops->send_shared(sharing, slot, links, count, bytes);
 }
 
 /* ------------------------------------------------------------------------------------------ waiting */
 
-static bool move(struct transport *part)
-{
-    return part != NULL && part->ops->progress(part);
-}
+/* The ways' transports, one after the other. */
+#define FOR_EACH_WAY(router, way)                                                              \
+    for (int way##_at = 0;                                                                     \
+         way##_at < (router)->way_count && ((way) = (router)->ways[way##_at].transport, true); \
+         way##_at++)
 
 static bool router_progress(struct transport *transport)
 {
-    const struct router *router = router_of(transport);
-    const bool near_moved = move(router->near);
-    return move(router->far) || near_moved;
+    struct transport *way;
+    bool moved = false;
+    FOR_EACH_WAY(router_of(transport), way) moved |= way->ops->progress(way);
+    return moved;
 }
 
 static void router_sleep_begin(struct transport *transport)
 {
-    const struct router *router = router_of(transport);
-    if (router->near != NULL) router->near->ops->sleep_begin(router->near);
-    router->far->ops->sleep_begin(router->far);
+    struct transport *way;
+    FOR_EACH_WAY(router_of(transport), way) way->ops->sleep_begin(way);
 }
 
 static void router_sleep_cancel(struct transport *transport)
 {
-    const struct router *router = router_of(transport);
-    if (router->near != NULL) router->near->ops->sleep_cancel(router->near);
-    router->far->ops->sleep_cancel(router->far);
+    struct transport *way;
+    FOR_EACH_WAY(router_of(transport), way) way->ops->sleep_cancel(way);
 }
 
 static void router_sleep(struct transport *transport, uint64_t timeout_ns)
 {
     const struct router *router = router_of(transport);
-    if (router->near == NULL) {
-        router->far->ops->sleep(router->far, timeout_ns);
+    struct transport *way = router->ways[0].transport;
+    if (router->way_count == 1) {
+        way->ops->sleep(way, timeout_ns);
         return;
     }
-    /* poll passes over what is negative */
-    struct pollfd entries[] = {{.fd = router->near->ops->descriptor(router->near), .events = POLLIN},
-                               {.fd = router->far->ops->descriptor(router->far), .events = POLLIN}};
-    if ((entries[0].fd < 0 || entries[1].fd < 0) && timeout_ns > SHORT_SLEEP_NS)
-        timeout_ns = SHORT_SLEEP_NS;
+    struct pollfd entries[ROUTER_WAYS_MAX];
+    nfds_t count = 0;
+    FOR_EACH_WAY(router, way)
+    {
+        const int descriptor = way->ops->descriptor(way);
+        entries[count++] = (struct pollfd){.fd = descriptor, .events = POLLIN};
+        if (descriptor < 0 && timeout_ns > SHORT_SLEEP_NS) timeout_ns = SHORT_SLEEP_NS;
+    }
     const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
                                      (long)(timeout_ns % 1000000000u)};
-    (void)ppoll(entries, 2, &timeout, NULL);
+    (void)ppoll(entries, count, &timeout, NULL); /* passes over what is negative */
     router_sleep_cancel(transport);
 }
 
-/* It is one sleeper, so one of the two is enough: the one that needs no name to ring by. */
+/* It is one sleeper, so one of the ways is enough: the last, which needs no name to ring by. */
 static void router_wake(struct transport *transport)
 {
-    struct transport *const far = router_of(transport)->far;
-    far->ops->wake(far);
+    const struct router *router = router_of(transport);
+    struct transport *const last = router->ways[router->way_count - 1].transport;
+    last->ops->wake(last);
 }
 
 static void router_wake_all(struct transport *transport)
 {
-    const struct router *router = router_of(transport);
-    if (router->near != NULL) router->near->ops->wake_all(router->near);
-    router->far->ops->wake_all(router->far);
+    struct transport *way;
+    FOR_EACH_WAY(router_of(transport), way) way->ops->wake_all(way);
 }
 
 /* ------------------------------------------------------------------------------- what is known of ranks */
 
 static int router_corrupt_rank(const struct transport *transport)
 {
-    const struct router *router = (const struct router *)transport;
-    const int rank = router->far->ops->corrupt_rank(router->far);
-    if (rank >= 0 || router->near == NULL) return rank;
-    return router->near->ops->corrupt_rank(router->near);
+    struct transport *way;
+    int rank = -1;
+    FOR_EACH_WAY(const_router_of(transport), way)
+    if (rank < 0) rank = way->ops->corrupt_rank(way);
+    return rank;
 }
 
 static enum tutti_status router_shortage(const struct transport *transport, uint64_t now_ns,
                                          int *peer)
 {
-    const struct router *router = (const struct router *)transport;
-    const enum tutti_status status = router->far->ops->shortage(router->far, now_ns, peer);
-    if (status != TUTTI_OK || router->near == NULL) return status;
-    return router->near->ops->shortage(router->near, now_ns, peer);
+    struct transport *way;
+    FOR_EACH_WAY(const_router_of(transport), way) TRY(way->ops->shortage(way, now_ns, peer));
+    return TUTTI_OK;
 }
 
 static void router_add_footprint(const struct transport *transport, struct transport_footprint *sum)
 {
-    const struct router *router = (const struct router *)transport;
+    const struct router *router = const_router_of(transport);
+    struct transport *way;
     sum->private_bytes += sizeof *router;
     for (int g = 0; g < transport->group_count; g++)
         sum->private_bytes += (size_t)transport->groups[g].count * sizeof *router->group_ranks;
-    router->far->ops->add_footprint(router->far, sum);
-    if (router->near != NULL) router->near->ops->add_footprint(router->near, sum);
+    FOR_EACH_WAY(router, way) way->ops->add_footprint(way, sum);
 }
 
 /* ------------------------------------------------------------------------------------- what it passes on */
 
 static struct transport *way_of(const struct transport *transport, int *peer)
 {
-    return way_to((const struct router *)transport, peer);
+    return way_to(const_router_of(transport), peer);
 }
 
 static enum tutti_status router_tell(struct transport *transport, int peer, const void *message,
@@ -235,10 +259,15 @@ static enum peer_presence router_look(struct transport *transport, int peer, uin
 
 static bool router_trouble(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX])
 {
+    struct transport *way;
     if (peer == transport->rank) return peers_no_trouble(transport, peer, text);
-    const struct transport *const way =
-        peer < 0 ? ((const struct router *)transport)->far : way_of(transport, &peer);
-    return way->peers->trouble(way, peer, text);
+    if (peer >= 0) {
+        way = way_of(transport, &peer);
+        return way->peers->trouble(way, peer, text);
+    }
+    FOR_EACH_WAY(const_router_of(transport), way)
+    if (way->peers->trouble(way, -1, text)) return true;
+    return false;
 }
 
 static enum tutti_status router_connect(struct transport *transport, int peer)
@@ -259,37 +288,43 @@ static bool router_is_settled(const struct transport *transport, int peer)
     return way->peers->is_settled(way, peer);
 }
 
-/* What concerns all peers is the far ones' matter: near ones are told nothing and owed nothing. */
-static struct transport *far_of(const struct transport *transport)
-{
-    return ((const struct router *)transport)->far;
-}
-
 static bool router_is_connecting(const struct transport *transport)
 {
-    return far_of(transport)->peers->is_connecting(far_of(transport));
+    struct transport *way;
+    FOR_EACH_WAY(const_router_of(transport), way)
+    if (way->peers->is_connecting(way)) return true;
+    return false;
 }
 
 static enum tutti_status router_check(const struct transport *transport)
 {
-    return far_of(transport)->peers->check(far_of(transport));
+    struct transport *way;
+    FOR_EACH_WAY(const_router_of(transport), way) TRY(way->peers->check(way));
+    return TUTTI_OK;
 }
 
 static bool router_is_awaited(const struct transport *transport)
 {
-    return far_of(transport)->peers->is_awaited(far_of(transport));
+    struct transport *way;
+    FOR_EACH_WAY(const_router_of(transport), way)
+    if (way->peers->is_awaited(way)) return true;
+    return false;
 }
 
 static bool router_finish(struct transport *transport)
 {
-    return far_of(transport)->peers->finish(far_of(transport));
+    struct transport *way;
+    bool is_finished = true;
+    FOR_EACH_WAY(router_of(transport), way) is_finished &= way->peers->finish(way);
+    return is_finished;
 }
 
 static bool router_stop(struct transport *transport)
 {
-    const struct router *router = router_of(transport);
-    const bool near_is_untouched = router->near == NULL || router->near->peers->stop(router->near);
-    return router->far->peers->stop(router->far) && near_is_untouched;
+    struct transport *way;
+    bool is_untouched = true;
+    FOR_EACH_WAY(router_of(transport), way) is_untouched &= way->peers->stop(way);
+    return is_untouched;
 }
 
 static const struct peer_ops peers = {.tell = router_tell,
@@ -329,27 +364,57 @@ static const struct transport_ops ops = {.limits = router_limits,
 
 /* ------------------------------------------------------------------------------------------ creating */
 
-static enum tutti_status check_options(const struct router_options *options)
+/* Numbers are of that transport, and its own is this rank's. */
+static enum tutti_status check_way(const struct router_options *options,
+                                   const struct router_way *way)
 {
-    const struct transport *const near = options->near, *const far = options->far;
-    if (far == NULL || far->rank != options->rank || far->size != options->size)
-        return error_set(TUTTI_INVALID_OPTIONS, "a router: the far transport is of other ranks");
-    if (far->group_count > 0)
-        return error_set(TUTTI_INVALID_OPTIONS, "a router: the far transport names a group");
-    if (near == NULL) return TUTTI_OK;
-    if (options->near_numbers == NULL)
-        return error_set(TUTTI_INVALID_OPTIONS, "a router: nobody is near");
+    const struct transport *const transport = way->transport;
     int count = 0;
+    if (transport == NULL) return error_set(TUTTI_INVALID_OPTIONS, "a router: a way is missing");
+    if (way->numbers == NULL && transport->size != options->size)
+        return error_set(TUTTI_INVALID_OPTIONS, "a router: %d ranks on a way to all %d",
+                         transport->size, options->size);
     for (int r = 0; r < options->size; r++) {
-        const int number = options->near_numbers[r];
-        if (number >= near->size || (number == near->rank) != (r == options->rank))
+        const int number = number_on(way, r);
+        if (number >= transport->size || (number == transport->rank) != (r == options->rank))
             return error_set(TUTTI_INVALID_OPTIONS, "a router: rank %d cannot be number %d of %d",
-                             r, number, near->size);
+                             r, number, transport->size);
         count += number >= 0;
     }
-    if (count != near->size)
+    if (count > transport->size)
         return error_set(TUTTI_INVALID_OPTIONS, "a router: %d ranks with numbers below %d", count,
-                         near->size);
+                         transport->size);
+    return TUTTI_OK;
+}
+
+static bool has_shared_slots(const struct transport *transport)
+{
+    return transport->ops->open_shared_slots != transport_no_shared_slots;
+}
+
+static enum tutti_status check_options(const struct router_options *options)
+{
+    int sharing_count = 0, group_count = 0;
+    if (options->way_count < 1 || options->way_count > ROUTER_WAYS_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "a router: %d ways; it can have 1 to %d",
+                         options->way_count, ROUTER_WAYS_MAX);
+    for (int w = 0; w < options->way_count; w++) {
+        TRY(check_way(options, &options->ways[w]));
+        sharing_count += has_shared_slots(options->ways[w].transport);
+        group_count += options->ways[w].transport->group_count;
+    }
+    if (sharing_count > 1)
+        return error_set(TUTTI_INVALID_OPTIONS, "a router: %d ways have shared slots",
+                         sharing_count);
+    if (group_count > TRANSPORT_GROUPS_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "a router: %d groups; there can be %d", group_count,
+                         TRANSPORT_GROUPS_MAX);
+    for (int r = 0; r < options->size; r++) {
+        bool is_reached = r == options->rank;
+        for (int w = 0; w < options->way_count; w++)
+            is_reached |= number_on(&options->ways[w], r) >= 0;
+        if (!is_reached) return error_set(TUTTI_INVALID_OPTIONS, "a router: no way to rank %d", r);
+    }
     return TUTTI_OK;
 }
 
@@ -361,15 +426,16 @@ static void lower_limits(struct router *router, size_t piece_bytes_max, unsigned
 
 static void find_limits(struct router *router, const struct router_options *options)
 {
-    size_t piece_bytes_max;
-    unsigned piece_count_max;
-    options->far->ops->limits(options->far, &router->piece_bytes_max, &router->piece_count_max);
-    if (options->near != NULL) {
-        options->near->ops->limits(options->near, &piece_bytes_max, &piece_count_max);
+    struct transport *way;
+    router->piece_bytes_max = options->piece_bytes_max > 0 ? options->piece_bytes_max : SIZE_MAX;
+    router->piece_count_max = options->piece_count_max > 0 ? options->piece_count_max : UINT32_MAX;
+    FOR_EACH_WAY(router, way)
+    {
+        size_t piece_bytes_max;
+        unsigned piece_count_max;
+        way->ops->limits(way, &piece_bytes_max, &piece_count_max);
         lower_limits(router, piece_bytes_max, piece_count_max);
     }
-    lower_limits(router, options->piece_bytes_max > 0 ? options->piece_bytes_max : SIZE_MAX,
-                 options->piece_count_max > 0 ? options->piece_count_max : UINT32_MAX);
 }
 
 static bool is_member(const struct transport_group *group, int number)
@@ -379,53 +445,79 @@ static bool is_member(const struct transport_group *group, int number)
     return false;
 }
 
-/* The members of near's groups by their ranks. */
+/* Writes the ranks of a way's group behind each other, and how many they are. */
+static int find_members(const struct router *router, const struct router_way *way,
+                        const struct transport_group *group, int *ranks)
+{
+    int found = 0;
+    for (int r = 0; r < router->base.size && found < group->count; r++)
+        if (is_member(group, number_on(way, r))) ranks[found++] = r;
+    return found;
+}
+
+/* Whether the first way to each of these ranks is that one. */
+static bool leads_there(const struct router *router, const struct router_way *way, const int *ranks,
+                        int count)
+{
+    for (int i = 0; i < count; i++) {
+        int peer = ranks[i];
+        if (peer != router->base.rank && way_to(router, &peer) != way->transport) return false;
+    }
+    return true;
+}
+
+/* The ways' groups, by ranks; without those of which a member is reached by another way: all members leave them out. */
 static enum tutti_status name_groups(struct router *router)
 {
-    const struct transport *const near = router->near;
+    struct transport *way;
     size_t count = 0;
-    for (int g = 0; near != NULL && g < near->group_count; g++)
-        count += (size_t)near->groups[g].count;
+    FOR_EACH_WAY(router, way)
+    for (int g = 0; g < way->group_count; g++) count += (size_t)way->groups[g].count;
     if (count == 0) return TUTTI_OK;
     int *next = router->group_ranks = calloc(count, sizeof *next);
     if (next == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
-    for (int g = 0; g < near->group_count; g++) {
-        const struct transport_group *const group = &near->groups[g];
-        int found = 0;
-        for (int r = 0; r < router->base.size && found < group->count; r++)
-            if (is_member(group, router->near_numbers[r])) next[found++] = r;
-        router->base.groups[g] = (struct transport_group){next, found};
-        next += found;
+    for (int w = 0; w < router->way_count; w++) {
+        way = router->ways[w].transport;
+        for (int g = 0; g < way->group_count; g++) {
+            const int found = find_members(router, &router->ways[w], &way->groups[g], next);
+            if (found < way->groups[g].count || !leads_there(router, &router->ways[w], next, found))
+                continue;
+            router->groups[router->base.group_count] = (struct router_group){way, g};
+            router->base.groups[router->base.group_count++] = (struct transport_group){next, found};
+            next += found;
+        }
     }
-    router->base.group_count = near->group_count;
     return TUTTI_OK;
 }
 
 enum tutti_status router_create(const struct router_options *options, struct transport **transport)
 {
+    struct transport *way;
     *transport = NULL;
     TRY(check_options(options));
     struct router *const router = calloc(1, sizeof *router);
     if (router == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
-    router->base = (struct transport){.ops = &ops,
-                                      .peers = &peers,
-                                      .rank = options->rank,
-                                      .size = options->size,
-                                      .signatures = options->far->signatures};
-    router->near = options->near;
-    router->far = options->far;
-    router->near_numbers = options->near_numbers;
+    memcpy(router->ways, options->ways, sizeof router->ways);
+    router->way_count = options->way_count;
+    router->base = (struct transport){
+        .ops = &ops,
+        .peers = &peers,
+        .rank = options->rank,
+        .size = options->size,
+        .signatures = options->ways[options->way_count - 1].transport->signatures};
+    FOR_EACH_WAY(router, way)
+    if (has_shared_slots(way)) router->sharing = way;
     find_limits(router, options);
     const enum tutti_status status = name_groups(router);
     if (status != TUTTI_OK) {
         router_free(&router->base);
         return status;
     }
-    if (router->near != NULL) {
-        router->near->signatures = router->base.signatures;
-        (void)router->near->ops->descriptor(router->near); /* from its first sleep on */
+    FOR_EACH_WAY(router, way)
+    {
+        way->signatures = router->base.signatures;
+        (void)way->ops->descriptor(way); /* from its first sleep on */
     }
-    (void)router->far->ops->descriptor(router->far);
     *transport = &router->base;
     return TUTTI_OK;
 }

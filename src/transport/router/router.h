@@ -1,23 +1,23 @@
-/* router.h - one transport made of two: ranks of this host through the near one, all others through the far one.
+/* router.h - one transport made of several: each rank is reached by the first of them that leads there.
  *
- *              ┌ near (local): numbers of its own, links show names ─── ranks of this host
- *   router ────┤
- *              └ far (tcp): ranks as they are ───────────────────────── all others
+ *              ┌ ways[0], local: numbers of its own, links show names ─── ranks of this host
+ *   router ────┤ ...
+ *              └ ways[n - 1], tcp: ranks as they are ──────────────────── all others
  *
- * Links are those of the two, opened where their peer is: they show ranks, and nothing above knows whose they are. So a
- * message costs what it costs there; the router itself works only where links are opened, and where somebody waits.
- * Groups are near's, with their members' ranks: one message to the ranks of a host. Shared slots are near's, too: what a
- * step sends goes in them where all of its links lead to ranks of this host.
+ * Links are those of the ways, opened where their peer is: they show ranks, and nothing above knows whose they are. So a message costs
+ * what it costs there; the router itself works only where links are opened, and where somebody waits.
+ * Groups are those of the ways, with their members' ranks. Shared slots are those of the one way that has them: what a step sends goes in
+ * them where all of its links lead to ranks of that way.
  *
  * Invariants
- *   1. near and far have one set of signatures, far's, from before the first link is opened.
- *   2. Who sleeps is woken by both. Where one of them has no descriptor, a sleep is a short one.
- *   3. Groups and links that share are near's alone.
+ *   1. All ways have one set of signatures, the last one's, from before the first link is opened.
+ *   2. A sleeping rank is woken by what comes on any way. Where one of them has no descriptor, sleeps are short.
+ *   3. At most one way has shared slots.
  *
- * What it does not do: links to ranks of several hosts at once; closing what it is made of.
+ * What it does not do: links to ranks of several ways at once; closing what it is made of.
  *
- * Whoever creates it keeps near and far, uses them for what only they can do, and closes them: the router is freed first, and far
- * is closed last. Threads: as for near and far; wake and wake_all from any.
+ * Whoever creates it keeps the ways, uses them for what only they can do, and closes them: the router is freed first, and the last way is
+ * closed last. Threads: as for the ways; wake and wake_all from any.
  */
 #ifndef TUTTI_TRANSPORT_ROUTER_ROUTER_H
 #define TUTTI_TRANSPORT_ROUTER_ROUTER_H
@@ -26,19 +26,27 @@
 
 #include "transport/transport.h"
 
+enum { ROUTER_WAYS_MAX = 4 };
+
+struct router_way {
+    struct transport *transport; /* its links show ranks (host_options.names) */
+    /* Of each rank, its number there; -1: it does not lead to that rank. Both ends of a pair of ranks name the same way for each other. Stays
+     * the caller's until the router is freed. NULL: it leads to all, under their ranks. */
+    const int *numbers;
+};
+
 struct router_options {
     int rank, size;
-    struct transport *far; /* of the same rank and size */
-    /* NULL: this rank is alone on its host. Its links show ranks (host_options.names). */
-    struct transport *near;
-    const int *near_numbers; /* of each rank in near, -1 elsewhere; stays the caller's until the router is freed */
-    /* Of the links of the near transports of all hosts, the least: what links can take is the same on all ranks, also
-     * where they are alone. 0: as near's here. */
+    struct router_way
+        ways[ROUTER_WAYS_MAX]; /* the first that leads to a rank is taken; all together lead to all */
+    int way_count;
+    /* The least that links of other ranks' ways can take, because limits are the same on all ranks, also on one whose ways can take more. 0: as
+     * here. */
     size_t piece_bytes_max;
     unsigned piece_count_max;
 };
 
-/* Before near and far have opened a link. Failures: INVALID_OPTIONS, NO_MEMORY. */
+/* Before any way has opened a link. Failures: INVALID_OPTIONS, NO_MEMORY. */
 enum tutti_status router_create(const struct router_options *options, struct transport **transport);
 /* NULL is allowed. Links that were opened through it are not used any more. */
 void router_free(struct transport *transport);

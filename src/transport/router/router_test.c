@@ -627,17 +627,14 @@ static void limits_are_the_same_on_all_ranks(void **state)
     }
     /* Without a word of others: of what is here. */
     struct transport *router;
-    struct router_options options = {.rank = 0,
-                                     .size = world->size,
-                                     .far = world->far[0],
-                                     .near = world->near[0],
-                                     .near_numbers = world->numbers[0],
-                                     .piece_bytes_max = 4096};
+    struct router_options options = {.rank = 0, .size = world->size, .piece_bytes_max = 4096};
+    router_world_ways(world, 0, &options);
     assert_int_equal(router_create(&options, &router), TUTTI_OK);
     router->ops->limits(router, &bytes, &count);
     assert_true(bytes == 4096 && count == least_count);
     router_free(router);
-    options.near = NULL;
+    options.ways[0] = options.ways[1];
+    options.way_count = 1;
     options.piece_bytes_max = 0;
     assert_int_equal(router_create(&options, &router), TUTTI_OK);
     router->ops->limits(router, &bytes, &count);
@@ -648,40 +645,84 @@ static void limits_are_the_same_on_all_ranks(void **state)
     router_world_close(world);
 }
 
+/* Each link is of the first way that leads to its peer, at both ends; what does not concern one peer concerns all ways. */
+static void of_three_ways_the_first_that_leads_there_is_taken(void **state)
+{
+    (void)state;
+    struct router_world *world = router_world_open_ways(&mixed, SHUFFLED, true, true);
+    int taken[3] = {0, 0, 0};
+    for (int r = 0; r < world->size; r++)
+        for (int peer = 0; peer < world->size; peer++) {
+            if (peer == r) continue;
+            struct transport *const ways[] = {world->near[r], world->second[r], world->far[r]};
+            const int way = are_near(world, r, peer)              ? 0
+                            : world->second_numbers[r][peer] >= 0 ? 1
+                                                                  : 2;
+            struct link_tx *const tx = tx_of(world, r, peer), *there;
+            const int number = way == 0 ? world->numbers[r][peer] : peer;
+            assert_int_equal(ways[way]->ops->open_tx(ways[way], SLOT, CHANNEL, number, 1, &there),
+                             TUTTI_OK);
+            assert_ptr_equal(tx, there);
+            taken[way]++;
+        }
+    assert_true(taken[0] == 8 && taken[1] == 12 && taken[2] == 10);
+    for (int from = 0; from < world->size; from++)
+        for (int to = 0; to < world->size; to++) {
+            if (from == to) continue;
+            struct link_tx *const tx = tx_of(world, from, to);
+            struct link_rx *const rx = rx_of(world, to, from);
+            const uint64_t word = (uint64_t)(from * 100 + to);
+            struct link_view view;
+            memcpy(tx->ops->reserve(tx, sizeof word), &word, sizeof word);
+            tx->ops->commit(tx, sizeof word);
+            assert_int_equal(await(world, rx, &view), LINK_READY);
+            assert_memory_equal(view.data, &word, sizeof word);
+            rx->ops->consume(rx, sizeof word);
+        }
+    for (int r = 0; r < world->size; r++) {
+        (void)world->ranks[r]->peers->stop(world->ranks[r]);
+        assert_true(world->ranks[r]->peers->finish(world->ranks[r]));
+        assert_false(world->ranks[r]->peers->is_awaited(world->ranks[r]));
+    }
+    router_world_close(world);
+}
+
+/* What is wrong with the ways of rank 0: to those near, perhaps another one, to all. */
 static void what_cannot_be_created_is_refused(void **state)
 {
     (void)state;
     struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
-    struct router_options right = {.rank = 0,
-                                   .size = world->size,
-                                   .far = world->far[0],
-                                   .near = world->near[0],
-                                   .near_numbers = world->numbers[0]};
-    int numbers[ROUTER_RANKS_MAX];
+    struct router_options right = {.rank = 0, .size = world->size};
+    router_world_ways(world, 0, &right);
     const int near = peer_of(world, 0, true), far = peer_of(world, 0, false);
-    struct router_options wrong[8];
-    for (int i = 0; i < 8; i++) wrong[i] = right;
-    wrong[0].far = NULL;
-    wrong[1].far = world->far[1];
+    int outside[ROUTER_RANKS_MAX], twice[ROUTER_RANKS_MAX], unreached[ROUTER_RANKS_MAX];
+    memcpy(outside, world->numbers[0], sizeof outside);
+    memcpy(twice, world->numbers[0], sizeof twice);
+    outside[near] = 2;
+    twice[far] = twice[near];
+    for (int r = 0; r < world->size; r++) unreached[r] = r == far ? -1 : r;
+    struct router_options wrong[11];
+    for (int i = 0; i < 11; i++) wrong[i] = right;
+    wrong[0].ways[1].transport = NULL;
+    wrong[1].ways[1].transport = world->far[1];
     wrong[2].size++;
-    wrong[3].near_numbers = NULL;
-    wrong[4].near_numbers = world->numbers[near]; /* the same */
-    wrong[4].near = world->near[near];            /* but somebody else's end */
-    wrong[5].near_numbers = world->numbers[far];
-    wrong[6].near_numbers = numbers;
-    struct transport grouped = *world->far[0];
-    grouped.group_count = 1;
-    wrong[7].far = &grouped;
-    memcpy(numbers, world->numbers[0], sizeof numbers);
-    for (int change = 0; change < 3; change++) {
+    wrong[3].ways[0].numbers = NULL;
+    wrong[4].ways[0] =
+        (struct router_way){world->near[near], world->numbers[near]}; /* somebody else's end */
+    wrong[5].ways[0].numbers = world->numbers[far];
+    wrong[6].ways[0].numbers = outside;
+    wrong[7].ways[0].numbers = twice;
+    wrong[8].ways[1].numbers = unreached;
+    wrong[9].way_count = 0;
+    wrong[10].ways[1] = wrong[10].ways[0]; /* two that share slots */
+    for (int i = 0; i < 11; i++) {
         struct transport *router;
-        numbers[near] = change == 0 ? -1 : change == 1 ? 2 : world->numbers[0][near];
-        numbers[far] = change == 2 ? numbers[near] : -1;
-        for (int i = 0; i < 8; i++) {
-            assert_int_equal(router_create(&wrong[i], &router), TUTTI_INVALID_OPTIONS);
-            assert_null(router);
-        }
+        assert_int_equal(router_create(&wrong[i], &router), TUTTI_INVALID_OPTIONS);
+        assert_null(router);
     }
+    struct transport *router;
+    assert_int_equal(router_create(&right, &router), TUTTI_OK);
+    router_free(router);
     router_world_close(world);
 }
 
@@ -745,6 +786,7 @@ int main(void)
         cmocka_unit_test(one_message_comes_to_all_ranks_of_the_host),
         cmocka_unit_test(a_lent_place_goes_round_within_the_host),
         cmocka_unit_test(limits_are_the_same_on_all_ranks),
+        cmocka_unit_test(of_three_ways_the_first_that_leads_there_is_taken),
         cmocka_unit_test(what_cannot_be_created_is_refused),
         cmocka_unit_test(programs_are_right_on_ranks_that_sleep),
     };
