@@ -60,17 +60,16 @@ static void release(struct tutti_comm *comm)
     free(comm);
 }
 
-static void finish_network(struct tutti_comm *comm)
+static void finish_network(struct tutti_comm *comm, uint64_t timeout_ns)
 {
     enum { FAILED_NS = 2000000000 }; /* whoever has it then is on the way out */
-    const uint64_t timeout_ns =
-        board_has_failed(comm->health.board) ? FAILED_NS : comm->team.settings.timeout_ns;
-    if (health_lock_failed(&comm->health, timeout_ns) != TUTTI_OK) return;
-    network_leave(&comm->health);
+    const bool has_failed = board_has_failed(comm->health.board);
+    if (health_lock_failed(&comm->health, has_failed ? FAILED_NS : timeout_ns) != TUTTI_OK) return;
+    network_leave(&comm->health, timeout_ns);
     health_unlock(&comm->health);
 }
 
-void comm_end(struct tutti_comm *comm)
+static void end(struct tutti_comm *comm, uint64_t timeout_ns)
 {
     if (!comm_is_foreign(comm)) {
         if (comm->team.settings.is_encrypted &&
@@ -79,7 +78,7 @@ void comm_end(struct tutti_comm *comm)
                         comm->team.rank);
         comm_calls_finish(comm);
         agree_leave(&comm->health);
-        if (health_has_network(&comm->health)) finish_network(comm);
+        if (health_has_network(&comm->health)) finish_network(comm, timeout_ns);
         domain_unregister(&comm->team.domain);
         trace_close(&comm->health);
         board_leave(comm->health.board, comm->team.rank);
@@ -88,6 +87,16 @@ void comm_end(struct tutti_comm *comm)
     }
     handle_remove(comm);
     release(comm);
+}
+
+void comm_end(struct tutti_comm *comm)
+{
+    end(comm, comm->team.settings.timeout_ns);
+}
+
+void comm_discard(struct tutti_comm *comm)
+{
+    end(comm, NETWORK_FAREWELL_NS);
 }
 
 static enum tutti_status create_at(const struct creation *creation, struct tutti_comm **comm)

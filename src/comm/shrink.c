@@ -97,7 +97,7 @@ static enum tutti_status shrink_once(struct tutti_comm *comm,
     const bool all_have = word == UINT64_MAX && are_all_in(agreed.set, ranks, count);
     free(ranks);
     if (all_have) return TUTTI_OK;
-    if (*created != NULL) comm_end(*created);
+    if (*created != NULL) comm_discard(*created);
     *created = NULL;
     if (ended != TUTTI_OK) return ended;
     const enum tutti_status shortage = shortage_in(word);

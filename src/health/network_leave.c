@@ -17,13 +17,22 @@ enum {
     NAP_NS = 50000
 };
 
+/* Whether a connection was ever made. */
+static bool has_met(const struct transport *transport, int rank)
+{
+    struct peer_report report;
+    transport->peers->report(transport, rank, &report);
+    return report.state != PEER_UNUSED && report.state != PEER_WANTED;
+}
+
 /* Whether somebody who is there lacks something of this rank. */
-static bool is_owed(struct health *health)
+static bool is_owed(struct health *health, bool counts_unmet)
 {
     const struct transport *transport = health->network->transport;
     for (int r = 0; r < health->team->size; r++)
         if (r != health->team->rank && !transport->peers->is_settled(transport, r) &&
-            health_state_of(health, r) != RANK_LEFT && !health_is_dead(health, r))
+            health_state_of(health, r) != RANK_LEFT && !health_is_dead(health, r) &&
+            (counts_unmet || has_met(transport, r) || transport->peers->is_owed_data(transport, r)))
             return true;
     return false;
 }
@@ -34,12 +43,12 @@ static bool is_broken(const struct health *health)
     return board_has_failed(health->board) || recover_has_lost(health);
 }
 
-/* Until all who are there have what was sent to them; false at the deadline. Of a communicator that breaks meanwhile only the word of
- * that is left to say: who is dead does not show any more, and would be waited for. */
 bool network_settle(struct health *health, uint64_t deadline_ns)
 {
     struct transport *transport = health->network->transport;
-    for (unsigned passes = 1; is_owed(health); passes++) {
+    const uint64_t begin_ns = clock_now_ns();
+    bool counts_unmet = true;
+    for (unsigned passes = 1; is_owed(health, counts_unmet); passes++) {
         const bool moved = network_progress(health);
         (void)transport->peers->finish(transport); /* tells what is untold */
         if (passes % PASSES_A_LOOK != 0) {
@@ -50,13 +59,14 @@ bool network_settle(struct health *health, uint64_t deadline_ns)
         if (is_broken(health) && deadline_ns > now + NETWORK_FAREWELL_NS)
             deadline_ns = now + NETWORK_FAREWELL_NS;
         if (now > deadline_ns) return false;
+        counts_unmet = now - begin_ns < NETWORK_FAREWELL_NS;
         (void)remote_find_dead(health, now);
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
     return true;
 }
 
-void network_leave(struct health *health)
+void network_leave(struct health *health, uint64_t timeout_ns)
 {
     const uint64_t now = clock_now_ns();
     struct transport *transport = health->network->transport;
@@ -69,7 +79,7 @@ void network_leave(struct health *health)
         (void)network_settle(health, now + NETWORK_FAREWELL_NS);
         return;
     }
-    if (!network_settle(health, now + health->team->settings.timeout_ns)) return;
+    if (!network_settle(health, now + timeout_ns)) return;
     heartbeats_end(health->network);
     remote_tell_leaving(health->network);
     (void)network_settle(health, clock_now_ns() + NETWORK_FAREWELL_NS);

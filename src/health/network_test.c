@@ -1,4 +1,5 @@
-/* The beginning of a communicator of several hosts, when a failure comes before a rank has looked whether all have joined.
+/* Communicators of several hosts begin and end: a failure comes before a rank has looked whether all have joined; a rank leaves before another
+ * one's first message to it.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 #include "health/lock.h"
 #include "health/network_join.h"
 #include "health/network_state.h"
+#include "health/remote_rank.h"
 #include "os/clock.h"
 #include "ranks.h"
 
@@ -47,10 +49,48 @@ static void a_failure_after_all_have_joined_is_the_first_call_s_to_report(void *
     assert_int_equal(bad, 0);
 }
 
+/* Rank 1 has left when rank 2 tells it something for the first time: there is no connection, and none will be made. */
+static int tell_who_has_left(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                             void *context)
+{
+    struct tutti_comm *copy;
+    (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &copy) == TUTTI_OK);
+    if (rank == 1) RANKS_EXPECT(tutti_comm_free(copy) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank == 2) {
+        struct peer_report report;
+        const struct transport *const transport = copy->health.network->transport;
+        RANKS_EXPECT(health_lock(&copy->health, 10 * SECOND) == TUTTI_OK);
+        remote_ask(&copy->health, 1, 0, 1);
+        transport->peers->report(transport, 1, &report);
+        RANKS_EXPECT(report.state == PEER_WANTED && transport->peers->unheard(transport, 1) > 0);
+        health_unlock(&copy->health);
+    }
+    const uint64_t begin_ns = clock_now_ns();
+    if (rank != 1) RANKS_EXPECT(tutti_comm_free(copy) == TUTTI_OK);
+    RANKS_EXPECT(clock_now_ns() - begin_ns < 10 * SECOND); /* not the deadline of calls */
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    return 0;
+}
+
+static void who_left_first_is_not_waited_for(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES};
+    setenv("TUTTI_TEST_HOSTS", "3", 1);
+    setenv("TUTTI_HEARTBEAT", "0", 1);
+    const int bad = ranks_run(3, &options, tell_who_has_left, NULL);
+    unsetenv("TUTTI_HEARTBEAT");
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(bad, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_after_all_have_joined_is_the_first_call_s_to_report),
+        cmocka_unit_test(who_left_first_is_not_waited_for),
     };
     setenv("TUTTI_LOG", "off", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,6 +89,12 @@ static bool is_settled(const struct transport *transport, int peer)
     return true;
 }
 
+static bool is_owed_nothing(const struct transport *transport, int peer)
+{
+    (void)transport, (void)peer;
+    return false;
+}
+
 static bool stop_nothing(struct transport *transport)
 {
     (void)transport;
@@ -109,4 +115,5 @@ const struct peer_ops transport_peers_in_memory = {.tell = tell_unsupported,
                                                    .is_awaited = nobody_awaits,
                                                    .finish = is_finished,
                                                    .is_settled = is_settled,
+                                                   .is_owed_data = is_owed_nothing,
                                                    .stop = stop_nothing};

@@ -99,6 +99,8 @@ struct peer_ops {
     bool (*finish)(struct transport *transport);
     /* The same of one peer, without progress, and where its connections are lost it may come back. */
     bool (*is_settled)(const struct transport *transport, int peer);
+    /* Whether it is not settled because of what was sent on links, not of messages alone. */
+    bool (*is_owed_data)(const struct transport *transport, int peer);
     /* Gives up all links for good: nothing is shown on them any more. True: nor is memory touched that was posted or advertised. False: a
      * rank that shares memory with this one may be in the middle of it; the caller waits until that rank has left its call. Control
      * messages still go out and come. */

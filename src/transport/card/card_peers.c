@@ -96,6 +96,12 @@ static bool card_is_settled(const struct transport *transport, int peer)
     return pair == NULL || card_pair_is_gone(pair) || card_pair_is_settled(pair);
 }
 
+static bool card_is_owed_data(const struct transport *transport, int peer)
+{
+    const struct card_pair *pair = card_pair_of(transport, peer);
+    return pair != NULL && !card_pair_is_gone(pair) && card_pair_is_owed_data(pair);
+}
+
 static bool card_finish(struct transport *transport)
 {
     for (int r = 0; r < transport->size; r++)
@@ -129,4 +135,5 @@ const struct peer_ops card_peer_ops = {.tell = card_tell,
                                        .is_awaited = card_is_awaited,
                                        .finish = card_finish,
                                        .is_settled = card_is_settled,
+                                       .is_owed_data = card_is_owed_data,
                                        .stop = card_stop};

@@ -491,6 +491,11 @@ static bool links_are_settled(const struct card_pair *pair)
     return true;
 }
 
+bool card_pair_is_owed_data(const struct card_pair *pair)
+{
+    return !links_are_settled(pair);
+}
+
 bool card_pair_is_settled(const struct card_pair *pair)
 {
     const uint64_t peer_took = pair->allowed - pair->shared->receive_count;

@@ -108,6 +108,7 @@ void card_pair_tell_all(struct card_pair *pair);
 bool card_pair_has_output(const struct card_pair *pair);
 bool card_pair_has_awaited_output(const struct card_pair *pair);
 bool card_pair_is_settled(const struct card_pair *pair);
+bool card_pair_is_owed_data(const struct card_pair *pair);
 /* As card_stop says. */
 void card_pair_stop(struct card_pair *pair);
 

@@ -288,6 +288,12 @@ static bool router_is_settled(const struct transport *transport, int peer)
     return way->peers->is_settled(way, peer);
 }
 
+static bool router_is_owed_data(const struct transport *transport, int peer)
+{
+    const struct transport *const way = way_of(transport, &peer);
+    return way->peers->is_owed_data(way, peer);
+}
+
 static bool router_is_connecting(const struct transport *transport)
 {
     struct transport *way;
@@ -341,6 +347,7 @@ static const struct peer_ops peers = {.tell = router_tell,
                                       .is_awaited = router_is_awaited,
                                       .finish = router_finish,
                                       .is_settled = router_is_settled,
+                                      .is_owed_data = router_is_owed_data,
                                       .stop = router_stop};
 
 static const struct transport_ops ops = {.limits = router_limits,

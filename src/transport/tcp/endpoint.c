@@ -229,6 +229,11 @@ static bool endpoint_is_settled(const struct transport *transport, int peer)
     return tcp_is_settled(tcp_under(transport), peer);
 }
 
+static bool endpoint_is_owed_data(const struct transport *transport, int peer)
+{
+    return tcp_is_owed_data(tcp_under(transport), peer);
+}
+
 static bool endpoint_stop(struct transport *transport)
 {
     struct endpoint *endpoint = endpoint_of(transport);
@@ -251,6 +256,7 @@ static const struct peer_ops peers = {.tell = endpoint_tell,
                                       .is_awaited = endpoint_is_awaited,
                                       .finish = endpoint_finish,
                                       .is_settled = endpoint_is_settled,
+                                      .is_owed_data = endpoint_is_owed_data,
                                       .stop = endpoint_stop};
 
 /* ------------------------------------------------------------------------------------------------ links */

@@ -507,11 +507,15 @@ static bool owes_nothing(const struct tcp_pair *pair)
     return true;
 }
 
+bool tcp_pair_is_owed_data(const struct tcp_pair *pair)
+{
+    return pair->state != PEER_BROKEN && !pair->is_stopped && !owes_nothing(pair);
+}
+
 bool tcp_pair_is_settled(const struct tcp_pair *pair)
 {
-    return pair->state == PEER_BROKEN ||
-           ((pair->is_stopped || owes_nothing(pair)) && are_notes_settled(pair) &&
-            (pair->state != PEER_UP || !tcp_pair_has_output(pair)));
+    return pair->state == PEER_BROKEN || (!tcp_pair_is_owed_data(pair) && are_notes_settled(pair) &&
+                                          (pair->state != PEER_UP || !tcp_pair_has_output(pair)));
 }
 
 bool tcp_pair_is_finished(const struct tcp_pair *pair)

@@ -128,6 +128,8 @@ bool tcp_pair_has_told_all(const struct tcp_pair *pair);
 bool tcp_pair_is_finished(const struct tcp_pair *pair);
 /* The same, but a peer whose connections are lost may come back. */
 bool tcp_pair_is_settled(const struct tcp_pair *pair);
+/* Data is: the peer has not consumed all, or does not know what was consumed here. */
+bool tcp_pair_is_owed_data(const struct tcp_pair *pair);
 /* For somebody who sleeps on epoll: output that the kernel did not take is something to wake up for. */
 void tcp_pair_watch(struct tcp_pair *pair);
 /* As tcp_answered_ns says. */

@@ -371,6 +371,7 @@ static const struct peer_ops peers = {.tell = tcp_tell,
                                       .is_awaited = tcp_is_awaited,
                                       .finish = tcp_finish,
                                       .is_settled = tcp_is_settled,
+                                      .is_owed_data = tcp_is_owed_data,
                                       .stop = tcp_stop};
 
 static enum tutti_status check_options(const struct tcp_options *options)
@@ -543,6 +544,12 @@ bool tcp_finish(struct transport *transport)
     for (int r = 0; r < transport->size; r++)
         if (tcp->pairs[r] != NULL && !tcp_pair_is_finished(tcp->pairs[r])) return false;
     return true;
+}
+
+bool tcp_is_owed_data(const struct transport *transport, int peer)
+{
+    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    return pair != NULL && tcp_pair_is_owed_data(pair);
 }
 
 bool tcp_is_settled(const struct transport *transport, int peer)

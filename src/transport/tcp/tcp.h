@@ -86,6 +86,7 @@ uint64_t tcp_answered_ns(const struct transport *transport, int peer);
 bool tcp_is_awaited(const struct transport *transport);
 bool tcp_finish(struct transport *transport);
 bool tcp_is_settled(const struct transport *transport, int peer);
+bool tcp_is_owed_data(const struct transport *transport, int peer);
 /* What has half been written is ended from a copy, so a peer that goes on never sees other bytes than were sent. */
 bool tcp_stop(struct transport *transport);
 
