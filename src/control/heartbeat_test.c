@@ -1,7 +1,7 @@
 /* Hosts in virtual time, on a network that delays, cuts and heals, from a seed: who is there is found out, nobody who is there is
  * taken for dead, and at most one side goes on.
  *
- * ctest: timeout=120
+ * ctest: timeout=120 label=notsan
  */
 #include <setjmp.h>
 #include <stdarg.h>
