@@ -138,3 +138,13 @@ int transport_no_descriptor(struct transport *transport)
     (void)transport;
     return -1;
 }
+
+void transport_no_sleeper(struct transport *transport)
+{
+    (void)transport;
+}
+
+void transport_no_sleep(struct transport *transport, uint64_t timeout_ns)
+{
+    (void)transport, (void)timeout_ns;
+}

@@ -249,5 +249,8 @@ void transport_no_footprint(const struct transport *transport, struct transport_
 /* For transports whose links move by themselves, and for those without a descriptor. */
 bool transport_no_progress(struct transport *transport);
 int transport_no_descriptor(struct transport *transport);
+/* For transports on which nobody sleeps, as in virtual time: of sleep_begin, sleep_cancel, wake and wake_all; and of sleep, which ends at once. */
+void transport_no_sleeper(struct transport *transport);
+void transport_no_sleep(struct transport *transport, uint64_t timeout_ns);
 
 #endif

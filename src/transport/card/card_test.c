@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "card_world.h"
+#include "contract.h"
 #include "os/clock.h"
 #include "transport/card/message.h"
 #include "transport/card/socket_wire.h"
@@ -141,7 +142,7 @@ static void a_control_message_may_be_answered_while_it_is_heard(void **state)
     }
 }
 
-static void a_few_places_are_kept_for_last_words(void **state)
+static void a_few_places_are_kept_for_final_messages(void **state)
 {
     (void)state;
     struct heard heard = {0};
@@ -282,6 +283,15 @@ static void a_message_of_another_signature_is_a_fault(void **state)
         assert_int_equal(await(world, rx, &view), LINK_FAULT);
         card_world_free(world);
     }
+}
+
+static void no_function_is_missing(void **state)
+{
+    (void)state;
+    struct card_world *world = card_world_create(2, moods[0], 1);
+    struct transport *const *ranks = card_world_transports(world);
+    contract_expect_whole(ranks[0], open_tx(ranks[0], 1), open_rx(ranks[0], 1));
+    card_world_free(world);
 }
 
 static void there_are_no_groups(void **state)
@@ -581,10 +591,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_messages_are_heard_once_and_in_order),
         cmocka_unit_test(a_control_message_may_be_answered_while_it_is_heard),
-        cmocka_unit_test(a_few_places_are_kept_for_last_words),
+        cmocka_unit_test(a_few_places_are_kept_for_final_messages),
         cmocka_unit_test(memory_is_not_touched_after_stopping),
         cmocka_unit_test(posted_memory_comes_where_it_is_expected),
         cmocka_unit_test(a_message_of_another_signature_is_a_fault),
+        cmocka_unit_test(no_function_is_missing),
         cmocka_unit_test(there_are_no_groups),
         cmocka_unit_test(a_peer_that_makes_no_sense_is_broken),
         cmocka_unit_test(another_thread_ends_a_sleep),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "contract.h"
 #include "engine_world.h"
 #include "local_world.h"
 #include "os/clock.h"
@@ -501,24 +502,16 @@ static void links_within_a_host_share_and_refer(void **state)
     router_world_close(world);
 }
 
-static void expect_whole(const void *table, size_t bytes)
-{
-    void *const nothing = NULL;
-    for (size_t at = 0; at < bytes; at += sizeof nothing)
-        if (memcmp((const char *)table + at, &nothing, sizeof nothing) == 0)
-            fail_msg("function %zu of a table is missing", at / sizeof nothing);
-}
-
 static void no_function_is_missing(void **state)
 {
     (void)state;
     struct router_world *world = router_world_open(&mixed, SHUFFLED, true);
-    const struct transport *const transports[] = {world->ranks[0], world->near[0], world->far[0]};
-    for (int i = 0; i < 3; i++) expect_whole(transports[i]->ops, sizeof *transports[i]->ops);
     for (int near = 0; near < 2; near++) {
         const int peer = peer_of(world, 0, near == 1);
-        expect_whole(tx_of(world, 0, peer)->ops, sizeof(struct link_tx_ops));
-        expect_whole(rx_of(world, 0, peer)->ops, sizeof(struct link_rx_ops));
+        const struct link_tx *const tx = tx_of(world, 0, peer);
+        const struct link_rx *const rx = rx_of(world, 0, peer);
+        contract_expect_whole(world->ranks[0], tx, rx);
+        contract_expect_whole(near == 1 ? world->near[0] : world->far[0], tx, rx);
     }
     router_world_close(world);
     struct transport *checked[2];
@@ -527,9 +520,7 @@ static void no_function_is_missing(void **state)
     struct link_rx *rx;
     assert_int_equal(checked[0]->ops->open_tx(checked[0], SLOT, CHANNEL, 1, 8, &tx), TUTTI_OK);
     assert_int_equal(checked[0]->ops->open_rx(checked[0], SLOT, CHANNEL, 1, &rx), TUTTI_OK);
-    expect_whole(checked[0]->ops, sizeof *checked[0]->ops);
-    expect_whole(tx->ops, sizeof *tx->ops);
-    expect_whole(rx->ops, sizeof *rx->ops);
+    contract_expect_whole(checked[0], tx, rx);
     for (int r = 0; r < 2; r++) local_close(checked[r]);
 }
 

@@ -616,6 +616,11 @@ static const struct transport_ops ops = {.limits = sim_limits,
                                          .reserve_shared = transport_no_reserve_shared,
                                          .send_shared = transport_no_send_shared,
                                          .progress = transport_no_progress,
+                                         .sleep_begin = transport_no_sleeper,
+                                         .sleep_cancel = transport_no_sleeper,
+                                         .sleep = transport_no_sleep,
+                                         .wake = transport_no_sleeper,
+                                         .wake_all = transport_no_sleeper,
                                          .descriptor = transport_no_descriptor,
                                          .corrupt_rank = transport_no_corrupt_rank,
                                          .shortage = transport_no_shortage,
@@ -639,6 +644,7 @@ struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *op
     for (int rank = 0; rank < options->size; rank++) {
         struct endpoint *endpoint = &net->endpoints[rank];
         endpoint->base = (struct transport){.ops = &ops,
+                                            .peers = &transport_peers_in_memory,
                                             .rank = rank,
                                             .size = options->size,
                                             .signatures = endpoint->base.own_signatures};

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "contract.h"
 #include "transport/sim/net.h"
 
 enum { NET = SIM_MESSAGE + 1, RESET, CUT, MEND, LINKS = 3, MESSAGES = 60, BYTES_MAX = 1500 };
@@ -146,6 +147,15 @@ static void play(struct world *world)
     assert_true(sim_net_is_settled(world->net));
 }
 
+static void no_function_is_missing(void **state)
+{
+    (void)state;
+    struct world world;
+    open_world(&world, 1);
+    contract_expect_whole(sim_net_transport(world.net, 0), world.lines[0].tx, world.lines[0].rx);
+    close_world(&world);
+}
+
 static void every_byte_comes_once_and_in_order(void **state)
 {
     (void)state;
@@ -213,6 +223,7 @@ static void a_seed_says_everything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_function_is_missing),
         cmocka_unit_test(every_byte_comes_once_and_in_order),
         cmocka_unit_test(nothing_passes_a_cut_and_nothing_is_lost_there),
         cmocka_unit_test(who_stopped_neither_hears_nor_says_anything),
