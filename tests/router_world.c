@@ -43,8 +43,8 @@ static void connect_ranks(struct transport *const *transports, int a, int b)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(tcp_attach(transports[a], b, 0, channel_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(transports[b], a, 0, channel_plain(ends[1])), TUTTI_OK);
+    assert_int_equal(tcp_attach(transports[a], b, 0, byte_stream_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(transports[b], a, 0, byte_stream_plain(ends[1])), TUTTI_OK);
 }
 
 static void create_tcp(const struct router_world *world, struct transport **transports)

@@ -296,9 +296,9 @@ static int pretend_to_be_ranks(struct scene *scene, uint64_t random)
         }
         atomic_fetch_add(&scene->tries, 1);
         if (status == TUTTI_OK) {
-            say_nonsense(accepted.channel.fd, late, i, &random);
+            say_nonsense(accepted.socket.fd, late, i, &random);
             if (held >= 0) end_connection(held, i % 2 == 0);
-            held = accepted.channel.fd;
+            held = accepted.socket.fd;
             atomic_fetch_add(&scene->counts[INSIDER], 1);
         }
         connector_free(connector);

@@ -355,8 +355,10 @@ static void make_wire(struct tcp_world *world, int a, int b, unsigned stream)
     wire->is_made = true;
     if (world->mood.is_plain) {
         connect_plain(first);
-        assert_int_equal(tcp_attach(world->ranks[a], b, stream, channel_plain(first[0])), TUTTI_OK);
-        assert_int_equal(tcp_attach(world->ranks[b], a, stream, channel_plain(first[1])), TUTTI_OK);
+        assert_int_equal(tcp_attach(world->ranks[a], b, stream, byte_stream_plain(first[0])),
+                         TUTTI_OK);
+        assert_int_equal(tcp_attach(world->ranks[b], a, stream, byte_stream_plain(first[1])),
+                         TUTTI_OK);
         return;
     }
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, first), 0);
@@ -370,8 +372,8 @@ static void make_wire(struct tcp_world *world, int a, int b, unsigned stream)
     }
     wire->flows[0].until_flip = &world->until_flip[a][b];
     wire->flows[1].until_flip = &world->until_flip[b][a];
-    assert_int_equal(tcp_attach(world->ranks[a], b, stream, channel_plain(first[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(world->ranks[b], a, stream, channel_plain(second[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->ranks[a], b, stream, byte_stream_plain(first[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->ranks[b], a, stream, byte_stream_plain(second[0])), TUTTI_OK);
 }
 
 /* Some bytes have come from a rank. */

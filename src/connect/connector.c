@@ -81,7 +81,7 @@ static void connector_attempt(struct connector *connector, uint64_t now_ns)
     connector->connecting_ns = clock_now_ns(); /* connector_create does not know the time */
     connector->state = CONNECTOR_CONNECTING;
     enum tutti_status status =
-        tcp_connect_start(&connector->options.address, from, &connector->handshake.channel.fd);
+        tcp_connect_start(&connector->options.address, from, &connector->handshake.socket.fd);
     if (status == TUTTI_OK &&
         !handshake_watch(connector->list->loop, &connector->handshake, &connector->entry, EPOLLOUT))
         status = error_system("watching a connection");
@@ -146,7 +146,7 @@ static void connector_shake_hands(struct connector *connector, uint64_t now_ns)
 static void connector_check(struct connector *connector, uint64_t now_ns)
 {
     const enum tutti_status status =
-        tcp_connect_test(connector->handshake.channel.fd, &connector->options.address);
+        tcp_connect_test(connector->handshake.socket.fd, &connector->options.address);
     if (status == TUTTI_IN_PROGRESS) return;
     if (status != TUTTI_OK) {
         connector_fail(connector, status, now_ns);

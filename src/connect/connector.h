@@ -36,7 +36,7 @@ struct connector_options {
     uint64_t deadline_ns;
 };
 
-/* IN_PROGRESS: it goes on. OK: *accepted is filled, once, and has the channel. Otherwise the connector has failed, and this thread's
+/* IN_PROGRESS: it goes on. OK: *accepted is filled, once, and has the socket. Otherwise the connector has failed, and this thread's
  * message says why: VERSION, INVALID_OPTIONS, or an error of the system; at its deadline INIT_TIMEOUT, or AUTH_FAILED if the process
  * that listened there last did not show the key, or said that this rank does not have it. */
 enum tutti_status connector_test(struct connector *connector, struct accepted_connection *accepted);

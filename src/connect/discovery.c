@@ -21,7 +21,7 @@ static const uint64_t PATIENCE_NS = 1000000000;
 
 /* One connection, and how far a message has got on it. */
 struct connection {
-    struct channel channel;
+    struct byte_stream socket;
     size_t done;
     bool has_reported; /* on rank 0: a sound report came over it */
     bool is_told;      /* on rank 0: and was answered with the run */
@@ -67,8 +67,8 @@ static void nap(void)
 
 static void hang_up(struct connection *connection)
 {
-    channel_close(&connection->channel);
-    *connection = (struct connection){.channel = channel_none()};
+    byte_stream_close(&connection->socket);
+    *connection = (struct connection){.socket = byte_stream_none()};
 }
 
 /* -------------------------------------------------------------------------------------------- messages */
@@ -87,7 +87,7 @@ static enum tutti_status receive(const struct discovery *discovery, struct conne
     for (size_t left; (left = discovery_reader_wants(&reader, &to)) > 0;
          connection->done = reader.done) {
         size_t bytes;
-        TRY(channel_read(&connection->channel, to, left, &bytes));
+        TRY(byte_stream_read(&connection->socket, to, left, &bytes));
         if (bytes == 0) return TUTTI_IN_PROGRESS;
         TRY(discovery_reader_took(&reader, bytes));
     }
@@ -106,12 +106,12 @@ static enum tutti_status transmit(const struct discovery *discovery, struct conn
         const char *from = in_head ? (const char *)message + connection->done
                                    : (const char *)entries + (connection->done - sizeof *message);
         size_t bytes;
-        TRY(channel_write(&connection->channel, from,
-                          (in_head ? sizeof *message : total) - connection->done, &bytes));
+        TRY(byte_stream_write(&connection->socket, from,
+                              (in_head ? sizeof *message : total) - connection->done, &bytes));
         if (bytes == 0) return TUTTI_IN_PROGRESS;
         connection->done += bytes;
     }
-    TRY(channel_flush(&connection->channel));
+    TRY(byte_stream_flush(&connection->socket));
     connection->done = 0;
     ++*discovery->message_count;
     return TUTTI_OK;
@@ -153,20 +153,20 @@ static void enter_run(struct discovery *discovery, const struct rendezvous_key *
 static bool stands(const struct connection *connection)
 {
     char byte;
-    const ssize_t got = recv(connection->channel.fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = recv(connection->socket.fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
 /* A rank that connects again has lost its first connection, unless it has reported and is still there: then it is another process. */
-static void seat(struct discovery *discovery, int peer, struct channel channel)
+static void seat(struct discovery *discovery, int peer, struct byte_stream socket)
 {
     struct connection *connection = &discovery->connections[peer];
-    if (channel.fd == PORT_UNFIT) {
+    if (socket.fd == PORT_UNFIT) {
         error_copy(discovery->unfit, sizeof discovery->unfit);
         connection->is_unfit = true;
     }
-    if (channel.fd < 0) return; /* or a callback request, which nobody follows here */
-    if (connection->channel.fd >= 0 && connection->has_reported && stands(connection)) {
+    if (socket.fd < 0) return; /* or a callback request, which nobody follows here */
+    if (connection->socket.fd >= 0 && connection->has_reported && stands(connection)) {
         if (!connection->is_claimed)
             log_write(LOG_WARN,
                       "start-up: somebody else came as rank %d, which is here: is an earlier run "
@@ -174,20 +174,20 @@ static void seat(struct discovery *discovery, int peer, struct channel channel)
                       "(TUTTI_JOB_ID tells jobs apart)",
                       peer);
         connection->is_claimed = true;
-        channel_close(&channel);
+        byte_stream_close(&socket);
         return;
     }
     hang_up(connection);
-    connection->channel = channel;
+    connection->socket = socket;
 }
 
 static void take_connections(struct discovery *discovery)
 {
     int peer;
     unsigned stream;
-    struct channel channel;
+    struct byte_stream socket;
     port_progress(clock_now_ns());
-    while (port_take(&discovery->client, &peer, &stream, &channel)) seat(discovery, peer, channel);
+    while (port_take(&discovery->client, &peer, &stream, &socket)) seat(discovery, peer, socket);
 }
 
 /* The children of a rank lie below its lowest bit. */
@@ -248,7 +248,7 @@ static void hear_report(struct discovery *discovery, int r)
 {
     struct connection *connection = &discovery->connections[r];
     struct report *report = &discovery->reports[r];
-    if (connection->channel.fd >= 0 && !connection->has_reported) {
+    if (connection->socket.fd >= 0 && !connection->has_reported) {
         const enum tutti_status got =
             receive(discovery, connection, &report->head, &report->entry, 1);
         if (got == TUTTI_IN_PROGRESS) return;
@@ -299,7 +299,7 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
             if (connection->is_over || connection->is_unfit || (!all && !is_child(r, own)))
                 continue;
             if (own == 0 && !connection->is_answering) hear_report(discovery, r);
-            if (connection->channel.fd < 0 || (own == 0 && !is_ready(connection, status))) {
+            if (connection->socket.fd < 0 || (own == 0 && !is_ready(connection, status))) {
                 if (status == TUTTI_OK || connection->has_reported) missing = r;
                 continue;
             }
@@ -453,7 +453,7 @@ static enum tutti_status look_for_rank_0(struct discovery *discovery, struct con
     for (unsigned i = 0; i < master_port_count(discovery); i++) {
         struct port_client *call = &discovery->calls[i];
         if ((discovery->called & 1u << i) == 0) continue;
-        if (port_take(call, &peer, &stream, &connection->channel)) {
+        if (port_take(call, &peer, &stream, &connection->socket)) {
             discovery->port = i;
             discovery->called = 0;
             for (unsigned j = 0; j < master_port_count(discovery); j++)
@@ -520,7 +520,7 @@ static enum tutti_status report(struct discovery *discovery, struct connection *
     TRY(resolve_master(discovery, &master));
     while (true) {
         enum tutti_status status = TUTTI_OK;
-        if (connection->channel.fd < 0) {
+        if (connection->socket.fd < 0) {
             TRY(call_rank_0(discovery, &master));
             TRY(is_too_late(discovery, 0, "was not found before the deadline"));
             status = look_for_rank_0(discovery, connection);
@@ -555,7 +555,7 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
     bool is_connecting = false;
     while (true) {
         enum tutti_status status = TUTTI_IN_PROGRESS;
-        if (connection->channel.fd < 0) {
+        if (connection->socket.fd < 0) {
             int peer;
             unsigned stream;
             if (!is_connecting)
@@ -567,10 +567,10 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
             if (failed != TUTTI_OK)
                 return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
                                  discovery->client.why);
-            if (port_take(&discovery->client, &peer, &stream, &connection->channel) &&
+            if (port_take(&discovery->client, &peer, &stream, &connection->socket) &&
                 peer != parent) {
-                seat(discovery, peer, connection->channel); /* a child has connected already */
-                connection->channel = channel_none();
+                seat(discovery, peer, connection->socket); /* a child has connected already */
+                connection->socket = byte_stream_none();
             }
         } else {
             status = receive(discovery, connection, answered, discovery->entries,
@@ -599,7 +599,7 @@ static bool has_own(const struct discovery *discovery)
 static enum tutti_status follow(struct discovery *discovery)
 {
     struct discovery_head answered;
-    struct connection connection = {.channel = channel_none()};
+    struct connection connection = {.socket = byte_stream_none()};
     enum tutti_status status = report(discovery, &connection, &answered);
     hang_up(&connection);
     TRY(status);
@@ -629,7 +629,7 @@ static enum tutti_status begin(struct discovery *discovery)
     discovery->connections = calloc((size_t)place->size, sizeof *discovery->connections);
     if (discovery->connections == NULL)
         return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    for (int r = 0; r < place->size; r++) discovery->connections[r].channel = channel_none();
+    for (int r = 0; r < place->size; r++) discovery->connections[r].socket = byte_stream_none();
     if (place->rank == 0) {
         TRY(rendezvous_key_create(&discovery->run));
         discovery->client.identity =

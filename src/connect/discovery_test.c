@@ -192,7 +192,7 @@ static void connect_as(int rank, const struct discovery_head *said, struct disco
     static const char what[] = "roll call";
     struct port_client old = {.rank = rank};
     struct net_address port;
-    struct channel channel = channel_none();
+    struct byte_stream socket = byte_stream_none();
     struct discovery_entry entry = ranks[rank].options.self;
     const uint64_t deadline_ns = clock_now_ns() + LONG_NS;
     int peer;
@@ -205,23 +205,24 @@ static void connect_as(int rank, const struct discovery_head *said, struct disco
     while (done < sizeof *answer) {
         assert_true(clock_now_ns() < deadline_ns);
         enum tutti_status status = TUTTI_OK;
-        if (channel.fd < 0) {
+        if (socket.fd < 0) {
             done = 0;
             assert_int_equal(port_connect(&old, 0, 0, &port, deadline_ns), TUTTI_OK);
-            while (!port_take(&old, &peer, &stream, &channel)) port_progress(clock_now_ns());
-            status = channel_write(&channel, said, sizeof *said, &bytes);
-            if (status == TUTTI_OK) status = channel_write(&channel, &entry, sizeof entry, &bytes);
+            while (!port_take(&old, &peer, &stream, &socket)) port_progress(clock_now_ns());
+            status = byte_stream_write(&socket, said, sizeof *said, &bytes);
+            if (status == TUTTI_OK)
+                status = byte_stream_write(&socket, &entry, sizeof entry, &bytes);
         }
         port_progress(clock_now_ns());
         bytes = 0;
         if (status == TUTTI_OK)
-            status = channel_read(&channel, (char *)answer + done, sizeof *answer - done, &bytes);
+            status = byte_stream_read(&socket, (char *)answer + done, sizeof *answer - done, &bytes);
         done += bytes;
         if (status == TUTTI_OK) continue;
-        channel_close(&channel); /* rank 0 was not in yet */
-        channel = channel_none();
+        byte_stream_close(&socket); /* rank 0 was not in yet */
+        socket = byte_stream_none();
     }
-    channel_close(&channel);
+    byte_stream_close(&socket);
     port_leave(&old);
 }
 

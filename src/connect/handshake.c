@@ -64,7 +64,7 @@ void handshake_loop_set_timer(struct handshake_loop *loop)
 
 void handshake_init(struct handshake *handshake)
 {
-    handshake->channel = channel_none();
+    handshake->socket = byte_stream_none();
     handshake->events = 0;
 }
 
@@ -74,14 +74,14 @@ bool handshake_watch(struct handshake_loop *loop, struct handshake *handshake,
     if (handshake->events == events) return true;
     const int operation = handshake->events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
     struct epoll_event event = {.events = events, .data.ptr = entry};
-    if (epoll_ctl(loop->epoll, operation, handshake->channel.fd, &event) != 0) return false;
+    if (epoll_ctl(loop->epoll, operation, handshake->socket.fd, &event) != 0) return false;
     handshake->events = events;
     return true;
 }
 
 void handshake_unwatch(struct handshake_loop *loop, struct handshake *handshake)
 {
-    if (handshake->events != 0) epoll_ctl(loop->epoll, EPOLL_CTL_DEL, handshake->channel.fd, NULL);
+    if (handshake->events != 0) epoll_ctl(loop->epoll, EPOLL_CTL_DEL, handshake->socket.fd, NULL);
     handshake->events = 0;
 }
 
@@ -93,7 +93,7 @@ void handshake_close(struct handshake_loop *loop, struct handshake *handshake)
 
 void handshake_forget(struct handshake *handshake)
 {
-    channel_close(&handshake->channel);
+    byte_stream_close(&handshake->socket);
     hello_release(&handshake->hello);
 }
 
@@ -136,10 +136,10 @@ static void exchange_records(struct handshake *handshake, uint64_t now_ns)
         const size_t out_bytes = hello_gives(hello, &out);
         enum tutti_status status;
         if (out_bytes > 0) {
-            status = tcp_write(handshake->channel.fd, out, out_bytes, &done);
+            status = tcp_write(handshake->socket.fd, out, out_bytes, &done);
             hello_given(hello, done);
         } else {
-            status = tcp_read(handshake->channel.fd, in, hello_wants(hello), &done);
+            status = tcp_read(handshake->socket.fd, in, hello_wants(hello), &done);
             hello_take(hello, in, done, now_ns);
         }
         if (status != TUTTI_OK) hello_leave(hello);
@@ -148,12 +148,12 @@ static void exchange_records(struct handshake *handshake, uint64_t now_ns)
 
 static enum tutti_status start_tls(struct handshake_loop *loop, struct handshake *handshake)
 {
-    struct tls_options options = {.fd = handshake->channel.fd,
+    struct tls_options options = {.fd = handshake->socket.fd,
                                   .is_client = handshake->hello.is_caller,
                                   .records_a_key = TLS_RECORDS_A_KEY};
     if (loop->tls == NULL) return error_set(TUTTI_UNSUPPORTED, "nobody encrypts here");
     enum tutti_status status = hello_key(&handshake->hello, options.key);
-    if (status == TUTTI_OK) status = tls_start(loop->tls, &options, &handshake->channel.tls);
+    if (status == TUTTI_OK) status = tls_start(loop->tls, &options, &handshake->socket.tls);
     mac_wipe(&options, sizeof options);
     return status;
 }
@@ -162,8 +162,8 @@ static enum tutti_status start_tls(struct handshake_loop *loop, struct handshake
 static void secure(struct handshake_loop *loop, struct handshake *handshake)
 {
     enum tutti_status status = TUTTI_OK;
-    if (handshake->channel.tls == NULL) status = start_tls(loop, handshake);
-    if (status == TUTTI_OK) status = tls_handshake(handshake->channel.tls);
+    if (handshake->socket.tls == NULL) status = start_tls(loop, handshake);
+    if (status == TUTTI_OK) status = tls_handshake(handshake->socket.tls);
     if (status == TUTTI_IN_PROGRESS) return;
     if (status == TUTTI_UNSUPPORTED || status == TUTTI_AUTH_FAILED)
         log_write(LOG_INFO, "%s", tutti_error_message());
@@ -183,7 +183,7 @@ void handshake_progress(struct handshake_loop *loop, struct handshake *handshake
     if (handshake->hello.state == HELLO_SECURES) secure(loop, handshake);
     if (handshake_is_over(handshake)) return;
     const bool waits_for_room =
-        hello_gives(&handshake->hello, &out) > 0 || channel_has_output(&handshake->channel);
+        hello_gives(&handshake->hello, &out) > 0 || byte_stream_has_output(&handshake->socket);
     if (!handshake_watch(loop, handshake, entry, waits_for_room ? EPOLLOUT : EPOLLIN))
         hello_leave(&handshake->hello);
 }
@@ -193,7 +193,7 @@ void handshake_fill(struct handshake *handshake, struct accepted_connection *acc
     const struct hello *const hello = &handshake->hello;
     memset(accepted, 0, sizeof *accepted);
     accepted->status = hello->status;
-    accepted->channel = hello->state == HELLO_DONE ? handshake->channel : channel_none();
+    accepted->socket = hello->state == HELLO_DONE ? handshake->socket : byte_stream_none();
     accepted->address = handshake->address;
     accepted->rank = hello->peer.rank;
     accepted->version = hello->version;
@@ -201,5 +201,5 @@ void handshake_fill(struct handshake *handshake, struct accepted_connection *acc
     accepted->payload_bytes = hello->call.payload_bytes;
     memcpy(accepted->payload, hello->call.payload, hello->call.payload_bytes);
     if (hello->status != TUTTI_OK) hello_explain(hello, accepted->text);
-    handshake->channel = channel_none();
+    handshake->socket = byte_stream_none();
 }

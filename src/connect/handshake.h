@@ -3,7 +3,7 @@
  * Handshakes run in an event loop, one for each listener: an epoll set, and a timer for deadlines. The listener (listener.c) starts one
  * for each incoming connection, a connector (connector.c) one for each attempt.
  *
- *     socket ──handshake_answer or handshake_call──► GOING ──handshake_progress──► hello DONE: handshake_fill hands out the channel
+ *     socket ──handshake_answer or handshake_call──► GOING ──handshake_progress──► hello DONE: handshake_fill hands out the socket
  *                                                                              └─► hello STRAY or FAILED: handshake_close
  */
 #ifndef TUTTI_CONNECT_HANDSHAKE_H
@@ -13,15 +13,15 @@
 #include <stdint.h>
 
 #include "connect/hello.h"
-#include "os/channel.h"
+#include "os/byte_stream.h"
 #include "os/tcp_socket.h"
 #include "os/tls.h"
 #include "tutti/tutti.h"
 
 /* A connection whose hello has succeeded, or a peer that has shown the key and does not fit. */
 struct accepted_connection {
-    enum tutti_status status; /* OK; VERSION, INVALID_OPTIONS: there is no channel, and `text` says more */
-    struct channel channel;     /* non-blocking, close-on-exec; it belongs to the taker */
+    enum tutti_status status; /* OK; VERSION, INVALID_OPTIONS: there is no socket, and `text` says more */
+    struct byte_stream socket;  /* non-blocking, close-on-exec; it belongs to the taker */
     struct net_address address; /* of the other side */
     int rank;                   /* of the other side */
     uint32_t version;           /* the newest one that both sides speak */
@@ -48,7 +48,7 @@ struct handshake_loop {
 };
 
 struct handshake {
-    struct channel channel;
+    struct byte_stream socket;
     uint32_t events; /* those that epoll waits for; 0: the socket is not in its set */
     struct net_address address;
     struct hello hello;
@@ -78,7 +78,7 @@ bool handshake_call(struct handshake_loop *loop, struct handshake *handshake,
 void handshake_progress(struct handshake_loop *loop, struct handshake *handshake,
                         struct loop_entry *entry, uint64_t now_ns);
 bool handshake_is_over(const struct handshake *handshake);
-/* What became of it, once it is over. The channel, if there is one, belongs to *accepted from then on. */
+/* What became of it, once it is over. The socket, if there is one, belongs to *accepted from then on. */
 void handshake_fill(struct handshake *handshake, struct accepted_connection *accepted);
 /* Closes the socket, unless handshake_fill has given it away, and wipes what the hello knew of the key. */
 void handshake_close(struct handshake_loop *loop, struct handshake *handshake);

@@ -177,7 +177,7 @@ static void incoming_start(struct listener *listener, struct incoming *incoming,
 {
     incoming->state = INCOMING_HANDSHAKE;
     incoming->number = listener->incoming_count++;
-    incoming->handshake.channel = channel_plain(fd);
+    incoming->handshake.socket = byte_stream_plain(fd);
     incoming->handshake.events = 0;
     incoming->handshake.address = *address;
     if (handshake_answer(&listener->loop, &incoming->handshake, now_ns))

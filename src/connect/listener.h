@@ -1,7 +1,7 @@
 /* listener.h - the listening socket of a process.
  *
  * Everything moves in listener_progress, which never waits. The handshakes (handshake.h) of many connections run at once. A connection
- * whose handshake has succeeded is handed out as a channel: a socket that is positioned behind the hello (hello.h), or TLS (os/tls.h)
+ * whose handshake has succeeded is handed out as a byte stream (os/byte_stream.h): a socket that is positioned behind the hello (hello.h), or TLS (os/tls.h)
  * under a key that the hello made.
  *
  *     socket ──accept──► incoming ──hello, TLS──► accepted ──listener_take──► the caller's

@@ -124,7 +124,7 @@ static void expect_accepted(const struct pair *pair, uint32_t purpose)
     assert_int_equal(accepted.status, TUTTI_OK);
     assert_int_equal(accepted.rank, 1);
     assert_int_equal(accepted.purpose, purpose);
-    close(accepted.channel.fd);
+    close(accepted.socket.fd);
 }
 
 /* Connects and is accepted. */
@@ -134,7 +134,7 @@ static void connect_once(const struct pair *pair, uint32_t purpose)
     struct connector *connector = sent(pair->caller, &pair->address, purpose, 20 * SECOND_NS);
     if (outcome(pair, connector, &own) != TUTTI_OK) fail_msg("%s", tutti_error_message());
     expect_accepted(pair, purpose);
-    close(own.channel.fd);
+    close(own.socket.fd);
     connector_free(connector);
 }
 
@@ -205,7 +205,7 @@ static void meet_at(const char *text)
     struct connector *connector = sent(pair.caller, &pair.address, 7, 10 * SECOND_NS);
     struct accepted_connection own, accepted;
     if (outcome(&pair, connector, &own) != TUTTI_OK) fail_msg("%s", tutti_error_message());
-    say(own.channel.fd, "what follows", 12); /* before the other side takes it */
+    say(own.socket.fd, "what follows", 12); /* before the other side takes it */
     while (!listener_take(pair.listener, &accepted)) move(&pair);
     assert_int_equal(accepted.status, TUTTI_OK);
     assert_int_equal(accepted.rank, 1);
@@ -217,14 +217,14 @@ static void meet_at(const char *text)
     assert_true(net_address_same_host(&accepted.address, &pair.address));
     assert_true(net_address_equal(&own.address, &pair.address));
     char text_after[12];
-    hear(accepted.channel.fd, text_after, sizeof text_after);
+    hear(accepted.socket.fd, text_after, sizeof text_after);
     assert_memory_equal(text_after, "what follows", 12);
-    say(accepted.channel.fd, "and back", 8);
-    hear(own.channel.fd, text_after, 8);
+    say(accepted.socket.fd, "and back", 8);
+    hear(own.socket.fd, text_after, 8);
     assert_memory_equal(text_after, "and back", 8);
     assert_int_equal(connector_test(connector, &own), TUTTI_INVALID_REQUEST); /* only once */
-    close(accepted.channel.fd);
-    close(own.channel.fd);
+    close(accepted.socket.fd);
+    close(own.socket.fd);
     connector_free(connector);
     pair_close(&pair);
 }
@@ -265,7 +265,7 @@ static void many_connectors_at_once_all_connect(void **state)
             assert_true(accepted.purpose < CONNECTORS && !is_there[accepted.purpose]);
             is_there[accepted.purpose] = true;
             taken++;
-            close(accepted.channel.fd);
+            close(accepted.socket.fd);
         }
         for (int i = 0; i < CONNECTORS; i++) {
             if (is_over[i] || connector_test(connectors[i], &accepted) == TUTTI_IN_PROGRESS)
@@ -273,7 +273,7 @@ static void many_connectors_at_once_all_connect(void **state)
             assert_int_equal(accepted.status, TUTTI_OK);
             is_over[i] = true;
             over++;
-            close(accepted.channel.fd);
+            close(accepted.socket.fd);
             connector_free(connectors[i]);
         }
     }
@@ -302,7 +302,7 @@ static void an_accepted_connection_stays_until_taken(void **state)
         assert_int_equal(accepted.status, TUTTI_OK);
         assert_false(is_there[accepted.purpose]);
         is_there[accepted.purpose] = true;
-        close(accepted.channel.fd);
+        close(accepted.socket.fd);
     }
     for (int i = 0; i < CONNECTORS; i++) connector_free(connectors[i]);
     pair_close(&pair);
@@ -327,7 +327,7 @@ static void a_listener_that_opens_later_is_found(void **state)
     }
     pair.listener = opened(&listener);
     assert_int_equal(outcome(&pair, connector, &accepted), TUTTI_OK);
-    close(accepted.channel.fd);
+    close(accepted.socket.fd);
     connector_free(connector);
     pair_close(&pair);
 }
@@ -408,7 +408,7 @@ static void refuse_from(const struct listener_options *unfit, enum tutti_status 
     assert_int_equal(listener_take(pair.listener, &accepted), is_told);
     if (is_told) {
         assert_int_equal(accepted.status, status);
-        assert_int_equal(accepted.channel.fd, -1);
+        assert_int_equal(accepted.socket.fd, -1);
         assert_int_equal(accepted.rank, 1);
         if (strstr(accepted.text, word) == NULL)
             fail_msg("\"%s\" does not say %s", accepted.text, word);
@@ -455,7 +455,7 @@ static void a_refusal_does_not_end_a_connector(void **state)
     listener.address = pair.address;
     pair.listener = opened(&listener);
     assert_int_equal(outcome(&pair, connector, &accepted), TUTTI_OK);
-    close(accepted.channel.fd);
+    close(accepted.socket.fd);
     connector_free(connector);
     pair_close(&pair);
 }
@@ -497,17 +497,17 @@ static void an_encrypted_connection_is_accepted(void **state)
     struct accepted_connection own, accepted;
     if (outcome(&pair, connector, &own) != TUTTI_OK) fail_msg("%s", tutti_error_message());
     while (!listener_take(pair.listener, &accepted)) move(&pair);
-    assert_non_null(own.channel.tls);
-    assert_non_null(accepted.channel.tls);
+    assert_non_null(own.socket.tls);
+    assert_non_null(accepted.socket.tls);
     char text[8] = "";
     size_t done;
-    assert_int_equal(channel_write(&own.channel, "follows", 8, &done), TUTTI_OK);
-    struct pollfd entry = {accepted.channel.fd, POLLIN, 0};
+    assert_int_equal(byte_stream_write(&own.socket, "follows", 8, &done), TUTTI_OK);
+    struct pollfd entry = {accepted.socket.fd, POLLIN, 0};
     assert_int_equal(poll(&entry, 1, 10000), 1);
-    assert_int_equal(channel_read(&accepted.channel, text, sizeof text, &done), TUTTI_OK);
+    assert_int_equal(byte_stream_read(&accepted.socket, text, sizeof text, &done), TUTTI_OK);
     assert_string_equal(text, "follows");
-    channel_close(&own.channel);
-    channel_close(&accepted.channel);
+    byte_stream_close(&own.socket);
+    byte_stream_close(&accepted.socket);
     connector_free(connector);
     pair_close(&pair);
 }
@@ -523,7 +523,7 @@ static void a_connection_in_clear_to_one_that_encrypts_is_refused(void **state)
     assert_non_null(strstr(tutti_error_message(), "it encrypts, this rank does not"));
     while (!listener_take(pair.listener, &accepted)) move(&pair);
     assert_int_equal(accepted.status, TUTTI_INVALID_OPTIONS);
-    assert_int_equal(accepted.channel.fd, -1);
+    assert_int_equal(accepted.socket.fd, -1);
     connector_free(connector);
     pair_close(&pair);
 }
@@ -727,7 +727,7 @@ static void ten_thousand_strangers_do_not_keep_anybody_out(void **state)
             struct accepted_connection own;
             const enum tutti_status status = outcome(&pair, connector, &own);
             if (status != TUTTI_OK) fail_msg("%s", tutti_error_message());
-            close(own.channel.fd);
+            close(own.socket.fd);
             connector_free(connector);
             expect_accepted(&pair, (uint32_t)batch);
         }
@@ -779,7 +779,7 @@ static void a_recorded_hello_is_of_no_use(void **state)
     assert_int_equal(hello.state, HELLO_DONE);
     assert_true(listener_take(pair.listener, &accepted));
     assert_int_equal(accepted.status, TUTTI_OK);
-    close(accepted.channel.fd);
+    close(accepted.socket.fd);
     close(fd);
 
     fd = stranger(&pair.address);
@@ -819,7 +819,7 @@ static void proven_peers_are_pushed_out_last(void **state)
     assert_int_equal(outcome(&pair, connector, &own), TUTTI_OK);
     assert_int_equal(counts_of(&pair).incoming, STRANGERS + 1); /* at its first attempt */
     expect_accepted(&pair, 9);
-    close(own.channel.fd);
+    close(own.socket.fd);
     connector_free(connector);
     for (int i = 0; i < STRANGERS; i++) close(fds[i]);
     pair_close(&pair);
@@ -852,7 +852,7 @@ static void without_descriptors_the_listener_waits(void **state)
     struct accepted_connection own;
     assert_int_equal(outcome(&pair, connector, &own), TUTTI_OK);
     expect_accepted(&pair, 2);
-    close(own.channel.fd);
+    close(own.socket.fd);
     connector_free(connector);
     pair_close(&pair);
 }

@@ -23,7 +23,7 @@ static const uint64_t FRESH_NS = 2000000000;
 /* A connection for a client that has not taken it. */
 struct port_delivery {
     struct port_delivery *next;
-    struct channel channel; /* or what stands instead of it, see port_take */
+    struct byte_stream socket; /* or what stands instead of it, see port_take */
     int peer;
     unsigned stream;
     char why[300]; /* of PORT_NOT_REACHED and PORT_UNFIT: the error message */
@@ -361,7 +361,7 @@ void port_leave(struct port_client *client)
     while (client->delivered != NULL) {
         struct port_delivery *delivery = client->delivered;
         client->delivered = delivery->next;
-        channel_close(&delivery->channel);
+        byte_stream_close(&delivery->socket);
         free(delivery);
     }
     pthread_mutex_unlock(&lock);
@@ -493,32 +493,33 @@ void port_give_up(struct port_client *client, int peer)
 /* Whether the queue has an entry of this peer, number and kind already, which then stands for both. So the queue has at most one for
  * each, however often the peer connects while nobody takes. Of two connections the later one counts, as it would where they are
  * attached. */
-static bool is_waiting(struct port_client *client, int peer, unsigned stream, struct channel channel)
+static bool is_waiting(struct port_client *client, int peer, unsigned stream,
+                       struct byte_stream socket)
 {
     for (struct port_delivery *delivery = client->delivered; delivery != NULL;
          delivery = delivery->next) {
-        const bool is_channel = delivery->channel.fd >= 0 && channel.fd >= 0;
+        const bool is_channel = delivery->socket.fd >= 0 && socket.fd >= 0;
         if (delivery->peer != peer || delivery->stream != stream ||
-            (delivery->channel.fd != channel.fd && !is_channel))
+            (delivery->socket.fd != socket.fd && !is_channel))
             continue;
-        if (is_channel) channel_close(&delivery->channel);
-        if (is_channel) delivery->channel = channel;
+        if (is_channel) byte_stream_close(&delivery->socket);
+        if (is_channel) delivery->socket = socket;
         return true;
     }
     return false;
 }
 
-/* With the lock held. If it is no channel but PORT_NOT_REACHED or PORT_UNFIT, this thread's error message says why. */
-static void deliver(struct port_client *client, int peer, unsigned stream, struct channel channel)
+/* With the lock held. If it is no socket but PORT_NOT_REACHED or PORT_UNFIT, this thread's error message says why. */
+static void deliver(struct port_client *client, int peer, unsigned stream, struct byte_stream socket)
 {
-    if (is_waiting(client, peer, stream, channel)) return;
+    if (is_waiting(client, peer, stream, socket)) return;
     struct port_delivery *delivery = malloc(sizeof *delivery);
     if (delivery == NULL) { /* the peer connects again */
-        channel_close(&channel);
+        byte_stream_close(&socket);
         return;
     }
-    *delivery = (struct port_delivery){NULL, channel, peer, stream, ""};
-    if (channel.fd < PORT_CALLBACK) error_copy(delivery->why, sizeof delivery->why);
+    *delivery = (struct port_delivery){NULL, socket, peer, stream, ""};
+    if (socket.fd < PORT_CALLBACK) error_copy(delivery->why, sizeof delivery->why);
     struct port_delivery **last = &client->delivered;
     while (*last != NULL) last = &(*last)->next; /* in the order in which they came */
     *last = delivery;
@@ -534,13 +535,13 @@ static void receive_unfit(const struct accepted_connection *accepted, struct por
     }
     (void)error_set(accepted->status, "rank %d came, and rank %d refused it: %s", peer,
                     client->rank, accepted->text);
-    deliver(client, peer, 0, (struct channel){.fd = PORT_UNFIT});
+    deliver(client, peer, 0, (struct byte_stream){.fd = PORT_UNFIT});
 }
 
 static void receive_accepted(const struct accepted_connection *accepted)
 {
     const bool is_callback = accepted->purpose == PURPOSE_CALLBACK;
-    struct channel channel = accepted->channel;
+    struct byte_stream socket = accepted->socket;
     struct port_client *client = NULL;
     int peer = -1;
     if (is_callback || accepted->purpose == PURPOSE_LINKS)
@@ -550,14 +551,14 @@ static void receive_accepted(const struct accepted_connection *accepted)
         return;
     }
     const unsigned stream = client != NULL ? accepted->payload[PAYLOAD_BYTES - 1] : 0;
-    const bool fits = client != NULL && client->is_encrypted == (channel.tls != NULL) &&
-                      stream < PORT_STREAMS_MAX;
+    const bool fits =
+        client != NULL && client->is_encrypted == (socket.tls != NULL) && stream < PORT_STREAMS_MAX;
     if (fits && !is_callback) {
-        deliver(client, peer, stream, channel);
+        deliver(client, peer, stream, socket);
         return;
     }
-    if (fits) deliver(client, peer, stream, (struct channel){.fd = PORT_CALLBACK});
-    channel_close(&channel); /* its communicator is gone, or it has none */
+    if (fits) deliver(client, peer, stream, (struct byte_stream){.fd = PORT_CALLBACK});
+    byte_stream_close(&socket); /* its communicator is gone, or it has none */
 }
 
 /* A request that got through takes back the failures of earlier ones. */
@@ -585,13 +586,13 @@ static void look_at_pending(struct port_client *client)
             continue;
         }
         if (pending->is_callback) {
-            if (status == TUTTI_OK) channel_close(&accepted.channel);
+            if (status == TUTTI_OK) byte_stream_close(&accepted.socket);
             note_callback(client, pending, status);
         } else if (status == TUTTI_OK) {
-            deliver(client, pending->peer, pending->stream, accepted.channel);
+            deliver(client, pending->peer, pending->stream, accepted.socket);
         } else if (pending->is_optional) {
             deliver(client, pending->peer, pending->stream,
-                    (struct channel){.fd = PORT_NOT_REACHED});
+                    (struct byte_stream){.fd = PORT_NOT_REACHED});
         } else if (atomic_load_explicit(&client->status, memory_order_relaxed) == TUTTI_OK) {
             error_copy(client->why, sizeof client->why);
             atomic_store_explicit(
@@ -632,7 +633,7 @@ bool port_starves(uint64_t now_ns)
     return does;
 }
 
-bool port_take(struct port_client *client, int *peer, unsigned *stream, struct channel *channel)
+bool port_take(struct port_client *client, int *peer, unsigned *stream, struct byte_stream *socket)
 {
     if (atomic_load_explicit(&client->delivered_count, memory_order_relaxed) == 0) return false;
     pthread_mutex_lock(&lock);
@@ -645,9 +646,9 @@ bool port_take(struct port_client *client, int *peer, unsigned *stream, struct c
     if (delivery == NULL) return false;
     *peer = delivery->peer;
     *stream = delivery->stream;
-    *channel = delivery->channel;
-    if (channel->fd < PORT_CALLBACK)
-        (void)error_set(channel->fd == PORT_UNFIT ? TUTTI_INVALID_OPTIONS : TUTTI_PROC_FAILED, "%s",
+    *socket = delivery->socket;
+    if (socket->fd < PORT_CALLBACK)
+        (void)error_set(socket->fd == PORT_UNFIT ? TUTTI_INVALID_OPTIONS : TUTTI_PROC_FAILED, "%s",
                         delivery->why);
     free(delivery);
     return true;

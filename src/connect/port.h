@@ -1,7 +1,7 @@
 /* port.h - the port of the process: one listener (listener.h) for all communicators, and the connections that they want.
  *
  *     communicator ──port_connect(peer, stream)──► port of the peer's process ──► its communicator of the same identity
- *                  ◄──port_take(peer, stream)───── channels, authenticated, from either side
+ *                  ◄──port_take(peer, stream)───── sockets, authenticated, from either side
  *
  * Of two ranks, the higher one connects to the lower one. If the lower rank needs the connection first, it sends the higher rank a
  * *callback request*: it connects only to ask the higher rank to connect to it.
@@ -20,7 +20,7 @@
 
 #include "bootstrap/key.h"
 #include "bootstrap/launcher.h"
-#include "os/channel.h"
+#include "os/byte_stream.h"
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
@@ -102,11 +102,11 @@ void port_give_up(struct port_client *client, int peer);
 void port_progress(uint64_t now_ns);
 /* Whether no connection could be accepted for a while, for want of descriptors. If so, this thread's message says it. */
 bool port_starves(uint64_t now_ns);
-/* The next connection for the client; false when there is none, which costs nothing. The channel belongs to the caller. Instead of a
- * descriptor the channel may have
+/* The next connection for the client; false when there is none, which costs nothing. The socket belongs to the caller. Instead of a
+ * descriptor the socket may have
  *     PORT_CALLBACK      the peer asks this rank to connect to it
  *     PORT_NOT_REACHED   a port_connect_from failed; this thread's error message says why
  *     PORT_UNFIT         the peer connected and was refused (INVALID_OPTIONS: only one side encrypts); the same */
-bool port_take(struct port_client *client, int *peer, unsigned *stream, struct channel *channel);
+bool port_take(struct port_client *client, int *peer, unsigned *stream, struct byte_stream *socket);
 
 #endif

@@ -47,9 +47,9 @@ static bool take_within(struct port_client *client, uint64_t time_ns, int *peer,
     const uint64_t until_ns = clock_now_ns() + time_ns;
     do {
         port_progress(clock_now_ns());
-        struct channel channel;
-        if (port_take(client, peer, stream, &channel)) {
-            *fd = channel.fd;
+        struct byte_stream socket;
+        if (port_take(client, peer, stream, &socket)) {
+            *fd = socket.fd;
             return true;
         }
         nanosleep(&(struct timespec){0, 100000}, NULL);

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "health/network_state.h"
 #include "health/remote_rank.h"
-#include "os/channel.h"
+#include "os/byte_stream.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -81,8 +81,9 @@ static void open_world(struct world *world)
         .rank = 1, .size = SIZE, .streams = 1, .hears = hear, .hears_context = world};
     assert_int_equal(tcp_create(&options, &world->peer), TUTTI_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(world->network.transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(world->peer, 0, 0, channel_plain(ends[1])), TUTTI_OK);
+    assert_int_equal(tcp_attach(world->network.transport, 1, 0, byte_stream_plain(ends[0])),
+                     TUTTI_OK);
+    assert_int_equal(tcp_attach(world->peer, 0, 0, byte_stream_plain(ends[1])), TUTTI_OK);
 }
 
 static void close_world(struct world *world)

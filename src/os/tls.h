@@ -58,7 +58,7 @@ enum tutti_status tls_handshake(struct tls *tls);
 /* Says nothing to the other side; the socket stays open. NULL is fine. */
 void tls_free(struct tls *tls);
 
-/* As channel_readv and channel_drain (looks: at the socket), channel_writev and the like. After the handshake. */
+/* As byte_stream_readv and byte_stream_drain (looks: at the socket), byte_stream_writev and the like. After the handshake. */
 ssize_t tls_readv(struct tls *tls, const struct iovec *parts, int count, bool looks);
 ssize_t tls_writev(struct tls *tls, const struct iovec *parts, int count);
 bool tls_has_input(const struct tls *tls);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "os/channel.h"
+#include "os/byte_stream.h"
 #include "os/tls.h"
 
 enum { BYTES = 3 << 20, RELAY_BYTES = 16 << 10 };
@@ -30,10 +30,10 @@ long __wrap_SSL_CTX_ctrl(void *context, int what, long number, void *pointer)
     return __real_SSL_CTX_ctrl(context, what, number, pointer);
 }
 
-/* Two channels, and what is between them: of what `sides[i]` sends, bytes come out of `relays[i]`. */
+/* Two sockets, and what is between them: of what `sides[i]` sends, bytes come out of `relays[i]`. */
 struct wire {
     struct tls_context *context;
-    struct channel sides[2];
+    struct byte_stream sides[2];
     int relays[2];
     long carried[2];   /* from each side */
     long flip_at;      /* of what side 0 sends: a bit of this byte changes; -1: none */
@@ -55,7 +55,7 @@ static struct wire lay_wire(void)
     for (int i = 0; i < 2; i++) {
         int ends[2];
         make_pair(ends);
-        wire.sides[i] = channel_plain(ends[0]);
+        wire.sides[i] = byte_stream_plain(ends[0]);
         wire.relays[i] = ends[1];
     }
     assert_int_equal(tls_context_create(&wire.context), TUTTI_OK);
@@ -65,7 +65,7 @@ static struct wire lay_wire(void)
 static void take_up(struct wire *wire)
 {
     for (int i = 0; i < 2; i++) {
-        channel_close(&wire->sides[i]);
+        byte_stream_close(&wire->sides[i]);
         close(wire->relays[i]);
     }
     tls_context_free(wire->context);
@@ -141,7 +141,7 @@ static void write_some(struct wire *wire, struct transfer *transfer)
         parts[count] = (struct iovec){transfer->sent + at, bytes};
         at += bytes;
     }
-    const ssize_t written = channel_writev(&wire->sides[0], parts, count);
+    const ssize_t written = byte_stream_writev(&wire->sides[0], parts, count);
     if (written < 0) {
         assert_true(errno == EAGAIN || errno == EPIPE);
         return;
@@ -156,8 +156,8 @@ static bool read_some(struct wire *wire, struct transfer *transfer, bool looks)
     unsigned char *const at = transfer->got + transfer->got_bytes;
     const size_t left = BYTES - transfer->got_bytes, first = left < 48 ? left : 48;
     const struct iovec parts[2] = {{at, first}, {at + first, left - first}};
-    const ssize_t got =
-        looks ? channel_readv(&wire->sides[1], parts, 2) : channel_drain(&wire->sides[1], parts, 2);
+    const ssize_t got = looks ? byte_stream_readv(&wire->sides[1], parts, 2)
+                              : byte_stream_drain(&wire->sides[1], parts, 2);
     if (got > 0) transfer->got_bytes += (size_t)got;
     if (got == 0) transfer->error = ENODATA;
     if (got < 0 && errno != EAGAIN) transfer->error = errno;
@@ -175,7 +175,8 @@ static size_t send_all(struct wire *wire, int *error)
         write_some(wire, &transfer);
         for (int i = 0; i < 20; i++) carry(wire, 0);
         if (read_some(wire, &transfer, true)) idle = 0;
-        while (channel_has_input(&wire->sides[1]) && read_some(wire, &transfer, false)) continue;
+        while (byte_stream_has_input(&wire->sides[1]) && read_some(wire, &transfer, false))
+            continue;
     }
     size_t wrong = 0;
     for (size_t i = 0; i < transfer.got_bytes; i++) wrong += transfer.got[i] != byte_at(i);
@@ -193,8 +194,8 @@ static void plain_channels_carry_all(void **state)
     struct wire wire = lay_wire();
     int error;
     assert_int_equal(send_all(&wire, &error), BYTES);
-    assert_false(channel_has_output(&wire.sides[0]));
-    assert_false(channel_has_input(&wire.sides[1]));
+    assert_false(byte_stream_has_output(&wire.sides[0]));
+    assert_false(byte_stream_has_input(&wire.sides[1]));
     take_up(&wire);
 }
 
@@ -206,7 +207,7 @@ static void much_goes_through_small_sockets_and_many_keys(void **state)
         struct wire wire = lay_secure_wire(records_a_key[i]);
         int error;
         assert_int_equal(send_all(&wire, &error), BYTES);
-        assert_false(channel_has_output(&wire.sides[0]));
+        assert_false(byte_stream_has_output(&wire.sides[0]));
         take_up(&wire);
     }
 }
@@ -222,7 +223,7 @@ static void a_changed_bit_ends_it(void **state)
         assert_true(send_all(&wire, &error) <= (size_t)at);
         assert_int_equal(error, EBADMSG);
         char byte;
-        assert_int_equal(channel_readv(&wire.sides[1], &(struct iovec){&byte, 1}, 1), -1);
+        assert_int_equal(byte_stream_readv(&wire.sides[1], &(struct iovec){&byte, 1}, 1), -1);
         assert_int_equal(errno, EBADMSG);
         take_up(&wire);
     }
@@ -235,12 +236,12 @@ static void a_changed_bit_is_told_at_once(void **state)
     struct wire wire = lay_secure_wire(TLS_RECORDS_A_KEY);
     char bytes[64];
     size_t done;
-    assert_int_equal(channel_write(&wire.sides[0], "good", 4, &done), TUTTI_OK);
+    assert_int_equal(byte_stream_write(&wire.sides[0], "good", 4, &done), TUTTI_OK);
     carry(&wire, 0);
     wire.flip_at = wire.carried[0] + 10;
-    assert_int_equal(channel_write(&wire.sides[0], "bad", 3, &done), TUTTI_OK);
+    assert_int_equal(byte_stream_write(&wire.sides[0], "bad", 3, &done), TUTTI_OK);
     carry(&wire, 0);
-    assert_int_equal(channel_readv(&wire.sides[1], &(struct iovec){bytes, sizeof bytes}, 1), -1);
+    assert_int_equal(byte_stream_readv(&wire.sides[1], &(struct iovec){bytes, sizeof bytes}, 1), -1);
     assert_int_equal(errno, EBADMSG);
     take_up(&wire);
 }
@@ -298,11 +299,11 @@ static void who_closes_is_lost(void **state)
     wire = lay_secure_wire(TLS_RECORDS_A_KEY);
     char byte = 0;
     const struct iovec part = {&byte, 1};
-    assert_int_equal(channel_readv(&wire.sides[1], &part, 1), -1);
+    assert_int_equal(byte_stream_readv(&wire.sides[1], &part, 1), -1);
     assert_int_equal(errno, EAGAIN);
     shutdown(wire.relays[1], SHUT_RDWR);
-    assert_int_equal(channel_readv(&wire.sides[1], &part, 1), 0);
-    assert_int_equal(channel_writev(&wire.sides[1], &part, 1), -1);
+    assert_int_equal(byte_stream_readv(&wire.sides[1], &part, 1), 0);
+    assert_int_equal(byte_stream_writev(&wire.sides[1], &part, 1), -1);
     assert_int_equal(errno, EPIPE);
     take_up(&wire);
 }
@@ -322,12 +323,12 @@ static void nothing_is_read_beyond_the_handshake(void **state)
     assert_int_equal(client, TUTTI_OK);
     size_t done;
     char text[8];
-    assert_int_equal(channel_write(&wire.sides[0], "at once", 8, &done), TUTTI_OK);
-    assert_int_equal(channel_flush(&wire.sides[0]), TUTTI_OK);
+    assert_int_equal(byte_stream_write(&wire.sides[0], "at once", 8, &done), TUTTI_OK);
+    assert_int_equal(byte_stream_flush(&wire.sides[0]), TUTTI_OK);
     carry(&wire, 0);
     assert_int_equal(tls_handshake(wire.sides[1].tls), TUTTI_OK);
-    assert_false(channel_has_input(&wire.sides[1]));
-    assert_int_equal(channel_read(&wire.sides[1], text, sizeof text, &done), TUTTI_OK);
+    assert_false(byte_stream_has_input(&wire.sides[1]));
+    assert_int_equal(byte_stream_read(&wire.sides[1], text, sizeof text, &done), TUTTI_OK);
     assert_int_equal(done, sizeof text);
     assert_string_equal(text, "at once");
     take_up(&wire);
@@ -341,7 +342,7 @@ static void what_is_sent_is_seen_in_clear_only(void **state)
         struct wire wire = encrypts ? lay_secure_wire(TLS_RECORDS_A_KEY) : lay_wire();
         size_t done;
         wire.hides = text;
-        assert_int_equal(channel_write(&wire.sides[0], text, sizeof text, &done), TUTTI_OK);
+        assert_int_equal(byte_stream_write(&wire.sides[0], text, sizeof text, &done), TUTTI_OK);
         assert_int_equal(done, sizeof text);
         carry(&wire, 0);
         assert_int_equal(wire.is_seen, !encrypts);

@@ -73,7 +73,7 @@ static void connect_peer(struct bench *bench, bool is_checked)
     int ends[2];
     if (bench->fd >= 0) close(bench->fd);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(bench->transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(bench->transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
     bench->fd = ends[1];
     put_head(bench, (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
                                        .flags = TCP_FRAME_RESUME,
@@ -360,7 +360,7 @@ static void who_speaks_something_else_is_heard_twice(void **state)
     expect_lost(&bench, 2);
     close(bench.fd);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(bench.transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(bench.transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
     bench.fd = ends[1];
     put(&bench, other, sizeof other); /* now before it is ready */
     progress(&bench);

@@ -61,7 +61,7 @@ static void open_bench(struct bench *bench, unsigned streams)
     for (unsigned s = 0; s < streams; s++) {
         int ends[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-        assert_int_equal(tcp_attach(transport, 1, s, channel_plain(ends[0])), TUTTI_OK);
+        assert_int_equal(tcp_attach(transport, 1, s, byte_stream_plain(ends[0])), TUTTI_OK);
         bench->ends[s] = ends[1];
         for (uint8_t l = 0; l < LINKS; l++)
             put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
@@ -237,7 +237,7 @@ static void what_was_lost_goes_again_over_any_connection(void **state)
     close(bench.ends[0]);
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(bench.transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(bench.transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
     bench.ends[0] = ends[1];
     bench.records[0] = (struct record){0};
     commit_small(&bench, 1);

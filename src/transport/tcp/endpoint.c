@@ -78,14 +78,14 @@ static enum tutti_status go_for_wanted(struct endpoint *endpoint)
 }
 
 static enum tutti_status attach(struct endpoint *endpoint, int peer, unsigned stream,
-                                struct channel channel)
+                                struct byte_stream socket)
 {
     struct endpoint_peer *about = &endpoint->peers[peer];
     const uint8_t bit = (uint8_t)(1 << stream);
     about->wanted &= (uint8_t)~bit; /* it came by itself */
     endpoint->missing -= (about->awaited & bit) != 0;
     about->awaited &= (uint8_t)~bit;
-    TRY(tcp_attach(endpoint->tcp, peer, stream, channel));
+    TRY(tcp_attach(endpoint->tcp, peer, stream, socket));
     if (stream == 0) rails_meet(endpoint->rails, peer);
     return TUTTI_OK;
 }
@@ -94,20 +94,20 @@ static enum tutti_status attach_arrived(struct endpoint *endpoint, bool *moved)
 {
     int peer;
     unsigned stream;
-    struct channel channel;
-    while (port_take(&endpoint->client, &peer, &stream, &channel)) {
+    struct byte_stream socket;
+    while (port_take(&endpoint->client, &peer, &stream, &socket)) {
         *moved = true;
-        if (channel.fd == PORT_UNFIT) return TUTTI_INVALID_OPTIONS;
+        if (socket.fd == PORT_UNFIT) return TUTTI_INVALID_OPTIONS;
         if (stream >=
             endpoint->stream_count) { /* who has more cards finds out when it hears of ours */
-            channel_close(&channel);
-        } else if (rails_take(endpoint->rails, peer, stream, channel.fd)) {
-            if (channel.fd >= 0) TRY(tcp_attach(endpoint->tcp, peer, stream, channel));
-        } else if (channel.fd == PORT_CALLBACK) {
+            byte_stream_close(&socket);
+        } else if (rails_take(endpoint->rails, peer, stream, socket.fd)) {
+            if (socket.fd >= 0) TRY(tcp_attach(endpoint->tcp, peer, stream, socket));
+        } else if (socket.fd == PORT_CALLBACK) {
             endpoint->peers[peer].wanted |= (uint8_t)(1 << stream);
             endpoint->any_wanted = true;
         } else {
-            TRY(attach(endpoint, peer, stream, channel));
+            TRY(attach(endpoint, peer, stream, socket));
         }
     }
     return TUTTI_OK;

@@ -1,6 +1,6 @@
 /* endpoint.h - a rank's end of its connections: the links of tcp.h over connections that this module makes itself.
  *
- *     link opened ──wants──► connect, if the peer is the lower rank ─► channel ──attach──► tcp.h
+ *     link opened ──wants──► connect, if the peer is the lower rank ─► socket ──attach──► tcp.h
  *                            else the peer connects to this rank ───┘
  *
  * Connections come through the port of the process (connect/port.h), which is open as long as the endpoint. Where hosts have several

@@ -314,7 +314,7 @@ static void who_hears_may_answer_at_once(void **state)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     for (int r = 0; r < 2; r++)
-        assert_int_equal(tcp_attach(echoes[r].transport, 1 - r, 0, channel_plain(ends[r])),
+        assert_int_equal(tcp_attach(echoes[r].transport, 1 - r, 0, byte_stream_plain(ends[r])),
                          TUTTI_OK);
     assert_int_equal(tcp_tell(echoes[0].transport, 1, "?", 1), TUTTI_OK);
     for (int i = 0; echoes[0].heard < 100; i++) {
@@ -329,8 +329,8 @@ static void attach_pair(struct transport *a, struct transport *b, unsigned strea
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(a, b->rank, stream, channel_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(b, a->rank, stream, channel_plain(ends[1])), TUTTI_OK);
+    assert_int_equal(tcp_attach(a, b->rank, stream, byte_stream_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(b, a->rank, stream, byte_stream_plain(ends[1])), TUTTI_OK);
 }
 
 /* A connection to the other rank that is closed at its other end, and does not come again. */
@@ -339,7 +339,7 @@ static void attach_closed(struct transport *transport, unsigned stream)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     close(ends[1]);
-    assert_int_equal(tcp_attach(transport, 1 - transport->rank, stream, channel_plain(ends[0])),
+    assert_int_equal(tcp_attach(transport, 1 - transport->rank, stream, byte_stream_plain(ends[0])),
                      TUTTI_OK);
 }
 

@@ -86,7 +86,7 @@ void tcp_pair_want(struct tcp_pair *pair)
     if (pair->state != PEER_UNUSED) return;
     set_state(pair, PEER_WANTED);
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
-        if (pair->streams[s].stream.channel.fd < 0) ask_for(pair, s);
+        if (pair->streams[s].stream.socket.fd < 0) ask_for(pair, s);
 }
 
 /* Forgets what was under way; what the peer lacks is found when it is there again. */
@@ -148,7 +148,7 @@ void tcp_pair_give_up_silent(struct tcp_pair *pair, unsigned first)
 {
     for (unsigned s = first; s < pair->shared->stream_count; s++) {
         struct tcp_pair_stream *own = &pair->streams[s];
-        if (own->stream.channel.fd < 0 || !tcp_path_is_silent(own->stream.channel.fd)) continue;
+        if (own->stream.socket.fd < 0 || !tcp_path_is_silent(own->stream.socket.fd)) continue;
         errno = ETIMEDOUT;
         lose_stream(pair, own);
     }
@@ -158,9 +158,8 @@ uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns)
 {
     uint64_t latest_ns = 0, ago_ns;
     for (unsigned s = 0; s < pair->shared->stream_count; s++)
-        if (pair->streams[s].is_up &&
-            tcp_path_answered(pair->streams[s].stream.channel.fd, &ago_ns) && ago_ns < now_ns &&
-            now_ns - ago_ns > latest_ns)
+        if (pair->streams[s].is_up && tcp_path_answered(pair->streams[s].stream.socket.fd, &ago_ns) &&
+            ago_ns < now_ns && now_ns - ago_ns > latest_ns)
             latest_ns = now_ns - ago_ns;
     return latest_ns;
 }
@@ -179,11 +178,11 @@ static void break_peer(struct tcp_pair *pair, const char *wrong)
     close_all(pair);
 }
 
-enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct channel channel)
+enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct byte_stream socket)
 {
     struct tcp_pair_stream *own = &pair->streams[stream];
     if (pair->state == PEER_BROKEN) {
-        channel_close(&channel);
+        byte_stream_close(&socket);
         return TUTTI_OK;
     }
     close_stream(pair, own);
@@ -191,11 +190,11 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct
     if (pair->state == PEER_UP && count_up(pair) == 0) set_state(pair, PEER_LOST);
     const bool is_urgent = stream == 0 && pair->shared->stream_count > 1;
     own->window = (struct tcp_window){0};
-    own->bounds_queues = stream > 0 && !tcp_path_is_local(channel.fd);
-    TRY(tcp_stream_open(&own->stream, channel, is_urgent, own->bounds_queues));
+    own->bounds_queues = stream > 0 && !tcp_path_is_local(socket.fd);
+    TRY(tcp_stream_open(&own->stream, socket, is_urgent, own->bounds_queues));
     struct epoll_event event = {.events = EPOLLIN,
                                 .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + stream};
-    if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_ADD, channel.fd, &event) != 0) {
+    if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_ADD, socket.fd, &event) != 0) {
         const enum tutti_status status = error_system("a connection cannot be watched");
         close_stream(pair, own);
         return status;
@@ -414,13 +413,13 @@ static void cut_stream(const struct tcp_pair *pair, struct tcp_pair_stream *own)
     log_write(LOG_DEBUG, "peer %d: connection %u takes no more (%s)", pair->rank,
               own->stream.number, strerror(errno));
     own->is_cut = true;
-    (void)shutdown(own->stream.channel.fd, SHUT_RDWR);
+    (void)shutdown(own->stream.socket.fd, SHUT_RDWR);
 }
 
 /* One batch; true when something was written. */
 static bool write_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
-    if (own->stream.channel.fd < 0 || own->stream.is_blocked || own->is_cut) return false;
+    if (own->stream.socket.fd < 0 || own->stream.is_blocked || own->is_cut) return false;
     fill_batch(pair, own);
     errno = 0;
     const enum tcp_stream_result result = tcp_stream_flush(&own->stream);
@@ -490,7 +489,7 @@ bool tcp_pair_has_awaited_output(const struct tcp_pair *pair)
     const bool has_notes = pair->notes.owes_heard || !tcp_notes_are_sent(&pair->notes);
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         const struct tcp_pair_stream *own = &pair->streams[s];
-        if (own->stream.channel.fd >= 0 && (tcp_stream_has_output(&own->stream) || !own->has_greeted))
+        if (own->stream.socket.fd >= 0 && (tcp_stream_has_output(&own->stream) || !own->has_greeted))
             return true;
         if (own->is_up && has_notes) return true;
     }
@@ -527,11 +526,11 @@ void tcp_pair_watch(struct tcp_pair *pair)
 {
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         struct tcp_pair_stream *own = &pair->streams[s];
-        const bool watches = own->stream.channel.fd >= 0 && own->stream.is_blocked;
-        if (own->stream.channel.fd < 0 || watches == own->watches_output) continue;
+        const bool watches = own->stream.socket.fd >= 0 && own->stream.is_blocked;
+        if (own->stream.socket.fd < 0 || watches == own->watches_output) continue;
         struct epoll_event event = {.events = watches ? EPOLLIN | EPOLLOUT : EPOLLIN,
                                     .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + s};
-        if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_MOD, own->stream.channel.fd, &event) == 0)
+        if (epoll_ctl(pair->shared->epoll_fd, EPOLL_CTL_MOD, own->stream.socket.fd, &event) == 0)
             own->watches_output = watches;
     }
 }
@@ -753,9 +752,9 @@ static void note_round_trip(struct tcp_pair *pair, const struct tcp_path *path)
 static void bound_queues(struct tcp_pair *pair, struct tcp_pair_stream *own, uint64_t now_ns)
 {
     struct tcp_path path, first;
-    if (!tcp_path_read(own->stream.channel.fd, &path)) return;
+    if (!tcp_path_read(own->stream.socket.fd, &path)) return;
     note_round_trip(pair, &path);
-    const int first_fd = pair->streams[0].stream.channel.fd;
+    const int first_fd = pair->streams[0].stream.socket.fd;
     if (first_fd >= 0 && tcp_path_read(first_fd, &first)) note_round_trip(pair, &first);
     const struct tcp_window_sample sample = {.now_ns = now_ns,
                                              .received_bytes = path.received_bytes,
@@ -764,7 +763,7 @@ static void bound_queues(struct tcp_pair *pair, struct tcp_pair_stream *own, uin
                                              .looks = pair->shared->looks - own->looks};
     own->looks = pair->shared->looks;
     const size_t limit = tcp_window_update(&own->window, &sample);
-    if (limit > 0) tcp_path_limit(own->stream.channel.fd, limit);
+    if (limit > 0) tcp_path_limit(own->stream.socket.fd, limit);
 }
 
 static void note_arrival(struct tcp_pair *pair, struct tcp_pair_stream *own)
@@ -779,7 +778,7 @@ static void note_arrival(struct tcp_pair *pair, struct tcp_pair_stream *own)
 bool tcp_pair_read(struct tcp_pair *pair, unsigned stream)
 {
     struct tcp_pair_stream *own = &pair->streams[stream];
-    if (own->stream.channel.fd < 0) return false;
+    if (own->stream.socket.fd < 0) return false;
     struct reader reader = {pair, own};
     const struct tcp_stream_sink sink = {begin_frame, end_frame, &reader};
     const char *wrong = NULL;

@@ -100,7 +100,7 @@ enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tc
 void tcp_pair_free(struct tcp_pair *pair);
 /* Says that all connections are wanted, if none was there yet. */
 void tcp_pair_want(struct tcp_pair *pair);
-enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct channel channel);
+enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct byte_stream socket);
 enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct tcp_tx **tx);
 enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct tcp_rx **rx);
 

@@ -86,8 +86,8 @@ static void connect_ranks(struct transport *a, struct transport *b, unsigned str
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(a, b->rank, stream, channel_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(b, a->rank, stream, channel_plain(ends[1])), TUTTI_OK);
+    assert_int_equal(tcp_attach(a, b->rank, stream, byte_stream_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(b, a->rank, stream, byte_stream_plain(ends[1])), TUTTI_OK);
 }
 
 /* A connection to rank 1 that is closed at the other end. */
@@ -96,7 +96,7 @@ static void attach_closed(struct transport *transport)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     close(ends[1]);
-    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
 }
 
 static void connections_are_wanted_once_and_again_after_a_loss(void **state)
@@ -198,8 +198,8 @@ static struct way connect_by_way(struct transport *a, struct transport *b, unsig
     for (int r = 0; r < 2; r++) {
         int ends[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-        assert_int_equal(tcp_attach(ranks[r], ranks[1 - r]->rank, stream, channel_plain(ends[0])),
-                         TUTTI_OK);
+        assert_int_equal(
+            tcp_attach(ranks[r], ranks[1 - r]->rank, stream, byte_stream_plain(ends[0])), TUTTI_OK);
         way.ends[r] = ends[1];
     }
     return way;
@@ -250,7 +250,7 @@ static void a_link_opened_while_a_connection_is_replaced_loses_nothing(void **st
 
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(b, 0, 1, channel_plain(ends[1])), TUTTI_OK);
+    assert_int_equal(tcp_attach(b, 0, 1, byte_stream_plain(ends[1])), TUTTI_OK);
     progress(b, NULL);
     assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &rx), TUTTI_OK);
     progress(a, b);
@@ -259,7 +259,7 @@ static void a_link_opened_while_a_connection_is_replaced_loses_nothing(void **st
     assert_true(take_from(old.ends[0], lost, sizeof lost) > PIECE_BYTES); /* both */
     expect_empty(rx);
 
-    assert_int_equal(tcp_attach(a, 1, 1, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(a, 1, 1, byte_stream_plain(ends[0])), TUTTI_OK);
     progress(a, b);
     assert_true(streams_up(a, 1) == 2 && streams_up(b, 0) == 2);
     for (unsigned char i = 1; i <= 3; i++) {
@@ -354,7 +354,7 @@ static struct lonely open_lonely(void)
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, PIECE_BYTES, &lonely.tx), TUTTI_OK);
     assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, &lonely.rx), TUTTI_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
     lonely.fd = ends[1];
     return lonely;
 }
@@ -572,7 +572,7 @@ static void notes_overtake_pieces(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     const int few = 64 << 10;
     setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &few, sizeof few);
-    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
     put_frame(ends[1], grant);
     struct tcp_frame its_ready = ready;
     its_ready.offset = PIECE;
@@ -634,7 +634,7 @@ static void the_kernel_holds_little_that_it_cannot_send(void **state)
     const int peer = accept(listener, NULL, NULL);
     assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
-    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(own)), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(own)), TUTTI_OK);
     put_frame(peer, grant);
     struct tcp_frame its_ready = ready;
     its_ready.offset = TCP_FRAME_BYTES_MAX;
@@ -694,7 +694,7 @@ static void a_broken_peer_harms_nobody_else(void **state)
     assert_int_equal(b->ops->open_tx(b, 0, 0, 0, 100, &tx), TUTTI_OK);
     connect_ranks(a, b, 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(a, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(a, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
     put_frame(ends[1], small); /* before it is ready */
     progress(a, b);
     assert_true(send_filled(tx, 6, 50));
@@ -794,7 +794,7 @@ static void expect_blocked_makes_readable(bool by_last_look)
     assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(transport, 1, 0, channel_plain(ends[0])), TUTTI_OK);
+    assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
     put_frame(ends[1], grant);
     struct tcp_frame its_ready = ready;
     its_ready.offset = TCP_FRAME_BYTES_MAX;

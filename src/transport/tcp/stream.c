@@ -32,7 +32,7 @@ enum {
 
 void tcp_stream_init(struct tcp_stream *stream, unsigned number)
 {
-    *stream = (struct tcp_stream){.channel = channel_none(), .number = number};
+    *stream = (struct tcp_stream){.socket = byte_stream_none(), .number = number};
 }
 
 /* Without these it is slower, or notices later, or is not TCP at all. */
@@ -54,26 +54,26 @@ static void set_options(int fd, bool is_urgent, bool is_bounded)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &one, sizeof one);
 }
 
-enum tutti_status tcp_stream_open(struct tcp_stream *stream, struct channel channel, bool is_urgent,
-                                  bool is_bounded)
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, struct byte_stream socket,
+                                  bool is_urgent, bool is_bounded)
 {
-    assert(stream->channel.fd < 0);
-    const int fd = channel.fd, flags = fcntl(fd, F_GETFL);
+    assert(stream->socket.fd < 0);
+    const int fd = socket.fd, flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         const enum tutti_status status = error_system("a connection cannot be used");
-        channel_close(&channel);
+        byte_stream_close(&socket);
         return status;
     }
     set_options(fd, is_urgent, is_bounded);
     tcp_stream_init(stream, stream->number);
-    stream->channel = channel;
+    stream->socket = socket;
     return TUTTI_OK;
 }
 
 void tcp_stream_close(struct tcp_stream *stream)
 {
-    channel_close(&stream->channel);
+    byte_stream_close(&stream->socket);
     free(stream->copy);
     tcp_stream_init(stream, stream->number);
 }
@@ -180,15 +180,16 @@ static void was_written(struct tcp_stream *stream, size_t bytes)
 
 bool tcp_stream_has_output(const struct tcp_stream *stream)
 {
-    return stream->part_count > 0 || channel_has_output(&stream->channel);
+    return stream->part_count > 0 || byte_stream_has_output(&stream->socket);
 }
 
 enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)
 {
     enum tcp_stream_result result = TCP_STREAM_BLOCKED;
     while (tcp_stream_has_output(stream)) {
-        const ssize_t written = channel_writev(&stream->channel, stream->parts + stream->part_first,
-                                               (int)(stream->part_count - stream->part_first));
+        const ssize_t written =
+            byte_stream_writev(&stream->socket, stream->parts + stream->part_first,
+                               (int)(stream->part_count - stream->part_first));
         if (written < 0) {
             if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) return TCP_STREAM_LOST;
             stream->is_blocked = true;
@@ -282,8 +283,8 @@ static ssize_t receive(struct tcp_stream *stream, bool looks, size_t *asked)
     parts[count++] = (struct iovec){stream->staging + stream->staged_bytes,
                                     TCP_STAGING_BYTES - stream->staged_bytes};
     for (int i = 0; i < count; i++) *asked += parts[i].iov_len;
-    return looks ? channel_readv(&stream->channel, parts, count)
-                 : channel_drain(&stream->channel, parts, count);
+    return looks ? byte_stream_readv(&stream->socket, parts, count)
+                 : byte_stream_drain(&stream->socket, parts, count);
 }
 
 enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
@@ -292,7 +293,7 @@ enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
     enum tcp_stream_result result = TCP_STREAM_BLOCKED;
     for (size_t total = 0;;) {
         const bool looks = total < READ_BYTES_A_PASS;
-        if (!looks && !channel_has_input(&stream->channel)) return result;
+        if (!looks && !byte_stream_has_input(&stream->socket)) return result;
         size_t asked;
         const ssize_t got = receive(stream, looks, &asked);
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return result;

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "os/channel.h"
+#include "os/byte_stream.h"
 #include "transport/tcp/frame.h"
 #include "tutti/tutti.h"
 
@@ -47,7 +47,7 @@ struct tcp_batch_owner {
 };
 
 struct tcp_stream {
-    struct channel channel; /* none: there is no connection */
+    struct byte_stream socket; /* none: there is no connection */
     unsigned number;
     bool is_blocked; /* the kernel took no more at the last try */
     /* out */
@@ -69,10 +69,10 @@ struct tcp_stream {
 };
 
 void tcp_stream_init(struct tcp_stream *stream, unsigned number);
-/* Takes the channel, also on failure; the stream has none. Urgent: it will carry only what is small. Bounded: what is on its
+/* Takes the socket, also on failure; the stream has none. Urgent: it will carry only what is small. Bounded: what is on its
  * way is, and others carry what is urgent. */
-enum tutti_status tcp_stream_open(struct tcp_stream *stream, struct channel channel, bool is_urgent,
-                                  bool is_bounded);
+enum tutti_status tcp_stream_open(struct tcp_stream *stream, struct byte_stream socket,
+                                  bool is_urgent, bool is_bounded);
 void tcp_stream_close(struct tcp_stream *stream);
 
 /* Frames that still fit into the batch. */

@@ -312,8 +312,8 @@ static void add_pair(const struct tcp_pair *pair, struct transport_footprint *fo
     if (pair->notes.queue != NULL)
         footprint->private_bytes += PEERS_MESSAGES_MAX * sizeof *pair->notes.queue;
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
-        footprint->descriptor_count += pair->streams[s].stream.channel.fd >= 0;
-        footprint->private_bytes += channel_bytes(&pair->streams[s].stream.channel);
+        footprint->descriptor_count += pair->streams[s].stream.socket.fd >= 0;
+        footprint->private_bytes += byte_stream_bytes(&pair->streams[s].stream.socket);
     }
     for (int i = 0; i < TCP_LINK_COUNT; i++) {
         const struct tcp_tx *tx = pair->tx[i];
@@ -446,7 +446,7 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
 }
 
 enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream,
-                             struct channel channel)
+                             struct byte_stream socket)
 {
     struct tcp *tcp = tcp_of(transport);
     struct tcp_pair *pair = NULL;
@@ -456,11 +456,11 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
         status = error_set(TUTTI_INVALID_OPTIONS, "TCP: a connection %u to rank %d", stream, peer);
     if (status == TUTTI_OK) status = find_pair(tcp, peer, &pair);
     if (status != TUTTI_OK) {
-        channel_close(&channel);
+        byte_stream_close(&socket);
         return status;
     }
     tcp->polled_ns = 0;
-    return tcp_pair_attach(pair, stream, channel);
+    return tcp_pair_attach(pair, stream, socket);
 }
 
 static enum tutti_status tell(struct transport *transport, int peer, const void *note, size_t bytes,

@@ -37,7 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "os/channel.h"
+#include "os/byte_stream.h"
 #include "transport/transport.h"
 
 enum { TCP_STREAMS_MAX = 8, TCP_STREAMS_DEFAULT = 2 };
@@ -69,10 +69,10 @@ struct tcp_options {
 
 /* Failures: INVALID_OPTIONS, NO_MEMORY, NO_DESCRIPTORS. */
 enum tutti_status tcp_create(const struct tcp_options *options, struct transport **transport);
-/* Takes a connected and authenticated channel, plain or encrypted, also on failure, wanted or not; one that was there before with
+/* Takes a connected and authenticated byte stream, plain or encrypted, also on failure, wanted or not; one that was there before with
  * that number is given up. One to a broken peer is closed. Failures leave that connection lost: INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
 enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream,
-                             struct channel channel);
+                             struct byte_stream socket);
 
 /* These are the functions of peers.h, which says what they do. */
 enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes);

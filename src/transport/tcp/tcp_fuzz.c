@@ -48,7 +48,7 @@ static void connect_stream(struct script *script, unsigned stream)
     int ends[2];
     if (script->ends[stream] >= 0) close(script->ends[stream]);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) abort();
-    if (tcp_attach(script->transport, 1, stream, channel_plain(ends[0])) != TUTTI_OK) abort();
+    if (tcp_attach(script->transport, 1, stream, byte_stream_plain(ends[0])) != TUTTI_OK) abort();
     script->ends[stream] = ends[1];
     script->is_checked[stream] = false;
 }

@@ -400,10 +400,10 @@ static void what_cannot_be_opened_is_refused(void **state)
     assert_int_equal(transport->ops->open_multicast_rx(transport, 0, 0, 0, 1, &rx),
                      TUTTI_UNSUPPORTED);
     assert_int_equal(transport->ops->open_shared_slots(transport, 0), TUTTI_UNSUPPORTED);
-    assert_int_equal(tcp_attach(transport, 0, 0, channel_plain(dup(0))),
+    assert_int_equal(tcp_attach(transport, 0, 0, byte_stream_plain(dup(0))),
                      TUTTI_INVALID_OPTIONS); /* itself */
-    assert_int_equal(tcp_attach(transport, 3, 0, channel_plain(dup(0))), TUTTI_INVALID_OPTIONS);
-    assert_int_equal(tcp_attach(transport, 1, 1, channel_plain(dup(0))), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(tcp_attach(transport, 3, 0, byte_stream_plain(dup(0))), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(tcp_attach(transport, 1, 1, byte_stream_plain(dup(0))), TUTTI_INVALID_OPTIONS);
     size_t piece_bytes;
     unsigned piece_count;
     transport->ops->limits(transport, &piece_bytes, &piece_count);
