@@ -8,7 +8,7 @@
  *
  *     tests_fault_process_test FILE     reduces again and again, until it fails or the file is there, and says what came of it
  *
- * ctest: label=notsan label=once timeout=180 serial
+ * ctest: label=nosan label=once timeout=180 serial
  */
 #include <inttypes.h>
 #include <pthread.h>
