@@ -56,14 +56,18 @@ static void create_tcp(const struct router_world *world, struct transport **tran
     }
 }
 
-/* The ranks of the first two hosts have another network between them, with a way of its own. */
+/* The ranks of two hosts, that of rank 0 and another one, have another network between them, with a way of its own. */
 static void open_second(struct router_world *world)
 {
-    const int first_two = 1000 + 993; /* as host_map.c numbers hosts */
+    int hosts[2] = {world->map.host_of[0], -1};
+    for (int r = 0; r < world->size; r++)
+        if (world->map.host_of[r] != hosts[0]) hosts[1] = world->map.host_of[r];
     create_tcp(world, world->second);
     for (int r = 0; r < world->size; r++)
         for (int other = 0; other < world->size; other++) {
-            const bool joined = world->map.host_of[r] + world->map.host_of[other] == first_two;
+            const bool joined =
+                (world->map.host_of[r] == hosts[0] && world->map.host_of[other] == hosts[1]) ||
+                (world->map.host_of[r] == hosts[1] && world->map.host_of[other] == hosts[0]);
             world->second_numbers[r][other] = joined || r == other ? other : -1;
             if (joined && other < r) connect_ranks(world->second, other, r);
         }

@@ -32,7 +32,7 @@ struct router_world {
 /* same_process: ranks of a host know that they share their memory. */
 struct router_world *router_world_open(const struct host_shape *shape, enum numbering numbering,
                                        bool same_process);
-/* has_second: a third way, before that to all ranks, joins the ranks of the first two hosts. */
+/* has_second: a third way, before that to all ranks, joins the ranks of two hosts. */
 struct router_world *router_world_open_ways(const struct host_shape *shape, enum numbering numbering,
                                             bool same_process, bool has_second);
 /* Fills in the ways of a rank. */

@@ -616,7 +616,7 @@ void port_progress(uint64_t now_ns)
         listener_progress(listener, now_ns);
         while (listener_take(listener, &accepted)) receive_accepted(&accepted);
         for (struct port_client *c = clients; c != NULL; c = c->next) look_at_pending(c);
-        error_unless_ok(TUTTI_OK, before);
+        (void)error_unless_ok(TUTTI_OK, before);
     }
     pthread_mutex_unlock(&lock);
 }

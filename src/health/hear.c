@@ -229,8 +229,6 @@ void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
     case CONTROL_CALL: hear_call(network, peer, &message); break;
     case CONTROL_JOINED: hear_joined(network, peer, &message.u.joined); break;
     case CONTROL_ALL_JOINED: network->all_have_joined |= peer == 0; break;
-    case CONTROL_MESSAGES:
-        atomic_store_explicit(&network->health->board->has_messages, 1, memory_order_relaxed);
-        break;
+    case CONTROL_MESSAGES: board_begin_messages(network->health->board); break;
     }
 }

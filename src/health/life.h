@@ -1,7 +1,7 @@
 /* life.h - the beginning and the end of what a rank knows of its team (health.h).
  *
- *     health_init ──► health_be_alone ──────────────────────────────► health_release
- *                └──► health_use_host ──► health_know_remote ────────►
+ *     health_init ──► health_be_alone ───────────────────────────────────────────────► health_release
+ *                └──► processes_open ──► health_use_host ──► health_know_remote ──────►
  */
 #ifndef TUTTI_HEALTH_LIFE_H
 #define TUTTI_HEALTH_LIFE_H

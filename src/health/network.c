@@ -58,7 +58,7 @@ static enum tutti_status open_transport(struct network *network,
     TRY(transports_open_remote(&health->team->transports.set, &options,
                                hosts != NULL ? hosts->local_numbers : NULL,
                                hosts != NULL ? hosts->largest : 0));
-    network->transport = health->team->transports.set.remote;
+    network->transport = health->team->transports.set.all;
     return TUTTI_OK;
 }
 

@@ -31,7 +31,7 @@ struct remote_rank {
 
 struct network {
     struct health *health;
-    struct transport *transport; /* that leads to them */
+    struct transport *transport; /* that leads to all ranks: it moves whatever ways there are */
     uint64_t *next_ns; /* of the first rank of each host: when to ask it to connect again */
     bool is_stopped, all_have_joined;
     unsigned passes;

@@ -77,7 +77,9 @@ static int tell_who_has_left(struct tutti_comm *comm, int rank, int size, uint64
 static void who_left_first_is_not_waited_for(void **state)
 {
     (void)state;
-    const struct ranks_options options = {.kind = RANKS_PROCESSES};
+    struct tutti_comm_options patient = TUTTI_COMM_OPTIONS_INIT;
+    patient.timeout_ns = 60 * SECOND;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
     setenv("TUTTI_TEST_HOSTS", "3", 1);
     setenv("TUTTI_HEARTBEAT", "0", 1);
     const int bad = ranks_run(3, &options, tell_who_has_left, NULL);

@@ -41,7 +41,7 @@ static enum tutti_status hear(int fd, char word[64], uint64_t deadline_ns)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { MOMENTS = 1000 }; /* the code is the same, and takes ten times as long */
+enum { MOMENTS = 1000 }; /* too few to meet the moment often: the code runs under them */
 #else
 enum { MOMENTS = 8000 };
 #endif

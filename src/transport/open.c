@@ -37,9 +37,10 @@ void transports_host_facts(const struct transport_set *set, struct host_facts *f
 static enum tutti_status join(struct transport_set *set, const struct remote_options *options,
                               const int *numbers, int host_size_max)
 {
-    struct router_options parts = {.rank = options->rank, .size = options->size};
-    if (set->host != NULL) parts.ways[parts.way_count++] = (struct router_way){set->host, numbers};
-    parts.ways[parts.way_count++] = (struct router_way){set->remote, NULL};
+    struct router_options parts = {.rank = options->rank,
+                                   .size = options->size,
+                                   .ways = {{set->host, numbers}, {set->remote, NULL}},
+                                   .way_count = 2};
     if (host_size_max > 1)
         local_limits(host_size_max, local_checks(set->host), &parts.piece_bytes_max,
                      &parts.piece_count_max);

@@ -344,7 +344,7 @@ static enum tutti_status create(const struct card_options *options, struct card 
                       options->piece_bytes != 0 ? options->piece_bytes : CARD_PIECE_BYTES_MAX,
                   .window = given_or(options->piece_count, PIECE_COUNT_DEFAULT)},
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
-        .signatures = card->base.signatures,
+        .signatures = &card->base.signatures,
         .hears = options->hears,
         .hears_context = options->hears_context};
     *created = card;

@@ -561,7 +561,7 @@ enum tutti_status card_pair_open_tx(struct card_pair *pair, unsigned index, stru
     *found = tx;
     if (tx != NULL) return TUTTI_OK;
     TRY(card_device_make_room(shared->device, shared->shape.window + 1));
-    TRY(card_tx_create(&shared->shape, &shared->signatures[index / TRANSPORT_CHANNEL_COUNT], &tx));
+    TRY(card_tx_create(&shared->shape, &(*shared->signatures)[index / TRANSPORT_CHANNEL_COUNT], &tx));
     tx->pair = pair;
     tx->index = index;
     tx->is_granted = card_set_has(&pair->granted, index);
@@ -579,7 +579,7 @@ enum tutti_status card_pair_open_rx(struct card_pair *pair, unsigned index, stru
     if (rx != NULL) return TUTTI_OK;
     TRY(card_device_make_room(shared->device, 1));
     TRY(add_buffers(pair, shared->shape.window));
-    TRY(card_rx_create(&shared->shape, &shared->signatures[index / TRANSPORT_CHANNEL_COUNT], &rx));
+    TRY(card_rx_create(&shared->shape, &(*shared->signatures)[index / TRANSPORT_CHANNEL_COUNT], &rx));
     rx->pair = pair;
     rx->index = index;
     *found = pair->rx[index] = rx;

@@ -41,7 +41,7 @@ struct card_shared {
     struct card_wire *wire; /* the device's */
     struct card_shape shape;
     unsigned receive_count;
-    const uint64_t *signatures;
+    uint64_t *const *signatures; /* the transport's, one a slot; links keep their address */
     void (*hears)(void *context, int peer, const void *message, size_t bytes); /* or NULL */
     void *hears_context;
     bool is_stopped;

@@ -31,7 +31,7 @@ static void every_program_is_right(void **state)
     int hierarchical = 0;
     for (int s = 0; s < SHAPES; s++) {
         struct router_world *world = router_world_open_ways(
-            &shapes[s], (enum numbering)(s % NUMBERING_COUNT), s % 2 == 0, s % 2 == 1);
+            &shapes[s], (enum numbering)(s % NUMBERING_COUNT), s % 2 == 0, s / 2 % 2 == 1);
         struct engine_net *net =
             engine_net_over(world->size, world->ranks, move_all, world, (uint64_t)s);
         uint64_t multicast = 0;

@@ -185,20 +185,22 @@ static void router_wake_all(struct transport *transport)
 
 /* ------------------------------------------------------------------------------- what is known of ranks */
 
+/* The last way is asked first: it leads to most hosts. Ways give ranks, as links show them. */
 static int router_corrupt_rank(const struct transport *transport)
 {
-    struct transport *way;
+    const struct router *router = const_router_of(transport);
     int rank = -1;
-    FOR_EACH_WAY(const_router_of(transport), way)
-    if (rank < 0) rank = way->ops->corrupt_rank(way);
+    for (int w = router->way_count - 1; w >= 0 && rank < 0; w--)
+        rank = router->ways[w].transport->ops->corrupt_rank(router->ways[w].transport);
     return rank;
 }
 
 static enum tutti_status router_shortage(const struct transport *transport, uint64_t now_ns,
                                          int *peer)
 {
-    struct transport *way;
-    FOR_EACH_WAY(const_router_of(transport), way) TRY(way->ops->shortage(way, now_ns, peer));
+    const struct router *router = const_router_of(transport);
+    for (int w = router->way_count - 1; w >= 0; w--)
+        TRY(router->ways[w].transport->ops->shortage(router->ways[w].transport, now_ns, peer));
     return TUTTI_OK;
 }
 
@@ -371,27 +373,35 @@ static const struct transport_ops ops = {.limits = router_limits,
 
 /* ------------------------------------------------------------------------------------------ creating */
 
-/* Numbers are of that transport, and its own is this rank's. */
+/* Each number is one rank's, and the transport's own is this one's. */
+static enum tutti_status check_numbers(const struct router_options *options,
+                                       const struct router_way *way, bool *is_given)
+{
+    const struct transport *const transport = way->transport;
+    for (int r = 0; r < options->size; r++) {
+        const int number = number_on(way, r);
+        if (number < -1 || number >= transport->size ||
+            (number == transport->rank) != (r == options->rank) || (number >= 0 && is_given[number]))
+            return error_set(TUTTI_INVALID_OPTIONS, "a router: rank %d cannot be number %d of %d",
+                             r, number, transport->size);
+        if (number >= 0) is_given[number] = true;
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status check_way(const struct router_options *options,
                                    const struct router_way *way)
 {
     const struct transport *const transport = way->transport;
-    int count = 0;
     if (transport == NULL) return error_set(TUTTI_INVALID_OPTIONS, "a router: a way is missing");
     if (way->numbers == NULL && transport->size != options->size)
         return error_set(TUTTI_INVALID_OPTIONS, "a router: %d ranks on a way to all %d",
                          transport->size, options->size);
-    for (int r = 0; r < options->size; r++) {
-        const int number = number_on(way, r);
-        if (number >= transport->size || (number == transport->rank) != (r == options->rank))
-            return error_set(TUTTI_INVALID_OPTIONS, "a router: rank %d cannot be number %d of %d",
-                             r, number, transport->size);
-        count += number >= 0;
-    }
-    if (count > transport->size)
-        return error_set(TUTTI_INVALID_OPTIONS, "a router: %d ranks with numbers below %d", count,
-                         transport->size);
-    return TUTTI_OK;
+    bool *const is_given = calloc((size_t)transport->size, sizeof *is_given);
+    if (is_given == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
+    const enum tutti_status status = check_numbers(options, way, is_given);
+    free(is_given);
+    return status;
 }
 
 static bool has_shared_slots(const struct transport *transport)
@@ -462,18 +472,25 @@ static int find_members(const struct router *router, const struct router_way *wa
     return found;
 }
 
-/* Whether the first way to each of these ranks is that one. */
-static bool leads_there(const struct router *router, const struct router_way *way, const int *ranks,
-                        int count)
+/* All members of a way's group name it alike, so none of them may be reached by another way. */
+static enum tutti_status check_group(const struct router *router, const struct router_way *way,
+                                     const struct transport_group *group, const int *ranks,
+                                     int count)
 {
+    if (count < group->count)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "a router: %d of %d members of a group are not ranks",
+                         group->count - count, group->count);
     for (int i = 0; i < count; i++) {
         int peer = ranks[i];
-        if (peer != router->base.rank && way_to(router, &peer) != way->transport) return false;
+        if (peer != router->base.rank && way_to(router, &peer) != way->transport)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "a router: rank %d of a group is reached by another way", ranks[i]);
     }
-    return true;
+    return TUTTI_OK;
 }
 
-/* The ways' groups, by ranks; without those of which a member is reached by another way: all members leave them out. */
+/* The ways' groups, by ranks. */
 static enum tutti_status name_groups(struct router *router)
 {
     struct transport *way;
@@ -487,8 +504,7 @@ static enum tutti_status name_groups(struct router *router)
         way = router->ways[w].transport;
         for (int g = 0; g < way->group_count; g++) {
             const int found = find_members(router, &router->ways[w], &way->groups[g], next);
-            if (found < way->groups[g].count || !leads_there(router, &router->ways[w], next, found))
-                continue;
+            TRY(check_group(router, &router->ways[w], &way->groups[g], next, found));
             router->groups[router->base.group_count] = (struct router_group){way, g};
             router->base.groups[router->base.group_count++] = (struct transport_group){next, found};
             next += found;

@@ -10,7 +10,8 @@
  * them where all of its links lead to ranks of that way.
  *
  * Invariants
- *   1. All ways have one set of signatures, the last one's, from before the first link is opened.
+ *   1. All ways have one set of signatures, the last one's, from before the first link is opened; links read it from their transport when
+ *      they are opened.
  *   2. A sleeping rank is woken by what comes on any way. Where one of them has no descriptor, sleeps are short.
  *   3. At most one way has shared slots.
  *
@@ -31,7 +32,8 @@ enum { ROUTER_WAYS_MAX = 4 };
 struct router_way {
     struct transport *transport; /* its links show ranks (host_options.names) */
     /* Of each rank, its number there; -1: it does not lead to that rank. Both ends of a pair of ranks name the same way for each other. Stays
-     * the caller's until the router is freed. NULL: it leads to all, under their ranks. */
+     * the caller's until the router is freed. NULL: it leads to all, under their ranks. Before a way with a group there is none that leads to
+     * some of the group's ranks. */
     const int *numbers;
 };
 

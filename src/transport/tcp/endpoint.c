@@ -272,6 +272,7 @@ static enum tutti_status endpoint_open_tx(struct transport *transport, int slot,
                                           int peer, size_t bytes, struct link_tx **link)
 {
     struct transport *const tcp = endpoint_of(transport)->tcp;
+    tcp->signatures = transport->signatures; /* a router's, perhaps */
     return tcp->ops->open_tx(tcp, slot, channel, peer, bytes, link);
 }
 
@@ -279,6 +280,7 @@ static enum tutti_status endpoint_open_rx(struct transport *transport, int slot,
                                           int peer, struct link_rx **link)
 {
     struct transport *const tcp = endpoint_of(transport)->tcp;
+    tcp->signatures = transport->signatures;
     return tcp->ops->open_rx(tcp, slot, channel, peer, link);
 }
 

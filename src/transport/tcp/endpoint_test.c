@@ -10,9 +10,11 @@
 
 #include "base/status.h"
 #include "connect/port.h"
+#include "contract.h"
 #include "os/clock.h"
 #include "transport/tcp/endpoint.h"
 #include "transport/tcp/endpoint_state.h"
+#include "transport/tcp/link.h"
 
 enum { SIZE = 2 };
 static const uint64_t PATIENCE_NS = 20000000000u;
@@ -95,11 +97,31 @@ static void what_was_found_is_said_whatever_goes_wrong_besides(void **state)
     close_world(&world);
 }
 
+/* And links compare with the signatures that a router put in place of the transport's own. */
+static void links_are_whole_and_have_the_signatures_of_a_router(void **state)
+{
+    struct world world;
+    struct link_tx *tx;
+    struct link_rx *rx;
+    uint64_t signatures[TRANSPORT_SLOT_COUNT] = {0};
+    (void)state;
+    open_world(&world);
+    struct transport *const end = world.ends[0];
+    end->signatures = signatures;
+    assert_int_equal(end->ops->open_tx(end, 2, 0, 1, 100, &tx), TUTTI_OK);
+    assert_int_equal(end->ops->open_rx(end, 2, 0, 1, &rx), TUTTI_OK);
+    contract_expect_whole(end, tx, rx);
+    assert_ptr_equal(((struct tcp_tx *)tx)->signature, &signatures[2]);
+    assert_ptr_equal(((struct tcp_rx *)rx)->signature, &signatures[2]);
+    close_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_connect_and_find_nothing_wrong),
         cmocka_unit_test(what_was_found_is_said_whatever_goes_wrong_besides),
+        cmocka_unit_test(links_are_whole_and_have_the_signatures_of_a_router),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,7 +224,7 @@ static void look_at_tx(struct tcp_pair *pair, struct tcp_tx *tx)
 enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct tcp_tx **opened)
 {
     if (pair->tx[index] == NULL) {
-        const uint64_t *signature = &pair->shared->signatures[index / TRANSPORT_CHANNEL_COUNT];
+        const uint64_t *signature = &(*pair->shared->signatures)[index / TRANSPORT_CHANNEL_COUNT];
         struct tcp_tx *tx;
         TRY(tcp_tx_create(&pair->shared->shape, signature, &tx));
         tx->pair = pair;
@@ -239,7 +239,7 @@ enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct
 enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct tcp_rx **opened)
 {
     if (pair->rx[index] == NULL) {
-        const uint64_t *signature = &pair->shared->signatures[index / TRANSPORT_CHANNEL_COUNT];
+        const uint64_t *signature = &(*pair->shared->signatures)[index / TRANSPORT_CHANNEL_COUNT];
         struct tcp_rx *rx;
         TRY(tcp_rx_create(&pair->shared->shape, signature, &rx));
         rx->pair = pair;

@@ -42,7 +42,7 @@ struct tcp_shared {
     int epoll_fd;
     unsigned stream_count;
     struct tcp_shape shape;
-    const uint64_t *signatures; /* one a slot */
+    uint64_t *const *signatures; /* the transport's, one a slot; links keep their address */
     void (*wants)(void *context, int peer, unsigned stream);
     void *wants_context;
     void (*hears)(void *context, int peer, const void *note, size_t bytes); /* or NULL */

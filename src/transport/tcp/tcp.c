@@ -422,7 +422,7 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
                       options->piece_bytes != 0 ? options->piece_bytes : TCP_FRAME_BYTES_MAX,
                   .place_count = 2 * tcp->piece_count,
                   .spare = (tcp->piece_count + 1) / 2},
-        .signatures = tcp->base.signatures,
+        .signatures = &tcp->base.signatures,
         .checks = options->checks,
         .corrupt_peer = -1,
         .wants = options->wants,
