@@ -48,7 +48,7 @@ static enum tutti_status begin(struct recovery *recovery, uint64_t word)
     recovery->ahead_ns = 0;
     for (int r = 0; r < health->team->size; r++) {
         struct other *other = &recovery->others[r];
-        other->standing = other->is_lost ? BURIED : STANDS;
+        other->standing = other->is_lost ? DECLARED_DEAD : STANDS;
         if (other->is_lost)
             agreement_declare_dead(next, r); /* before its final messages are heard */
     }

@@ -19,10 +19,10 @@ struct agreed {
  * named), NO_MEMORY; of *result only the epoch is there then. */
 enum tutti_status agree(struct health *health, const char *function, uint64_t word,
                         struct agreed *result);
-/* While survivors meet: a rank that has been through with that for a second, one way or the other; -1: none is known. All come through
- * at about the same time, unless it has failed for some. */
+/* While survivors meet: a rank that ended its part of the meeting more than a second ago, whether it succeeded or not; -1: none is known. All
+ * end it at about the same time, unless it has failed for some. */
 int agree_gone_ahead(struct health *health, uint64_t now_ns);
-/* This rank will not answer any more: what was agreed on last is said once more; before it leaves. */
+/* Before this rank leaves, and so answers no more: sends the last decision once more. */
 void agree_leave(struct health *health);
 
 #endif

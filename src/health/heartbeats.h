@@ -1,10 +1,10 @@
 /* heartbeats.h - this host's heartbeats: control/heartbeat.h over control messages and connections, for one communicator.
  *
- * The first rank of each host beats for it; the others see what it finds on their board. Heartbeats are control messages like others, to the first ranks
- * of other hosts, over connections that they make if the data has not. The first comes 0.3 s after the communicator was made: one
- * that lives shorter makes none. A heartbeat whose receiver has not heard the one before is left out.
+ * The first rank of each host sends them for its host, and puts what it finds on the host's board. Heartbeats are control messages to the first
+ * ranks of other hosts, over connections that they make if no data has. The first is sent 0.3 s after the communicator was made. A heartbeat
+ * is left out while its receiver has not acknowledged the one before.
  *
- * Each communicator beats for itself. A heartbeat costs a control message and the word that it was heard, some microseconds at each end; so twenty
+ * Each communicator has heartbeats of its own. One costs a control message and its acknowledgement, some microseconds at each end; so twenty
  * communicators over 16 hosts cost each host's first rank about a hundredth of a core.
  *
  * It judges until somebody leaves. The failure is a PROC_FAILED that names the first rank of the lowest host that is gone, or a MINORITY,

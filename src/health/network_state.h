@@ -46,24 +46,24 @@ struct network {
 
 enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT };
 /* The last two are kinds of control messages of other sizes, see heartbeats.c and recover.c. */
-/* hear.c: takes a control message of that many bytes, which the transport heard; may only tell and forget. */
+/* hear.c: a control message of that many bytes has come. It is called by the transport, and may only tell and forget. */
 void remote_hear(void *context, int peer, const void *message, size_t bytes);
 /* What is known of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
 struct remote_rank *remote_of(const struct health *health, int rank);
-/* Tells what could not be told when it was due. */
+/* Tells what could not be told when it was due, for want of memory or of a place. */
 void remote_tell_owed(struct network *network);
-/* A control message to that rank was dropped, since there was no memory or no place for it: counted, and said now and then. */
+/* A control message to that rank was dropped for want of memory or of a place: counts it, and logs it now and then. */
 void remote_count_untold(struct network *network, int rank);
-/* Tells those who are connected why the communicator failed; each once. */
+/* Tells the ranks that are connected why the communicator failed; each once. */
 void remote_tell_failure(struct network *network);
-/* The same that this rank leaves. */
+/* Tells them that this rank leaves. */
 void remote_tell_leaving(struct network *network);
 /* Whether the first rank of each host has said that its ranks have joined; rank 0 hears it. */
 bool remote_all_hosts_have_joined(const struct network *network);
 /* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
 void remote_tell_joined(struct network *network);
 void remote_tell_all_have_joined(struct network *network);
-/* It is taken for dead from now on: nobody waits for it, and nothing more is done to reach it. */
+/* From now on it counts as dead: nobody waits for it, and nothing more is done to reach it. */
 void remote_declare_dead(struct network *network, int rank);
 
 #endif

@@ -154,12 +154,12 @@ void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)
         struct other *other = &recovery->others[r];
         enum standing standing = STANDS;
         if (other->is_lost)
-            standing = BURIED;
+            standing = DECLARED_DEAD;
         else if (is_silent(recovery, r, now_ns))
             standing = SUSPECTED;
         if (standing == other->standing) continue;
         other->standing = standing;
-        if (standing == BURIED)
+        if (standing == DECLARED_DEAD)
             agreement_declare_dead(recovery->current, r);
         else if (standing == SUSPECTED)
             agreement_suspect(recovery->current, r);

@@ -6,7 +6,7 @@
 #include "health/control_ring.h"
 #include "health/health.h"
 
-enum standing { STANDS, SUSPECTED, BURIED };
+enum standing { STANDS, SUSPECTED, DECLARED_DEAD };
 
 /* Of another rank. */
 struct other {

@@ -1,4 +1,8 @@
-/* remote_rank.h - ranks of other hosts: what they are told and asked, and whether they are there. */
+/* remote_rank.h - one rank of another host: what it is told and asked, what it has answered, and whether it is there. network.h is about all
+ * of them.
+ *
+ * For a communicator with a network only, unless a function says otherwise; with the domain held. Whether a rank is there is found out
+ * by transport/tcp/gone.h and control/heartbeat.h. */
 #ifndef TUTTI_HEALTH_REMOTE_RANK_H
 #define TUTTI_HEALTH_REMOTE_RANK_H
 
@@ -8,42 +12,40 @@
 
 #include "health/board.h"
 
-/* Only for a communicator that has a network, if nothing else is said; with the domain held. */
-
 struct health;
 
-/* Asks a rank of another host for its call of that number in a slot, now and then; its answer comes to the remote board. */
+/* Asks it for its call of that number in a slot, unless it was asked just now; the answer goes to the remote board. */
 void remote_ask(struct health *health, int rank, int slot, uint64_t begun);
-/* False: there are none. */
+/* Asks all of them; false if there are none. */
 bool remote_ask_all(struct health *health, int slot, uint64_t begun);
-/* Asks how it came to that call, of which this rank knows no more; straggler.c hears the answer. False: not now. */
+/* Asks when it came to that call; straggler.c gets the answer. False: not now. */
 bool remote_ask_after(struct health *health, int rank, int slot, uint64_t begun);
-/* What it said last of itself: its latest call, and whether it was in one; and of whom it took to hold that up. */
+/* What it said of itself last: its latest call, and whether it was in one; and (hearsay) which rank it took to delay that call. */
 struct board_finding remote_standing(const struct health *health, int rank);
 bool remote_is_in_call(const struct health *health, int rank);
-/* How far it was with its calls when it answered last, and when that was (0: never); false: not known. */
+/* How far it was with its calls when it answered last, and when that was (0: never). False: not known. */
 bool remote_read_progress(const struct health *health, int rank, struct board_progress *progress);
 uint64_t remote_progress_heard_ns(const struct health *health, int rank);
 bool remote_hearsay(const struct health *health, int rank, struct board_finding *finding);
-/* Whether a rank that is asked since that time has not answered for a while, but its kernel has. */
+/* Whether it has not answered questions since that time, although its kernel has acknowledged them: its process is stopped. */
 bool remote_is_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns);
-/* Whether it is known how far that rank is with it. */
+/* Whether it has said how far it is with that call. */
 bool remote_knows_call(const struct health *health, int rank, int slot, uint64_t begun);
-/* Tells a rank of another host, once, that there are messages for it. */
+/* Tells it, once, that messages are sent to it: it has to listen from then on. */
 void remote_invite(struct health *health, int rank);
-/* A rank of another host whose process is gone, as far as its connections and its port tell; -1. */
+/* The first rank of another host whose process is gone, as far as its connections and its port tell; -1: none. */
 int remote_find_dead(struct health *health, uint64_t now_ns);
 enum { COMM_TROUBLE_MAX = 164 };
-/* The end of a message that a rank is missed: why connecting to it fails now, as "; connecting to ADDRESS: ..."; or "" if there is no such
- * trouble. peer -1: to any rank. */
+/* For the end of an error that a rank is missing: why connecting to it fails now, as "; connecting to ADDRESS: ...", or "" if it does not. peer
+ * -1: to any rank. */
 void remote_trouble(const struct health *health, int peer, char text[COMM_TROUBLE_MAX]);
 bool remote_is_dead(const struct health *health, int rank);
 /* When anything came from it last; 0: never. */
 uint64_t remote_heard_ns(const struct health *health, int rank);
-/* Looks at all of them; and whether one of them has died for certain, not only vanished. */
+/* Looks at all ranks of other hosts. Then: whether that one has ended for certain, and has not only vanished. */
 void remote_look_at_all(struct health *health, uint64_t now_ns);
 bool remote_has_ended(const struct health *health, int rank);
-/* A message of an agreement, to a rank of another host; best effort. */
+/* Sends it a message of an agreement; best effort. */
 void remote_tell_agreement(struct health *health, int rank, const void *bytes, size_t byte_count);
 
 #endif
