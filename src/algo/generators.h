@@ -72,7 +72,7 @@ static inline struct circle circle_of(const struct algo_params *params, int rank
         for (circle.self = 0; circle.order[circle.self] != rank;) circle.self++;
     return circle;
 }
-/* The rank so many places further on; a negative distance goes back. */
+/* The rank at that distance further on; a negative distance goes back. */
 static inline int circle_at(const struct circle *circle, int distance)
 {
     const int place = rank_at(circle->self, distance, circle->rank_count);

@@ -92,7 +92,7 @@ bool heartbeat_progress(struct heartbeat *heartbeat, uint64_t now_ns);
 /* The next host to send a beat to; false: that was all. is_poke: it is silent, and is sent something that its kernel has to
  * acknowledge, so it wants to be sent even when it has not heard the one before. */
 bool heartbeat_next(struct heartbeat *heartbeat, int *host, bool *is_poke);
-/* A beat consists of so many parts, one message each. */
+/* How many parts a beat consists of, one message each. */
 int heartbeat_part_count(const struct heartbeat *heartbeat);
 /* Returns its size. */
 size_t heartbeat_write(const struct heartbeat *heartbeat, int part,

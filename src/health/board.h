@@ -35,7 +35,7 @@ struct call_description {
 
 enum rank_state { RANK_ABSENT, RANK_PRESENT, RANK_LEFT };
 
-/* Ranks may be through with a call, and with some more, while others still wait in it: so many are remembered. */
+/* Ranks may be through with a call, and with some more, while others still wait in it: this many are remembered. */
 enum { BOARD_CALLS = 16 };
 
 /* One call of one rank in one slot; a cache line that its owner writes. */
@@ -158,7 +158,7 @@ struct board_progress {
         knows_started; /* what the last one is; the awaited one, else the last one */
     struct call_description blocking_what, started_what;
 };
-/* A rank's own words, from any one thread each: it has made so many started calls; it waits for that one, or (0) for none. */
+/* A rank writes its own: how many started calls it has made; which one it waits for, 0: none. Any one thread each. */
 static inline void board_set_started(struct board *board, int rank, uint64_t number)
 {
     /* Pairs with board_read_progress: whoever sees it sees the blocking calls before it. */

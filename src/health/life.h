@@ -16,7 +16,7 @@ enum tutti_status health_init(struct health *health, struct team *team);
 enum tutti_status health_be_alone(struct health *health);
 /* Bytes that the ranks of a host share: the board, and a control ring for each of them. */
 size_t health_shared_bytes(const struct team *team);
-/* The ranks of this host have come together. shared: so many bytes, zeroed by the first of them; it stays the caller's, as `host` does, the
+/* The ranks of this host have come together. shared: health_shared_bytes, zeroed by the first of them; it stays the caller's, as `host` does, the
  * transport between them, which tells of processes that are not visible from here. */
 void health_use_host(struct health *health, void *shared, struct transport *host);
 /* Makes a board for what ranks of other hosts will say. */

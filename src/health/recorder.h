@@ -1,7 +1,7 @@
 /* recorder.h - the flight recorder: the last calls of this rank on a communicator, always on.
  *
  *     begin ──► entry: number 0 (being written), what is called, when, number n ──► end: when, how
- *                             └─ waits: for whom, since when; written only by who has waited long already
+ *                             └─ waits: for whom, since when; written only by a rank that has waited long
  *
  * A ring of one cache line a call, written by whoever holds the domain. Anybody may read it meanwhile.
  *
@@ -11,7 +11,7 @@
  * costs the line and two additions for the counters, 3 to 5 ns; blocking ones write it, too, when their own messages have left.
  *
  * Invariants
- *  1. Entry n lies at n % the ring's size; who reads the number n before and after the rest has read one entry, as on the board.
+ *  1. Entry n lies at n % the ring's size; a reader that finds the number n before and after the rest has read one entry, as on the board.
  *  2. Whoever ends or waits in an entry that was overtaken by newer ones writes nothing.
  *  3. Nothing here takes a lock, a system call or a read-modify-write.
  *
@@ -161,7 +161,7 @@ static inline void recorder_end(struct recorder *recorder, uint64_t number,
                           memory_order_release); /* pairs with recorder_done_ns */
 }
 
-/* For who waits long already: that this entry waits for a peer; -1: for nobody that is known. */
+/* When a wait has become long: that this entry waits for a peer; -1: for none that is known. */
 void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_t since_ns,
                    uint64_t now_ns);
 

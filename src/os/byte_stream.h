@@ -4,7 +4,7 @@
  *                    ──tls───────► os/tls.h, which reads and writes the socket
  *
  * 1. Nothing waits, nothing raises SIGPIPE, EINTR is dealt with here.
- * 2. What byte_stream_writev took may lie in this process still, encrypted: then byte_stream_has_output, and who sleeps until the socket
+ * 2. What byte_stream_writev took may lie in this process still, encrypted: then byte_stream_has_output, and a thread that sleeps until the socket
  *    takes more calls byte_stream_writev again. (Nothing of the caller's memory is read any more.)
  * 3. What byte_stream_readv has not given may lie in this process already, where epoll does not see it: then byte_stream_has_input, until
  *    byte_stream_drain says EAGAIN.

@@ -26,7 +26,7 @@
 #include "process/metrics.h"
 #include "tutti/tutti.h"
 
-/* An answer consists of one message for each client, of at most so many bytes. */
+/* An answer consists of one message for each client, of at most this many bytes. */
 enum { MONITOR_MESSAGE_BYTES_MAX = 65536, MONITOR_NAME_SIZE = 48 };
 #define MONITOR_NAME_PREFIX "tutti-monitor/"
 

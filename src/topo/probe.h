@@ -19,9 +19,9 @@
 
 #include "topo/topo.h"
 
-/* How many rounds a tournament of so many hosts has. */
+/* How many rounds a tournament of that many hosts has. */
 int probe_round_count(int host_count);
-/* How many tournaments, of at most so many, fit into so many rounds: one at least. */
+/* How many tournaments fit into rounds_max rounds, at most tournaments_max and at least one. */
 int probe_tournament_count(int host_count, int tournaments_max, int rounds_max);
 /* Fills order[host_count] with the hosts in the order of that tournament: 0 is that of their numbers. */
 void probe_order(int host_count, int tournament, int *order);

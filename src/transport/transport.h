@@ -133,7 +133,7 @@ struct link_rx_ops {
     void (*consume)(struct link_rx *link, size_t bytes);
     /* Sends the message in view, which has a place, on links that all share and have room; that consumes it. */
     void (*forward)(struct link_rx *link, struct link_tx *const *targets, unsigned count);
-    /* The next message may be stored there by its sender if it has so many bytes; until it has come nobody
+    /* The next message may be stored there by its sender if it has that many bytes; until it has come nobody
      * else touches that memory. For nothing where the sender cannot write. */
     void (*advertise)(struct link_rx *link, void *destination, size_t bytes);
     /* So many bytes, of any messages, that have not come yet may be stored there as they come, by this end itself; views

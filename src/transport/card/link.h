@@ -57,7 +57,7 @@ struct card_tx {
     const uint64_t *signature;
     unsigned index;
     struct card_shape shape;
-    size_t reach_bytes; /* from so many on memory is posted */
+    size_t reach_bytes; /* from this size on memory is posted */
     bool is_granted;    /* the receiver has opened its end */
     char *slots;
     uint64_t slots_key;
@@ -130,7 +130,7 @@ struct card_rx {
     uint64_t consumed, told; /* messages, and as the sender was told */
     uint64_t position;       /* bytes in consumed messages */
     size_t done;             /* bytes of the message in view that are consumed */
-    size_t offer_bytes;      /* from so many on memory is offered */
+    size_t offer_bytes;      /* from this size on memory is offered */
     bool owes_answer, owes_offer;
     struct card_offer offer;
 };
@@ -138,7 +138,7 @@ struct card_rx {
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,
                                  struct card_rx **rx);
 void card_rx_free(struct card_rx *rx);
-/* A message has come, DATA of so many bytes in a buffer that is the link's from now on, or PLACED (NULL). Returns what is wrong, or
+/* A message has come, DATA of that many bytes in a buffer that is the link's from now on, or PLACED (NULL). Returns what is wrong, or
  * NULL. */
 const char *card_rx_arrive(struct card_rx *rx, const struct card_message *message,
                            struct card_buffer *buffer, size_t bytes);

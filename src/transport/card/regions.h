@@ -26,7 +26,7 @@ void card_regions_release(struct card_regions *regions);
 /* 0: all are used. */
 uint64_t card_regions_add(struct card_regions *regions, void *address, size_t bytes);
 void card_regions_remove(struct card_regions *regions, uint64_t key);
-/* Where so many bytes at that offset of a region lie; NULL: not inside of a registered one. */
+/* Where that many bytes at that offset of a region lie; NULL: not inside of a registered one. */
 char *card_regions_at(const struct card_regions *regions, uint64_t key, uint64_t offset,
                       size_t bytes);
 /* Whether they lie in that region. */

@@ -41,7 +41,7 @@ struct sim_net_options {
     size_t piece_bytes; /* a multiple of 64, more than TCP_SMALL_BYTES */
     unsigned piece_count,
         frame_count;    /* under way: of a link, 1 to 32; of a connection, 2 or more */
-    size_t reach_bytes; /* from so many on memory is sent by reference; SIZE_MAX: never */
+    size_t reach_bytes; /* from this size on memory is sent by reference; SIZE_MAX: never */
     bool expects;       /* messages may come where they are expected */
 };
 

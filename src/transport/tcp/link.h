@@ -35,7 +35,7 @@ struct tcp_pair;
 struct tcp_shape {
     size_t piece_bytes;
     unsigned place_count;
-    unsigned spare; /* of the places: so many may be consumed before the sender is told */
+    unsigned spare; /* of the places: how many may be consumed before the sender is told */
 };
 
 /* ------------------------------------------------------------------------------------------ sending */

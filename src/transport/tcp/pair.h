@@ -130,7 +130,7 @@ bool tcp_pair_is_finished(const struct tcp_pair *pair);
 bool tcp_pair_is_settled(const struct tcp_pair *pair);
 /* Data is: the peer has not consumed all, or does not know what was consumed here. */
 bool tcp_pair_is_owed_data(const struct tcp_pair *pair);
-/* For somebody who sleeps on epoll: output that the kernel did not take is something to wake up for. */
+/* Before a sleep on epoll: output that the kernel did not take is something to wake up for. */
 void tcp_pair_watch(struct tcp_pair *pair);
 /* As tcp_answered_ns says. */
 uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns);
