@@ -42,7 +42,7 @@ bug 'quorums that do not intersect' "$source" \
     'return 2 * count >= size;'
 bug 'suspicion is taken for death' "$source" \
     'rank_set_add(a->suspected, rank);' \
-    'rank_set_add(a->buried, rank);'
+    'rank_set_add(a->dead, rank);'
 bug 'the word is that of all who came, not of those in the set' "$source" \
     'if (rank_set_has(value->set, rank)) value->word' \
     'if (rank_set_has(a->promised_by, rank)) value->word'
@@ -53,13 +53,13 @@ bug 'who has decided says nothing to those who ask' "$source" \
     'if (a->state == AGREEMENT_DECIDED) hear_decided(a, from, &m);' \
     ''
 bug 'nobody tells a leader who is dead' "$source" \
-    'if (any != 0) send_slice(a, to, &message, a->buried, slice);' \
+    'if (any != 0) send_slice(a, to, &message, a->dead, slice);' \
     ''
 bug 'of accepted values the first that comes is taken' "$source" \
     'if (m->other == 0 || m->other < a->latest.ballot) return;' \
     'if (m->other == 0 || (a->latest.ballot != 0 && m->other != a->latest.ballot)) return;'
 bug 'the dead are listened to' "$source" \
-    'if (rank_set_has(a->buried, from)) return;' \
+    'if (rank_set_has(a->dead, from)) return;' \
     ''
 
 end_planting

@@ -75,13 +75,13 @@ struct agreement {
     uint64_t leading; /* the ballot; 0: none */
     bool has_proposed;
     uint64_t *promised_by, *accepted_by;
-    uint64_t *ballot_dead; /* who was buried when the ballot began */
+    uint64_t *ballot_dead; /* who was declared dead when the ballot began */
     uint64_t *words;       /* of those in promised_by; this rank's own from the start */
     struct value latest;   /* of the highest ballot that any of them has accepted */
     uint64_t refused_for;  /* the highest ballot for which others refused this rank's */
 
     /* what is known of others */
-    uint64_t *suspected, *buried;
+    uint64_t *suspected, *dead;
 
     bool has_started;
     bool is_stirred; /* something was noted that the next tick has to look at */
@@ -135,7 +135,7 @@ static bool is_majority_outside(const struct agreement *a, const uint64_t *one,
 
 static bool a_majority_may_live(const struct agreement *a)
 {
-    return is_majority_outside(a, a->buried, a->buried);
+    return is_majority_outside(a, a->dead, a->dead);
 }
 
 /* Whether these win the ballot that this rank leads. */
@@ -151,16 +151,16 @@ static bool is_quorum(const struct agreement *a, const uint64_t *set)
 /* Whether there is somebody to send to. */
 static bool is_reachable(const struct agreement *a, int rank)
 {
-    return rank != a->rank && !rank_set_has(a->buried, rank);
+    return rank != a->rank && !rank_set_has(a->dead, rank);
 }
 
 static int lowest_unsuspected(const struct agreement *a)
 {
     for (size_t i = 0; i < a->set_words; i++) {
-        const uint64_t word = ~(a->suspected[i] | a->buried[i]) & rank_set_mask(a->size, i);
+        const uint64_t word = ~(a->suspected[i] | a->dead[i]) & rank_set_mask(a->size, i);
         if (word != 0) return (int)(i * 64) + __builtin_ctzll(word);
     }
-    return a->rank; /* cannot be: nobody suspects or buries itself */
+    return a->rank; /* cannot be: nobody suspects itself, or declares itself dead */
 }
 
 /* --------------------------------------------------------------------------------------------- messages
@@ -170,14 +170,14 @@ static int lowest_unsuspected(const struct agreement *a)
  * Little-endian. What a kind does not use is 0. */
 
 enum kind {
-    KIND_PREPARE = 1, /* leader: a ballot begins; whom it has buried */
+    KIND_PREPARE = 1, /* leader: a ballot begins; whom it has declared dead */
     KIND_PROMISE, /* to it: no lower one from now on; my word; and what I have accepted, if anything */
     KIND_ACCEPT,   /* leader: the value of the ballot */
     KIND_ACCEPTED, /* to it */
     KIND_REFUSE,   /* to it: there is a higher ballot */
     KIND_DECIDE,   /* the value of a ballot that was won */
     KIND_ASK,      /* has anything been decided? */
-    KIND_DEAD      /* whom I have buried */
+    KIND_DEAD      /* whom I have declared dead */
 };
 
 enum { MAGIC = 0x6741, SLICE_BITS = 64 * AGREEMENT_SLICE_WORDS };
@@ -272,7 +272,7 @@ static void send_to(const struct agreement *a, int to, const struct message *mes
     for (unsigned slice = 0; slice < count; slice++) send_slice(a, to, message, set, slice);
 }
 
-/* To all but this rank, the buried, and those in `except` (may be NULL). */
+/* To all but this rank, the dead, and those in `except` (may be NULL). */
 static void send_to_all(const struct agreement *a, const struct message *message,
                         const uint64_t *set, const uint64_t *except)
 {
@@ -385,8 +385,8 @@ static void send_dead(const struct agreement *a, int to)
     for (unsigned slice = 0; slice < a->slice_count; slice++) {
         uint64_t any = 0;
         for (size_t i = 0; i < slice_words(a, slice); i++)
-            any |= a->buried[slice * AGREEMENT_SLICE_WORDS + i];
-        if (any != 0) send_slice(a, to, &message, a->buried, slice);
+            any |= a->dead[slice * AGREEMENT_SLICE_WORDS + i];
+        if (any != 0) send_slice(a, to, &message, a->dead, slice);
     }
 }
 
@@ -493,7 +493,7 @@ static void begin_ballot(struct agreement *a, uint64_t now_ns)
     a->leading = ballot_make(!a_majority_may_live(a), round, a->rank);
     a->promised = a->leading;
     a->has_proposed = false;
-    memcpy(a->ballot_dead, a->buried, a->set_words * sizeof *a->buried);
+    memcpy(a->ballot_dead, a->dead, a->set_words * sizeof *a->dead);
     clear_set(a, a->accepted_by);
     clear_set(a, a->promised_by);
     rank_set_add(a->promised_by, a->rank);
@@ -506,7 +506,7 @@ static void begin_ballot(struct agreement *a, uint64_t now_ns)
 static bool is_outlived(const struct agreement *a)
 {
     if (!ballot_is_by_all(a->leading)) return !a_majority_may_live(a);
-    return memcmp(a->ballot_dead, a->buried, a->set_words * sizeof *a->buried) != 0;
+    return memcmp(a->ballot_dead, a->dead, a->set_words * sizeof *a->dead) != 0;
 }
 
 /* A quorum has promised; and, where the value is still open, all that are thought to be there. */
@@ -515,7 +515,7 @@ static bool may_propose(const struct agreement *a)
     if (!is_quorum(a, a->promised_by)) return false;
     if (a->latest.ballot != 0) return is_whole(a, &a->latest);
     for (size_t i = 0; i < a->set_words; i++) {
-        const uint64_t settled = a->promised_by[i] | a->suspected[i] | a->buried[i];
+        const uint64_t settled = a->promised_by[i] | a->suspected[i] | a->dead[i];
         if (settled != rank_set_mask(a->size, i)) return false;
     }
     return true;
@@ -528,7 +528,7 @@ static void make_value(struct agreement *a)
     value->slices = all_slices(a);
     value->word = UINT64_MAX;
     for (size_t i = 0; i < a->set_words; i++)
-        value->set[i] = a->promised_by[i] & ~(a->suspected[i] | a->buried[i]);
+        value->set[i] = a->promised_by[i] & ~(a->suspected[i] | a->dead[i]);
     for (int rank = 0; rank < a->size; rank++)
         if (rank_set_has(value->set, rank)) value->word &= a->words[rank];
 }
@@ -562,7 +562,7 @@ static void advance(struct agreement *a, uint64_t now_ns)
 static void declare_slice_dead(struct agreement *a, const struct message *m)
 {
     for (size_t i = 0; i < slice_words(a, m->slice); i++)
-        a->buried[m->slice * AGREEMENT_SLICE_WORDS + i] |= set_word(m, i);
+        a->dead[m->slice * AGREEMENT_SLICE_WORDS + i] |= set_word(m, i);
 }
 
 /* The ballot of somebody else, not lower than what was promised before. */
@@ -574,7 +574,7 @@ static void promise(struct agreement *a, uint64_t ballot, uint64_t now_ns)
     repeat_soon(a, now_ns);
 }
 
-/* Nothing is promised before all of the ballot's dead are buried. */
+/* Nothing is promised before all of the ballot's dead are declared dead here. */
 static void hear_prepare(struct agreement *a, const struct message *m, uint64_t now_ns)
 {
     if (m->ballot < a->promised) {
@@ -665,7 +665,7 @@ void agreement_hear(struct agreement *a, int from, const void *bytes, size_t byt
 {
     struct message m;
     if (from < 0 || from >= a->size || from == a->rank) return;
-    if (rank_set_has(a->buried, from)) return;
+    if (rank_set_has(a->dead, from)) return;
     if (!read_message(a, from, bytes, byte_count, &m)) return;
     if (a->state == AGREEMENT_DECIDED) hear_decided(a, from, &m);
     if (a->state != AGREEMENT_RUNNING) return;
@@ -760,15 +760,15 @@ void agreement_unsuspect(struct agreement *a, int rank)
 void agreement_declare_dead(struct agreement *a, int rank)
 {
     check_other(a, rank);
-    rank_set_add(a->buried, rank);
+    rank_set_add(a->dead, rank);
     a->is_stirred = true;
 }
 
 bool agreement_may_decide(const struct agreement *a)
 {
-    if (is_majority_outside(a, a->suspected, a->buried)) return true;
+    if (is_majority_outside(a, a->suspected, a->dead)) return true;
     for (size_t i = 0; i < a->set_words; i++)
-        if ((a->suspected[i] & ~a->buried[i]) != 0) return false;
+        if ((a->suspected[i] & ~a->dead[i]) != 0) return false;
     return true;
 }
 
@@ -784,7 +784,7 @@ static void place_sets(struct agreement *a)
 {
     uint64_t **const sets[] = {&a->decided.set, &a->inbox.set,   &a->accepted.set,
                                &a->latest.set,  &a->promised_by, &a->accepted_by,
-                               &a->ballot_dead, &a->suspected,   &a->buried};
+                               &a->ballot_dead, &a->suspected,   &a->dead};
     uint64_t *next = a->storage + a->size;
     a->words = a->storage;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++, next += a->set_words) *sets[i] = next;

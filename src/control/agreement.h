@@ -24,24 +24,24 @@
  *
  * Two sorts of knowledge about others go in, and they are not mixed up:
  *     suspected   nothing was heard for some time; may be wrong, may be taken back; decides only how long to wait and who leads
- *     buried      dead for certain, the kernel said so; true, final. Whatever still comes from the buried is not listened to.
+ *     dead        for certain, the kernel said so; true, final. Whatever still comes from the dead is not listened to.
  *
  * Why no two living ranks decide differently
  *
  *  1. A ballot is won by a *majority*: more than half of all members, or half of them with rank 0. Any two of these have a rank in
  *     common; so with the rules of Paxos all ballots that are won have the same value.
- *  2. When those that are not buried cannot be a majority any more, a leader begins a ballot *by all*: it says whom it has buried,
- *     D, and wins with the promises and votes of all others. D is fixed with the ballot; when more are buried, a new one is begun.
- *     Ballots by all are above all ballots by majority. Who promises one first buries D itself.
+ *  2. When those that are not declared dead cannot be a majority any more, a leader begins a ballot *by all*: it says whom it has declared dead,
+ *     D, and wins with the promises and votes of all others. D is fixed with the ballot; when more are declared dead, a new one is begun.
+ *     Ballots by all are above all ballots by majority. Who promises one first declares D dead itself.
  *  3. Two ballots by all, of p and q, have a rank in common: otherwise p would be among the dead of q and q among those of
  *     p, each dead before the other began. So by Paxos's rules all ballots by all that are won have the same value.
  *  4. Let M be a majority that voted for v, and b a ballot by all. If they have a rank in common, its promise tells of v. If not, all
  *     of M had died before b began. Only somebody who decided v, and his hearers, can know of v. Such a rank outside D either said so
- *     instead of its promise, which ends b; or it heard of v after its promise, but then not from D, whom it had buried by then:
+ *     instead of its promise, which ends b; or it heard of v after its promise, but then not from D, whom it had declared dead by then:
  *     the first one to hear so heard it from nobody. So v was decided by ranks of D only, and is gone with them.
  *
  * So decisions differ at most from those of ranks that had died before the ballot began that won, and only after most members died.
- * Sides of a partition: at most one can have a majority, and a side whose others are merely unreachable has nobody to bury. What cannot
+ * Sides of a partition: at most one can have a majority, and a side whose others are merely unreachable has nobody to declare dead. What cannot
  * get a quorum waits, until its owner gives up; it never decides otherwise.
  *
  * It does not detect failures, does not encrypt or authenticate, and does not defend against ranks that lie.
@@ -68,7 +68,7 @@ enum {
 enum agreement_state {
     AGREEMENT_RUNNING,
     AGREEMENT_DECIDED,
-    AGREEMENT_MINORITY, /* given up: who is neither suspected nor buried was no quorum */
+    AGREEMENT_MINORITY, /* given up: those neither suspected nor dead were no quorum */
     AGREEMENT_LATE      /* given up: they were, but somebody did not come */
 };
 
@@ -79,8 +79,8 @@ typedef void agreement_send(void *context, int to, const void *bytes, size_t byt
 
 struct agreement_options {
     int size, rank; /* of the communicator, at most AGREEMENT_SIZE_MAX */
-    /* The same on all ranks, of no other agreement whose messages may still be under way to them: counted, by owners that bury again
-     * at once whom they have buried before; else agreement_next_epoch. */
+    /* The same on all ranks, of no other agreement whose messages may still be under way to them: counted, by owners that declare again
+     * at once who was dead before; else agreement_next_epoch. */
     uint64_t epoch;
     uint64_t word; /* this rank's */
     uint64_t retry_ns_min,
@@ -96,7 +96,7 @@ enum tutti_status agreement_create(const struct agreement_options *options,
  * same ranks has decided, or all others are known to have decided. */
 void agreement_free(struct agreement *agreement);
 
-/* What came from that rank. Foreign bytes: what makes no sense, is of another epoch, or from a buried rank, is dropped. May send. */
+/* What came from that rank. Foreign bytes: what makes no sense, is of another epoch, or from a dead rank, is dropped. May send. */
 void agreement_hear(struct agreement *agreement, int from, const void *bytes, size_t byte_count,
                     uint64_t now_ns);
 /* Time goes by. To be called when agreement_due_ns says so; more often does no harm. May send. */
@@ -107,10 +107,10 @@ uint64_t agreement_due_ns(const struct agreement *agreement);
 /* About another rank. Only notes it; the next tick, due at once, draws conclusions. */
 void agreement_suspect(struct agreement *agreement, int rank);
 void agreement_unsuspect(struct agreement *agreement, int rank);
-/* Dead for certain. A rank that is only out of reach must never be buried: safety depends on that. */
+/* Dead for certain. A rank that is only out of reach must never be declared dead: safety depends on that. */
 void agreement_declare_dead(struct agreement *agreement, int rank);
 
-/* Whether those that are neither suspected nor buried could be a quorum. */
+/* Whether those that are neither suspected nor dead could be a quorum. */
 bool agreement_may_decide(const struct agreement *agreement);
 /* Tells all others once more what was decided, if it was: for an owner who will not answer them any more. Sends. */
 void agreement_spread(const struct agreement *agreement);

@@ -276,7 +276,7 @@ static void who_dies_during_a_ballot_by_all_ends_it(void **state)
     room->is_lost = is_with_the_dead;
     for (int dead = 0; dead < 4; dead++) agreement_declare_dead(of(room, 4), dead);
     agreement_tick(of(room, 4), room->now_ns);
-    deliver(room); /* 6 has promised, and buried 0 to 3 */
+    deliver(room); /* 6 has promised, and declared 0 to 3 dead */
     room->now_ns += 100 * MS;
     agreement_tick(of(room, 6), room->now_ns);
     struct letter from_five = {.from = -1};
