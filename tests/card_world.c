@@ -166,5 +166,6 @@ void card_world_settle(struct card_world *world)
         card_world_step(world);
     }
     card_world_expect_sound(world);
-    for (int r = 0; r < world->size; r++) assert_int_equal(card_lent_regions(world->ranks[r]), 0);
+    for (int r = 0; r < world->size; r++)
+        assert_int_equal(card_offered_regions(world->ranks[r]), 0);
 }

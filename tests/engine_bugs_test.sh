@@ -54,8 +54,8 @@ bug 'hosts are counted, not their ranks' "$heartbeat" \
     '        all++;
         if (heartbeat->hosts[h].is_heard && !is_suspected(heartbeat, h)) own++;'
 bug 'a suspicion is not taken back' "$heartbeat" \
-    'host->beat_ns = host->life_ns = now_ns;' \
-    'host->beat_ns = now_ns;
+    'host->number_ns = host->life_ns = now_ns;' \
+    'host->number_ns = now_ns;
     if (!is_suspected(heartbeat, (int)(host - heartbeat->hosts))) host->life_ns = now_ns;'
 bug 'who is stopped is taken for gone' "$heartbeat" \
     'if (at_ns > of->life_ns) of->life_ns = at_ns;' \

@@ -73,8 +73,8 @@ struct reader {
 struct endpoint {
     struct transport base;
     struct engine_net *net;
-    struct parcel *offered; /* lent and not shared yet */
-    unsigned lent_count;
+    struct parcel *offered; /* reserved and not sent yet */
+    unsigned shared_count;
 };
 
 struct engine_net {
@@ -216,12 +216,12 @@ static void *net_reserve_shared(struct transport *transport, int slot, size_t by
     assert_int_equal(slot, 0);
     assert_true(bytes <= endpoint->net->mood.piece_bytes);
     if (endpoint->offered == NULL) {
-        if (endpoint->lent_count == endpoint->net->mood.shares || is_moody(endpoint->net))
+        if (endpoint->shared_count == endpoint->net->mood.shares || is_moody(endpoint->net))
             return NULL;
         endpoint->offered = calloc(1, sizeof *endpoint->offered);
         assert_non_null(endpoint->offered);
         endpoint->offered->owner = transport->rank;
-        endpoint->lent_count++;
+        endpoint->shared_count++;
     }
     struct parcel *parcel = endpoint->offered;
     if (parcel->data == NULL || parcel->bytes != bytes) {
@@ -261,7 +261,7 @@ static void net_send_shared(struct transport *transport, int slot, struct link_t
 static void parcel_was_read(struct engine_net *net, struct parcel *parcel)
 {
     if (--parcel->readers > 0) return;
-    net->endpoints[parcel->owner].lent_count--;
+    net->endpoints[parcel->owner].shared_count--;
     free(parcel->data);
     free(parcel);
 }
@@ -625,7 +625,7 @@ uint64_t engine_net_written(const struct engine_net *net)
 void engine_net_expect_empty(struct engine_net *net)
 {
     for (int r = 0; r < net->size; r++)
-        assert_int_equal(net->endpoints[r].lent_count, net->endpoints[r].offered != NULL);
+        assert_int_equal(net->endpoints[r].shared_count, net->endpoints[r].offered != NULL);
     struct wire **wires = &net->wires[0][0][0];
     for (size_t i = 0; i < sizeof net->wires / sizeof(struct wire *); i++)
         if (wires[i] != NULL && least_read(wires[i]) != wires[i]->sent)

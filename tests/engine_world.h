@@ -23,7 +23,7 @@ struct engine_mood {
     unsigned delay;  /* of so many looks one finds something new; 1: each */
     enum link_reach reach;
     bool expects;    /* what is expected may be stored where it is, and now and then is not */
-    unsigned shares; /* places that each rank may lend; 0: it cannot */
+    unsigned shares; /* shared slots of each rank; 0: it has none */
     /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between them share and advertise. */
     const int *host_of;
 };
@@ -46,7 +46,7 @@ uint64_t engine_net_handed_on(const struct engine_net *net);
 /* Shared slots that were filled and sent so far, and messages on multicast links. */
 uint64_t engine_net_shared(const struct engine_net *net);
 uint64_t engine_net_multicast(const struct engine_net *net);
-/* Whatever was sent was read, and what was lent came back: the next operation finds its links empty. */
+/* Whatever was sent was read, and what was shared came back: the next operation finds its links empty. */
 void engine_net_expect_empty(struct engine_net *net);
 
 /* -------------------------------------------------------------------------------------------- jobs */

@@ -142,15 +142,15 @@ void router_world_close(struct router_world *world)
 }
 
 /* Of one link between ranks of a segment, or of a multicast link (from == to). */
-static unsigned lent_on(struct segment *segment, int channel, int from, int to)
+static unsigned shared_on(struct segment *segment, int channel, int from, int to)
 {
     struct message_header *headers;
     char *data;
-    unsigned lent = 0;
+    unsigned in_shared_slots = 0;
     assert_int_equal(segment_link(segment, from, 0, channel, to, &headers, &data), TUTTI_OK);
     for (int h = 0; h < HEADER_COUNT; h++)
-        lent += headers[h].kind_and_bytes >> MESSAGE_KIND_SHIFT == MESSAGE_SHARED;
-    return lent;
+        in_shared_slots += headers[h].kind_and_bytes >> MESSAGE_KIND_SHIFT == MESSAGE_SHARED;
+    return in_shared_slots;
 }
 
 static void add_shared(struct segment *segment, int channel, struct router_shared *sum)
@@ -160,7 +160,7 @@ static void add_shared(struct segment *segment, int channel, struct router_share
             struct tail *tail;
             assert_int_equal(segment_tail(segment, to, 0, channel, from, true, &tail), TUTTI_OK);
             sum->multicast += tail->consumed;
-            sum->lent += lent_on(segment, channel, from, to);
+            sum->in_shared_slots += shared_on(segment, channel, from, to);
         }
 }
 

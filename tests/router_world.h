@@ -41,8 +41,8 @@ void router_world_close(struct router_world *world);
 
 /* What ranks of a host have sent each other so far in slot 0. */
 struct router_shared {
-    uint64_t multicast; /* messages on multicast links that were read, by each reader */
-    unsigned lent;      /* in shared slots, among the last few messages of each link */
+    uint64_t multicast;       /* messages on multicast links that were read, by each reader */
+    unsigned in_shared_slots; /* in shared slots, among the last few messages of each link */
 };
 struct router_shared router_world_shared(const struct router_world *world);
 

@@ -13,17 +13,17 @@ enum {
     POKE = 4,       /* silent for so long, and once more after: */
     POKE_AGAIN = 7, /* a kernel may acknowledge something */
     MARGIN =
-        3, /* an acknowledgement says something of its own when it is so much younger than the beat */
+        3, /* an acknowledgement says something of its own when it is so much younger than the heartbeat */
     PAUSE = 3,       /* between two calls: this process did not run */
     EXTRA_HOSTS = 4, /* to be told besides neighbours while somebody is suspected */
     FLAG_END = 1
 };
 
 struct host {
-    uint16_t beat, vouch; /* the newest that is known */
+    uint16_t number, vouch; /* the newest that is known */
     bool is_heard, is_stalled;
-    unsigned pokes;       /* since the last beat */
-    uint64_t beat_ns;     /* when the first number moved here */
+    unsigned pokes;       /* since the last heartbeat */
+    uint64_t number_ns;   /* when the first number moved here */
     uint64_t life_ns;     /* or any sign of life came */
     uint64_t answered_ns; /* the evidence that was counted last */
     enum heartbeat_state reported;
@@ -31,7 +31,7 @@ struct host {
 
 struct heartbeat {
     struct heartbeat_options options;
-    uint64_t now_ns, round_ns; /* the last call; when the next round of beats is due */
+    uint64_t now_ns, round_ns; /* the last call; when the next round of heartbeats is due */
     uint64_t due_ns, ready_ns; /* since when a suspicion is old enough; and none too young */
     int turn;                  /* of hosts that are told out of the order */
     bool hurries, has_ended, is_judged;
@@ -237,7 +237,7 @@ static void queue(struct heartbeat *heartbeat, int host, bool is_poke)
     heartbeat->queue[heartbeat->queue_count++].is_poke = is_poke;
 }
 
-/* Whether a host tells this one its beats. */
+/* Whether a host tells this one its heartbeats. */
 static bool is_told_by(const struct heartbeat *heartbeat, int host)
 {
     const int count = heartbeat->options.host_count;
@@ -251,8 +251,8 @@ static void queue_pokes(struct heartbeat *heartbeat)
         struct host *host = &heartbeat->hosts[h];
         if (!host->is_heard || !is_told_by(heartbeat, h)) continue;
         const unsigned wanted =
-            (heartbeat->now_ns > host->beat_ns + periods(heartbeat, POKE) ? 1u : 0u) +
-            (heartbeat->now_ns > host->beat_ns + periods(heartbeat, POKE_AGAIN) ? 1u : 0u);
+            (heartbeat->now_ns > host->number_ns + periods(heartbeat, POKE) ? 1u : 0u) +
+            (heartbeat->now_ns > host->number_ns + periods(heartbeat, POKE_AGAIN) ? 1u : 0u);
         if (host->pokes >= wanted) continue;
         host->pokes = wanted;
         queue(heartbeat, h, true);
@@ -273,7 +273,7 @@ static void queue_others(struct heartbeat *heartbeat)
 static void begin_round(struct heartbeat *heartbeat)
 {
     const int count = heartbeat->options.host_count;
-    heartbeat->hosts[heartbeat->options.host].beat++;
+    heartbeat->hosts[heartbeat->options.host].number++;
     heartbeat->round_ns = heartbeat->now_ns + heartbeat->options.period_ns;
     heartbeat->hurries = false;
     heartbeat->queue_next = heartbeat->queue_count = 0;
@@ -294,7 +294,7 @@ static void forgive_pause(struct heartbeat *heartbeat, uint64_t pause_ns)
 {
     for (int h = 0; h < heartbeat->options.host_count; h++) {
         struct host *host = &heartbeat->hosts[h];
-        host->beat_ns = later(host->beat_ns, pause_ns, heartbeat->now_ns);
+        host->number_ns = later(host->number_ns, pause_ns, heartbeat->now_ns);
         host->life_ns = later(host->life_ns, pause_ns, heartbeat->now_ns);
     }
     heartbeat->due_ns = heartbeat->ready_ns = 0;
@@ -322,7 +322,7 @@ bool heartbeat_next(struct heartbeat *heartbeat, int *host, bool *is_poke)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------ beats */
+/* ------------------------------------------------------------------------------------------- heartbeats */
 
 /*  0       flags        4 + 4i      number of host i of this part, low byte first
  *  1       part         6 + 4i      evidence of it
@@ -360,7 +360,7 @@ size_t heartbeat_write(const struct heartbeat *heartbeat, int part,
     bytes[1] = (unsigned char)part;
     put(bytes + 2, (unsigned)heartbeat->options.host_count);
     for (int i = 0; i < count; i++) {
-        put(bytes + 4 + 4 * i, hosts[i].beat);
+        put(bytes + 4 + 4 * i, hosts[i].number);
         put(bytes + 6 + 4 * i, hosts[i].vouch);
     }
     return (size_t)(4 + 4 * count);
@@ -372,17 +372,17 @@ static bool is_newer(uint16_t one, uint16_t other)
     return (uint16_t)(one - other - 1) < UINT16_MAX / 2;
 }
 
-static void hear_number(struct heartbeat *heartbeat, struct host *host, uint16_t beat,
+static void hear_number(struct heartbeat *heartbeat, struct host *host, uint16_t number,
                         uint64_t now_ns)
 {
-    const bool is_first = !host->is_heard && beat != 0;
-    if (!is_first && (!host->is_heard || !is_newer(beat, host->beat))) return;
+    const bool is_first = !host->is_heard && number != 0;
+    if (!is_first && (!host->is_heard || !is_newer(number, host->number))) return;
     if (host->is_stalled) heartbeat->hurries = true;
-    host->beat = beat;
+    host->number = number;
     host->is_heard = true;
     host->is_stalled = false;
     host->pokes = 0;
-    host->beat_ns = host->life_ns = now_ns;
+    host->number_ns = host->life_ns = now_ns;
 }
 
 /* Evidence that came with a newer number, or before it, is of the past. */
@@ -391,7 +391,7 @@ static void hear_evidence(struct heartbeat *heartbeat, struct host *host, uint16
 {
     if (!host->is_heard || !is_newer(vouch, host->vouch)) return;
     host->vouch = vouch;
-    if (now_ns < host->beat_ns + periods(heartbeat, MARGIN)) return;
+    if (now_ns < host->number_ns + periods(heartbeat, MARGIN)) return;
     if (!host->is_stalled) heartbeat->hurries = true;
     host->is_stalled = true;
     host->life_ns = now_ns;
@@ -420,14 +420,14 @@ bool heartbeat_wants_answer(const struct heartbeat *heartbeat, int host)
 {
     const struct host *of = &heartbeat->hosts[host];
     return host != heartbeat->options.host && of->is_heard &&
-           heartbeat->now_ns > of->beat_ns + periods(heartbeat, POKE);
+           heartbeat->now_ns > of->number_ns + periods(heartbeat, POKE);
 }
 
 void heartbeat_answered(struct heartbeat *heartbeat, int host, uint64_t at_ns)
 {
     struct host *of = &heartbeat->hosts[host];
     const uint64_t margin_ns = periods(heartbeat, MARGIN);
-    if (at_ns <= of->beat_ns + margin_ns || at_ns <= of->answered_ns + margin_ns) return;
+    if (at_ns <= of->number_ns + margin_ns || at_ns <= of->answered_ns + margin_ns) return;
     if (!of->is_stalled) heartbeat->hurries = true;
     of->answered_ns = at_ns;
     of->vouch++;

@@ -1,7 +1,7 @@
 /* heartbeat.h - which hosts are still there, found out by all of them together. Pure: time and messages are arguments.
  *
- *     host 0 ──beat──► 1, 2, 4, ...          each host tells those at distances 1, 2, 4, ... in a ring of all: log2 n of them
- *     host 1 ──beat──► 2, 3, 5, ...          a beat has, for every host, the newest number that its sender knows
+ *     host 0 ──heartbeat──► 1, 2, 4, ...          each host tells those at distances 1, 2, 4, ... in a ring of all: log2 n of them
+ *     host 1 ──heartbeat──► 2, 3, 5, ...          a heartbeat has, for every host, the newest number that its sender knows
  *
  *     unheard ──► alive ──1 s silent──► suspect ──2 s more──► verdict, for good
  *                  ▲ │                     │
@@ -9,7 +9,7 @@
  *                  │   kernel answers──► stalled
  *                  └───────heard again──────┘
  *
- * One host is one participant: one process beats for all of its ranks. Every period it counts its own number up and tells its
+ * One host is one participant: one process sends for all of its ranks. Every period it counts its own number up and tells its
  * neighbours all numbers; who hears a larger one of some host has heard of that host. So news of every host reaches every host in
  * log2 n steps, by whatever way is left, and a connection that breaks between two hosts makes nobody suspect. While somebody is
  * suspected all others are told, too, four a period in turns, for the neighbours that are left may not hold together.
@@ -70,7 +70,7 @@ struct heartbeat_options {
     int host, host_count;   /* this one, of how many: 2 to HEARTBEAT_HOSTS_MAX */
     const int *rank_counts; /* of each host; copied. Host 0 has the lowest rank */
     uint64_t period_ns;
-    uint64_t now_ns, first_ns; /* of the first beat */
+    uint64_t now_ns, first_ns; /* of the first heartbeat */
 };
 
 struct heartbeat_verdict {
@@ -87,17 +87,17 @@ enum tutti_status heartbeat_create(const struct heartbeat_options *options,
                                    struct heartbeat **heartbeat);
 void heartbeat_free(struct heartbeat *heartbeat);
 
-/* Lets time pass, to be called a few times a period; true when beats are due, see heartbeat_next. */
+/* Lets time pass, to be called a few times a period; true when heartbeats are due, see heartbeat_next. */
 bool heartbeat_progress(struct heartbeat *heartbeat, uint64_t now_ns);
-/* The next host to send a beat to; false: that was all. is_poke: it is silent, and is sent something that its kernel has to
+/* The next host to send a heartbeat to; false: that was all. is_poke: it is silent, and is sent something that its kernel has to
  * acknowledge, so it wants to be sent even when it has not heard the one before. */
 bool heartbeat_next(struct heartbeat *heartbeat, int *host, bool *is_poke);
-/* How many parts a beat consists of, one message each. */
+/* How many parts a heartbeat consists of, one message each. */
 int heartbeat_part_count(const struct heartbeat *heartbeat);
 /* Returns its size. */
 size_t heartbeat_write(const struct heartbeat *heartbeat, int part,
                        unsigned char bytes[HEARTBEAT_BYTES_MAX]);
-/* A part of a beat has come; it may be anything. */
+/* A part of a heartbeat has come; it may be anything. */
 void heartbeat_hear(struct heartbeat *heartbeat, const void *bytes, size_t byte_count,
                     uint64_t now_ns);
 
@@ -105,7 +105,7 @@ void heartbeat_hear(struct heartbeat *heartbeat, const void *bytes, size_t byte_
 bool heartbeat_wants_answer(const struct heartbeat *heartbeat, int host);
 void heartbeat_answered(struct heartbeat *heartbeat, int host, uint64_t at_ns);
 
-/* This host leaves, or another one has: beats go on to say so, and nobody is judged any more. */
+/* This host leaves, or another one has: heartbeats go on to say so, and nobody is judged any more. */
 void heartbeat_end(struct heartbeat *heartbeat);
 
 enum heartbeat_state heartbeat_state(const struct heartbeat *heartbeat, int host);

@@ -90,7 +90,7 @@ static bool reaches(const struct world *world, int from, int to)
            !world->hosts[to].is_dead;
 }
 
-/* What is sent into a cut is lost; of a connection it would come later, with the next beat. */
+/* What is sent into a cut is lost; of a connection it would come later, with the next heartbeat. */
 static struct message *post(struct world *world, int from, int to)
 {
     if (!reaches(world, from, to)) return NULL;
@@ -499,7 +499,7 @@ static void numbers_wrap_around(void **state)
     heartbeat_free(hearer);
 }
 
-/* No bytes hurt, and none revive: a beat of old numbers is no sign of life. */
+/* No bytes hurt, and none revive: a heartbeat of old numbers is no sign of life. */
 static void nonsense_and_old_beats_are_not_heard(void **state)
 {
     (void)state;

@@ -214,7 +214,7 @@ static bool has_many_readers(const struct program *program, const struct program
             program->tx_links[program->step_tx[bound->first_tx]].group != PROGRAM_NONE);
 }
 
-/* Lent is what several ranks read, each over its own link, and what others reduce and pass on: of an allreduce all that
+/* Shared is what several ranks read, each over its own link, and what others reduce and pass on: of an allreduce all that
  * is not complete. */
 static bool does_share(const struct binder *binder, const struct plan_step *step,
                        const struct program_step *bound)

@@ -20,7 +20,7 @@ struct stage {
     struct transport base;
     struct link_tx tx[SIZE], multicast_tx;
     struct link_rx rx[SIZE], multicast_rx[SIZE];
-    unsigned opened, multicast, lending;
+    unsigned opened, multicast, shared_opened;
     bool refuses; /* the last link */
 };
 
@@ -76,10 +76,10 @@ static enum tutti_status stage_open_multicast_rx(struct transport *transport, in
     return TUTTI_OK;
 }
 
-static enum tutti_status stage_open_lending(struct transport *transport, int slot)
+static enum tutti_status stage_open_shared_slots(struct transport *transport, int slot)
 {
     (void)slot;
-    ((struct stage *)transport)->lending++;
+    ((struct stage *)transport)->shared_opened++;
     return TUTTI_OK;
 }
 
@@ -96,7 +96,7 @@ static const struct transport_ops stage_ops = {.limits = stage_limits,
                                                .open_rx = stage_open_rx,
                                                .open_multicast_tx = stage_open_multicast_tx,
                                                .open_multicast_rx = stage_open_multicast_rx,
-                                               .open_shared_slots = stage_open_lending};
+                                               .open_shared_slots = stage_open_shared_slots};
 
 static struct stage stage_set(void)
 {
@@ -136,7 +136,7 @@ static struct program *bound_to_two(int first, int second, struct transport *tra
     return bound(b, 10000, transport);
 }
 
-static void a_step_lends_where_all_its_links_share(void **state)
+static void a_step_uses_a_shared_slot_where_all_its_links_share(void **state)
 {
     (void)state;
     for (int second = 2; second <= 3; second++) {
@@ -149,7 +149,7 @@ static void a_step_lends_where_all_its_links_share(void **state)
         assert_int_equal(program->steps[0].shares, shares);
         assert_int_equal(program->steps[0].forwards, shares);
         assert_int_equal(program->shares, shares);
-        assert_int_equal(stage.lending, shares ? 2 : 0); /* in each slot */
+        assert_int_equal(stage.shared_opened, shares ? 2 : 0); /* in each slot */
         assert_int_equal(stage.opened, 4);
         assert_int_equal(program_open_links(program, &stage.base, 1), TUTTI_OK);
         assert_int_equal(stage.opened, 4); /* they are open */
@@ -259,7 +259,7 @@ static void a_link_that_cannot_be_opened_leaves_the_slot_closed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_lends_where_all_its_links_share),
+        cmocka_unit_test(a_step_uses_a_shared_slot_where_all_its_links_share),
         cmocka_unit_test(results_are_expected_and_placed_where_links_advertise),
         cmocka_unit_test(what_cannot_land_does_not),
         cmocka_unit_test(a_group_has_one_link),

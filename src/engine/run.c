@@ -157,8 +157,8 @@ static bool is_over(const struct operation *operation, uint32_t looks, uint32_t 
 }
 
 /* A place for all links of a step together, or NULL. */
-static void *lend_place(struct operation *operation, uint32_t first_tx, uint32_t tx_count,
-                        size_t bytes)
+static void *reserve_shared_slot(struct operation *operation, uint32_t first_tx, uint32_t tx_count,
+                                 size_t bytes)
 {
     if (!links_have_room(operation, first_tx, tx_count)) return NULL;
     return operation->transport->ops->reserve_shared(operation->transport, operation->slot, bytes);
@@ -181,7 +181,7 @@ static bool send_share(struct operation *operation, struct run_send *send)
     const struct program *program = operation->program;
     size_t bytes = send->total - send->done;
     if (bytes > program->piece_bytes) bytes = program->piece_bytes;
-    void *place = lend_place(operation, send->first_tx, send->tx_count, bytes);
+    void *place = reserve_shared_slot(operation, send->first_tx, send->tx_count, bytes);
     if (place == NULL) {
         const bool over = is_over(operation, ++send->stalled, SHARED_BUDGETS);
         if (over) send_part_ways(operation, send);
@@ -423,9 +423,9 @@ static bool links_are_busy(const struct operation *operation, const struct progr
     return false;
 }
 
-/* A lagging step's messages: announced as soon as the earlier ones are out of the way. */
-static bool open_lagging(struct operation *operation, struct run_lane *lane,
-                         const struct program_step *step)
+/* A staged step's messages: announced as soon as the earlier ones are out of the way. */
+static bool open_staged(struct operation *operation, struct run_lane *lane,
+                        const struct program_step *step)
 {
     if (lane->opened) return true;
     if (links_are_busy(operation, step)) return false;
@@ -462,7 +462,7 @@ static void send_input(struct operation *operation, struct run_lane *lane,
     lane->is_sent = true;
 }
 
-/* Whether a lagging step's links have all that was stored so far: then they can be fed directly again. */
+/* Whether a staged step's links have all that was stored so far: then they can be fed directly again. */
 static bool catch_up(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step)
 {
@@ -474,7 +474,7 @@ static bool catch_up(struct operation *operation, struct run_lane *lane,
     for (uint32_t i = 0; i < step->tx_count; i++)
         operation->sends[operation->program->step_tx[step->first_tx + i]].active = false;
     operation->sends_active -= step->tx_count;
-    lane->lagging = lane->opened = false;
+    lane->is_staged = lane->opened = false;
     lane->stalled = 0;
     return true;
 }
@@ -493,8 +493,8 @@ static bool take_places(struct operation *operation, struct run_lane *lane,
                         const struct program_step *step, struct piece *piece)
 {
     if (step->shares && piece->bytes == piece->whole && lane->filled == 0) {
-        piece->way = WAY_LENT;
-        piece->place = lend_place(operation, step->first_tx, step->tx_count, piece->whole);
+        piece->way = WAY_SHARED;
+        piece->place = reserve_shared_slot(operation, step->first_tx, step->tx_count, piece->whole);
         if (piece->place != NULL) return true;
         if (!is_over(operation, lane->stalled, SHARED_BUDGETS)) {
             lane->stalled++;
@@ -508,13 +508,13 @@ static bool take_places(struct operation *operation, struct run_lane *lane,
 }
 
 /* A way for a piece to the step's links; false when there is none. A step that can store its result does not wait for
- * its links for long: they follow from memory ("lagging"), or else ranks in a ring, each with a full link before it
+ * its links for long: they follow from memory ("staged"), or else ranks in a ring, each with a full link before it
  * and one behind it, would wait for each other. */
 static bool find_way(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step, struct piece *piece)
 {
     const bool stores = step->destination_buffer != PROGRAM_NONE;
-    if (!lane->lagging || catch_up(operation, lane, step)) {
+    if (!lane->is_staged || catch_up(operation, lane, step)) {
         const bool busy = lane->done == 0 && links_are_busy(operation, step);
         if (!busy && can_forward(operation, lane, step, piece)) {
             piece->way = WAY_IN_PLACE;
@@ -531,10 +531,10 @@ static bool find_way(struct operation *operation, struct run_lane *lane,
         }
         if (!follows && (!stores || !is_over(operation, ++lane->stalled, 1))) return false;
         assert(lane->filled == 0); /* what was reserved stays so */
-        lane->lagging = true;
+        lane->is_staged = true;
         lane->passed = lane->done;
     }
-    open_lagging(operation, lane, step);
+    open_staged(operation, lane, step);
     piece->way = WAY_MEMORY;
     return true;
 }
@@ -633,7 +633,7 @@ static void let_land(struct operation *operation, struct run_lane *lane,
 static void compute(struct operation *operation, const struct run_lane *lane,
                     const struct program_step *step, char *destination, char *place, size_t bytes)
 {
-    const bool streams = step->streams && !lane->lagging;
+    const bool streams = step->streams && !lane->is_staged;
     if (step->source_count == 1 && !scales(step)) {
         const void *source = operation->sources[0];
         if (place != NULL && place != source)
@@ -699,8 +699,8 @@ static void send_reserved(struct operation *operation, struct run_lane *lane,
     lane->filled = is_full ? 0 : lane->filled + piece->bytes;
 }
 
-static void send_lagging(struct operation *operation, const struct run_lane *lane,
-                         const struct program_step *step, size_t bytes)
+static void send_staged(struct operation *operation, const struct run_lane *lane,
+                        const struct program_step *step, size_t bytes)
 {
     for (uint32_t i = 0; lane->opened && i < step->tx_count; i++) {
         const int t = operation->program->step_tx[step->first_tx + i];
@@ -719,7 +719,7 @@ static void pass_on(struct operation *operation, struct run_lane *lane,
     if (sends) {
         switch (piece->way) {
         case WAY_RESERVED: send_reserved(operation, lane, step, piece); break;
-        case WAY_LENT:
+        case WAY_SHARED:
             operation->transport->ops->send_shared(operation->transport, operation->slot,
                                                    operation->targets, step->tx_count, piece->bytes);
             break;
@@ -728,7 +728,7 @@ static void pass_on(struct operation *operation, struct run_lane *lane,
             link->ops->forward(link, operation->targets, step->tx_count);
             break;
         }
-        case WAY_MEMORY: send_lagging(operation, lane, step, piece->bytes); break;
+        case WAY_MEMORY: send_staged(operation, lane, step, piece->bytes); break;
         }
     }
     const bool handed_on = sends && piece->way == WAY_IN_PLACE;
@@ -749,8 +749,8 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     if (step->send_only) return run_send_only(operation, lane, step);
     if (step->expects && lane->done == 0 && take_placed(operation, step)) return RUN_DONE;
 
-    if (lane->lagging && lane->done == step->bytes) /* all is stored, not all announced */
-        return open_lagging(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
+    if (lane->is_staged && lane->done == step->bytes) /* all is stored, not all announced */
+        return open_staged(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
     struct piece piece = {.whole = whole_piece(program, lane, step)};
     piece.bytes = piece.whole - lane->filled;
     const enum run_result look = look_at_sources(operation, lane, step, &piece);
@@ -758,12 +758,13 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
         let_land(operation, lane, step);
     if (look != RUN_MOVED) return look;
     if (step->places && !lane->has_asked) lane->placing = is_expected(operation, lane, step);
-    if (step->sends_input && lane->done == 0 && !lane->lagging) send_input(operation, lane, step);
+    if (step->sends_input && lane->done == 0 && !lane->is_staged) send_input(operation, lane, step);
     if (step->tx_count > 0 && !lane->placing && !lane->is_sent &&
         !find_way(operation, lane, step, &piece))
         return RUN_BLOCKED;
 
-    const bool stores = step->destination_buffer != PROGRAM_NONE && (!step->stages || lane->lagging);
+    const bool stores =
+        step->destination_buffer != PROGRAM_NONE && (!step->stages || lane->is_staged);
     const bool lies_elsewhere =
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */
@@ -773,7 +774,7 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
     }
     pass_on(operation, lane, step, &piece);
     lane->done += piece.bytes;
-    return lane->done == step->bytes && (!lane->lagging || lane->opened) ? RUN_DONE : RUN_MOVED;
+    return lane->done == step->bytes && (!lane->is_staged || lane->opened) ? RUN_DONE : RUN_MOVED;
 }
 
 static enum run_result run_lane(struct operation *operation, struct run_lane *lane,

@@ -36,23 +36,23 @@ struct run_lane {
     uint32_t step;
     uint32_t target;  /* send_only steps: targets posted */
     uint32_t stalled; /* looks in a row that found no room, see operation_init */
-    bool lagging;     /* the step's result goes to memory, its links follow from there */
-    bool opened;      /* lagging: its messages are announced */
+    bool is_staged;   /* the step's result goes to memory, its links follow from there */
+    bool opened;      /* staged: its messages are announced */
     bool is_sent; /* its messages are announced from where its source lies: only the copy is left */
     bool has_asked; /* where its receivers expect the result */
     bool placing;   /* there; all of them do */
     bool has_said;  /* where its message may land */
     size_t done;    /* bytes of the step */
-    size_t passed;  /* lagging: bytes that went to the links directly before */
+    size_t passed;  /* staged: bytes that went to the links directly before */
     size_t filled;  /* bytes of the next piece that lie in the links' slots and are not sent yet */
 };
 
 /* How a piece of a step's result gets to its links. */
 enum run_way {
     WAY_RESERVED, /* through a place of each link */
-    WAY_LENT,     /* through one shared slot */
+    WAY_SHARED,   /* through one shared slot */
     WAY_IN_PLACE, /* forwarded where it came */
-    WAY_MEMORY    /* lagging: from the step's destination */
+    WAY_MEMORY    /* staged: from the step's destination */
 };
 
 /* A message that is posted but not handed over to its link in full. */

@@ -94,7 +94,7 @@ static void every_program_is_right_by_reference_and_where_it_is_expected(void **
         false);
 }
 
-static void every_program_is_right_with_lent_places(void **state)
+static void every_program_is_right_with_shared_slots(void **state)
 {
     (void)state;
     static const size_t counts[] = {7, 5003};
@@ -150,7 +150,7 @@ int main(void)
         cmocka_unit_test(every_program_is_right_with_room),
         cmocka_unit_test(every_program_is_right_in_one_slot),
         cmocka_unit_test(every_program_is_right_by_reference_and_where_it_is_expected),
-        cmocka_unit_test(every_program_is_right_with_lent_places),
+        cmocka_unit_test(every_program_is_right_with_shared_slots),
         cmocka_unit_test(ranks_of_a_host_share_and_multicast),
         cmocka_unit_test(blocks_may_have_counts_of_their_own),
     };

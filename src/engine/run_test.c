@@ -92,9 +92,9 @@ static void every_program_is_right_where_receivers_copy(void **state)
         (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .reach = REACH_COPY});
 }
 
-/* --------------------------------------------------------------------------------------- lending */
+/* --------------------------------------------------------------------------------------- shared slots */
 
-static void every_program_is_right_with_lent_places(void **state)
+static void every_program_is_right_with_shared_slots(void **state)
 {
     (void)state;
     static const size_t counts[] = {7, 5003, 60013};
@@ -103,7 +103,7 @@ static void every_program_is_right_with_lent_places(void **state)
 }
 
 /* The one place that a rank has may wait for somebody who waits for a place. */
-static void too_few_lent_places_hold_up_nobody(void **state)
+static void too_few_shared_slots_hold_up_nobody(void **state)
 {
     (void)state;
     static const size_t counts[] = {20011};
@@ -128,7 +128,7 @@ static void a_relay_hands_places_on(void **state)
 }
 
 /* Ranks of two hosts: whatever is shared, written or forwarded stays on one of them, as the net sees to. */
-static void steps_that_lead_to_other_hosts_lend_nothing(void **state)
+static void steps_that_lead_to_other_hosts_use_no_shared_slot(void **state)
 {
     (void)state;
     static const int host_of[ENGINE_RANKS_MAX] = {1, 2, 2, 1, 2, 1, 1, 2};
@@ -500,10 +500,10 @@ int main(void)
         cmocka_unit_test(chunks_larger_than_all_slots_do_not_stick),
         cmocka_unit_test(every_program_is_right_by_reference),
         cmocka_unit_test(every_program_is_right_where_receivers_copy),
-        cmocka_unit_test(every_program_is_right_with_lent_places),
-        cmocka_unit_test(too_few_lent_places_hold_up_nobody),
+        cmocka_unit_test(every_program_is_right_with_shared_slots),
+        cmocka_unit_test(too_few_shared_slots_hold_up_nobody),
         cmocka_unit_test(a_relay_hands_places_on),
-        cmocka_unit_test(steps_that_lead_to_other_hosts_lend_nothing),
+        cmocka_unit_test(steps_that_lead_to_other_hosts_use_no_shared_slot),
         cmocka_unit_test(a_relay_hands_places_on_within_a_host),
         cmocka_unit_test(what_is_prepared_shows_nothing_before_it_opens),
         cmocka_unit_test(results_are_stored_where_they_are_expected),

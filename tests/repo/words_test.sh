@@ -7,7 +7,7 @@ cd "${TUTTI_ROOT:?}"
 
 # Where the old words must not come back: in names, comments and messages of all C files there.  A folder is added when its words
 # have been replaced.  Pages (docs/ and README.md) count always.
-folders='src/bootstrap src/connect src/process src/domain src/team src/health src/call src/comm'
+folders='src/bootstrap src/connect src/process src/domain src/control src/engine src/team src/health src/call src/comm'
 
 # old word, an extended regular expression : the word of the field
 words='
@@ -19,6 +19,10 @@ arrivals?                       : accepted connection
 roll[ -]?calls?                 : rank discovery
 far (ranks?|hosts?|notes?)      : remote
 beat                            : heartbeat
+lend(s|ing)?|lent               : share, shared slot
+lagging|spill(s|ed|ing)?        : staged
+bur(y|ies|ied)                  : declare dead
+wakefulness                     : backoff
 '
 # The texts whose sentences may begin with "Who" or "What" only if they are questions.
 plain='README.md include/tutti/tutti.h include/tutti/train.h

@@ -397,7 +397,7 @@ void card_count(const struct transport *transport, struct card_device_counts *co
     card_device_count(((const struct card *)transport)->shared.device, counts);
 }
 
-unsigned card_lent_regions(const struct transport *transport)
+unsigned card_offered_regions(const struct transport *transport)
 {
     const struct card_shared *shared = &((const struct card *)transport)->shared;
     return card_device_regions(shared->device) - shared->own_regions;

@@ -64,6 +64,6 @@ void card_close(struct transport *transport);
 
 /* For tests: what the device has seen, and how many regions of it are not this module's own memory. */
 void card_count(const struct transport *transport, struct card_device_counts *counts);
-unsigned card_lent_regions(const struct transport *transport);
+unsigned card_offered_regions(const struct transport *transport);
 
 #endif

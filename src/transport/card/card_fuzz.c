@@ -320,7 +320,7 @@ static void tell(struct script *script)
 static void stop(struct script *script)
 {
     if (!script->transport->peers->stop(script->transport)) abort();
-    if (card_lent_regions(script->transport) > 0) abort();
+    if (card_offered_regions(script->transport) > 0) abort();
     script->is_stopped = true;
     for (unsigned l = 0; l < LINKS; l++) {
         release_posted(script, l);

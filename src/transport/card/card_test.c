@@ -191,7 +191,7 @@ static void memory_is_not_touched_after_stopping(void **state)
         steps(world, (int)(seed % 101));
         const int stops = (int)(seed & 1);
         assert_true(ranks[stops]->peers->stop(ranks[stops]));
-        assert_int_equal(card_lent_regions(ranks[stops]), 0);
+        assert_int_equal(card_offered_regions(ranks[stops]), 0);
         memcpy(copy, destination, BYTES);
         in_the_middle += memchr(copy, 7, BYTES) != NULL && memchr(copy, POISON, BYTES) != NULL;
         if (stops == 0) {
@@ -240,7 +240,7 @@ static void posted_memory_comes_where_it_is_expected(void **state)
         for (int i = 0; i < BYTES; i++) source[i] = (char)(i * 3 + i / 256);
         rx->ops->advertise(rx, destination, BYTES);
         steps(world, 300);
-        assert_int_equal(card_lent_regions(ranks[1]), 1);
+        assert_int_equal(card_offered_regions(ranks[1]), 1);
         assert_true(tx->ops->post(tx, source, 20000));
         assert_true(tx->ops->post(tx, source + 20000, BYTES - 20000));
         send_bytes(tx, "behind it", 10);
@@ -253,7 +253,7 @@ static void posted_memory_comes_where_it_is_expected(void **state)
             at += view.bytes;
             rx->ops->consume(rx, view.bytes);
         }
-        assert_int_equal(card_lent_regions(ranks[1]), 0);
+        assert_int_equal(card_offered_regions(ranks[1]), 0);
         assert_int_equal(await(world, rx, &view), LINK_READY);
         assert_string_equal(view.data, "behind it");
         rx->ops->consume(rx, view.bytes);

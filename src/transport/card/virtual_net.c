@@ -187,7 +187,7 @@ static const char *what_is_wrong(const struct virtual_wire *wire)
     card_count(wire->transport, &counts);
     if (counts.overruns > 0) return "a message found no receive";
     if (counts.strays > 0) return "a packet came from nobody";
-    if (wire->is_stopped && card_lent_regions(wire->transport) > 0)
+    if (wire->is_stopped && card_offered_regions(wire->transport) > 0)
         return "a rank has stopped, and its memory is still registered";
     if (!wire->is_stopped && counts.refused > 0) return "a remote write was refused";
     for (int peer = 0; peer < wire->net->options.size; peer++) {
@@ -296,7 +296,7 @@ bool virtual_net_is_settled(const struct virtual_net *net)
 {
     for (int rank = 0; rank < net->options.size; rank++) {
         const struct transport *transport = net->wires[rank]->transport;
-        if (card_lent_regions(transport) > 0) return false;
+        if (card_offered_regions(transport) > 0) return false;
         for (int peer = 0; peer < net->options.size; peer++)
             if (!transport->peers->is_settled(transport, peer)) return false;
     }

@@ -568,13 +568,13 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
     }
 }
 
-static void lending_opens(struct local_net *net, int rank)
+static void open_shared_slots(struct local_net *net, int rank)
 {
     assert_int_equal(net->ranks[rank]->ops->open_shared_slots(net->ranks[rank], LOCAL_NET_SLOT),
                      TUTTI_OK);
 }
 
-static void *lent_place(struct local_net *net, int rank, size_t bytes)
+static void *take_shared_slot(struct local_net *net, int rank, size_t bytes)
 {
     return net->ranks[rank]->ops->reserve_shared(net->ranks[rank], LOCAL_NET_SLOT, bytes);
 }
@@ -592,20 +592,20 @@ static void a_shared_place_is_free_after_its_last_reader(void **state)
     struct link_tx *const links[] = {local_net_tx(&net, 0, 1), local_net_tx(&net, 0, 2)};
     struct link_rx *one = local_net_rx(&net, 1, 0, false), *two = local_net_rx(&net, 2, 0, false);
     struct link_view view;
-    lending_opens(&net, 0);
+    open_shared_slots(&net, 0);
     for (int i = 0; i < SHARED_SLOTS; i++) {
-        void *place = lent_place(&net, 0, 5000);
+        void *place = take_shared_slot(&net, 0, 5000);
         assert_non_null(place);
-        assert_ptr_equal(lent_place(&net, 0, 5000), place); /* until it is shared */
+        assert_ptr_equal(take_shared_slot(&net, 0, 5000), place); /* until it is shared */
         memset(place, i, 5000);
         share(&net, 0, links, 2, 5000);
     }
-    assert_null(lent_place(&net, 0, 5000));
+    assert_null(take_shared_slot(&net, 0, 5000));
     for (int i = 0; i < SHARED_SLOTS; i++) {
         assert_int_equal(one->ops->peek(one, &view), LINK_READY);
         assert_null(view.place); /* another one reads it, too */
         expect_filled(one, (unsigned char)i, 5000);
-        assert_null(lent_place(&net, 0, 5000));
+        assert_null(take_shared_slot(&net, 0, 5000));
     }
     for (int i = 0; i < SHARED_SLOTS; i++) {
         assert_int_equal(two->ops->peek(two, &view), LINK_READY);
@@ -614,13 +614,13 @@ static void a_shared_place_is_free_after_its_last_reader(void **state)
         assert_int_equal(two->ops->peek(two, &view), LINK_READY);
         assert_null(view.place); /* no whole message any more */
         expect_filled(two, (unsigned char)i, 4000);
-        assert_non_null(lent_place(&net, 0, 5000));
+        assert_non_null(take_shared_slot(&net, 0, 5000));
     }
     assert_true(links[0]->ops->consumed(links[0]) && links[1]->ops->consumed(links[1]));
     local_net_close(&net);
 }
 
-/* 0 lends to 1, which changes it and hands it on to 0 and 2. */
+/* 0 shares it with 1, which changes it and forwards it to 0 and 2. */
 static void a_place_travels_and_comes_back(void **state)
 {
     (void)state;
@@ -629,10 +629,10 @@ static void a_place_travels_and_comes_back(void **state)
     struct link_tx *const onwards[] = {local_net_tx(&net, 1, 0), local_net_tx(&net, 1, 2)};
     struct link_rx *rx = local_net_rx(&net, 1, 0, false);
     struct link_rx *ends[] = {local_net_rx(&net, 0, 1, false), local_net_rx(&net, 2, 1, false)};
-    lending_opens(&net, 0);
+    open_shared_slots(&net, 0);
     for (int round = 0; round < 100; round++) {
         struct link_view view, end;
-        void *place = lent_place(&net, 0, 3000);
+        void *place = take_shared_slot(&net, 0, 3000);
         assert_non_null(place);
         memset(place, round, 3000);
         share(&net, 0, &there, 1, 3000);
@@ -646,16 +646,16 @@ static void a_place_travels_and_comes_back(void **state)
         assert_int_equal(ends[0]->ops->peek(ends[0], &end), LINK_READY);
         assert_ptr_equal(end.data, view.place);
         for (int k = 0; k < 2; k++) {
-            const void *next = lent_place(&net, 0, 3000);
+            const void *next = take_shared_slot(&net, 0, 3000);
             assert_true(next != NULL && next != place);
             expect_filled(ends[(round + k) % 2], (unsigned char)(round + 1), 3000);
         }
-        assert_ptr_equal(lent_place(&net, 0, 3000), place);
+        assert_ptr_equal(take_shared_slot(&net, 0, 3000), place);
     }
     local_net_close(&net);
 }
 
-/* 0 lends to 1, which hands it on to 2; 0 sleeps until its place is free. */
+/* 0 shares it with 1, which forwards it to 2; 0 sleeps until its place is free. */
 static void a_place_that_comes_back_wakes_its_owner(void **state)
 {
     (void)state;
@@ -666,8 +666,8 @@ static void a_place_that_comes_back_wakes_its_owner(void **state)
                                                                     local_net_rx(&net, 2, 1, false);
     struct transport *const owner = net.ranks[0];
     struct link_view view;
-    lending_opens(&net, 0);
-    memset(lent_place(&net, 0, 3000), 5, 3000);
+    open_shared_slots(&net, 0);
+    memset(take_shared_slot(&net, 0, 3000), 5, 3000);
     share(&net, 0, &there, 1, 3000);
     assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
     rx->ops->forward(rx, &onwards, 1);
@@ -679,21 +679,21 @@ static void a_place_that_comes_back_wakes_its_owner(void **state)
     local_net_close(&net);
 }
 
-static void what_is_lent_to_all_counts_all(void **state)
+static void what_is_shared_with_all_counts_all(void **state)
 {
     (void)state;
     struct local_net net = open_net(3, false);
     struct link_tx *const to_all = local_net_tx(&net, 2, LINK_TO_GROUP);
     struct link_rx *zero = local_net_rx(&net, 0, 2, true), *one = local_net_rx(&net, 1, 2, true);
-    lending_opens(&net, 2);
-    void *const place = lent_place(&net, 2, 100);
+    open_shared_slots(&net, 2);
+    void *const place = take_shared_slot(&net, 2, 100);
     memset(place, 9, 100);
     share(&net, 2, &to_all, 1, 100);
     expect_filled(zero, 9, 100);
-    assert_ptr_not_equal(lent_place(&net, 2, 100), place);
+    assert_ptr_not_equal(take_shared_slot(&net, 2, 100), place);
     expect_filled(one, 9, 100);
-    assert_ptr_equal(lent_place(&net, 2, 100), place);
-    assert_null(lent_place(&net, 2, 1 << 30));
+    assert_ptr_equal(take_shared_slot(&net, 2, 100), place);
+    assert_null(take_shared_slot(&net, 2, 1 << 30));
     local_net_close(&net);
 }
 
@@ -1116,7 +1116,7 @@ int main(void)
         cmocka_unit_test(a_shared_place_is_free_after_its_last_reader),
         cmocka_unit_test(a_place_travels_and_comes_back),
         cmocka_unit_test(a_place_that_comes_back_wakes_its_owner),
-        cmocka_unit_test(what_is_lent_to_all_counts_all),
+        cmocka_unit_test(what_is_shared_with_all_counts_all),
         cmocka_unit_test(tails_that_make_no_sense_harm_only_their_owner),
         cmocka_unit_test(a_message_wakes_who_sleeps),
         cmocka_unit_test(sleep_ends_by_itself_and_by_waking_all),

@@ -15,7 +15,7 @@ enum {
     DATA_BYTES_MIN = 64 << 10,
     DATA_BYTES_MAX = 1 << 20,
     DATA_BYTES_A_RANK = 4 << 20,
-    LENT_BYTES_MAX = 128 << 10
+    SHARED_SLOT_BYTES_MAX = 128 << 10
 };
 static_assert(2 * HEADER_COUNT * sizeof(struct message_header) <= PAGE,
               "a page has both rings of headers");
@@ -64,7 +64,7 @@ static void lay_out(struct segment *segment, int rank_count, size_t board_bytes)
         round_up(HEADER_COUNT * sizeof(struct message_header), PAGE) + data_bytes(rank_count);
     segment->shared_slots_offset = segment->links_offset + channels * ranks * segment->link_bytes;
     segment->shared_slot_bytes =
-        segment->slot_bytes < LENT_BYTES_MAX ? segment->slot_bytes : LENT_BYTES_MAX;
+        segment->slot_bytes < SHARED_SLOT_BYTES_MAX ? segment->slot_bytes : SHARED_SLOT_BYTES_MAX;
     segment->shared_slots_bytes = round_up(SHARED_SLOTS * sizeof(struct shared_slot), PAGE) +
                                   SHARED_SLOTS * segment->shared_slot_bytes;
     segment->region_bytes =
@@ -214,7 +214,7 @@ void segment_shared_slots(const struct segment *segment, int owner, int slot,
     *data = begin + round_up(SHARED_SLOTS * sizeof(struct shared_slot), PAGE);
 }
 
-enum tutti_status segment_reserve_lent(struct segment *segment, int owner, int slot)
+enum tutti_status segment_reserve_shared(struct segment *segment, int owner, int slot)
 {
     return shm_reserve(segment->fd, shared_slots_of(segment, owner, slot),
                        segment->shared_slots_bytes);

@@ -63,7 +63,7 @@ struct message_header {
     union {
         unsigned char data[INLINE_BYTES];
         uint64_t slot; /* MESSAGE_SLOT */
-        uint64_t where; /* ADDRESS, REMOTE: address in the writer's process; HEAP: offset; LENT: owner, number */
+        uint64_t where; /* ADDRESS, REMOTE: address in the writer's process; HEAP: offset; SHARED: owner, number */
     } u;
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
@@ -166,7 +166,7 @@ enum tutti_status segment_link(struct segment *segment, int rank, int slot, int 
 /* The shared slots of an owner for a slot, `shared_slot_bytes` each, and their counts. */
 void segment_shared_slots(const struct segment *segment, int owner, int slot,
                           struct shared_slot **slots, char **data);
-enum tutti_status segment_reserve_lent(struct segment *segment, int owner, int slot);
+enum tutti_status segment_reserve_shared(struct segment *segment, int owner, int slot);
 /* Of a data slot, in a segment for that many ranks. */
 size_t segment_slot_bytes(int rank_count);
 /* What a link has reserved. */

@@ -76,7 +76,7 @@ struct reach {
     size_t link_bytes; /* headers and slots behind them, as far as they are reserved */
     struct tail *own_tail;
     struct tail *other_tail; /* rank 0's: how much it has consumed. Only read */
-    struct shared_slot *lent[SIZE];
+    struct shared_slot *shared[SIZE];
 };
 
 static uint64_t likely(uint64_t *seed)
@@ -125,7 +125,7 @@ static void store_one(struct world *world, const struct reach *reach, uint64_t *
         atomic_store(&reach->own_tail->expected, likely(seed));
         break;
     case 6:
-        atomic_store(&reach->lent[next(seed) % SIZE][next(seed) % SHARED_SLOTS].readers,
+        atomic_store(&reach->in_shared_slots[next(seed) % SIZE][next(seed) % SHARED_SLOTS].readers,
                      (uint32_t)likely(seed));
         break;
     case 7: atomic_store(&all->sleeper_count, (uint32_t)likely(seed)); break;
@@ -155,7 +155,7 @@ static void *go_mad(void *context)
     must(segment_tail(world->segment, 0, SLOT, CHANNEL, 1, false, &reach.other_tail) == TUTTI_OK);
     reach.link_bytes = segment_link_bytes(world->segment, true);
     for (int r = 0; r < SIZE; r++)
-        segment_shared_slots(world->segment, r, SLOT, &reach.lent[r], &data);
+        segment_shared_slots(world->segment, r, SLOT, &reach.shared[r], &data);
     while (!atomic_load_explicit(&world->is_over, memory_order_relaxed))
         store_one(world, &reach, &seed);
     return NULL;
@@ -219,7 +219,7 @@ static void act(struct world *world, uint8_t what, uint64_t *draw, size_t bytes_
     const size_t bytes = next(draw) % MEMORY_BYTES + 1;
     void *place;
     struct link_reference reference;
-    /* Messages that are compared are neither posted nor lent. */
+    /* Messages that are compared are neither posted nor shared. */
     if (world->checks && what % 12 >= 6 && what % 12 <= 10) what = 0;
     switch (what % 12) {
     case 0:

@@ -9,7 +9,7 @@ enum tutti_status shared_slots_open(struct transport *transport, int slot)
     struct local *local = (struct local *)transport;
     struct shared_slots *own = &local->shared[slot];
     if (own->slots != NULL) return TUTTI_OK;
-    TRY(segment_reserve_lent(local->segment, transport->rank, slot));
+    TRY(segment_reserve_shared(local->segment, transport->rank, slot));
     segment_shared_slots(local->segment, transport->rank, slot, &own->slots, &own->data);
     return TUTTI_OK;
 }
@@ -28,7 +28,7 @@ void *shared_slots_reserve(struct transport *transport, int slot, size_t bytes)
     return NULL;
 }
 
-static void send_lent(struct local_tx *tx, uint64_t where, size_t bytes)
+static void send_shared_slot(struct local_tx *tx, uint64_t where, size_t bytes)
 {
     ends_next_header(tx)->u.where = where;
     ends_publish(tx, MESSAGE_SHARED, bytes);
@@ -49,7 +49,8 @@ void shared_slots_send(struct transport *transport, int slot, struct link_tx *co
     const uint64_t where = (uint64_t)transport->rank << OWNER_SHIFT | own->last;
     atomic_store_explicit(&own->slots[own->last].readers, readers_of(links, count),
                           memory_order_relaxed); /* seen by whoever sees a header */
-    for (unsigned i = 0; i < count; i++) send_lent((struct local_tx *)links[i], where, bytes);
+    for (unsigned i = 0; i < count; i++)
+        send_shared_slot((struct local_tx *)links[i], where, bytes);
 }
 
 bool shared_slots_view(struct local_rx *rx, uint64_t where, size_t bytes)
@@ -89,7 +90,7 @@ void shared_slots_forward(struct link_rx *link, struct link_tx *const *targets, 
     if (readers > 1) /* this rank's turn is one of theirs */
         atomic_fetch_add_explicit(&rx->shared->readers, readers - 1, memory_order_relaxed);
     for (unsigned i = 0; i < count; i++)
-        send_lent((struct local_tx *)targets[i], rx->shared_where, rx->view.bytes);
+        send_shared_slot((struct local_tx *)targets[i], rx->shared_where, rx->view.bytes);
     rx->shared = NULL;
     ends_finish_message(rx);
 }

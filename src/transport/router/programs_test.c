@@ -1,6 +1,6 @@
 /* Programs of every algorithm run by ranks on several hosts in one thread, some of them over shared memory and some over
  * connections: results are right, whichever link is which, and the ranks of a host send each other one message at once and
- * lend each other places.
+ * use shared slots.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static void every_program_is_right(void **state)
         struct engine_net *net =
             engine_net_over(world->size, world->ranks, move_all, world, (uint64_t)s);
         uint64_t multicast = 0;
-        unsigned lent = 0;
+        unsigned in_shared_slots = 0;
         for (int i = 0; i < algo_count; i++) {
             if (!router_world_supports(&algo_list[i], world)) continue;
             hierarchical += algo_list[i].needs_levels;
@@ -49,12 +49,12 @@ static void every_program_is_right(void **state)
             }
             const struct router_shared shared = router_world_shared(world);
             multicast = shared.multicast;
-            lent += shared.lent;
+            in_shared_slots += shared.in_shared_slots;
         }
         const bool has_neighbours = shapes[s].hosts[0] > 1 || shapes[s].hosts[1] > 1;
-        if ((multicast > 0) != has_neighbours || (lent > 0) != has_neighbours)
-            fail_msg("on hosts of shape %d, %llu messages were multicast and %u lent", s,
-                     (unsigned long long)multicast, lent);
+        if ((multicast > 0) != has_neighbours || (in_shared_slots > 0) != has_neighbours)
+            fail_msg("on hosts of shape %d, %llu messages were multicast and %u shared", s,
+                     (unsigned long long)multicast, in_shared_slots);
         engine_net_free(net);
         router_world_close(world);
     }

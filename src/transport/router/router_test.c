@@ -583,8 +583,8 @@ static void one_message_comes_to_all_ranks_of_the_host(void **state)
     router_world_close(three.world);
 }
 
-/* The first lends it to the second, and that one hands it on to the third. */
-static void a_lent_place_goes_round_within_the_host(void **state)
+/* The first shares it with the second, and that one forwards it to the third. */
+static void a_shared_slot_goes_round_within_the_host(void **state)
 {
     (void)state;
     const struct three three = open_three();
@@ -799,7 +799,7 @@ int main(void)
         cmocka_unit_test(links_within_a_host_share_and_refer),
         cmocka_unit_test(no_function_is_missing),
         cmocka_unit_test(one_message_comes_to_all_ranks_of_the_host),
-        cmocka_unit_test(a_lent_place_goes_round_within_the_host),
+        cmocka_unit_test(a_shared_slot_goes_round_within_the_host),
         cmocka_unit_test(limits_are_the_same_on_all_ranks),
         cmocka_unit_test(of_three_ways_the_first_that_leads_there_is_taken),
         cmocka_unit_test(what_cannot_be_created_is_refused),
