@@ -43,16 +43,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t now_ns = options.now_ns;
     while (size >= 2) {
         const size_t bytes = data[0] < size - 2 ? data[0] : size - 2;
-        uint8_t *heartbeat = malloc(bytes + 1);
-        if (heartbeat == NULL) abort();
-        memcpy(heartbeat, data + 2, bytes);
+        uint8_t *message = malloc(bytes + 1);
+        if (message == NULL) abort();
+        memcpy(message, data + 2, bytes);
         for (unsigned steps = data[1]; steps > 0; steps--) { /* short ones: it did run */
             now_ns += 50;
             (void)heartbeat_progress(heartbeat, now_ns);
         }
-        heartbeat_hear(heartbeat, heartbeat, bytes, now_ns);
+        heartbeat_hear(heartbeat, message, bytes, now_ns);
         if (heartbeat_wants_answer(heartbeat, 0)) heartbeat_answered(heartbeat, 0, now_ns);
-        free(heartbeat);
+        free(message);
         data += 2 + bytes;
         size -= 2 + bytes;
         check(heartbeat);

@@ -125,7 +125,7 @@ static void store_one(struct world *world, const struct reach *reach, uint64_t *
         atomic_store(&reach->own_tail->expected, likely(seed));
         break;
     case 6:
-        atomic_store(&reach->in_shared_slots[next(seed) % SIZE][next(seed) % SHARED_SLOTS].readers,
+        atomic_store(&reach->shared[next(seed) % SIZE][next(seed) % SHARED_SLOTS].readers,
                      (uint32_t)likely(seed));
         break;
     case 7: atomic_store(&all->sleeper_count, (uint32_t)likely(seed)); break;
