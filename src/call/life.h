@@ -12,7 +12,7 @@ void comm_calls_init(struct tutti_comm *comm);
 void comm_calls_open(struct tutti_comm *comm);
 /* Blocks until everything that was started is done, whoever waits for it; deadlines of the calls bound this. */
 void comm_calls_finish(struct tutti_comm *comm);
-/* In a child of fork(): whether another thread of the parent was queuing something then. What it was changing must stay as it is: nobody can
+/* In a child of fork(): whether another thread of the parent was queuing something then. The state that it was changing must stay as it is: nobody can
  * tell how far it came. */
 bool comm_calls_were_busy(struct tutti_comm *comm);
 void comm_calls_release(struct tutti_comm *comm);

@@ -96,8 +96,8 @@ void comm_end(struct tutti_comm *comm)
 
 void comm_discard(struct tutti_comm *comm)
 {
-    end(comm,
-        2 * (uint64_t)NETWORK_FAREWELL_NS); /* so that messages to ranks never met do not take all of it */
+    /* Twice, so that messages to ranks that this one never met leave time to tell the others that it leaves. */
+    end(comm, 2 * (uint64_t)NETWORK_FAREWELL_NS);
 }
 
 static enum tutti_status create_at(const struct creation *creation, struct tutti_comm **comm)

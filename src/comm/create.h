@@ -27,7 +27,7 @@ struct creation {
 enum tutti_status comm_create(const struct creation *creation, struct tutti_comm **comm);
 /* Finishes started calls, tells the others that this rank leaves, and frees comm. Blocks up to the deadlines of what is under way. */
 void comm_end(struct tutti_comm *comm);
-/* The same of a communicator on which nobody has made a call: waits a moment only. */
+/* The same for a communicator on which no rank has made a call: blocks for a moment only. */
 void comm_discard(struct tutti_comm *comm);
 
 #endif

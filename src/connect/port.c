@@ -610,7 +610,7 @@ void port_progress(uint64_t now_ns)
     struct accepted_connection accepted;
     if (pthread_mutex_trylock(&lock) != 0) return;
     if (listener != NULL) {
-        /* What fails here is for its client, which asks; the thread that happens to move it was doing something else. */
+        /* Each client asks for its own failures; the thread that happens to move the port is busy with something else. */
         char before[ERROR_TEXT_MAX];
         error_copy(before, sizeof before);
         listener_progress(listener, now_ns);

@@ -32,7 +32,7 @@
  *     common; so with the rules of Paxos all ballots that are won have the same value.
  *  2. When those that are not declared dead cannot be a majority any more, a leader begins a ballot *by all*: it says whom it has declared dead,
  *     D, and wins with the promises and votes of all others. D is fixed with the ballot; when more are declared dead, a new one is begun.
- *     Ballots by all are above all ballots by majority. Who promises one first declares D dead itself.
+ *     Ballots by all are above all ballots by majority. A rank declares D dead itself before it promises one.
  *  3. Two ballots by all, of p and q, have a rank in common: otherwise p would be among the dead of q and q among those of
  *     p, each dead before the other began. So by Paxos's rules all ballots by all that are won have the same value.
  *  4. Let M be a majority that voted for v, and b a ballot by all. If they have a rank in common, its promise tells of v. If not, all

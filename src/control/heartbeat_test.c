@@ -90,7 +90,7 @@ static bool reaches(const struct world *world, int from, int to)
            !world->hosts[to].is_dead;
 }
 
-/* What is sent into a cut is lost; of a connection it would come later, with the next heartbeat. */
+/* A message that is sent into a cut is lost; over a connection it would come later, with the next heartbeat. */
 static struct message *post(struct world *world, int from, int to)
 {
     if (!reaches(world, from, to)) return NULL;

@@ -52,7 +52,7 @@ static enum tutti_status fail_missing(struct health *health)
     return health_check(health);
 }
 
-/* What may have become of those who are missing. */
+/* Whether one of the missing ranks has died. */
 static enum tutti_status look_around(struct health *health, uint64_t now)
 {
     const int dead = remote_find_dead(health, now);

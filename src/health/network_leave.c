@@ -59,7 +59,7 @@ bool network_settle(struct health *health, uint64_t deadline_ns)
         if (is_broken(health) && deadline_ns > now + NETWORK_FAREWELL_NS)
             deadline_ns = now + NETWORK_FAREWELL_NS;
         if (now > deadline_ns) return false;
-        /* What an agreement came to is worth a wait: perhaps nobody else knows it. */
+        /* The outcome of an agreement is worth a wait: perhaps nobody else knows it. */
         counts_unmet = recover_has_begun(health) || now - begin_ns < NETWORK_FAREWELL_NS;
         (void)remote_find_dead(health, now);
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);

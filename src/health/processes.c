@@ -1,9 +1,9 @@
 #include "health/processes.h"
 
-#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 
+#include "base/held.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -213,7 +213,6 @@ pid_t processes_next_pid(const struct processes *processes, int *at)
 
 void processes_footprint(const struct processes *processes, struct tutti_footprint *sum)
 {
-    sum->private_bytes +=
-        malloc_usable_size(processes->all) + malloc_usable_size(processes->of_ranks);
+    sum->private_bytes += held(processes->all) + held(processes->of_ranks);
     for (int i = 0; i < processes->count; i++) sum->descriptor_count += processes->all[i].fd >= 0;
 }

@@ -20,7 +20,7 @@ void remote_ask(struct health *health, int rank, int slot, uint64_t begun);
 bool remote_ask_all(struct health *health, int slot, uint64_t begun);
 /* Asks when it came to that call; straggler.c gets the answer. False: not now. */
 bool remote_ask_after(struct health *health, int rank, int slot, uint64_t begun);
-/* What it said of itself last: its latest call, and whether it was in one; and (hearsay) which rank it took to delay that call. */
+/* The latest call of which it told, and whether it was in one; and (hearsay) which rank it took to delay that call. */
 struct board_finding remote_standing(const struct health *health, int rank);
 bool remote_is_in_call(const struct health *health, int rank);
 /* How far it was with its calls when it answered last, and when that was (0: never). False: not known. */

@@ -72,7 +72,7 @@ bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uin
         lengths[held++] = wait->ns;
         sum += wait->ns;
     }
-    /* Where this rank waited for another one, so did the one that is waited for now. */
+    /* Where this rank waited for another one, so did the rank that it waits for at present. */
     const uint64_t others = STRAGGLER_WAITS - held, its = rank_waits - before;
     const uint64_t calls = STRAGGLER_WAITS + (its > others ? its - others : 0);
     if (sum * SHARE_MAX < now_ns - waits[oldest].since_ns || !are_alike(lengths, held, calls))

@@ -3,7 +3,7 @@
  *     about to sleep in a call: who has not called it? ──► it goes on ──► a wait: for whom, how long
  *     the last ten waits ──► always for the same rank, about as long each time, and it waits for nobody ──► it is named
  *
- * Only a rank that is about to sleep looks: calls that end before cost nothing. What lasts less than a millisecond does not count.
+ * Only a rank that is about to sleep looks: calls that end before cost nothing. Waits of less than a millisecond do not count.
  *
  * Ranks that are all irregular wait for each other in turn. So the waits of the one that is waited for count against naming it,
  * as waits of no length: with m the mean length and s the deviation it is named where m > 2.5 s. That bears one exception in ten.

@@ -59,7 +59,7 @@ size_t byte_stream_bytes(const struct byte_stream *socket)
 
 /* ------------------------------------------------------------------------------------------ by status */
 
-/* What readv or writev came to. */
+/* Makes a status of the result of readv or writev. */
 static enum tutti_status count_bytes(ssize_t moved, const char *what, size_t *done)
 {
     *done = moved > 0 ? (size_t)moved : 0;

@@ -131,20 +131,20 @@ static bool router_progress(struct transport *transport)
 {
     struct transport *way;
     bool moved = false;
-    FOR_EACH_WAY(router_of(transport), way) moved |= way->ops->progress(way);
+    FOR_EACH_WAY (router_of(transport), way) moved |= way->ops->progress(way);
     return moved;
 }
 
 static void router_sleep_begin(struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY(router_of(transport), way) way->ops->sleep_begin(way);
+    FOR_EACH_WAY (router_of(transport), way) way->ops->sleep_begin(way);
 }
 
 static void router_sleep_cancel(struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY(router_of(transport), way) way->ops->sleep_cancel(way);
+    FOR_EACH_WAY (router_of(transport), way) way->ops->sleep_cancel(way);
 }
 
 static void router_sleep(struct transport *transport, uint64_t timeout_ns)
@@ -157,8 +157,7 @@ static void router_sleep(struct transport *transport, uint64_t timeout_ns)
     }
     struct pollfd entries[ROUTER_WAYS_MAX];
     nfds_t count = 0;
-    FOR_EACH_WAY(router, way)
-    {
+    FOR_EACH_WAY (router, way) {
         const int descriptor = way->ops->descriptor(way);
         entries[count++] = (struct pollfd){.fd = descriptor, .events = POLLIN};
         if (descriptor < 0 && timeout_ns > SHORT_SLEEP_NS) timeout_ns = SHORT_SLEEP_NS;
@@ -180,7 +179,7 @@ static void router_wake(struct transport *transport)
 static void router_wake_all(struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY(router_of(transport), way) way->ops->wake_all(way);
+    FOR_EACH_WAY (router_of(transport), way) way->ops->wake_all(way);
 }
 
 /* ------------------------------------------------------------------------------- what is known of ranks */
@@ -211,7 +210,7 @@ static void router_add_footprint(const struct transport *transport, struct trans
     sum->private_bytes += sizeof *router;
     for (int g = 0; g < transport->group_count; g++)
         sum->private_bytes += (size_t)transport->groups[g].count * sizeof *router->group_ranks;
-    FOR_EACH_WAY(router, way) way->ops->add_footprint(way, sum);
+    FOR_EACH_WAY (router, way) way->ops->add_footprint(way, sum);
 }
 
 /* ------------------------------------------------------------------------------------- what it passes on */
@@ -267,8 +266,8 @@ static bool router_trouble(const struct transport *transport, int peer, char tex
         way = way_of(transport, &peer);
         return way->peers->trouble(way, peer, text);
     }
-    FOR_EACH_WAY(const_router_of(transport), way)
-    if (way->peers->trouble(way, -1, text)) return true;
+    FOR_EACH_WAY (const_router_of(transport), way)
+        if (way->peers->trouble(way, -1, text)) return true;
     return false;
 }
 
@@ -299,23 +298,23 @@ static bool router_is_owed_data(const struct transport *transport, int peer)
 static bool router_is_connecting(const struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY(const_router_of(transport), way)
-    if (way->peers->is_connecting(way)) return true;
+    FOR_EACH_WAY (const_router_of(transport), way)
+        if (way->peers->is_connecting(way)) return true;
     return false;
 }
 
 static enum tutti_status router_check(const struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY(const_router_of(transport), way) TRY(way->peers->check(way));
+    FOR_EACH_WAY (const_router_of(transport), way) TRY(way->peers->check(way));
     return TUTTI_OK;
 }
 
 static bool router_is_awaited(const struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY(const_router_of(transport), way)
-    if (way->peers->is_awaited(way)) return true;
+    FOR_EACH_WAY (const_router_of(transport), way)
+        if (way->peers->is_awaited(way)) return true;
     return false;
 }
 
@@ -323,7 +322,7 @@ static bool router_finish(struct transport *transport)
 {
     struct transport *way;
     bool is_finished = true;
-    FOR_EACH_WAY(router_of(transport), way) is_finished &= way->peers->finish(way);
+    FOR_EACH_WAY (router_of(transport), way) is_finished &= way->peers->finish(way);
     return is_finished;
 }
 
@@ -331,7 +330,7 @@ static bool router_stop(struct transport *transport)
 {
     struct transport *way;
     bool is_untouched = true;
-    FOR_EACH_WAY(router_of(transport), way) is_untouched &= way->peers->stop(way);
+    FOR_EACH_WAY (router_of(transport), way) is_untouched &= way->peers->stop(way);
     return is_untouched;
 }
 
@@ -446,8 +445,7 @@ static void find_limits(struct router *router, const struct router_options *opti
     struct transport *way;
     router->piece_bytes_max = options->piece_bytes_max > 0 ? options->piece_bytes_max : SIZE_MAX;
     router->piece_count_max = options->piece_count_max > 0 ? options->piece_count_max : UINT32_MAX;
-    FOR_EACH_WAY(router, way)
-    {
+    FOR_EACH_WAY (router, way) {
         size_t piece_bytes_max;
         unsigned piece_count_max;
         way->ops->limits(way, &piece_bytes_max, &piece_count_max);
@@ -495,8 +493,8 @@ static enum tutti_status name_groups(struct router *router)
 {
     struct transport *way;
     size_t count = 0;
-    FOR_EACH_WAY(router, way)
-    for (int g = 0; g < way->group_count; g++) count += (size_t)way->groups[g].count;
+    FOR_EACH_WAY (router, way)
+        for (int g = 0; g < way->group_count; g++) count += (size_t)way->groups[g].count;
     if (count == 0) return TUTTI_OK;
     int *next = router->group_ranks = calloc(count, sizeof *next);
     if (next == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
@@ -528,16 +526,15 @@ enum tutti_status router_create(const struct router_options *options, struct tra
         .rank = options->rank,
         .size = options->size,
         .signatures = options->ways[options->way_count - 1].transport->signatures};
-    FOR_EACH_WAY(router, way)
-    if (has_shared_slots(way)) router->sharing = way;
+    FOR_EACH_WAY (router, way)
+        if (has_shared_slots(way)) router->sharing = way;
     find_limits(router, options);
     const enum tutti_status status = name_groups(router);
     if (status != TUTTI_OK) {
         router_free(&router->base);
         return status;
     }
-    FOR_EACH_WAY(router, way)
-    {
+    FOR_EACH_WAY (router, way) {
         way->signatures = router->base.signatures;
         (void)way->ops->descriptor(way); /* from its first sleep on */
     }

@@ -687,7 +687,7 @@ static void of_three_ways_the_first_that_leads_there_is_taken(void **state)
     router_world_close(world);
 }
 
-/* What is wrong with the ways of rank 0: to those near, perhaps another one, to all. */
+/* Each of these has one mistake in the ways of rank 0: to the ranks near, perhaps another one, and to all. */
 static void what_cannot_be_created_is_refused(void **state)
 {
     (void)state;
