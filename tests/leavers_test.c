@@ -1,7 +1,8 @@
 /* leavers_test.c - a rank that left, or a full mailbox, is blamed only after what had been said was read.
  *
  * Each test lets a peer speak and leave while rank 0 reads nothing, so that both lie there for one look: rank 0 keeps the domain,
- * or claims it, so its own progress thread reads nothing either.
+ * or claims it, so its own progress thread reads nothing either. Where ranks of one host use connections, one leads through slow proxies
+ * instead: there the board shows that a rank has left before its last bytes are there.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -11,6 +12,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -20,6 +23,7 @@
 #include "health/lock.h"
 #include "os/clock.h"
 #include "p2p/p2p.h"
+#include "proxy.h"
 #include "ranks.h"
 #include "transport/tcp/endpoint_state.h"
 
@@ -202,11 +206,58 @@ static void a_derivation_says_why_its_parent_failed_not_who_left(void **state)
     assert_int_equal(bad, 0);
 }
 
+/* ------------------------------------------------------------------------------------- slow connections */
+
+static atomic_bool are_proxied, are_slow;
+
+static void take_time(char *bytes, size_t count, bool is_answer)
+{
+    (void)bytes, (void)count, (void)is_answer;
+    if (atomic_load(&are_slow)) ranks_nap_ms(20);
+}
+
+/* Takes the place of the C library's: all that is called by this program comes here. */
+int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t bytes)
+{
+    const struct sockaddr *address = to.__sockaddr__;
+    struct sockaddr_in at;
+    if (atomic_load(&are_proxied) && address->sa_family == AF_INET &&
+        proxy_start(address, take_time, &at))
+        return (int)syscall(SYS_connect, fd, &at, (socklen_t)sizeof at);
+    return (int)syscall(SYS_connect, fd, address, bytes);
+}
+
+static int exchange_and_leave(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                              void *context)
+{
+    (void)rank, (void)seed, (void)context;
+    char *const send = calloc((size_t)size, BYTES), *const recv = calloc((size_t)size, BYTES);
+    RANKS_EXPECT(send != NULL && recv != NULL);
+    RANKS_EXPECT(tutti_alltoall(send, recv, BYTES, TUTTI_UINT8, comm) == TUTTI_OK);
+    atomic_store(&are_slow, true);
+    RANKS_EXPECT(tutti_alltoall(send, recv, BYTES, TUTTI_UINT8, comm) == TUTTI_OK);
+    free(send);
+    free(recv);
+    return 0;
+}
+
+static void what_is_on_its_way_when_a_rank_leaves_arrives(void **state)
+{
+    (void)state;
+    are_proxied = true;
+    setenv("TUTTI_TRANSPORT", "tcp", 1);
+    const int bad = run(3, exchange_and_leave);
+    unsetenv("TUTTI_TRANSPORT");
+    are_proxied = false;
+    assert_int_equal(bad, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_received_a_message_and_left_has_received_it),
         cmocka_unit_test(a_full_mailbox_is_not_blamed_for_what_a_leaver_has_sent),
+        cmocka_unit_test(what_is_on_its_way_when_a_rank_leaves_arrives),
         cmocka_unit_test(a_derivation_says_why_its_parent_failed_not_who_left),
     };
     setenv("TUTTI_LOG", "off", 0);

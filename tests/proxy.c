@@ -1,12 +1,17 @@
 #include "proxy.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 64 << 10 };
+enum { BUFFER_BYTES = 64 << 10, LAST_BYTES_MS_MAX = 10000 };
+
+/* Connections of which this process may have written what has not gone on. */
+static atomic_int open_count;
 
 struct proxy {
     int listener;
@@ -45,22 +50,33 @@ static void *carry_on(void *context)
     return NULL;
 }
 
+/* What this process sent and its proxies still hold goes on before it ends, as the kernel would see to it without them. */
+static void finish(void)
+{
+    for (int ms = 0; atomic_load(&open_count) > 0 && ms < LAST_BYTES_MS_MAX; ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void finish_at_exit(void)
+{
+    atexit(finish);
+}
+
 static void *be_proxy(void *context)
 {
     struct proxy proxy = *(struct proxy *)context;
     free(context);
     const int near = accept(proxy.listener, NULL, NULL);
     const int far = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct way there = {near, far, false, proxy.look}, back = {far, near, true, proxy.look};
+    pthread_t thread;
     close(proxy.listener);
-    if (near >= 0 && far >= 0 &&
-        syscall(SYS_connect, far, &proxy.to, (socklen_t)sizeof proxy.to) == 0) {
-        struct way there = {near, far, false, proxy.look}, back = {far, near, true, proxy.look};
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, carry_on, &back) == 0) {
-            carry_on(&there);
-            pthread_join(thread, NULL);
-        }
-    }
+    const bool has_both = near >= 0 && far >= 0 &&
+                          syscall(SYS_connect, far, &proxy.to, (socklen_t)sizeof proxy.to) == 0 &&
+                          pthread_create(&thread, NULL, carry_on, &back) == 0;
+    if (has_both) carry_on(&there);
+    atomic_fetch_sub(&open_count, 1);
+    if (has_both) pthread_join(thread, NULL);
     if (near >= 0) close(near);
     if (far >= 0) close(far);
     return NULL;
@@ -68,8 +84,10 @@ static void *be_proxy(void *context)
 
 bool proxy_start(const struct sockaddr *to, proxy_look *look, struct sockaddr_in *at)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_t thread;
     socklen_t bytes = sizeof *at;
+    pthread_once(&once, finish_at_exit);
     struct proxy *proxy = malloc(sizeof *proxy);
     if (proxy == NULL) return false;
     proxy->look = look;
@@ -78,10 +96,13 @@ bool proxy_start(const struct sockaddr *to, proxy_look *look, struct sockaddr_in
     proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (proxy->listener >= 0 && bind(proxy->listener, (struct sockaddr *)at, sizeof *at) == 0 &&
         listen(proxy->listener, 1) == 0 &&
-        getsockname(proxy->listener, (struct sockaddr *)at, &bytes) == 0 &&
-        pthread_create(&thread, NULL, be_proxy, proxy) == 0) {
-        pthread_detach(thread);
-        return true;
+        getsockname(proxy->listener, (struct sockaddr *)at, &bytes) == 0) {
+        atomic_fetch_add(&open_count, 1);
+        if (pthread_create(&thread, NULL, be_proxy, proxy) == 0) {
+            pthread_detach(thread);
+            return true;
+        }
+        atomic_fetch_sub(&open_count, 1);
     }
     if (proxy->listener >= 0) close(proxy->listener);
     free(proxy);

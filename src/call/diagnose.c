@@ -13,11 +13,15 @@
 #include "health/network.h"
 #include "health/remote_rank.h"
 #include "os/clock.h"
+#include "transport/peers.h"
 
 enum {
     COMPARE_NS = 200000000,  /* without progress this long: compare calls */
     REPORT_NS = 1500000000u, /* say who holds it up */
     ANSWER_NS = 1000000000,  /* so long another host may take to say what a rank has called */
+    /* So long what a rank sent before it left may take: */
+    LAST_BYTES_NS = 500000000, /* on a new connection, after one was lost */
+    LAST_BYTES_OPEN_S = 5      /* while there is one, whose end has not come */
 };
 
 /* ------------------------------------------------------------------------------------------ deaths */
@@ -113,7 +117,31 @@ static void fail_short(struct tutti_comm *comm, const struct call_request *reque
               "rank %d expects more than %s sent: their counts differ", comm->team.rank, who);
 }
 
-/* Everything that a rank ever sent was visible before it left: whoever still waits for it waits for ever. */
+static uint64_t last_bytes_ns(const struct transport *transport, int rank)
+{
+    struct peer_report report;
+    transport->peers->report(transport, rank, &report);
+    if (report.streams_up > 0) return LAST_BYTES_OPEN_S * UINT64_C(1000000000);
+    return report.state == PEER_LOST ? LAST_BYTES_NS : 0;
+}
+
+bool comm_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank)
+{
+    const struct transport *data = comm->team.transports.set.all;
+    uint64_t most_ns = 0;
+    for (int r = 0; data != NULL && r < comm->team.size; r++) {
+        if (r == comm->team.rank || (rank >= 0 && r != rank)) continue;
+        const uint64_t ns = last_bytes_ns(data, r);
+        if (most_ns < ns) most_ns = ns;
+    }
+    if (most_ns == 0) return false;
+    const uint64_t now_ns = clock_now_ns();
+    if (request->left_ns == 0) request->left_ns = now_ns;
+    return now_ns - request->left_ns < most_ns;
+}
+
+/* Everything that a rank ever sent was visible before it left, but for what a connection still carries: whoever waits for it after that
+ * waits for ever. */
 static bool look_for_leavers(struct tutti_comm *comm, struct call_request *request)
 {
     const int peer = leaver_waited_for(comm, request);
@@ -121,6 +149,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
     network_read_all(&comm->health);
     if (operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
+    if (comm_may_still_hear(comm, &request->base, peer)) return false;
     if (request->call.what.varies &&
         board_begun(health_calls_of(&comm->health, peer, request->slot)) >= request->begun) {
         fail_short(comm, request, peer);

@@ -15,6 +15,8 @@ void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64
 bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
 /* The same of what arrives changed. */
 bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request);
+/* Whether the last of what a rank that has left sent may still be on its way to this one; TUTTI_ANY_RANK: of any. For a moment only. */
+bool comm_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank);
 /* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
  * means; once more, please. */
 bool comm_fault(struct tutti_comm *comm, struct call_request *request, int peer);

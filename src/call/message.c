@@ -399,7 +399,7 @@ static bool fail_held_back(struct tutti_comm *comm, const struct message_request
     return true;
 }
 
-/* Everything that a rank ever sent was visible before it left. */
+/* Everything that a rank ever sent was visible before it left, or has come since. */
 static void fail_left(struct tutti_comm *comm, const struct message_request *request, int leaver)
 {
     char who[128];
@@ -431,6 +431,7 @@ bool comm_message_diagnose(struct tutti_comm *comm, struct message_request *requ
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {
         network_read_all(&comm->health);
         if (move_messages(comm)) return true;
+        if (comm_may_still_hear(comm, &request->base, peer)) return false;
         fail_left(comm, request, leaver);
         return false;
     }

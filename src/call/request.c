@@ -42,7 +42,7 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->comm = comm;
     request->status = TUTTI_OK;
-    request->sequence = request->started_ns = 0;
+    request->sequence = request->started_ns = request->left_ns = 0;
     if (request->is_message) {
         request_message(request)->record = 0;
     } else {

@@ -63,6 +63,7 @@ struct tutti_request {
     uint64_t sequence;   /* number of the call on the communicator, from 1; 0: a message */
     uint64_t started_ns; /* when the wait loop first found it unfinished; 0: not yet */
     uint64_t looked_ns;  /* when the wait loop last looked for reasons */
+    uint64_t left_ns;    /* since when a rank that it waits for is known to have left; 0: none is */
     char error[256];     /* of a failure */
     _Atomic int event; /* ~ the descriptor to signal when it is done; or one of enum request_event */
     _Atomic bool done; /* stored last, with release order */

@@ -17,22 +17,23 @@ enum {
     NAP_NS = 50000
 };
 
-/* Whether a connection was ever made. */
-static bool has_met(const struct transport *transport, int rank)
+/* Whether a rank lacks something of this one. May lack: messages to a rank that no connection was ever made to; and where the connection is
+ * lost, the last that this rank said of data that it has received. */
+static bool is_owed(const struct transport *transport, int rank, bool counts_maybe)
 {
     struct peer_report report;
     transport->peers->report(transport, rank, &report);
-    return report.state != PEER_UNUSED && report.state != PEER_WANTED;
+    if (transport->peers->is_settled(transport, rank))
+        return counts_maybe && report.state == PEER_LOST;
+    const bool has_met = report.state != PEER_UNUSED && report.state != PEER_WANTED;
+    return counts_maybe || has_met || transport->peers->is_owed_data(transport, rank);
 }
 
-/* Whether somebody who is there lacks something of this rank. */
-static bool is_owed(struct health *health, bool counts_unmet)
+static bool owes_somebody(struct health *health, bool counts_maybe)
 {
-    const struct transport *transport = health->network->transport;
     for (int r = 0; r < health->team->size; r++)
-        if (r != health->team->rank && !transport->peers->is_settled(transport, r) &&
-            health_state_of(health, r) != RANK_LEFT && !health_is_dead(health, r) &&
-            (counts_unmet || has_met(transport, r) || transport->peers->is_owed_data(transport, r)))
+        if (r != health->team->rank && is_owed(health->network->transport, r, counts_maybe) &&
+            health_state_of(health, r) != RANK_LEFT && !health_is_dead(health, r))
             return true;
     return false;
 }
@@ -47,8 +48,8 @@ bool network_settle(struct health *health, uint64_t deadline_ns)
 {
     struct transport *transport = health->network->transport;
     const uint64_t begin_ns = clock_now_ns();
-    bool counts_unmet = true;
-    for (unsigned passes = 1; is_owed(health, counts_unmet); passes++) {
+    bool counts_maybe = true;
+    for (unsigned passes = 1; owes_somebody(health, counts_maybe); passes++) {
         const bool moved = network_progress(health);
         (void)transport->peers->finish(transport); /* tells what is untold */
         if (passes % PASSES_A_LOOK != 0) {
@@ -60,7 +61,7 @@ bool network_settle(struct health *health, uint64_t deadline_ns)
             deadline_ns = now + NETWORK_FAREWELL_NS;
         if (now > deadline_ns) return false;
         /* The outcome of an agreement is worth a wait: perhaps nobody else knows it. */
-        counts_unmet = recover_has_begun(health) || now - begin_ns < NETWORK_FAREWELL_NS;
+        counts_maybe = recover_has_begun(health) || now - begin_ns < NETWORK_FAREWELL_NS;
         (void)remote_find_dead(health, now);
         if (!moved) nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
