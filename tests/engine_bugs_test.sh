@@ -6,8 +6,9 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/planted_bugs.sh
 . tests/planted_bugs.sh
-link=src/transport/tcp/link.c run=src/engine/run.c bind=src/engine/bind.c heartbeat=src/control/heartbeat.c
-begin_planting engine_sim_main "$link" "$run" "$bind" "$heartbeat"
+link=src/transport/tcp/link.c heartbeat=src/control/heartbeat.c
+run=src/engine/run.c send=src/engine/send.c way=src/engine/way.c bind=src/engine/bind.c
+begin_planting engine_sim_main "$link" "$run" "$send" "$way" "$bind" "$heartbeat"
 seeds=3000
 
 bug 'a credit counts twice' "$link" \
@@ -35,14 +36,14 @@ bug 'the place of half a piece is lost with its connection' "$link" \
 bug 'a dependency is ignored' "$run" \
     'if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))' \
     'if (false)'
-bug 'the last look before a sleep has patience' "$run" \
+bug 'the last look before a sleep has patience' "$send" \
     'return operation->must_not_spin || looks' \
     'return looks'
 bug 'an operation is over before its memory was read' "$run" \
     'if (operation->any_referenced && !references_consumed(operation)) return result;' \
     ''
-bug 'a message overtakes an earlier one that waits for room' "$run" \
-    'const bool busy = lane->done == 0 && links_are_busy(operation, step);' \
+bug 'a message overtakes an earlier one that waits for room' "$way" \
+    'const bool busy = lane->done == 0 && send_is_under_way(operation, step);' \
     'const bool busy = false;'
 bug 'a step that only passes on gets no memory' "$bind" \
     'if (step->stages &&' \

@@ -47,14 +47,6 @@ struct run_lane {
     size_t filled;  /* bytes of the next piece that lie in the links' slots and are not sent yet */
 };
 
-/* How a piece of a step's result gets to its links. */
-enum run_way {
-    WAY_RESERVED, /* through a place of each link */
-    WAY_SHARED,   /* through one shared slot */
-    WAY_IN_PLACE, /* forwarded where it came */
-    WAY_MEMORY    /* staged: from the step's destination */
-};
-
 /* A message that is posted but not handed over to its link in full. */
 struct run_send {
     int buffer; /* enum plan_buffer */

@@ -1,0 +1,31 @@
+/* deliver.h - what is done with a piece after it was computed: sent on, and given back to those it came from. */
+#ifndef TUTTI_ENGINE_DELIVER_H
+#define TUTTI_ENGINE_DELIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/piece.h"
+
+/* Sends a piece on, the way that was found for it. */
+void deliver_to_links(struct operation *operation, struct run_lane *lane,
+                      const struct program_step *step, const struct piece *piece);
+/* Says to all receivers that the result lies where they expected it, all of it. */
+void deliver_placed(struct operation *operation, const struct program_step *step);
+
+static inline void deliver_piece(struct operation *operation, struct run_lane *lane,
+                                 const struct program_step *step, const struct piece *piece)
+{
+    const struct program_source *sources = &operation->program->sources[step->first_source];
+    const bool sends = step->tx_count > 0 && !lane->placing && !lane->is_sent;
+    if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
+    if (sends) deliver_to_links(operation, lane, step, piece);
+    const bool handed_on = sends && piece->way == WAY_IN_PLACE;
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        if (sources[i].rx == PROGRAM_NONE || (handed_on && i == piece->traveller)) continue;
+        struct link_rx *link = operation->rx[sources[i].rx];
+        link->ops->consume(link, piece->bytes);
+    }
+}
+
+#endif

@@ -1,0 +1,128 @@
+#include "engine/send.h"
+
+enum { REFERENCE_COUNT_MAX = 8 /* messages by reference that one chunk is cut into at most */ };
+
+bool send_has_room(struct operation *operation, uint32_t first_tx, uint32_t tx_count)
+{
+    for (uint32_t i = 0; i < tx_count; i++) {
+        struct link_tx *link = operation->tx[operation->program->step_tx[first_tx + i]];
+        if (!link->ops->has_room(link)) return false;
+        operation->targets[i] = link;
+    }
+    return true;
+}
+
+bool send_is_under_way(const struct operation *operation, const struct program_step *step)
+{
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        if (step_send(operation, step, i)->active) return true;
+    return false;
+}
+
+bool send_waited_enough(const struct operation *operation, uint32_t looks, uint32_t times)
+{
+    return operation->must_not_spin || looks >= times * operation->spin_budget;
+}
+
+void *send_reserve_shared(struct operation *operation, uint32_t first_tx, uint32_t tx_count,
+                          size_t bytes)
+{
+    if (!send_has_room(operation, first_tx, tx_count)) return NULL;
+    return operation->transport->ops->reserve_shared(operation->transport, operation->slot, bytes);
+}
+
+/* The message of a step goes on over each of its links by itself. */
+static void part_ways(struct operation *operation, const struct run_send *first)
+{
+    for (uint32_t i = 0; i < first->tx_count; i++) {
+        struct run_send *send = &operation->sends[operation->program->step_tx[first->first_tx + i]];
+        send->shared = false;
+        send->done = first->done;
+    }
+}
+
+/* One piece of a message for all links of its step. Who waits for a place in vain may be the one that holds up those
+ * who have them: then each link goes its own way. */
+static bool push_shared(struct operation *operation, struct run_send *send)
+{
+    const struct program *program = operation->program;
+    size_t bytes = send->total - send->done;
+    if (bytes > program->piece_bytes) bytes = program->piece_bytes;
+    void *place = send_reserve_shared(operation, send->first_tx, send->tx_count, bytes);
+    if (place == NULL) {
+        const bool over = send_waited_enough(operation, ++send->stalled, SEND_SHARED_BUDGETS);
+        if (over) part_ways(operation, send);
+        return over; /* then it is worth another look */
+    }
+    send_copy(&operation->buffers[send->buffer], send->offset + send->done, place, bytes);
+    operation->transport->ops->send_shared(operation->transport, operation->slot,
+                                           operation->targets, send->tx_count, bytes);
+    send->stalled = 0;
+    send->done += bytes;
+    if (send->done < send->total) return true;
+    for (uint32_t i = 0; i < send->tx_count; i++)
+        operation->sends[program->step_tx[send->first_tx + i]].active = false;
+    operation->sends_active -= send->tx_count;
+    return true;
+}
+
+bool send_push(struct operation *operation, uint32_t t)
+{
+    struct run_send *send = &operation->sends[t];
+    if (send->shared) return send->tx_count > 0 && push_shared(operation, send);
+    struct link_tx *link = operation->tx[t];
+    const struct buffer *buffer = &operation->buffers[send->buffer];
+    size_t bytes = send->ready - send->done;
+    if (bytes == 0 && send->total > 0) return false;
+    const size_t piece = operation->program->piece_bytes;
+    if (send->ready < send->total &&
+        (bytes < piece || (send->by_reference && bytes < send->total / REFERENCE_COUNT_MAX)))
+        return false;
+    if (send->by_reference) {
+        const char *source = buffer_at(buffer, send->offset + send->done, &bytes);
+        if (!link->ops->post(link, source, bytes)) return false;
+    } else {
+        if (bytes > piece) bytes = piece;
+        void *place = link->ops->reserve(link, bytes);
+        if (place == NULL) return false;
+        send_copy(buffer, send->offset + send->done, place, bytes);
+        link->ops->commit(link, bytes);
+    }
+    send->done += bytes;
+    if (send->done == send->total) {
+        send->active = false;
+        operation->sends_active--;
+    }
+    return true;
+}
+
+void send_open(struct operation *operation, const struct program_step *step, uint32_t t,
+               const struct send_from *from, bool by_reference)
+{
+    struct run_send *send = &operation->sends[t];
+    send->buffer = from->buffer;
+    send->offset = from->offset;
+    send->done = from->done;
+    send->ready = from->ready;
+    send->total = step->bytes;
+    send->active = true;
+    send->shared = false;
+    send->by_reference = by_reference;
+    send->referenced |= by_reference;
+    operation->any_referenced |= by_reference;
+    operation->sends_active++;
+}
+
+void send_open_shared(struct operation *operation, const struct program_step *step,
+                      const struct send_from *from)
+{
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        send_open(operation, step, step_tx(operation, step, i), from, false);
+        struct run_send *send = step_send(operation, step, i);
+        send->shared = true;
+        send->stalled = 0;
+        send->first_tx = step->first_tx;
+        send->tx_count = i == 0 ? step->tx_count : 0;
+    }
+    send_push(operation, step_tx(operation, step, 0));
+}

@@ -1,0 +1,67 @@
+/* take.h - what a step takes in: messages on its links, as they come, and those that lie where they belong already. */
+#ifndef TUTTI_ENGINE_TAKE_H
+#define TUTTI_ENGINE_TAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/piece.h"
+
+enum { TAKE_PIECES = 8 /* copied out by one system call */ };
+
+/* Of a step that expects its message, before its first piece: whether all of it lies where it was expected; then it is consumed, and
+ * that was the step. */
+bool take_placed(struct operation *operation, const struct program_step *step);
+/* What has not come of the step's message may come where it belongs, if that is in one piece. Once a step. */
+void take_directly(struct operation *operation, struct run_lane *lane,
+                   const struct program_step *step);
+/* Of a plain receive whose message lies elsewhere: copies it to where it belongs, or to where the first run of that ends, and cuts *bytes
+ * to that. False: not now. */
+bool take_copy(struct operation *operation, const struct run_lane *lane,
+               const struct program_step *step, size_t *bytes);
+
+/* What arrives is stored as it is and goes nowhere else. */
+static inline bool take_is_plain(const struct program_step *step)
+{
+    return step->source_count == 1 && step->tx_count == 0 && !step_scales(step);
+}
+
+/* Collects the next piece of every source; piece->bytes is cut to what all of them have. MOVED, or BLOCKED or FAULT. */
+static inline enum run_result take_look(struct operation *operation, const struct run_lane *lane,
+                                        const struct program_step *step, struct piece *piece)
+{
+    const struct program *program = operation->program;
+    const size_t left = step->bytes - lane->done;
+    size_t bytes = piece->bytes;
+    for (uint32_t i = 0; i < step->source_count; i++) {
+        const struct program_source *source = &program->sources[step->first_source + i];
+        operation->views[i] = NULL;
+        if (source->rx == PROGRAM_NONE) continue;
+        struct link_rx *link = operation->rx[source->rx];
+        struct link_view view;
+        const enum link_state state = link->ops->peek(link, &view);
+        if (state == LINK_EMPTY) return RUN_BLOCKED;
+        /* Lengths are checked before anything is written. */
+        if (state == LINK_FAULT || view.bytes > left || view.bytes % program->element_bytes != 0 ||
+            (view.bytes == 0) != (left == 0)) {
+            operation->fault_peer = link->peer;
+            return RUN_FAULT;
+        }
+        if (view.data == NULL && !take_is_plain(step)) {
+            if (!link->ops->fetch(link)) return RUN_BLOCKED;
+            link->ops->peek(link, &view);
+        }
+        operation->views[i] = view.data;
+        if (view.place != NULL && piece->traveller_place == NULL) {
+            piece->traveller = i;
+            piece->traveller_place = view.place;
+            piece->traveller_bytes = view.bytes;
+        }
+        if (view.data == NULL) bytes = TAKE_PIECES * program->piece_bytes;
+        if (view.bytes < bytes) bytes = view.bytes;
+    }
+    piece->bytes = bytes;
+    return RUN_MOVED;
+}
+
+#endif
