@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "call.h"
 #include "engine/program_links.h"
+#include "transport/paths.h"
 
 enum {
     DEPTH_MAX = 8,
@@ -75,10 +76,12 @@ struct endpoint {
     struct engine_net *net;
     struct parcel *offered; /* reserved and not sent yet */
     unsigned shared_count;
+    uint8_t tables[ENGINE_RANKS_MAX]; /* of paths: 0 to the ranks of its host, 1 to others */
 };
 
 struct engine_net {
     struct engine_mood mood;
+    struct path_table paths[2]; /* within a host, and between hosts */
     int size;
     uint64_t random, written, handed_on, shared, multicast;
     struct transport *const *transports; /* of somebody else, or NULL */
@@ -527,6 +530,9 @@ static void open_endpoint(struct engine_net *net, int rank)
         if (are_near(net, rank, r)) net->hosts[rank][count++] = r;
     *endpoint =
         (struct endpoint){.base = {.ops = &net_ops, .rank = rank, .size = net->size}, .net = net};
+    for (int t = 0; t < 2; t++) endpoint->base.paths.tables[t] = &net->paths[t];
+    for (int r = 0; r < net->size; r++) endpoint->tables[r] = !are_near(net, rank, r);
+    endpoint->base.paths.by_rank = endpoint->tables;
     if (count > 1)
         endpoint->base.groups[endpoint->base.group_count++] =
             (struct transport_group){net->hosts[rank], count};
@@ -541,6 +547,12 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     net->mood = mood;
     net->size = size;
     net->random = seed;
+    for (int t = 0; t < 2; t++) {
+        net->paths[t] = *transport_paths("local");
+        if (mood.shares == 0 || t == 1)
+            net->paths[t].lacks |= path_bit(PATH_SHARED_SLOT) | path_bit(PATH_FORWARD);
+        if (!mood.expects || t == 1) net->paths[t].lacks |= path_bit(PATH_WRITE);
+    }
     for (int r = 0; r < size; r++) open_endpoint(net, r);
     return net;
 }

@@ -15,6 +15,7 @@
 #include "local_world.h"
 #include "os/clock.h"
 #include "transport/local/local.h"
+#include "transport/paths.h"
 
 /* ------------------------------------------------------------------------------- links of one thread */
 
@@ -265,7 +266,9 @@ struct net *net_create(int size, struct mood mood, uint64_t seed)
     net->opens_left = -1;
     net->random = seed;
     for (int r = 0; r < size; r++) {
-        net->endpoints[r] = (struct endpoint){{.ops = &net_ops, .rank = r, .size = size}, net};
+        net->endpoints[r] = (struct endpoint){
+            {.ops = &net_ops, .rank = r, .size = size, .paths.tables = {transport_paths("local")}},
+            net};
         net->endpoints[r].base.signatures = net->endpoints[r].base.own_signatures;
     }
     return net;

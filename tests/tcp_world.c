@@ -1,4 +1,5 @@
 #include "tcp_world.h"
+#include "transport/paths.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -283,6 +284,7 @@ struct transport *const *tcp_world_fans(struct tcp_world *world)
         fan->base = (struct transport){.ops = &fan_ops,
                                        .rank = r,
                                        .size = world->size,
+                                       .paths.tables = {transport_paths("tcp")},
                                        .groups = {{everybody, world->size}},
                                        .group_count = 1};
         fan->inner = world->ranks[r];

@@ -11,9 +11,6 @@
 #include "health/lock.h"
 #include "memory/heap.h"
 
-/* From where on an allreduce does better in mapped memory by another algorithm. */
-enum { MAPPED_BYTES_MIN = 32 << 10 };
-
 /* The first pass, and then the record: what that costs passes while the others' messages are on their way. */
 static enum run_result run_first(struct tutti_comm *comm, struct call_request *request,
                                  bool is_short)
@@ -31,7 +28,9 @@ static enum run_result run_first(struct tutti_comm *comm, struct call_request *r
 static bool heeds_mapping(const struct tutti_comm *comm, const struct call *call)
 {
     return call->what.collective == COLLECTIVE_ALLREDUCE && comm->team.transports.maps_heaps &&
-           call->what.count >= MAPPED_BYTES_MIN / dtype_size(call->what.dtype);
+           call->what.count >=
+               comm->team.transports.set.all->paths.tables[0]->sizes.mapped_bytes_min /
+                   dtype_size(call->what.dtype);
 }
 
 static bool is_mapped(const struct buffer *buffer, size_t bytes)

@@ -25,7 +25,6 @@
 #include "team/options.h"
 
 enum {
-    EAGER_BYTES_MAX = (16 << 10) - 1, /* a copy at the receiver costs less than asking first */
     UNEXPECTED_COUNT_MAX = 65536,
     STUCK_NS = 100000000 /* a receive that nothing can reach is given up after this */
 };
@@ -65,6 +64,7 @@ static void alone_sleep_for_unsupported(struct transport *transport, uint64_t ti
     (void)transport, (void)timeout_ns;
 }
 
+static const struct path_table alone_paths = {.name = "alone", .sizes = PATH_SIZES};
 static const struct transport_ops alone_ops = {
     .limits = alone_limits,
     .open_tx = alone_open_tx,
@@ -144,19 +144,21 @@ static void finished(struct p2p_request *message)
 static enum tutti_status open_p2p(struct tutti_comm *comm)
 {
     board_begin_messages(comm->health.board);
-    struct p2p_options options = {.eager_bytes_max = EAGER_BYTES_MAX,
-                                  .unexpected_count_max = UNEXPECTED_COUNT_MAX,
+    struct p2p_options options = {.unexpected_count_max = UNEXPECTED_COUNT_MAX,
                                   .shares_cores = comm->team.members.oversubscribed,
                                   .finished = finished};
     TRY(options_unexpected(&options.unexpected_bytes_max));
     TRY(recorder_init(&comm->health.message_recorder));
     struct transport *transport = comm->team.transports.set.all;
     if (comm->team.size == 1) {
-        comm->messages.alone =
-            (struct transport){.ops = &alone_ops, .peers = &transport_peers_in_memory, .size = 1};
+        comm->messages.alone = (struct transport){.ops = &alone_ops,
+                                                  .peers = &transport_peers_in_memory,
+                                                  .size = 1,
+                                                  .paths.tables = {&alone_paths}};
         comm->messages.alone.signatures = comm->messages.alone.own_signatures;
         transport = &comm->messages.alone;
     }
+    options.eager_bytes_max = transport->paths.tables[0]->sizes.eager_bytes_max;
     struct p2p *created;
     TRY(p2p_create(transport, TRANSPORT_SLOT_MESSAGES, &options, &created));
     const enum tutti_status status = p2p_listen(created);

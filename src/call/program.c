@@ -33,8 +33,6 @@ static uint64_t described(const struct call_description *what)
            (uint64_t)what->started << 24 | (uint64_t)what->varies << 25;
 }
 
-enum { LOOPBACK_BYTES_MAX = 64 << 10 };
-
 /* NULL: all ranks are on one host. */
 static const struct host_levels *several_hosts(const struct tutti_comm *comm)
 {
@@ -62,7 +60,7 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
         hash = mixed(hash, comm->team.members.levels->fingerprint);
         hash = mixed(hash, (uint64_t)params->levels->level_count);
     }
-    return mixed(hash, params->radix);
+    return mixed(mixed(hash, params->radix), path_agreed(&comm->team.transports.set.all->paths));
 }
 
 /* ------------------------------------------------------------------------------------------- choice */
@@ -92,8 +90,10 @@ static bool is_loopback(const struct tutti_comm *comm)
 static const struct network_shape *network_of(const struct tutti_comm *comm, size_t bytes)
 {
     const struct host_levels *hosts = several_hosts(comm);
-    return hosts == NULL || (is_loopback(comm) && bytes >= LOOPBACK_BYTES_MAX) ? NULL
-                                                                               : &hosts->network;
+    const struct path_sizes *sizes = &comm->team.transports.set.all->paths.tables[0]->sizes;
+    return hosts == NULL || (is_loopback(comm) && bytes >= sizes->copies_bytes_min)
+               ? NULL
+               : &hosts->network;
 }
 
 static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,

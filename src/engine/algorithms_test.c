@@ -15,10 +15,13 @@
 #include "call.h"
 #include "engine/bind.h"
 #include "host_map.h"
+#include "transport/paths.h"
 
 enum { RANKS_MAX = 9 };
 
 /* Hosts of several sizes for what needs them. */
+static struct path_map paths;
+
 static const struct algo_levels *levels_for(const struct algorithm *algorithm, int size,
                                             struct host_map *map)
 {
@@ -99,6 +102,7 @@ static enum tutti_status bind_with_own_counts(const struct algorithm *algorithm,
                                          .dtype = TUTTI_FLOAT64,
                                          .op = op_builtin(OP_SUM),
                                          .level = KERNEL_SCALAR,
+                                         .paths = &paths,
                                          .piece_bytes_max = 64 << 10,
                                          .piece_count_max = 4};
     struct rank_plan *plan = planned(algorithm, params, rank);
@@ -233,6 +237,7 @@ static void bind_job(struct job *job)
                                          .op = op_builtin(OP_SUM),
                                          .level = KERNEL_SCALAR,
                                          .in_place = true,
+                                         .paths = &paths,
                                          .piece_bytes_max = 64 << 10,
                                          .piece_count_max = 4};
     struct host_map map;
@@ -394,6 +399,13 @@ static void no_algorithm_needs_more_channels_or_lanes_than_there_are(void **stat
     assert_true(of_all.channel > 0 && of_all.lanes > 1); /* some use several */
 }
 
+static int know_paths(void **state)
+{
+    (void)state;
+    paths.tables[0] = transport_paths("local");
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,5 +415,5 @@ int main(void)
         cmocka_unit_test(in_place_results_are_placed_by_who_read_what_was_there),
         cmocka_unit_test(no_algorithm_needs_more_channels_or_lanes_than_there_are),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, know_paths, NULL);
 }

@@ -5,39 +5,10 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "engine/bind_ways.h"
 #include "engine/layout.h"
 
-enum {
-    PIECE_BYTES_MIN = 16 << 10,
-    PIECE_BYTES_MAX = 64 << 10, /* a piece and its slots stay in the second-level cache */
-    STREAM_BYTES_MIN = 2 << 20, /* from here on a result does not stay in the cache anyway */
-    SHARED_BYTES_MIN = 4 << 10, /* below, counting readers costs more than another copy */
-    EXPECT_BYTES_MIN =
-        64 << 10, /* below, the receiver copies from a cache what a look at its offer costs */
-    DIRECT_BYTES_MIN = 128 << 10, /* below, what comes stays in a cache until it is stored */
-    /* What receivers copy out by a system call; below and above slots are faster. Above, because two ranks copy what
-     * comes from no cache faster than one does alone. */
-    COPY_OUT_BYTES_MAX = 1 << 20,
-    COPY_OUT_REDUCED_BYTES_MAX = 512 << 10, /* copied out near the receiver, and then reduced */
-    /* Where ranks share cores. */
-    COPY_OUT_SHARED_BYTES_MAX = 2 << 20,
-    COPY_OUT_SHARED_TO_ROOT_BYTES_MAX = 512 << 10,
-    /* The root waits until all have had their turn. */
-    COPY_OUT_SHARED_FROM_ROOT_BYTES_MIN = 128 << 10,
-    COPY_OUT_SHARED_MANY_BYTES_MIN = 64 << 10, /* by several */
-    COPY_OUT_SHARED_REDUCED_BYTES_MIN = 64 << 10,
-    COPY_OUT_SHARED_REDUCED_ALL_BYTES_MAX = 1 << 20 /* the messages of all ranks together */
-};
-
-struct binder {
-    const struct rank_plan *plan;
-    const struct bind_options *options;
-    struct program *program;
-    struct layout layout;
-    size_t *begins; /* of the blocks in input and output, where they have counts of their own */
-    size_t *scratch_offsets;              /* one more than there are scratch chunks */
-    bool shares_partial, shares_to_group; /* see look_at_flow */
-};
+enum { REFERENCES_MAX = 8 }; /* that a chunk is cut into, where more would do, too */
 
 static size_t place_offset(const struct binder *binder, enum plan_buffer buffer, uint32_t first)
 {
@@ -101,8 +72,7 @@ static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
     for (int r = 0; counts != NULL && r < layout->rank_count; r++)
         if (counts[r] > count_max) count_max = counts[r];
     const size_t part_bytes_max = (count_max / layout->parts + 1) * layout->element_bytes + 128;
-    size_t piece = binder->options->piece_bytes_max;
-    if (piece > PIECE_BYTES_MAX) piece = PIECE_BYTES_MAX;
+    const size_t piece = bind_piece_bytes_max(binder->options);
     return chunk_count * part_bytes_max <= binder->options->piece_count_max * piece;
 }
 
@@ -182,99 +152,16 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
         program->source_count_max = step->source_count;
 }
 
-/* Shared slots are few, so they help where they keep moving: what waits in them must not wait for something else that
- * waits for a place. So it is where nobody needs several messages at once to go on, and where at most two ranks send
- * to groups, whose messages all take in as they come. (Where it is not, each link soon goes its own way, and
- * all are right but slow.) */
-static void look_at_flow(struct binder *binder)
-{
-    const struct rank_plan *plan = binder->plan;
-    int senders[2] = {-1, -1}, sender_count = 0;
-    binder->shares_partial = plan->shape.collective == COLLECTIVE_ALLREDUCE;
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        const struct plan_step *step = &plan->steps[i];
-        int links = 0, sender = step->target_group != PLAN_NO_GROUP ? plan->rank : -1;
-        for (uint32_t s = 0; s < step->source_count; s++) {
-            const struct plan_source *source = &plan->sources[step->first_source + s];
-            links += source->is_link;
-            if (source->is_link && source->group != PLAN_NO_GROUP) sender = source->peer;
-        }
-        if (links > 1) binder->shares_partial = false;
-        if (sender < 0 || sender == senders[0] || sender == senders[1]) continue;
-        if (sender_count < 2) senders[sender_count] = sender;
-        sender_count++;
-    }
-    binder->shares_to_group = sender_count <= 2;
-}
-
-static bool has_many_readers(const struct program *program, const struct program_step *bound)
-{
-    return bound->tx_count > 1 ||
-           (bound->tx_count == 1 &&
-            program->tx_links[program->step_tx[bound->first_tx]].group != PROGRAM_NONE);
-}
-
-/* Shared is what several ranks read, each over its own link, and what others reduce and pass on: of an allreduce all that
- * is not complete. */
-static bool does_share(const struct binder *binder, const struct plan_step *step,
-                       const struct program_step *bound)
-{
-    if (bound->tx_count == 0 || bound->bytes < SHARED_BYTES_MIN) return false;
-    const struct program *program = binder->program;
-    if (bound->tx_count > 1) return binder->shares_to_group;
-    const struct program_source *first = &program->sources[bound->first_source];
-    const bool is_input =
-        bound->source_count == 1 && first->rx == PROGRAM_NONE && first->buffer == PLAN_INPUT;
-    return !has_many_readers(program, bound) && binder->shares_partial && !step->final &&
-           (bound->source_count > 1 || is_input);
-}
-
-/* The largest message of the step that its receivers copy out; 0: none. */
-static size_t copy_out_max(const struct binder *binder, const struct program_step *bound)
-{
-    const struct plan_shape *shape = &binder->plan->shape;
-    const bool shares_cores = binder->options->shares_cores;
-    if (collective_reduces(
-            shape->collective)) { /* of an allreduce everybody has something better to do */
-        if (shape->collective == COLLECTIVE_ALLREDUCE || !bound->send_only) return 0;
-        return shares_cores ? COPY_OUT_SHARED_REDUCED_ALL_BYTES_MAX / (size_t)shape->rank_count
-                            : COPY_OUT_REDUCED_BYTES_MAX;
-    }
-    if (shares_cores && binder->shares_to_group && has_many_readers(binder->program, bound))
-        return 0; /* a shared slot serves them all */
-    switch (shape->collective) {
-    case COLLECTIVE_ALLTOALL: return SIZE_MAX; /* everybody copies out as much as he sends */
-    case COLLECTIVE_SCATTER: return shares_cores ? SIZE_MAX : COPY_OUT_BYTES_MAX;
-    case COLLECTIVE_GATHER:
-        return shares_cores ? COPY_OUT_SHARED_TO_ROOT_BYTES_MAX : COPY_OUT_BYTES_MAX;
-    default: return shares_cores ? COPY_OUT_SHARED_BYTES_MAX : COPY_OUT_BYTES_MAX;
-    }
-}
-
-static bool is_copied_out(const struct binder *binder, const struct program_step *bound)
-{
-    size_t min = REACH_COPY_BYTES_MIN;
-    if (binder->options->shares_cores) {
-        if (collective_reduces(binder->plan->shape.collective))
-            min = COPY_OUT_SHARED_REDUCED_BYTES_MIN;
-        else if (has_many_readers(binder->program, bound))
-            min = COPY_OUT_SHARED_MANY_BYTES_MIN;
-        else if (binder->plan->shape.collective == COLLECTIVE_SCATTER)
-            min = COPY_OUT_SHARED_FROM_ROOT_BYTES_MIN;
-    }
-    return bound->bytes >= min && bound->bytes <= copy_out_max(binder, bound);
-}
-
 static bool is_large(const struct bind_options *options, const struct program *program)
 {
-    return options->count * program->element_bytes >= STREAM_BYTES_MIN;
+    return options->count * program->element_bytes >= program->paths->sizes.stream_bytes_min;
 }
 
 /* What is large is stored past the caches instead, as the kernel does not. */
 static bool may_place_directly(const struct binder *binder, const struct program_step *bound)
 {
     return bound->source_count == 1 && bound->divisor == 0 && bound->factor == 0 &&
-           bound->bytes >= DIRECT_BYTES_MIN && !is_large(binder->options, binder->program);
+           bind_may_come(binder, bound, PATH_DIRECT) && !is_large(binder->options, binder->program);
 }
 
 static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step,
@@ -313,9 +200,6 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->divisor =
         step->final && options->op->kind == OP_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
     bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
-    bound->shares = does_share(binder, step, bound);
-    program->shares |= bound->shares;
-    bound->is_copied_out = is_copied_out(binder, bound);
     bound->streams = bound->destination_buffer == PLAN_OUTPUT && is_large(options, program);
     bound->reads_far = from_memory && is_large(options, program);
     bound->places_directly =
@@ -451,8 +335,7 @@ static bool reads_from(const struct program *program, const struct program_step 
  * have said where they expect the result. What is only copied its receivers copy themselves, all at the same time. */
 static bool may_place(const struct program *program, const struct program_step *step)
 {
-    if (step->bytes < EXPECT_BYTES_MIN || step->tx_count == 0 || step->source_count == 1)
-        return false;
+    if (step->tx_count == 0 || step->source_count == 1) return false;
     for (uint32_t i = 0; i < step->tx_count; i++)
         if (!reads_from(program, step, program->tx_links[program->step_tx[step->first_tx + i]].peer))
             return false;
@@ -467,10 +350,10 @@ static void bind_expecting(struct binder *binder)
         const uint32_t end = program->lanes[l].end_step;
         for (uint32_t s = program->lanes[l].first_step; s < end; s++) {
             struct program_step *step = &program->steps[s];
-            step->places = may_place(program, step);
+            step->places &= may_place(program, step);
             step->streams |= step->places && is_large(binder->options, program);
-            if (step->bytes < EXPECT_BYTES_MIN || step->destination_buffer != PLAN_OUTPUT ||
-                !is_first_receive(program, s) || !is_undisturbed(binder, s, end))
+            if (step->destination_buffer != PLAN_OUTPUT || !is_first_receive(program, s) ||
+                !bind_may_come(binder, step, PATH_WRITE) || !is_undisturbed(binder, s, end))
                 continue;
             step->expects = true;
             program->expects[program->expect_count++] = (struct program_expect){
@@ -491,24 +374,26 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
     program->sources = calloc(plan->source_count + 1, sizeof *program->sources);
     program->afters = calloc(plan->after_count + 1, sizeof *program->afters);
     program->step_tx = calloc(tx_places + 1, sizeof *program->step_tx);
+    program->step_tx_ways = calloc(tx_places + 1, sizeof *program->step_tx_ways);
     program->tx_links = calloc(tx_places + 1, sizeof *program->tx_links);
     program->rx_links = calloc(plan->source_count + 1, sizeof *program->rx_links);
     program->expects = calloc(plan->source_count + 1, sizeof *program->expects);
     return program->steps && program->lanes && program->sources && program->afters &&
-           program->step_tx && program->tx_links && program->rx_links && program->expects;
+           program->step_tx && program->step_tx_ways && program->tx_links && program->rx_links &&
+           program->expects;
 }
 
 /* So that the largest chunk that has to find room in a link as a whole does (multicast_group). */
-static size_t choose_piece(const struct program *program, size_t piece_bytes_max,
-                           unsigned piece_count_max)
+static size_t choose_piece(const struct program *program, const struct bind_options *options)
 {
     size_t largest = 0;
     for (uint32_t i = 0; i < program->step_count; i++)
         if (program->steps[i].bytes > largest) largest = program->steps[i].bytes;
-    size_t piece = (largest / piece_count_max + 4095) / 4096 * 4096;
-    if (piece < PIECE_BYTES_MIN) piece = PIECE_BYTES_MIN;
-    if (piece > PIECE_BYTES_MAX) piece = PIECE_BYTES_MAX;
-    return piece > piece_bytes_max ? piece_bytes_max : piece;
+    size_t piece = (largest / options->piece_count_max + 4095) / 4096 * 4096;
+    if (piece < program->paths->sizes.piece_bytes_min)
+        piece = program->paths->sizes.piece_bytes_min;
+    const size_t most = bind_piece_bytes_max(options);
+    return piece > most ? most : piece;
 }
 
 static enum tutti_status check_channel(const struct binder *binder, int channel)
@@ -545,14 +430,13 @@ static enum tutti_status bind_all(struct binder *binder)
         binder->scratch_offsets[i + 1] = binder->scratch_offsets[i] + bytes;
     }
     program->scratch_bytes = (binder->scratch_offsets[plan->scratch_count] + 63) / 64 * 64;
-    look_at_flow(binder);
+    bind_look_at_flow(binder);
     for (uint32_t l = 0; l < plan->lane_count; l++)
         program->lanes[l] = (struct program_lane){
             plan->lanes[l].first_step, plan->lanes[l].first_step + plan->lanes[l].step_count};
     for (uint32_t i = 0; i < plan->step_count; i++)
         TRY(bind_step(binder, &plan->steps[i], &program->steps[i]));
-    program->piece_bytes =
-        choose_piece(program, binder->options->piece_bytes_max, binder->options->piece_count_max);
+    program->piece_bytes = choose_piece(program, binder->options);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];
         step->sends_input = does_send_input(binder, step);
@@ -562,6 +446,7 @@ static enum tutti_status bind_all(struct binder *binder)
             step->stages = false;
             step->destination_buffer = PROGRAM_NONE;
         }
+        TRY(bind_ways(binder, &plan->steps[i], step));
     }
     bind_expecting(binder);
     return TUTTI_OK;
@@ -598,6 +483,7 @@ static bool lay_out(struct binder *binder)
 void bind_to_transport(struct bind_options *options, struct transport *transport)
 {
     transport->ops->limits(transport, &options->piece_bytes_max, &options->piece_count_max);
+    options->paths = &transport->paths;
     options->groups = transport->groups;
     options->group_count = transport->group_count;
 }
@@ -618,6 +504,8 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
         binder.program->op = options->op;
         binder.program->algorithm = options->algorithm;
         binder.program->dtype = options->dtype;
+        binder.program->paths = options->paths->tables[0];
+        binder.program->references_max = REFERENCES_MAX;
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
         binder.program->kernels = kernel_get(options->level, options->dtype, options->op->kind);
@@ -644,6 +532,8 @@ void program_free(struct program *program)
     free(program->sources);
     free(program->afters);
     free(program->step_tx);
+    free(program->step_tx_ways);
+    free(program->lists);
     free(program->tx_links);
     free(program->rx_links);
     free(program->expects);

@@ -2,6 +2,9 @@
  *
  * Binding decides everything that does not depend on addresses, once per shape; running decides nothing that
  * binding could. Addresses come with each run as the bases of input, output and scratch.
+ *
+ * Each step that sends gets a list of ways, best first (path.h). Which of them is taken shows when it runs: whether receivers reach its memory,
+ * have advertised theirs, and whether there is room. Running only steps down the list.
  */
 #ifndef TUTTI_ENGINE_BIND_H
 #define TUTTI_ENGINE_BIND_H
@@ -11,6 +14,7 @@
 #include <stdint.h>
 
 #include "kernel/kernel.h"
+#include "path/path.h"
 #include "plan/plan.h"
 #include "transport/transport.h"
 
@@ -33,13 +37,14 @@ struct program_step {
     bool stages; /* destination is scratch of the binder's, used only when the next rank does not keep up */
     bool streams;   /* store past the caches */
     bool reads_far; /* the first source is in memory, and by its size in no cache */
-    bool shares;    /* what it sends goes in shared slots, if all its links share */
-    bool forwards;  /* may send a message of its sources where it came: all its links share */
-    bool is_copied_out; /* what it sends from memory that its receivers cannot read, but copy, goes by reference */
+    uint8_t ways;   /* in program.lists: of what it sends to all its links at once */
+    uint8_t place; /* of enum path_way: the place of its links that it takes if no other way is taken */
+    bool at_once; /* sends so little that it is copied into its links, or waits for room in them */
+    bool shares;  /* PATH_SHARED_SLOT is one of its ways */
     bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */
-    bool expects; /* one of the program's `expects` */
-    bool places;  /* stores where the receivers expect it, if all do */
-    bool places_directly; /* stores what comes on a link as it is: it can come right there, if the link can do that */
+    bool expects; /* one of the program's `expects`: PATH_WRITE, at the end where it is stored */
+    bool places; /* PATH_WRITE is one of its ways: stores where the receivers expect it, if all do */
+    bool places_directly; /* PATH_DIRECT: stores what comes on a link as it is; it can come right there */
     unsigned divisor;
     double factor;
 };
@@ -67,7 +72,13 @@ struct program {
     struct program_lane *lanes;
     struct program_source *sources;
     uint32_t *afters;
-    int *step_tx; /* indexes into tx_links */
+    int *step_tx;            /* indexes into tx_links */
+    uint8_t *step_tx_ways;   /* in `lists`: of what a step sends to that link alone */
+    struct path_list *lists; /* of ways, each once; the first is empty */
+    uint32_t list_count;
+    size_t segment_bytes_min; /* so that a message by reference is worth it for each segment of its memory */
+    unsigned references_max;        /* that one chunk is cut into at most */
+    const struct path_table *paths; /* for sizes and budgets that are not a peer's */
     struct program_link *tx_links, *rx_links;
     struct program_expect *expects;
     uint32_t expect_count;
@@ -75,7 +86,6 @@ struct program {
     uint32_t source_count_max; /* of a step */
     size_t scratch_bytes;
     bool shares; /* a step does */
-    bool knows_links; /* links are open in a slot, and what they cannot do no step and no `expects` asks for */
     size_t element_bytes;
     size_t piece_bytes;
     struct kernel_set kernels;
@@ -100,16 +110,19 @@ struct bind_options {
     const char *algorithm; /* what made the plan, for people; lives as long as the program */
     bool in_place;         /* input and output are the same memory, as plan.h says */
     bool shares_cores;     /* there are more ranks than cores */
+    unsigned memory;       /* that input and output may be, of enum path_memory; 0: any */
     /* Of the transport, see bind_to_transport. */
+    const struct path_map *paths;
     size_t piece_bytes_max;
     unsigned piece_count_max;
     const struct transport_group *groups;
     int group_count;
 };
 
-/* Fills in what a transport's links take, and the groups to which they lead. */
+/* Fills in what a transport's links take, the ways that they have, and the groups to which they lead. */
 void bind_to_transport(struct bind_options *options, struct transport *transport);
-/* The plan is only read; the op must live as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also
+/* A pure function of its arguments. The plan is only read; the op and the tables of paths must live as long as the program. Failures:
+ * NO_MEMORY; UNSUPPORTED, also
  * when a block passes through this rank whose count it does not know; INTERNAL: the plan uses more channels than links have, perhaps
  * on this rank alone, so that the others have to be told. */
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,

@@ -12,12 +12,15 @@
 #include "engine/bind.h"
 #include "host_map.h"
 #include "plan/build.h"
+#include "transport/paths.h"
 
 static const struct tutti_operation sum = {.kind = OP_SUM, .commutative = true};
+static struct path_map paths;
 static const struct bind_options usual = {.count = 1000,
                                           .dtype = TUTTI_FLOAT32,
                                           .op = &sum,
                                           .level = KERNEL_SCALAR,
+                                          .paths = &paths,
                                           .piece_bytes_max = 64 << 10,
                                           .piece_count_max = 4};
 
@@ -559,6 +562,13 @@ static void what_is_only_copied_is_not_expected(void **state)
     for_all(&options, check_nothing_is_expected);
 }
 
+static int know_paths(void **state)
+{
+    (void)state;
+    paths.tables[0] = transport_paths("local");
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,5 +584,5 @@ int main(void)
         cmocka_unit_test(results_are_placed_with_those_that_they_were_reduced_from),
         cmocka_unit_test(what_is_only_copied_is_not_expected),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, know_paths, NULL);
 }

@@ -39,13 +39,13 @@ void deliver_to_links(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece)
 {
     switch (piece->way) {
-    case WAY_RESERVED: send_reserved(operation, lane, step, piece); break;
-    case WAY_SHARED:
+    case PATH_SHARED_SLOT:
         operation->transport->ops->send_shared(operation->transport, operation->slot,
                                                operation->targets, step->tx_count, piece->bytes);
         break;
-    case WAY_IN_PLACE: forward(operation, step, piece); break;
-    case WAY_MEMORY: send_staged(operation, lane, step, piece->bytes); break;
+    case PATH_FORWARD: forward(operation, step, piece); break;
+    case PATH_STAGE: send_staged(operation, lane, step, piece->bytes); break;
+    default: send_reserved(operation, lane, step, piece); break;
     }
 }
 

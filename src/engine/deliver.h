@@ -20,7 +20,7 @@ static inline void deliver_piece(struct operation *operation, struct run_lane *l
     const bool sends = step->tx_count > 0 && !lane->placing && !lane->is_sent;
     if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
     if (sends) deliver_to_links(operation, lane, step, piece);
-    const bool handed_on = sends && piece->way == WAY_IN_PLACE;
+    const bool handed_on = sends && piece->way == PATH_FORWARD;
     for (uint32_t i = 0; i < step->source_count; i++) {
         if (sources[i].rx == PROGRAM_NONE || (handed_on && i == piece->traveller)) continue;
         struct link_rx *link = operation->rx[sources[i].rx];

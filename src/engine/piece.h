@@ -19,19 +19,11 @@
 #include "engine/run.h"
 #include "transport/transport.h"
 
-/* How a piece of a step's result gets to its links. */
-enum piece_way {
-    WAY_RESERVED, /* through a place of each link */
-    WAY_SHARED,   /* through one shared slot */
-    WAY_IN_PLACE, /* forwarded where it came */
-    WAY_MEMORY    /* staged: from the step's destination */
-};
-
 struct piece {
     size_t bytes, whole; /* of what is there, and of what is sent */
     void *place;         /* in which the result goes to the links, or NULL */
-    enum piece_way way;
-    uint32_t traveller; /* WAY_IN_PLACE: the source whose message is forwarded */
+    enum path_way way;   /* how it gets to the step's links */
+    uint32_t traveller;  /* PATH_FORWARD: the source whose message is forwarded */
     /* of the source that could be */
     void *traveller_place; /* or NULL: none */
     size_t traveller_bytes;
@@ -61,6 +53,18 @@ static inline struct link_rx *step_only_source(const struct operation *operation
                                                const struct program_step *step)
 {
     return operation->rx[operation->program->sources[step->first_source].rx];
+}
+
+/* Writes down a way that a message of a step took, and one that it did not take although it would have been better. */
+static inline void taken(struct operation *operation, const struct program_step *step,
+                         enum path_way way)
+{
+    operation->taken[step - operation->program->steps] |= (uint16_t)path_bit(way);
+}
+static inline void passed_over(struct operation *operation, enum path_way way,
+                               enum passed_reason reason)
+{
+    operation->passed_over[way][reason]++;
 }
 
 static inline bool step_scales(const struct program_step *step)

@@ -33,34 +33,25 @@ static unsigned sending_capabilities(const struct program *program, const struct
     return capabilities;
 }
 
-static void heed_expecting(struct program *program, struct link_rx *const *rx)
+/* Binding counts on what the tables of paths say that links can do. */
+static bool can_all(const struct program *program, struct link_tx *const *tx,
+                    struct link_rx *const *rx)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < program->expect_count; i++)
-        if ((rx[program->expects[i].rx]->capabilities & LINK_ADVERTISES) != 0)
-            program->expects[kept++] = program->expects[i];
-    program->expect_count = kept;
-}
-
-/* Whatever a step wants of its links it does where these can. All slots have links that can do the same. */
-static void heed_capabilities(struct program *program, struct link_tx *const *tx,
-                              struct link_rx *const *rx)
-{
-    program->shares = false;
     for (uint32_t s = 0; s < program->step_count; s++) {
-        struct program_step *const step = &program->steps[s];
+        const struct program_step *const step = &program->steps[s];
         const unsigned sending = sending_capabilities(program, step, tx);
         const int from = program->sources[step->first_source].rx;
         const unsigned receiving = from != PROGRAM_NONE ? rx[from]->capabilities : 0;
-        step->forwards = (sending & LINK_SHARES) != 0;
-        step->shares &= step->forwards;
-        step->places &= (sending & LINK_ADVERTISES) != 0;
-        step->expects &= (receiving & LINK_ADVERTISES) != 0;
-        step->places_directly &= (receiving & LINK_PLACES_DIRECTLY) != 0;
-        program->shares |= step->shares;
+        const struct path_list *const ways = &program->lists[step->ways];
+        if ((path_has(ways, PATH_SHARED_SLOT) || path_has(ways, PATH_FORWARD)) &&
+            (sending & LINK_SHARES) == 0)
+            return false;
+        if ((step->places && (sending & LINK_ADVERTISES) == 0) ||
+            (step->expects && (receiving & LINK_ADVERTISES) == 0) ||
+            (step->places_directly && (receiving & LINK_PLACES_DIRECTLY) == 0))
+            return false;
     }
-    heed_expecting(program, rx);
-    program->knows_links = true;
+    return true;
 }
 
 static enum tutti_status open_all(struct program *program, struct transport *transport, int slot,
@@ -70,7 +61,8 @@ static enum tutti_status open_all(struct program *program, struct transport *tra
         TRY(open_tx(&program->tx_links[i], transport, slot, &tx[i]));
     for (uint32_t i = 0; i < program->rx_count; i++)
         TRY(open_rx(&program->rx_links[i], transport, slot, &rx[i]));
-    if (!program->knows_links) heed_capabilities(program, tx, rx);
+    if (!can_all(program, tx, rx))
+        return error_set(TUTTI_INTERNAL, "links cannot do what their table of paths says");
     return program->shares ? transport->ops->open_shared_slots(transport, slot) : TUTTI_OK;
 }
 

@@ -20,6 +20,7 @@ void operation_release(struct operation *operation)
     free(operation->lanes);
     free(operation->sends);
     free(operation->completed);
+    free(operation->taken);
     free(operation->views);
     free(operation->sources);
     free(operation->places);
@@ -41,7 +42,7 @@ static bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t elem
 static bool make_room(struct operation *operation, const struct program *program)
 {
     uint32_t place_capacity = operation->send_capacity, view_capacity = operation->source_capacity,
-             target_capacity = operation->send_capacity;
+             target_capacity = operation->send_capacity, taken_capacity = operation->step_capacity;
     if (!grow((void **)&operation->lanes, &operation->lane_capacity, program->lane_count,
               sizeof(struct run_lane)) ||
         !grow((void **)&operation->places, &place_capacity, program->tx_count, sizeof(void *)) ||
@@ -49,6 +50,7 @@ static bool make_room(struct operation *operation, const struct program *program
               sizeof(struct link_tx *)) ||
         !grow((void **)&operation->sends, &operation->send_capacity, program->tx_count,
               sizeof(struct run_send)) ||
+        !grow((void **)&operation->taken, &taken_capacity, program->step_count, sizeof(uint16_t)) ||
         !grow((void **)&operation->completed, &operation->step_capacity, program->step_count,
               sizeof(bool)) ||
         !grow((void **)&operation->views, &view_capacity, program->source_count_max, sizeof(void *)) ||
@@ -113,6 +115,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     }
     for (uint32_t t = 0; t < program->tx_count; t++)
         operation->sends[t].active = operation->sends[t].referenced = false;
+    memset(operation->taken, 0, program->step_count * sizeof *operation->taken);
     if (program->after_count > 0)
         memset(operation->completed, 0, program->step_count * sizeof(bool));
     return TUTTI_OK;
@@ -141,7 +144,7 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = step_tx(operation, step, lane->target);
         if (operation->sends[t].active) return RUN_BLOCKED;
-        if (!send_at_once(operation, step, t, from)) way_send(operation, step, t);
+        if (!send_at_once(operation, step, t, from)) way_send(operation, step, lane->target);
     }
     return RUN_DONE;
 }

@@ -62,6 +62,15 @@ struct run_send {
     char *expected;    /* placing: where its receiver does */
 };
 
+/* Why a way was passed over for the next one of a step's list. */
+enum passed_reason {
+    PASSED_OUT_OF_REACH,   /* the receivers cannot get at that memory */
+    PASSED_NOT_ADVERTISED, /* not all receivers have said where they want the message */
+    PASSED_FULL,           /* no room, for longer than the spin budget or for a moment */
+    PASSED_BUSY,           /* an earlier message is still on its way to the link */
+    PASSED_REASONS
+};
+
 struct operation {
     struct program *program;
     struct transport *transport;
@@ -73,12 +82,14 @@ struct operation {
     bool any_referenced, any_advertised;
     uint32_t spin_budget;
     bool must_not_spin; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
-    int fault_peer; /* whose message made no sense, or -1 */
+    int fault_peer;                                       /* whose message made no sense, or -1 */
+    uint32_t passed_over[PATH_WAY_COUNT][PASSED_REASONS]; /* ways, of all runs so far: for traces */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
     struct run_send *sends;
-    bool *completed;      /* of each step, where the program has dependencies */
-    const void **views;   /* of the links among a step's sources; NULL where a source is memory */
+    bool *completed;    /* of each step, where the program has dependencies */
+    uint16_t *taken;    /* of each step, the ways that its messages took, as path_bit: for traces */
+    const void **views; /* of the links among a step's sources; NULL where a source is memory */
     const void **sources; /* what a kernel reads */
     void **places;
     struct link_tx **targets; /* of a step */

@@ -1,7 +1,5 @@
 #include "engine/send.h"
 
-enum { REFERENCE_COUNT_MAX = 8 /* messages by reference that one chunk is cut into at most */ };
-
 bool send_has_room(struct operation *operation, uint32_t first_tx, uint32_t tx_count)
 {
     for (uint32_t i = 0; i < tx_count; i++) {
@@ -50,7 +48,8 @@ static bool push_shared(struct operation *operation, struct run_send *send)
     if (bytes > program->piece_bytes) bytes = program->piece_bytes;
     void *place = send_reserve_shared(operation, send->first_tx, send->tx_count, bytes);
     if (place == NULL) {
-        const bool over = send_waited_enough(operation, ++send->stalled, SEND_SHARED_BUDGETS);
+        const bool over =
+            send_waited_enough(operation, ++send->stalled, program->paths->budgets.for_shared_slot);
         if (over) part_ways(operation, send);
         return over; /* then it is worth another look */
     }
@@ -76,7 +75,8 @@ bool send_push(struct operation *operation, uint32_t t)
     if (bytes == 0 && send->total > 0) return false;
     const size_t piece = operation->program->piece_bytes;
     if (send->ready < send->total &&
-        (bytes < piece || (send->by_reference && bytes < send->total / REFERENCE_COUNT_MAX)))
+        (bytes < piece ||
+         (send->by_reference && bytes < send->total / operation->program->references_max)))
         return false;
     if (send->by_reference) {
         const char *source = buffer_at(buffer, send->offset + send->done, &bytes);

@@ -11,11 +11,6 @@
 #include "engine/buffer.h"
 #include "engine/piece.h"
 
-enum {
-    SEND_SHARED_BUDGETS =
-        16 /* times the spin budget for a place of a link: a shared one saves more */
-};
-
 /* A message to be posted: `done` bytes of it have been handed over, and `ready` are there. */
 struct send_from {
     int buffer; /* enum plan_buffer */
@@ -57,13 +52,13 @@ static inline void send_copy(const struct buffer *buffer, size_t offset, char *p
 static inline bool send_at_once(struct operation *operation, const struct program_step *step,
                                 uint32_t t, const struct program_source *from)
 {
-    if (step->bytes >= REACH_READ_BYTES_MIN || step->bytes > operation->program->piece_bytes)
-        return false;
+    if (!step->at_once) return false;
     struct link_tx *link = operation->tx[t];
     void *place = link->ops->reserve(link, step->bytes);
     if (place == NULL) return false;
     send_copy(&operation->buffers[from->buffer], from->offset, place, step->bytes);
     link->ops->commit(link, step->bytes);
+    taken(operation, step, (enum path_way)step->place);
     return true;
 }
 

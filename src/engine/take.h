@@ -7,8 +7,6 @@
 
 #include "engine/piece.h"
 
-enum { TAKE_PIECES = 8 /* copied out by one system call */ };
-
 /* Of a step that expects its message, before its first piece: whether all of it lies where it was expected; then it is consumed, and
  * that was the step. */
 bool take_placed(struct operation *operation, const struct program_step *step);
@@ -57,7 +55,7 @@ static inline enum run_result take_look(struct operation *operation, const struc
             piece->traveller_place = view.place;
             piece->traveller_bytes = view.bytes;
         }
-        if (view.data == NULL) bytes = TAKE_PIECES * program->piece_bytes;
+        if (view.data == NULL) bytes = program->paths->sizes.copied_pieces * program->piece_bytes;
         if (view.bytes < bytes) bytes = view.bytes;
     }
     piece->bytes = bytes;

@@ -7,39 +7,52 @@
 
 /* Whether receivers can read all segments of a range, and these are worth a message each. Not on a multicast link:
  * its places are free again when its slowest reader is done, so there must be one for every message of a chunk. */
-static bool segments_in_reach(const struct buffer *buffer, struct link_tx *link, size_t offset,
-                              size_t bytes)
+static bool segments_in_reach(const struct operation *operation, const struct buffer *buffer,
+                              struct link_tx *link, size_t offset, size_t bytes)
 {
     if (link->peer == LINK_TO_GROUP) return false;
     const struct segment_of_buffer *first = buffer_segment(buffer, offset),
                                    *last = buffer_segment(buffer, offset + bytes - 1);
-    if (bytes / (size_t)(last - first + 1) < REACH_READ_BYTES_MIN) return false;
+    if (bytes / (size_t)(last - first + 1) < operation->program->segment_bytes_min) return false;
     for (const struct segment_of_buffer *s = first; s <= last; s++)
         if (link->ops->reach(link, s->address, s->end - s->begin) != REACH_READ) return false;
     return true;
 }
 
-/* Whether a message goes by reference: where the receivers can read it, or are going to copy it anyway. */
-static bool goes_by_reference(const struct operation *operation, const struct program_step *step,
-                              struct link_tx *link, int from, size_t offset)
+/* How a step's message goes by reference to its link i, as far as the list says and the receivers reach it; PATH_WAY_COUNT: it does not. */
+static enum path_way reference(struct operation *operation, const struct program_step *step,
+                               uint32_t i, int from, size_t offset)
 {
-    const size_t bytes = step->bytes;
-    if (bytes < REACH_READ_BYTES_MIN) return false;
+    const struct program *program = operation->program;
+    const struct path_list *ways = &program->lists[program->step_tx_ways[step->first_tx + i]];
+    const bool may_read = path_has(ways, PATH_READ), may_copy = path_has(ways, PATH_COPY);
+    if (!may_read && !may_copy) return PATH_WAY_COUNT;
+    struct link_tx *link = step_link(operation, step, i);
     const struct buffer *buffer = &operation->buffers[from];
+    const size_t bytes = step->bytes;
     size_t run = bytes;
     const char *source = buffer_at(buffer, offset, &run);
-    if (run < bytes) return segments_in_reach(buffer, link, offset, bytes);
-    const enum link_reach reach = link->ops->reach(link, source, bytes);
-    return reach == REACH_READ || (reach == REACH_COPY && step->is_copied_out);
+    enum link_reach reach = REACH_NONE;
+    if (run == bytes)
+        reach = link->ops->reach(link, source, bytes);
+    else if (may_read && segments_in_reach(operation, buffer, link, offset, bytes))
+        reach = REACH_READ;
+    if (may_read && reach == REACH_READ) return PATH_READ;
+    if (may_copy && reach == REACH_COPY) return PATH_COPY;
+    passed_over(operation, may_read ? PATH_READ : PATH_COPY, PASSED_OUT_OF_REACH);
+    return PATH_WAY_COUNT;
 }
 
-static bool links_reach(struct operation *operation, const struct program_step *step, int buffer,
-                        size_t offset)
+/* The same to all links of a step; PATH_WAY_COUNT: to one it does not. */
+static enum path_way reference_to_all(struct operation *operation, const struct program_step *step,
+                                      int buffer, size_t offset)
 {
-    for (uint32_t i = 0; i < step->tx_count; i++)
-        if (!goes_by_reference(operation, step, step_link(operation, step, i), buffer, offset))
-            return false;
-    return true;
+    enum path_way way = PATH_WAY_COUNT;
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        way = reference(operation, step, i, buffer, offset);
+        if (way == PATH_WAY_COUNT) return way;
+    }
+    return way;
 }
 
 /* -------------------------------------------------------------------------------- from where it lies */
@@ -55,23 +68,30 @@ static struct send_from whole_source(const struct operation *operation,
 
 bool way_share(struct operation *operation, const struct program_step *step)
 {
-    if (!step->shares) return false;
     const struct send_from from = whole_source(operation, step);
     for (uint32_t i = 0; i < step->tx_count; i++)
         if (step_send(operation, step, i)->active ||
-            goes_by_reference(operation, step, step_link(operation, step, i), from.buffer,
-                              from.offset))
+            reference(operation, step, i, from.buffer, from.offset) != PATH_WAY_COUNT)
             return false;
+    taken(operation, step, PATH_SHARED_SLOT);
     send_open_shared(operation, step, &from);
     return true;
 }
 
-void way_send(struct operation *operation, const struct program_step *step, uint32_t t)
+/* Announces a step's message on its link i, by reference where that is a way. */
+static void open_send(struct operation *operation, const struct program_step *step, uint32_t i,
+                      const struct send_from *from)
+{
+    const enum path_way way = reference(operation, step, i, from->buffer, from->offset);
+    taken(operation, step, way != PATH_WAY_COUNT ? way : (enum path_way)step->place);
+    send_open(operation, step, step_tx(operation, step, i), from, way != PATH_WAY_COUNT);
+}
+
+void way_send(struct operation *operation, const struct program_step *step, uint32_t i)
 {
     const struct send_from from = whole_source(operation, step);
-    send_open(operation, step, t, &from,
-              goes_by_reference(operation, step, operation->tx[t], from.buffer, from.offset));
-    send_push(operation, t);
+    open_send(operation, step, i, &from);
+    send_push(operation, step_tx(operation, step, i));
 }
 
 void way_send_input(struct operation *operation, struct run_lane *lane,
@@ -79,10 +99,9 @@ void way_send_input(struct operation *operation, struct run_lane *lane,
 {
     const struct send_from from = whole_source(operation, step);
     if (send_is_under_way(operation, step) ||
-        !links_reach(operation, step, from.buffer, from.offset))
+        reference_to_all(operation, step, from.buffer, from.offset) == PATH_WAY_COUNT)
         return;
-    for (uint32_t i = 0; i < step->tx_count; i++)
-        way_send(operation, step, step_tx(operation, step, i));
+    for (uint32_t i = 0; i < step->tx_count; i++) way_send(operation, step, i);
     lane->is_sent = true;
 }
 
@@ -97,10 +116,7 @@ bool way_open_staged(struct operation *operation, struct run_lane *lane,
                                    .offset = step->destination_offset,
                                    .done = lane->passed,
                                    .ready = lane->done};
-    for (uint32_t i = 0; i < step->tx_count; i++)
-        send_open(operation, step, step_tx(operation, step, i), &from,
-                  goes_by_reference(operation, step, step_link(operation, step, i), from.buffer,
-                                    from.offset));
+    for (uint32_t i = 0; i < step->tx_count; i++) open_send(operation, step, i, &from);
     lane->opened = true;
     return true;
 }
@@ -126,9 +142,9 @@ static bool catch_up(struct operation *operation, struct run_lane *lane,
 static bool can_forward(struct operation *operation, const struct run_lane *lane,
                         const struct program_step *step, const struct piece *piece)
 {
-    return piece->traveller_place != NULL && step->forwards &&
-           piece->traveller_bytes == piece->bytes && piece->bytes == piece->whole &&
-           lane->filled == 0 && send_has_room(operation, step->first_tx, step->tx_count);
+    return piece->traveller_place != NULL && piece->traveller_bytes == piece->bytes &&
+           piece->bytes == piece->whole && lane->filled == 0 &&
+           send_has_room(operation, step->first_tx, step->tx_count);
 }
 
 /* Places in the slots of all links of the step; false when one has no room. */
@@ -143,22 +159,42 @@ static bool reserve_places(struct operation *operation, const struct program_ste
     return true;
 }
 
-/* Places in the links, or a shared slot for all of them; false when there is neither (yet). */
-static bool take_places(struct operation *operation, struct run_lane *lane,
+/* A shared slot for all links of the step; false when there is none (yet). */
+static bool take_shared(struct operation *operation, const struct program_step *step,
+                        struct piece *piece)
+{
+    piece->place = send_reserve_shared(operation, step->first_tx, step->tx_count, piece->whole);
+    return piece->place != NULL;
+}
+
+/* Places in the slots of all its links. */
+static bool take_places(struct operation *operation, const struct run_lane *lane,
                         const struct program_step *step, struct piece *piece)
 {
-    if (step->shares && piece->bytes == piece->whole && lane->filled == 0) {
-        piece->way = WAY_SHARED;
-        piece->place = send_reserve_shared(operation, step->first_tx, step->tx_count, piece->whole);
-        if (piece->place != NULL) return true;
-        if (!send_waited_enough(operation, lane->stalled, SEND_SHARED_BUDGETS)) {
-            lane->stalled++;
-            return false;
-        }
-    }
-    piece->way = WAY_RESERVED;
     if (!reserve_places(operation, step, piece->whole)) return false;
     piece->place = (char *)operation->places[0] + lane->filled;
+    return true;
+}
+
+static bool found(struct operation *operation, struct run_lane *lane,
+                  const struct program_step *step, struct piece *piece, enum path_way way)
+{
+    taken(operation, step, way);
+    piece->way = way;
+    lane->stalled = 0;
+    return true;
+}
+
+/* From where the step stores it. */
+static bool stage(struct operation *operation, struct run_lane *lane,
+                  const struct program_step *step, struct piece *piece)
+{
+    assert(lane->filled == 0); /* what was reserved stays so */
+    lane->is_staged = true;
+    lane->passed = lane->done;
+    taken(operation, step, PATH_STAGE);
+    way_open_staged(operation, lane, step);
+    piece->way = PATH_STAGE;
     return true;
 }
 
@@ -167,31 +203,56 @@ static bool take_places(struct operation *operation, struct run_lane *lane,
 bool way_find(struct operation *operation, struct run_lane *lane, const struct program_step *step,
               struct piece *piece)
 {
-    const bool stores = step->destination_buffer != PROGRAM_NONE;
-    if (!lane->is_staged || catch_up(operation, lane, step)) {
-        const bool busy = lane->done == 0 && send_is_under_way(operation, step);
-        if (!busy && can_forward(operation, lane, step, piece)) {
-            piece->way = WAY_IN_PLACE;
-            piece->place = piece->traveller_place;
-            lane->stalled = 0;
-            return true;
-        }
-        const bool follows =
-            lane->done == 0 && stores && !step->stages && step->bytes >= REACH_READ_BYTES_MIN &&
-            links_reach(operation, step, step->destination_buffer, step->destination_offset);
-        if (!busy && !follows && take_places(operation, lane, step, piece)) {
-            lane->stalled = 0;
-            return true;
-        }
-        if (!follows && (!stores || !send_waited_enough(operation, ++lane->stalled, 1)))
-            return false;
-        assert(lane->filled == 0); /* what was reserved stays so */
-        lane->is_staged = true;
-        lane->passed = lane->done;
+    const struct program *program = operation->program;
+    const struct path_budgets *budgets = &program->paths->budgets;
+    const struct path_list *ways = &program->lists[step->ways];
+    if (lane->is_staged && !catch_up(operation, lane, step)) {
+        way_open_staged(operation, lane, step);
+        piece->way = PATH_STAGE;
+        return true;
     }
-    way_open_staged(operation, lane, step);
-    piece->way = WAY_MEMORY;
-    return true;
+    bool waits = lane->done == 0 && send_is_under_way(operation, step);
+    if (waits) passed_over(operation, (enum path_way)ways->ways[0], PASSED_BUSY);
+    for (unsigned w = 0; w < ways->count; w++) {
+        const enum path_way way = (enum path_way)ways->ways[w];
+        switch (way) {
+        case PATH_FORWARD:
+            if (waits || !can_forward(operation, lane, step, piece)) break;
+            piece->place = piece->traveller_place;
+            return found(operation, lane, step, piece, way);
+        case PATH_READ:
+        case PATH_COPY: /* where the result is stored anyway */
+            if (lane->done == 0 && step->destination_buffer != PROGRAM_NONE && !step->stages &&
+                reference_to_all(operation, step, step->destination_buffer,
+                                 step->destination_offset) != PATH_WAY_COUNT)
+                return stage(operation, lane, step, piece);
+            break;
+        case PATH_SHARED_SLOT:
+            if (waits || piece->bytes != piece->whole || lane->filled != 0) break;
+            if (take_shared(operation, step, piece))
+                return found(operation, lane, step, piece, way);
+            passed_over(operation, way, PASSED_FULL);
+            if (send_waited_enough(operation, lane->stalled, budgets->for_shared_slot)) break;
+            lane->stalled++;
+            waits = true;
+            break;
+        case PATH_INLINE:
+        case PATH_SLOT:
+        case PATH_GROUP_SLOT:
+            if (!waits && take_places(operation, lane, step, piece))
+                return found(operation, lane, step, piece, way);
+            break;
+        case PATH_STAGE:
+            passed_over(operation, (enum path_way)step->place, PASSED_FULL);
+            if (send_waited_enough(operation, ++lane->stalled, budgets->for_slot))
+                return stage(operation, lane, step, piece);
+            break;
+        case PATH_WRITE: /* asked before, see way_is_expected */
+        case PATH_DIRECT:
+        case PATH_WAY_COUNT: break;
+        }
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------------------------------ placed */
@@ -201,13 +262,20 @@ bool way_is_expected(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step)
 {
     lane->has_asked = true;
-    if (send_is_under_way(operation, step)) return false;
+    if (send_is_under_way(operation, step)) {
+        passed_over(operation, PATH_WRITE, PASSED_BUSY);
+        return false;
+    }
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = step_link(operation, step, i);
-        if (!link->ops->has_room(link)) return false;
-        char *expected = link->ops->advertised_at(link, step->bytes);
-        if (expected == NULL) return false;
+        char *expected =
+            link->ops->has_room(link) ? link->ops->advertised_at(link, step->bytes) : NULL;
+        if (expected == NULL) {
+            passed_over(operation, PATH_WRITE, PASSED_NOT_ADVERTISED);
+            return false;
+        }
         step_send(operation, step, i)->expected = expected;
     }
+    taken(operation, step, PATH_WRITE);
     return true;
 }

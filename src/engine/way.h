@@ -16,8 +16,8 @@
 
 /* Of send_only steps, for all links at once: announces the message in shared slots; false if each link has to be sent to by itself. */
 bool way_share(struct operation *operation, const struct program_step *step);
-/* Of send_only steps, for one link: announces the message and hands over what the link has room for. */
-void way_send(struct operation *operation, const struct program_step *step, uint32_t t);
+/* Of send_only steps, for their link i: announces the message and hands over what the link has room for. */
+void way_send(struct operation *operation, const struct program_step *step, uint32_t i);
 
 /* Whether the result goes to the memory of all receivers: asked once, when all sources are there. */
 bool way_is_expected(struct operation *operation, struct run_lane *lane,

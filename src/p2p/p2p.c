@@ -26,14 +26,7 @@
 #include "p2p/match.h"
 
 enum {
-    SMALL_BYTES = 40,     /* what links carry without memory of their own (a hint, not a promise) */
-    PIECE_BYTES_MIN = 64, /* an envelope, and something more */
-    PAYLOAD_PIECE_BYTES_MAX = 64 << 10, /* some of them stay in the second-level cache */
-    MESSAGES_A_PASS = 16,               /* per peer and kind, so that nobody starves */
-    PAYLOAD_BYTES_A_PASS = 1 << 20,
-    /* Above, a copy by the receiver alone is slower than one through slots, unless both have something to copy out or
-     * have to take turns on a core. */
-    COPY_OUT_ONE_WAY_BYTES_MAX = 2 << 20,
+    MESSAGES_A_PASS = 16, /* per peer and kind, so that nobody starves */
     /* A link says when all of it is consumed, not what: after so many payloads it is fed no more until then, so
      * that an endless stream does not keep the first of it waiting. */
     REFERENCES_MAX = 8
@@ -107,6 +100,11 @@ static bool identify(struct p2p_request *request, int source, int tag, enum tutt
     return fits;
 }
 
+static const struct path_sizes *sizes_of(const struct p2p *p2p)
+{
+    return &p2p->transport->paths.tables[0]->sizes;
+}
+
 /* Without bytes there may be no memory either. */
 static void copy(void *destination, const void *source, size_t bytes)
 {
@@ -149,7 +147,8 @@ static enum tutti_status open_out(struct p2p *p2p, int rank, int channel, size_t
                                   struct outlet *outlet)
 {
     if (outlet->link != NULL && bytes <= outlet->bytes_max) return TUTTI_OK;
-    bytes = bytes <= SMALL_BYTES ? SMALL_BYTES : p2p->piece_bytes;
+    const size_t small_bytes = path_inline_bytes(path_table_to(&p2p->transport->paths, rank));
+    bytes = bytes <= small_bytes ? small_bytes : p2p->piece_bytes;
     struct transport *const transport = p2p->transport;
     TRY(transport->ops->open_tx(transport, p2p->slot, channel, rank, bytes, &outlet->link));
     outlet->bytes_max = bytes;
@@ -168,11 +167,21 @@ static enum tutti_status open_in(struct p2p *p2p, int rank, int channel, struct 
 static bool goes_by_reference(const struct p2p *p2p, struct link_tx *link,
                               const struct p2p_request *request, bool both_ways)
 {
-    if (request->bytes < REACH_READ_BYTES_MIN || request->moved_bytes > 0) return false;
+    if (request->moved_bytes > 0) return false;
+    const struct path_case message = {.bytes = request->bytes,
+                                      .traffic = both_ways ? PATH_MESSAGE_BOTH_WAYS : PATH_MESSAGE,
+                                      .readers = PATH_TO_ONE,
+                                      .step = PATH_SENDS,
+                                      .cores =
+                                          p2p->shares_cores ? PATH_SHARED_CORES : PATH_OWN_CORES,
+                                      .senders = PATH_FEW_SENDERS,
+                                      .rank_count = p2p->size};
+    const struct path_list ways =
+        path_choose(path_table_to(&p2p->transport->paths, request->peer), &message);
+    if (!path_has(&ways, PATH_READ) && !path_has(&ways, PATH_COPY)) return false;
     const enum link_reach reach = link->ops->reach(link, request->buffer, request->bytes);
-    return reach == REACH_READ ||
-           (reach == REACH_COPY && request->bytes >= REACH_COPY_BYTES_MIN &&
-            (both_ways || p2p->shares_cores || request->bytes <= COPY_OUT_ONE_WAY_BYTES_MAX));
+    return (reach == REACH_READ && path_has(&ways, PATH_READ)) ||
+           (reach == REACH_COPY && path_has(&ways, PATH_COPY));
 }
 
 static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request *request)
@@ -512,7 +521,8 @@ static bool receive_payloads(struct p2p *p2p, int source)
 {
     struct peer *const peer = &p2p->peers[source];
     struct link_rx *const link = peer->payloads_in;
-    size_t budget = PAYLOAD_BYTES_A_PASS;
+    const size_t most = sizes_of(p2p)->message_bytes_a_pass;
+    size_t budget = most;
     while (peer->coming.first != NULL && budget > 0) {
         struct p2p_request *const request = peer->coming.first;
         struct link_view view;
@@ -537,7 +547,7 @@ static bool receive_payloads(struct p2p *p2p, int source)
         p2p->coming_count--;
         finish(p2p, request, TUTTI_OK);
     }
-    return budget < PAYLOAD_BYTES_A_PASS;
+    return budget < most;
 }
 
 /* Payloads of announced messages that came with a reference. */
@@ -545,7 +555,8 @@ static bool copy_referred(struct p2p *p2p, int source)
 {
     struct peer *const peer = &p2p->peers[source];
     struct link_rx *const link = peer->messages_in;
-    size_t budget = PAYLOAD_BYTES_A_PASS;
+    const size_t most = sizes_of(p2p)->message_bytes_a_pass;
+    size_t budget = most;
     while (peer->copying.first != NULL && budget > 0) {
         struct p2p_request *const request = peer->copying.first;
         const size_t left = request->sent_bytes - request->moved_bytes,
@@ -562,7 +573,7 @@ static bool copy_referred(struct p2p *p2p, int source)
         queue_push(&peer->answers, queue_take(&peer->copying, NULL));
         p2p->coming_count--;
     }
-    return budget < PAYLOAD_BYTES_A_PASS;
+    return budget < most;
 }
 
 /* ------------------------------------------------------------------------------------ unexpected and own */
@@ -653,7 +664,7 @@ enum tutti_status p2p_create(struct transport *transport, int slot,
     size_t piece_bytes;
     unsigned piece_count;
     transport->ops->limits(transport, &piece_bytes, &piece_count);
-    if (piece_bytes < PIECE_BYTES_MIN)
+    if (piece_bytes < sizeof(struct announcement))
         return error_set(TUTTI_UNSUPPORTED, "messages: a link takes only %zu bytes at once",
                          piece_bytes);
     const size_t size = (size_t)transport->size;
@@ -665,8 +676,8 @@ enum tutti_status p2p_create(struct transport *transport, int slot,
     created->size = transport->size;
     created->eager_bytes_max = options->eager_bytes_max;
     created->piece_bytes = piece_bytes;
-    created->payload_piece_bytes =
-        piece_bytes < PAYLOAD_PIECE_BYTES_MAX ? piece_bytes : PAYLOAD_PIECE_BYTES_MAX;
+    const size_t payload_bytes_max = transport->paths.tables[0]->sizes.piece_bytes_max;
+    created->payload_piece_bytes = piece_bytes < payload_bytes_max ? piece_bytes : payload_bytes_max;
     created->shares_cores = options->shares_cores;
     created->fault_peer = -1;
     created->finished = options->finished;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "p2p/p2p.h"
+#include "transport/paths.h"
 
 enum { RANKS = 3, OWN = 1, CHANNELS = 3, REQUESTS_MAX = 200, COUNT_MAX = 20, BYTES_MAX = 4000 };
 
@@ -305,8 +306,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct script script = {
-        .transport = {.ops = &ops, .rank = OWN, .size = RANKS}, .data = data, .left = size};
+    struct script script = {.transport = {.ops = &ops,
+                                          .rank = OWN,
+                                          .size = RANKS,
+                                          .paths.tables = {transport_paths("local")}},
+                            .data = data,
+                            .left = size};
     for (int r = 0; r < RANKS; r++) {
         for (int c = 0; c < CHANNELS; c++) {
             script.tx[r][c] = (struct fuzz_tx){{&tx_ops, r, LINK_REFERS}, NULL, &script};

@@ -42,6 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "path/path.h"
 #include "transport/peers.h"
 #include "tutti/tutti.h"
 
@@ -55,10 +56,6 @@ enum {
 
 /* COPY: they can copy it out at the price of a system call; READ: they can read it where it lies. */
 enum link_reach { REACH_NONE, REACH_COPY, REACH_READ };
-
-/* From this size on it pays: below, a copy through a place of the link costs less than waiting until somebody has read, or than the
- * system call. */
-enum { REACH_READ_BYTES_MIN = 8 << 10, REACH_COPY_BYTES_MIN = 16 << 10 };
 
 /* How another rank can get at memory. Opaque to callers, except that kind 0 means none. */
 struct link_reference {
@@ -158,6 +155,8 @@ struct transport {
     /* Of which this rank is a member, from creation on. None: each message goes to one rank. */
     struct transport_group groups[TRANSPORT_GROUPS_MAX];
     int group_count;
+    /* Which ways lead to each rank, from creation on; a group has the ways of its members. The tables live as long as the transport. */
+    struct path_map paths;
     /* Of the operation that runs in each slot; the engine sets it before the operation's first step. Points to own_signatures; the
      * transports below a router point to the router's. Links keep the pointer, so it is set before the first of them is opened. */
     uint64_t *signatures;

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "transport/card/card_peers.h"
 #include "transport/card/card_state.h"
+#include "transport/card/paths.h"
 
 enum {
     PIECE_COUNT_DEFAULT = 16,
@@ -335,6 +336,7 @@ static enum tutti_status create(const struct card_options *options, struct card 
     card->pairs = pairs;
     card->base = (struct transport){
         .ops = &ops, .peers = &card_peer_ops, .rank = options->rank, .size = options->size};
+    card->base.paths.tables[0] = card_paths();
     card->base.signatures = card->base.own_signatures;
     card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : REACH_BYTES_DEFAULT;
     card->offer_bytes = options->offer_bytes != 0 ? options->offer_bytes : REACH_BYTES_DEFAULT;

@@ -11,6 +11,7 @@
 #include "transport/local/checked.h"
 #include "transport/local/checked_link.h"
 #include "transport/local/links.h"
+#include "transport/local/paths.h"
 #include "transport/local/remote.h"
 #include "transport/local/shared_slots.h"
 #include "transport/local/state.h"
@@ -124,7 +125,8 @@ enum tutti_status local_open(const struct host_options *options, struct transpor
     local->base = (struct transport){.ops = options->checks ? &checked_ops : &ops,
                                      .peers = &local->peer_ops,
                                      .rank = options->rank,
-                                     .size = options->size};
+                                     .size = options->size,
+                                     .paths.tables = {local_paths(options->checks)}};
     local->peer_ops = transport_peers_in_memory;
     local->peer_ops.look = look;
     local->checks = options->checks;

@@ -23,6 +23,7 @@ struct router {
     struct transport *sharing; /* the way that has shared slots; or NULL */
     struct router_group groups[TRANSPORT_GROUPS_MAX];
     int *group_ranks; /* of all groups, one after the other */
+    uint8_t *ways_by_rank;
     size_t piece_bytes_max;
     unsigned piece_count_max;
 };
@@ -207,7 +208,7 @@ static void router_add_footprint(const struct transport *transport, struct trans
 {
     const struct router *router = const_router_of(transport);
     struct transport *way;
-    sum->private_bytes += sizeof *router;
+    sum->private_bytes += sizeof *router + (size_t)transport->size;
     for (int g = 0; g < transport->group_count; g++)
         sum->private_bytes += (size_t)transport->groups[g].count * sizeof *router->group_ranks;
     FOR_EACH_WAY (router, way) way->ops->add_footprint(way, sum);
@@ -511,6 +512,21 @@ static enum tutti_status name_groups(struct router *router)
     return TUTTI_OK;
 }
 
+/* Each way's first table, and which way leads to each rank. */
+static enum tutti_status find_paths(struct router *router)
+{
+    const size_t size = (size_t)router->base.size;
+    router->ways_by_rank = calloc(size, 1);
+    if (router->ways_by_rank == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
+    for (int w = 0; w < router->way_count; w++)
+        router->base.paths.tables[w] = router->ways[w].transport->paths.tables[0];
+    for (int r = 0; r < router->base.size; r++)
+        while (r != router->base.rank && number_on(&router->ways[router->ways_by_rank[r]], r) < 0)
+            router->ways_by_rank[r]++;
+    router->base.paths.by_rank = router->ways_by_rank;
+    return TUTTI_OK;
+}
+
 enum tutti_status router_create(const struct router_options *options, struct transport **transport)
 {
     struct transport *way;
@@ -529,7 +545,8 @@ enum tutti_status router_create(const struct router_options *options, struct tra
     FOR_EACH_WAY (router, way)
         if (has_shared_slots(way)) router->sharing = way;
     find_limits(router, options);
-    const enum tutti_status status = name_groups(router);
+    enum tutti_status status = name_groups(router);
+    if (status == TUTTI_OK) status = find_paths(router);
     if (status != TUTTI_OK) {
         router_free(&router->base);
         return status;
@@ -546,5 +563,6 @@ void router_free(struct transport *transport)
 {
     if (transport == NULL) return;
     free(router_of(transport)->group_ranks);
+    free(router_of(transport)->ways_by_rank);
     free(router_of(transport));
 }

@@ -27,7 +27,7 @@
 
 #include "transport/transport.h"
 
-enum { ROUTER_WAYS_MAX = 4 };
+enum { ROUTER_WAYS_MAX = PATH_TABLES_MAX };
 
 struct router_way {
     struct transport *transport; /* its links show ranks (host_options.names) */

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/link.h"
+#include "transport/tcp/paths.h"
 #include "transport/tcp/set.h"
 
 enum {
@@ -67,7 +68,11 @@ struct endpoint {
     struct end *ends[SIM_NODES_MAX]; /* by peer */
 };
 
+enum { RULES_MAX = 8, REFERENCE_BYTES_MIN = 8 << 10 };
+
 struct sim_net {
+    struct path_table paths;
+    struct path_rule rules[RULES_MAX];
     struct sim *sim;
     struct sim_net_options options;
     struct tcp_shape shape;
@@ -628,6 +633,19 @@ static const struct transport_ops ops = {.limits = sim_limits,
 
 /* ------------------------------------------------------------------------------------------ life cycle */
 
+/* TCP's, but smaller messages go by reference, too: they are what tests send. */
+static void set_paths(struct sim_net *net)
+{
+    net->paths = *tcp_paths();
+    assert(net->paths.rule_count <= RULES_MAX);
+    for (unsigned i = 0; i < net->paths.rule_count; i++) {
+        net->rules[i] = net->paths.rules[i];
+        if (net->rules[i].way == PATH_READ) net->rules[i].bytes_min = REFERENCE_BYTES_MIN;
+    }
+    net->paths.rules = net->rules;
+    if (!net->options.expects) net->paths.lacks = path_bit(PATH_WRITE) | path_bit(PATH_DIRECT);
+}
+
 struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *options)
 {
     assert(options->size >= 1 && options->size <= SIM_NODES_MAX && options->frame_count >= 2);
@@ -638,6 +656,7 @@ struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *op
     net->sim = sim;
     net->options = *options;
     net->options.nodes = NULL;
+    set_paths(net);
     net->shape = (struct tcp_shape){.piece_bytes = options->piece_bytes,
                                     .place_count = 2 * options->piece_count,
                                     .spare = (options->piece_count + 1) / 2};
@@ -647,6 +666,7 @@ struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *op
                                             .peers = &transport_peers_in_memory,
                                             .rank = rank,
                                             .size = options->size,
+                                            .paths.tables = {&net->paths},
                                             .signatures = endpoint->base.own_signatures};
         endpoint->net = net;
         endpoint->node = options->nodes[rank];

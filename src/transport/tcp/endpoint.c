@@ -397,6 +397,7 @@ static enum tutti_status create_links(struct endpoint *endpoint,
                                         .peers = &peers,
                                         .rank = options->rank,
                                         .size = options->size,
+                                        .paths = endpoint->tcp->paths,
                                         .signatures = endpoint->tcp->signatures};
     return TUTTI_OK;
 }

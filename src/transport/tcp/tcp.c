@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 #include "transport/tcp/pair.h"
+#include "transport/tcp/paths.h"
 
 enum {
     PIECE_COUNT_DEFAULT = 8,
@@ -19,9 +20,7 @@ enum {
     EVENTS_A_PASS = 32,
     POLL_APART_NS = 500, /* between looks in vain */
     GUESSES = 4,         /* where something is, one after the other */
-    IDLE_PASSES = 16,    /* until those are told who may be told later */
-    /* Below, a copy takes less time than waiting until the peer says that it has consumed it. */
-    REFERENCE_BYTES_MIN = 64 << 10
+    IDLE_PASSES = 16     /* until those are told who may be told later */
 };
 static const uint64_t EVENT_WAKE = UINT64_MAX;
 
@@ -58,8 +57,8 @@ static void tcp_commit(struct link_tx *link, size_t bytes)
 
 static enum link_reach tcp_reach(struct link_tx *link, const void *address, size_t bytes)
 {
-    (void)link, (void)address;
-    return bytes >= REFERENCE_BYTES_MIN ? REACH_READ : REACH_NONE;
+    (void)link, (void)address, (void)bytes;
+    return REACH_READ;
 }
 
 static bool tcp_post(struct link_tx *link, const void *address, size_t bytes)
@@ -412,6 +411,7 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     tcp->base = (struct transport){
         .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
+    tcp->base.paths.tables[0] = tcp_paths();
     tcp->base.signatures = tcp->base.own_signatures;
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
     tcp->shared = (struct tcp_shared){

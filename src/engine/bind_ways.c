@@ -1,0 +1,161 @@
+#include "engine/bind_ways.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* Shared slots are few, so they help where they keep moving: what waits in them must not wait for something else that waits for a place. So
+ * it is on a chain, where nobody needs several messages at once to go on, and where at most two ranks send to groups, whose messages all
+ * take in as they come. (Where it is not, each link soon goes its own way, and all are right but slow.) */
+void bind_look_at_flow(struct binder *binder)
+{
+    const struct rank_plan *plan = binder->plan;
+    int senders[2] = {-1, -1}, sender_count = 0;
+    binder->is_chain = true;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        int links = 0, sender = step->target_group != PLAN_NO_GROUP ? plan->rank : -1;
+        for (uint32_t s = 0; s < step->source_count; s++) {
+            const struct plan_source *source = &plan->sources[step->first_source + s];
+            links += source->is_link;
+            if (source->is_link && source->group != PLAN_NO_GROUP) sender = source->peer;
+        }
+        if (links > 1) binder->is_chain = false;
+        if (sender < 0 || sender == senders[0] || sender == senders[1]) continue;
+        if (sender_count < 2) senders[sender_count] = sender;
+        sender_count++;
+    }
+    binder->has_few_senders = sender_count <= 2;
+}
+
+/* On a chain goes what is not complete: input, and what was added to it. */
+static enum path_readers readers_of(const struct binder *binder, const struct plan_step *step,
+                                    const struct program_step *bound)
+{
+    const struct program *program = binder->program;
+    if (bound->tx_count > 1) return PATH_TO_SEVERAL;
+    if (program->tx_links[program->step_tx[bound->first_tx]].group != PROGRAM_NONE)
+        return PATH_TO_GROUP;
+    const struct program_source *first = &program->sources[bound->first_source];
+    const bool is_partial =
+        bound->source_count > 1 || (first->rx == PROGRAM_NONE && first->buffer == PLAN_INPUT);
+    return binder->is_chain && is_partial && !step->final ? PATH_TO_ONE_ON_A_CHAIN : PATH_TO_ONE;
+}
+
+static struct path_case case_of(const struct binder *binder, const struct program_step *bound)
+{
+    const struct plan_shape *shape = &binder->plan->shape;
+    return (struct path_case){
+        .bytes = bound->bytes,
+        .traffic = path_traffic_of(shape->collective),
+        .cores = binder->options->shares_cores ? PATH_SHARED_CORES : PATH_OWN_CORES,
+        .senders = binder->has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS,
+        .rank_count = shape->rank_count};
+}
+
+/* Of a link to a peer, or to a group: all its members are reached alike. */
+static const struct path_table *table_of(const struct binder *binder,
+                                         const struct program_link *link)
+{
+    int peer = link->peer;
+    if (peer == PROGRAM_NONE) {
+        const int *const members = binder->options->groups[link->group].ranks;
+        peer = members[members[0] == binder->plan->rank];
+    }
+    return path_table_to(binder->options->paths, peer);
+}
+
+bool bind_may_come(const struct binder *binder, const struct program_step *bound, enum path_way way)
+{
+    const struct program_link *link =
+        &binder->program->rx_links[binder->program->sources[bound->first_source].rx];
+    struct path_case message = case_of(binder, bound);
+    message.step = PATH_STORES;
+    message.readers = link->group != PROGRAM_NONE ? PATH_TO_GROUP : PATH_TO_ONE;
+    const struct path_list list = path_choose(table_of(binder, link), &message);
+    return path_has(&list, way);
+}
+
+/* A list without the ways for which memory is not of the right kind, or for which the step has no memory at all. */
+static struct path_list possible(const struct binder *binder, const struct program_step *bound,
+                                 const struct path_table *table, const struct path_list *list)
+{
+    struct path_list left = {.count = 0};
+    const unsigned memory = binder->options->memory;
+    const bool has_memory = bound->send_only || bound->destination_buffer != PROGRAM_NONE;
+    for (unsigned i = 0; i < list->count; i++) {
+        const enum path_way way = (enum path_way)list->ways[i];
+        const bool is_reference = way == PATH_READ || way == PATH_COPY;
+        if ((is_reference || way == PATH_STAGE) && !has_memory) continue;
+        if (is_reference && memory != 0 && (path_row_of(table, way)->sender_memory & memory) == 0)
+            continue;
+        path_add(&left, way);
+    }
+    return left;
+}
+
+enum { LISTS_MAX = UINT8_MAX };
+
+/* The number of a list; LISTS_MAX: there is no memory for one more. */
+static uint8_t number_of(struct program *program, const struct path_list *list)
+{
+    for (uint32_t i = 0; i < program->list_count; i++)
+        if (program->lists[i].count == list->count &&
+            memcmp(program->lists[i].ways, list->ways, list->count) == 0)
+            return (uint8_t)i;
+    if (program->list_count == LISTS_MAX) return LISTS_MAX;
+    struct path_list *const lists =
+        realloc(program->lists, (program->list_count + 1) * sizeof *lists);
+    if (lists == NULL) return LISTS_MAX;
+    program->lists = lists;
+    lists[program->list_count] = *list;
+    return (uint8_t)program->list_count++;
+}
+
+static uint8_t place_in(const struct path_list *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        if ((path_bit(list->ways[i]) & PATH_PLACES) != 0) return list->ways[i];
+    return PATH_SLOT;
+}
+
+/* What a message is cut into where it goes by reference: pieces that are large enough, and no more of them than a link bears. */
+static void heed_references(struct program *program, const struct path_table *table)
+{
+    const struct path_row *const row = path_row_of(table, PATH_READ);
+    if (row == NULL) return;
+    const size_t least = path_least_bytes(table, PATH_READ);
+    if (program->segment_bytes_min < least) program->segment_bytes_min = least;
+    if (program->references_max > row->in_flight) program->references_max = row->in_flight;
+}
+
+enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
+                            struct program_step *bound)
+{
+    struct program *program = binder->program;
+    struct path_case message = case_of(binder, bound);
+    struct path_list common = {.count = 0};
+    if (bound->tx_count > 0) message.readers = readers_of(binder, step, bound);
+    message.step = bound->send_only ? PATH_SENDS : PATH_PASSES;
+    bound->at_once = bound->send_only && bound->bytes <= program->piece_bytes;
+    uint8_t number = number_of(program, &common);
+    for (uint32_t i = 0; i < bound->tx_count && number != LISTS_MAX; i++) {
+        const struct path_table *table =
+            table_of(binder, &program->tx_links[program->step_tx[bound->first_tx + i]]);
+        const struct path_list all = path_choose(table, &message),
+                               list = possible(binder, bound, table, &all);
+        common = i == 0 ? list : path_common(&common, &list);
+        number = program->step_tx_ways[bound->first_tx + i] = number_of(program, &list);
+        if (i == 0) bound->place = place_in(&list);
+        bound->at_once &= !path_has(&list, PATH_READ) && !path_has(&list, PATH_COPY);
+        heed_references(program, table);
+    }
+    if (number != LISTS_MAX) number = number_of(program, &common);
+    if (number == LISTS_MAX) return error_set(TUTTI_NO_MEMORY, "binding a plan: out of memory");
+    bound->ways = number;
+    bound->shares = path_has(&common, PATH_SHARED_SLOT);
+    bound->places = path_has(&common, PATH_WRITE);
+    program->shares |= bound->shares;
+    return TUTTI_OK;
+}

@@ -1,0 +1,36 @@
+/* bind_ways.h - which ways the messages of a program's steps may take: a part of binding, private to bind.c.
+ *
+ * What a message is (struct path_case) follows from the plan alone: the traffic of its collective, who reads it, what its step does, and
+ * how many ranks send to several. The table of the peer (struct path_map) makes a list of ways from it.
+ */
+#ifndef TUTTI_ENGINE_BIND_WAYS_H
+#define TUTTI_ENGINE_BIND_WAYS_H
+
+#include "engine/bind.h"
+#include "engine/layout.h"
+
+struct binder {
+    const struct rank_plan *plan;
+    const struct bind_options *options;
+    struct program *program;
+    struct layout layout;
+    size_t *begins; /* of the blocks in input and output, where they have counts of their own */
+    size_t *scratch_offsets;        /* one more than there are scratch chunks */
+    bool is_chain, has_few_senders; /* see bind_look_at_flow */
+};
+
+/* What the plan's steps have in common; before bind_ways. */
+void bind_look_at_flow(struct binder *binder);
+/* Writes down the ways of what a bound step sends. NO_MEMORY. */
+enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
+                            struct program_step *bound);
+/* Whether what a step receives from a link, and stores as it comes, may come that way. */
+bool bind_may_come(const struct binder *binder, const struct program_step *bound, enum path_way way);
+
+static inline size_t bind_piece_bytes_max(const struct bind_options *options)
+{
+    const size_t most = options->paths->tables[0]->sizes.piece_bytes_max;
+    return most < options->piece_bytes_max ? most : options->piece_bytes_max;
+}
+
+#endif

@@ -1,0 +1,206 @@
+#include "path/path.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *path_way_name(enum path_way way)
+{
+    static const char *const names[PATH_WAY_COUNT] = {
+#define X(enumerator, name, text) [enumerator] = name,
+        PATH_WAY_LIST(X)
+#undef X
+    };
+    return (unsigned)way < PATH_WAY_COUNT ? names[way] : "?";
+}
+
+const char *path_way_text(enum path_way way)
+{
+    static const char *const texts[PATH_WAY_COUNT] = {
+#define X(enumerator, name, text) [enumerator] = text,
+        PATH_WAY_LIST(X)
+#undef X
+    };
+    return (unsigned)way < PATH_WAY_COUNT ? texts[way] : "?";
+}
+
+enum path_traffic path_traffic_of(enum collective collective)
+{
+    switch (collective) {
+    case COLLECTIVE_ALLREDUCE: return PATH_REDUCED_FOR_ALL;
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_REDUCE_SCATTER: return PATH_REDUCED;
+    case COLLECTIVE_GATHER: return PATH_TO_ROOT;
+    case COLLECTIVE_SCATTER: return PATH_FROM_ROOT;
+    case COLLECTIVE_ALLTOALL: return PATH_EXCHANGE;
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_COUNT: break;
+    }
+    return PATH_SPREAD;
+}
+
+const struct path_row *path_row_of(const struct path_table *table, enum path_way way)
+{
+    for (unsigned i = 0; i < table->row_count && (table->lacks & path_bit(way)) == 0; i++)
+        if (table->rows[i].way == way) return &table->rows[i];
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------ choosing */
+
+static bool applies(const struct path_rule *rule, const struct path_case *message)
+{
+    return message->bytes >= rule->bytes_min && message->bytes <= rule->bytes_max &&
+           (rule->traffic & message->traffic) != 0 && (rule->readers & message->readers) != 0 &&
+           (rule->steps & message->step) != 0 && (rule->cores & message->cores) != 0 &&
+           (rule->senders & message->senders) != 0 &&
+           (rule->all_bytes_max == 0 ||
+            message->bytes <= rule->all_bytes_max / (size_t)message->rank_count);
+}
+
+void path_add(struct path_list *list, enum path_way way)
+{
+    if (path_has(list, way)) return;
+    list->ways[list->count++] = (uint8_t)way;
+    list->bits |= (uint16_t)path_bit(way);
+}
+
+struct path_list path_choose(const struct path_table *table, const struct path_case *message)
+{
+    struct path_list list = {.count = 0};
+    for (unsigned i = 0; i < table->rule_count; i++)
+        if ((table->lacks & path_bit(table->rules[i].way)) == 0 && applies(&table->rules[i], message))
+            path_add(&list, table->rules[i].way);
+    return list;
+}
+
+size_t path_least_bytes(const struct path_table *table, enum path_way way)
+{
+    size_t least = SIZE_MAX;
+    for (unsigned i = 0; i < table->rule_count && (table->lacks & path_bit(way)) == 0; i++)
+        if (table->rules[i].way == way && table->rules[i].bytes_min < least)
+            least = table->rules[i].bytes_min;
+    return least;
+}
+
+size_t path_inline_bytes(const struct path_table *table)
+{
+    size_t most = 0;
+    for (unsigned i = 0; i < table->rule_count && (table->lacks & path_bit(PATH_INLINE)) == 0; i++)
+        if (table->rules[i].way == PATH_INLINE && table->rules[i].bytes_max > most)
+            most = table->rules[i].bytes_max;
+    return most;
+}
+
+struct path_list path_common(const struct path_list *list, const struct path_list *other)
+{
+    struct path_list common = {.count = 0};
+    for (unsigned i = 0; i < list->count; i++)
+        if (path_has(other, list->ways[i])) path_add(&common, list->ways[i]);
+    return common;
+}
+
+void path_describe(const struct path_list *list, char *text, size_t text_bytes)
+{
+    size_t used = 0;
+    if (text_bytes > 0) text[0] = '\0';
+    for (unsigned i = 0; i < list->count && used < text_bytes; i++)
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", i > 0 ? ", " : "",
+                                 path_way_name(list->ways[i]));
+}
+
+/* ------------------------------------------------------------------------------------------------- checking */
+
+/* Whether a message of any size has a way for which a step can wait. */
+static bool has_last_way(const struct path_table *table, struct path_case *message)
+{
+    /* What a rule allows changes at its bounds only. */
+    for (unsigned i = 0; i <= 2 * table->rule_count; i++) {
+        const struct path_rule *rule = &table->rules[i / 2 % table->rule_count];
+        message->bytes = i == 2 * table->rule_count       ? SIZE_MAX
+                         : i % 2 == 0                     ? rule->bytes_min
+                         : rule->bytes_max < SIZE_MAX - 1 ? rule->bytes_max + 1
+                                                          : 0;
+        const struct path_list list = path_choose(table, message);
+        const unsigned last = list.count > 0 ? list.ways[list.count - 1] : PATH_WAY_COUNT;
+        if (last != PATH_INLINE && last != PATH_SLOT && last != PATH_GROUP_SLOT && last != PATH_STAGE)
+            return false;
+    }
+    return true;
+}
+
+static bool all_have_last_ways(const struct path_table *table)
+{
+    struct path_case message = {.rank_count = 2};
+    for (unsigned t = 1; t < PATH_ANY_TRAFFIC; t <<= 1)
+        for (unsigned r = 1; r < PATH_ANY_READERS; r <<= 1)
+            for (unsigned i = 0; i < 8; i++) {
+                message.traffic = (enum path_traffic)t;
+                message.readers = (enum path_readers)r;
+                message.step = i & 1 ? PATH_PASSES : PATH_SENDS;
+                message.cores = i & 2 ? PATH_SHARED_CORES : PATH_OWN_CORES;
+                message.senders = i & 4 ? PATH_MANY_SENDERS : PATH_FEW_SENDERS;
+                if (!has_last_way(table, &message)) return false;
+            }
+    return true;
+}
+
+static bool has_row(const struct path_table *table, enum path_way way)
+{
+    for (unsigned i = 0; i < table->row_count; i++)
+        if (table->rows[i].way == way) return true;
+    return false;
+}
+
+static bool is_repeated(const struct path_table *table, unsigned row)
+{
+    for (unsigned i = 0; i < row; i++)
+        if (table->rows[i].way == table->rows[row].way) return true;
+    return false;
+}
+
+const char *path_check(const struct path_table *table)
+{
+    if (table->row_count == 0 || table->rule_count == 0) return "it has no rows or no rules";
+    for (unsigned i = 0; i < table->row_count; i++) {
+        const struct path_row *row = &table->rows[i];
+        if ((unsigned)row->way >= PATH_WAY_COUNT || is_repeated(table, i))
+            return "two rows for one way";
+        if (row->alignment == 0 || row->in_flight == 0 || row->measured == NULL)
+            return "a row without an alignment, a number in flight or a measurement";
+    }
+    for (unsigned i = 0; i < table->rule_count; i++) {
+        const struct path_rule *rule = &table->rules[i];
+        if (!has_row(table, rule->way)) return "a rule for a way without a row";
+        if (rule->bytes_min > rule->bytes_max || rule->why == NULL)
+            return "a rule with its bounds the wrong way round, or without a reason";
+        if (rule->traffic == 0 || rule->readers == 0 || rule->steps == 0 || rule->cores == 0 ||
+            rule->senders == 0)
+            return "a rule that never applies";
+    }
+    if (table->sizes.piece_bytes_min > table->sizes.piece_bytes_max)
+        return "pieces with their bounds the wrong way round";
+    return all_have_last_ways(table) ? NULL : "a message that no way is left for";
+}
+
+/* --------------------------------------------------------------------------------------------------- agreed */
+
+static uint64_t mixed(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+uint64_t path_agreed(const struct path_map *map)
+{
+    uint64_t hash = 1;
+    for (int t = 0; t < PATH_TABLES_MAX && map->tables[t] != NULL; t++) {
+        const struct path_sizes *sizes = &map->tables[t]->sizes;
+        hash = mixed(hash, sizes->piece_bytes_min);
+        hash = mixed(hash, sizes->piece_bytes_max);
+        hash = mixed(hash, sizes->mapped_bytes_min);
+        hash = mixed(hash, sizes->copies_bytes_min);
+    }
+    return hash;
+}

@@ -1,0 +1,261 @@
+/* path.h - which way a byte goes from one rank to another: data, a row per way and a rule per case.
+ *
+ *     kinds of memory ─┐
+ *     transport's rows ├─► table ──► what a step needs ──► ways, best first ──► the first that can be taken, when it runs
+ *     caches ──────────┘     │
+ *                            └─────► what they move and cost: for models, tools and pages
+ *
+ * A *way* is how the bytes of one message get from memory of the sender to where the receiver uses them. A transport has a *table* for
+ * each kind of peer it leads to (a rank of this host, of another one):
+ *
+ *   - a *row* per way that its links have: what the way needs, moves and costs, and whether ranks must agree on it;
+ *   - *rules*, in order of preference: for messages of these sizes, of that kind of traffic, read by so many, the way is worth taking.
+ *
+ * No other file has sizes from which on something pays. Who changes a rule or a number changes what the engine, messages, the model and
+ * the tools do, all at once.
+ *
+ * A way is taken by an offer or by agreement. An *offer* is the sender's or the receiver's own: the other end takes each message as it
+ * comes, so two ranks may use different rules. What is *agreed* both ends must compute alike, or they would wait on different links: the
+ * piece size and the number of pieces, and what goes to a group at once. Those values go into the signature of a call (path_agreed), so that
+ * ranks that differ are told so.
+ *
+ * Everything here is a pure function of its arguments, on any thread; nothing allocates or blocks.
+ */
+#ifndef TUTTI_PATH_PATH_H
+#define TUTTI_PATH_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/collective.h"
+
+/* X(enumerator, name, what it is) */
+#define PATH_WAY_LIST(X)                                                                     \
+    X(PATH_INLINE, "inline", "in the header of the message")                                 \
+    X(PATH_SLOT, "slot", "copied into a place of the link, and read there")                  \
+    X(PATH_GROUP_SLOT, "group-slot", "copied once into a place that a group of ranks reads") \
+    X(PATH_SHARED_SLOT, "shared-slot",                                                       \
+      "copied once into a place of the sender's, sent on any links")                         \
+    X(PATH_FORWARD, "forward", "changed and sent on in the place in which it came")          \
+    X(PATH_READ, "read", "read by the receiver, or by its card, where it lies")              \
+    X(PATH_COPY, "copy",                                                                     \
+      "copied by the receiver out of the sender's private memory, by a system call")         \
+    X(PATH_WRITE, "write", "stored by the sender in memory that the receiver advertised")    \
+    X(PATH_DIRECT, "direct",                                                                 \
+      "stored by the receiver's end of the link where it belongs, as it arrives")            \
+    X(PATH_STAGE, "stage", "stored in memory first, and sent from there as the links have room")
+
+enum path_way {
+#define X(enumerator, name, text) enumerator,
+    PATH_WAY_LIST(X)
+#undef X
+        PATH_WAY_COUNT
+};
+
+static inline unsigned path_bit(unsigned way)
+{
+    return 1u << way;
+}
+/* Where a sender copies bytes to, for as long as there is room. */
+enum { PATH_PLACES = 1 << PATH_INLINE | 1 << PATH_SLOT | 1 << PATH_GROUP_SLOT };
+const char *path_way_name(enum path_way way);
+const char *path_way_text(enum path_way way);
+
+/* ---------------------------------------------------------------------------------------------- what is sent */
+
+/* The traffic that a message is part of: who else sends how much, and what becomes of it at its receiver. A property of the plan. */
+enum path_traffic {
+    PATH_EXCHANGE = 1,         /* every rank sends as much as it receives, all of it to be stored */
+    PATH_FROM_ROOT = 2,        /* one rank sends, each other one stores its part */
+    PATH_TO_ROOT = 4,          /* one rank stores what all others send */
+    PATH_SPREAD = 8,           /* the same bytes for several ranks, which store them */
+    PATH_REDUCED = 16,         /* reduced by a receiver, which keeps the result */
+    PATH_REDUCED_FOR_ALL = 32, /* reduced, and the result goes to all */
+    PATH_MESSAGE = 64,         /* of send and recv, while nothing comes the other way */
+    PATH_MESSAGE_BOTH_WAYS = 128,
+    PATH_ANY_COLLECTIVE = 63,
+    PATH_ANY_TRAFFIC = 255
+};
+enum path_traffic path_traffic_of(enum collective collective);
+
+/* Who reads it. */
+enum path_readers {
+    PATH_TO_ONE = 1,
+    PATH_TO_ONE_ON_A_CHAIN =
+        2, /* one rank, which adds to it and passes it on before it needs anything else */
+    PATH_TO_SEVERAL = 4, /* over a link each */
+    PATH_TO_GROUP = 8,   /* over one link to all of them */
+    PATH_ANY_READERS = 15
+};
+
+/* What the step does with it. */
+enum path_step {
+    PATH_SENDS = 1,  /* sends memory, and nothing else */
+    PATH_PASSES = 2, /* computes what it sends, or stores it, too */
+    PATH_STORES = 4, /* receives it, and stores it as it comes */
+    PATH_ANY_SENDER = PATH_SENDS | PATH_PASSES
+};
+
+enum path_cores {
+    PATH_OWN_CORES = 1, /* each rank has a core */
+    PATH_SHARED_CORES =
+        2, /* there are more ranks than cores: a copy that is saved is somebody's time */
+    PATH_ANY_CORES = 3
+};
+
+/* How many ranks of the plan send to several ranks at once. Shared slots and slots of groups are few: they keep moving only where at most
+ * two ranks fill them. */
+enum path_senders { PATH_FEW_SENDERS = 1, PATH_MANY_SENDERS = 2, PATH_ANY_SENDERS = 3 };
+
+/* A message as binding knows it. */
+struct path_case {
+    size_t bytes;
+    enum path_traffic traffic;
+    enum path_readers readers;
+    enum path_step step;
+    enum path_cores cores;
+    enum path_senders senders;
+    int rank_count;
+};
+
+/* --------------------------------------------------------------------------------------------------- tables */
+
+/* Memory at the ends of a way. Which kinds a way takes is in its row; which kind an address is, the transport says when it is asked. */
+enum path_memory {
+    PATH_PRIVATE = 1, /* of the heap, the stack: only its process can address it */
+    PATH_MAPPED =
+        2, /* that the other end can address, too: of tutti_mem_alloc, or of another thread */
+    PATH_HOST_MEMORY = 3
+};
+
+/* When the sender may use its memory again. */
+enum path_completion {
+    PATH_AT_ONCE,  /* as soon as the message has been sent */
+    PATH_CONSUMED, /* when the receiver has consumed it */
+};
+
+/* Who moves a byte, and how often each of them loads and stores it. */
+struct path_work {
+    uint8_t sender_loads, sender_stores, receiver_loads, receiver_stores;
+    uint8_t kernel_copies; /* by the operating system, on either side */
+    uint8_t crossings;     /* of each line from one core's cache to another's */
+};
+
+/* What it costs, in picoseconds so that costs are whole numbers: for a message, and for each of its bytes once caches are warm. */
+struct path_cost {
+    uint32_t sender_ps, receiver_ps;
+    uint32_t sender_ps_a_byte, receiver_ps_a_byte;
+};
+
+struct path_row {
+    enum path_way way;
+    unsigned sender_memory, receiver_memory; /* of enum path_memory */
+    size_t alignment;                        /* of both ends; 1: any */
+    bool is_agreed;                          /* else an offer */
+    bool is_ordered;                         /* what is sent later is not seen earlier */
+    bool needs_registration;
+    enum path_completion completion;
+    unsigned in_flight; /* messages under way on a link, at most */
+    struct path_work work;
+    struct path_cost cost;
+    const char *measured; /* how the cost was measured, and where */
+};
+
+/* A way is worth taking for messages of bytes_min to bytes_max bytes where all conditions hold. */
+struct path_rule {
+    enum path_way way;
+    size_t bytes_min, bytes_max;
+    unsigned traffic, readers, steps, cores, senders; /* of the enums above, or-ed */
+    size_t all_bytes_max; /* of the messages of all ranks together; 0: any */
+    const char *why;      /* what makes these bounds, and what they were measured with */
+};
+
+/* Other sizes from which on something pays. */
+struct path_sizes {
+    size_t piece_bytes_min, piece_bytes_max; /* of what a chunk is cut into: agreed */
+    unsigned copied_pieces;                  /* that one system call copies out, PATH_COPY */
+    size_t stream_bytes_min; /* of a block, whose results are stored past the caches */
+    size_t eager_bytes_max;  /* of a message of send that goes without asking first */
+    size_t message_bytes_a_pass; /* of messages that were asked for, to or from one peer, so that others get their turn */
+    size_t mapped_bytes_min; /* of an allreduce, before which ranks tell each other whether their memory is mapped: agreed */
+    size_t copies_bytes_min; /* of a block, whose cost within a host is that of copies even over a network: agreed */
+};
+
+/* What holds for every transport. */
+#define PATH_SIZES                                                                                 \
+    {                                                                                              \
+        .piece_bytes_min = (size_t)16 << 10,                                                       \
+        .piece_bytes_max = (size_t)64                                                              \
+                           << 10, /* a piece and its slots stay in the second-level cache */       \
+            .copied_pieces = 8,                                                                    \
+        .stream_bytes_min = (size_t)2 << 20, /* a result does not stay in a cache anyway */        \
+            .eager_bytes_max =                                                                     \
+                ((size_t)16 << 10) - 1, /* a copy at the receiver costs less than asking first */  \
+            .message_bytes_a_pass = (size_t)1 << 20,                                               \
+        .mapped_bytes_min = (size_t)32 << 10, /* another algorithm does better in mapped memory */ \
+            .copies_bytes_min = (size_t)64 << 10,                                                  \
+    }
+
+/* Looks in vain at links without room, in spin budgets of the operation, before a step takes its next way. */
+struct path_budgets {
+    unsigned for_slot, for_shared_slot;
+};
+
+struct path_table {
+    const char *name; /* of the transport */
+    unsigned lacks; /* ways, as path_bit, that these links do not have although there are rows for them: as if there were no rules */
+    const struct path_row *rows;
+    unsigned row_count;
+    const struct path_rule *rules; /* in order of preference */
+    unsigned rule_count;
+    struct path_sizes sizes;
+    struct path_budgets budgets;
+};
+
+/* The row of a way; NULL: these links do not have it. */
+const struct path_row *path_row_of(const struct path_table *table, enum path_way way);
+
+/* ------------------------------------------------------------------------------------------------ choosing */
+
+/* Ways, best first, each once. */
+struct path_list {
+    uint8_t ways[PATH_WAY_COUNT]; /* of enum path_way */
+    uint8_t count;
+    uint16_t bits; /* of path_bit */
+};
+
+/* The ways that a message is worth sending by (of a step that stores: may come by). Of a step that sends the last is one for which it can
+ * always wait: a place of the link, or PATH_STAGE behind that. */
+struct path_list path_choose(const struct path_table *table, const struct path_case *message);
+void path_add(struct path_list *list, enum path_way way);
+static inline bool path_has(const struct path_list *list, enum path_way way)
+{
+    return (list->bits & path_bit(way)) != 0;
+}
+/* "read, copy, slot" */
+void path_describe(const struct path_list *list, char *text, size_t text_bytes);
+/* Why a table makes no sense (a rule for a way without a row, bounds the wrong way round, a message that no way is left for); NULL: it does. */
+const char *path_check(const struct path_table *table);
+
+/* From which size on a way is ever worth taking; SIZE_MAX: never. */
+size_t path_least_bytes(const struct path_table *table, enum path_way way);
+/* The largest message that goes inline; 0: none does. */
+size_t path_inline_bytes(const struct path_table *table);
+/* What both lists have, in the order of the first. */
+struct path_list path_common(const struct path_list *list, const struct path_list *other);
+
+/* Which table is for which peer. */
+enum { PATH_TABLES_MAX = 4 };
+struct path_map {
+    const struct path_table *tables[PATH_TABLES_MAX];
+    const uint8_t *by_rank; /* an index into `tables` for each rank; NULL: tables[0] for all */
+};
+static inline const struct path_table *path_table_to(const struct path_map *map, int rank)
+{
+    return map->tables[map->by_rank != NULL ? map->by_rank[rank] : 0];
+}
+/* A hash of all values that are agreed. */
+uint64_t path_agreed(const struct path_map *map);
+
+#endif

@@ -1,0 +1,67 @@
+#include "transport/tcp/paths.h"
+
+#include "transport/tcp/link.h"
+
+#define KIB(n) ((size_t)(n) << 10)
+#define ANY_SIZE SIZE_MAX
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* --------------------------------------------------------------------------------------------------- rows */
+
+#define TCP_ROW                                                                             \
+    .sender_memory = PATH_HOST_MEMORY, .receiver_memory = PATH_HOST_MEMORY, .alignment = 1, \
+    .is_ordered = true, .in_flight = TCP_WINDOW,                                            \
+    .measured = "bench/paths, loopback, 2 ranks on 2 cores of an AMD EPYC (Zen 3)"
+
+static const struct path_row rows[] = {
+    {TCP_ROW, .way = PATH_INLINE, .completion = PATH_AT_ONCE, .work = {1, 1, 1, 1, 2, 1},
+     .cost = {20000, 20000, 0, 0}},
+    {TCP_ROW, .way = PATH_SLOT, .completion = PATH_AT_ONCE, .work = {1, 1, 1, 1, 2, 1},
+     .cost = {20000, 20000, 0, 0}},
+    {TCP_ROW, .way = PATH_READ, .completion = PATH_CONSUMED, .work = {0, 0, 1, 0, 2, 1},
+     .cost = {20000, 20000, 0, 0}},
+    {TCP_ROW, .way = PATH_WRITE, .completion = PATH_AT_ONCE, .work = {0, 0, 0, 0, 2, 1},
+     .cost = {20000, 20000, 0, 0}},
+    {TCP_ROW, .way = PATH_DIRECT, .completion = PATH_AT_ONCE, .work = {0, 0, 0, 0, 2, 1},
+     .cost = {20000, 20000, 0, 0}},
+    {TCP_ROW, .way = PATH_STAGE, .completion = PATH_AT_ONCE, .work = {2, 2, 1, 0, 2, 1},
+     .cost = {20000, 20000, 0, 0}},
+};
+
+/* -------------------------------------------------------------------------------------------------- rules */
+
+#define RULE(to, least, most, of, in, because)                                   \
+    {                                                                            \
+        .way = (to), .bytes_min = (least), .bytes_max = (most), .traffic = (of), \
+        .readers = PATH_ANY_READERS, .steps = (in), .cores = PATH_ANY_CORES,     \
+        .senders = PATH_ANY_SENDERS, .why = (because)                            \
+    }
+
+/* clang-format off */
+static const struct path_rule rules[] = {
+    RULE(PATH_WRITE, KIB(64), ANY_SIZE, PATH_REDUCED | PATH_REDUCED_FOR_ALL, PATH_STORES,
+         "this end of the connection stores it where it was advertised; below, a copy out of a cache costs as much as saying so"),
+    RULE(PATH_DIRECT, KIB(128), ANY_SIZE, PATH_ANY_TRAFFIC, PATH_STORES,
+         "below, what comes stays in a cache until it is stored"),
+    RULE(PATH_READ, KIB(64), ANY_SIZE, PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
+         "below, a copy costs less than waiting until the receiver has consumed it"),
+    RULE(PATH_INLINE, 0, TCP_SMALL_BYTES, PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
+         "room that each link has from the beginning"),
+    RULE(PATH_SLOT, TCP_SMALL_BYTES + 1, ANY_SIZE, PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
+         "one copy, so that the sender's memory is free at once"),
+    RULE(PATH_STAGE, 0, ANY_SIZE, PATH_ANY_TRAFFIC, PATH_PASSES,
+         "ranks in a ring, each with a full link before and behind it, would wait for each other"),
+};
+/* clang-format on */
+
+const struct path_table *tcp_paths(void)
+{
+    static const struct path_table table = {.name = "tcp",
+                                            .rows = rows,
+                                            .row_count = COUNT_OF(rows),
+                                            .rules = rules,
+                                            .rule_count = COUNT_OF(rules),
+                                            .sizes = PATH_SIZES,
+                                            .budgets = {.for_slot = 1, .for_shared_slot = 1}};
+    return &table;
+}
