@@ -11,7 +11,8 @@
 
 /* clang-format off */
 #define ENGINE_DUMMIES(X) \
-    X(prompt)   /* an executor that has finished before it is asked */
+    X(prompt)   /* an executor that has finished before it is asked */ \
+    X(late)     /* one that finishes late, in an order from a seed */
 /* clang-format on */
 
 struct engine_dummy {
