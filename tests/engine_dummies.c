@@ -88,9 +88,11 @@ static void draw_job(uint64_t *random, uint64_t seed, struct engine_job *job,
                              .shares = below(random, 2) == 0 ? 0 : 1 + (unsigned)below(random, 4)};
     const bool is_expected =
         mood->expects && collective_reduces(collective) && below(random, 2) == 0;
-    /* The one that stores where all expect it most often. */
-    if (is_expected && collective == COLLECTIVE_ALLREDUCE)
+    /* One stores where all expect it, another one has several lanes that use shared slots: hardly any other does. */
+    if (collective == COLLECTIVE_ALLREDUCE && is_expected)
         job->algorithm = algo_find(collective, "twoshot");
+    else if (collective == COLLECTIVE_ALLREDUCE && mood->shares > 0 && below(random, 2) == 0)
+        job->algorithm = algo_find(collective, "relay");
     job->count = draw_count(random, is_expected, job->size);
     if (below(random, 2) == 0) job->in_place = (unsigned)below(random, 1 << ENGINE_RANKS_MAX);
     job->is_cut = collective != COLLECTIVE_BARRIER && !is_expected && below(random, 3) == 0;
