@@ -21,7 +21,7 @@ enum {
     NEAR_BYTES_MAX = 5000 * 4 /* that one fetch brings */
 };
 
-static const int32_t UNTOUCHED = -1;
+static const int32_t UNTOUCHED = -1, SCRIBBLED = -2;
 
 /* ------------------------------------------------------------------------------------------- links */
 
@@ -791,7 +791,6 @@ static void make_buffer(const struct engine_job *job, struct engine_net *net, si
         make_cut(buffer, count, job->segments, net);
     else
         make_whole(buffer, count);
-    for (size_t i = 0; i < buffer->memory_count; i++) buffer->memory[i] = UNTOUCHED;
 }
 
 /* In place: the smaller buffer is a part of the larger one. */
@@ -837,8 +836,7 @@ static void make_buffers(const struct engine_job *job, struct engine_net *net, i
                          struct engine_rank *own)
 {
     const enum collective collective = job->algorithm->collective;
-    size_t counts[ENGINE_RANKS_MAX];
-    const size_t sends = block_counts(job, rank, true, counts);
+    const size_t sends = block_counts(job, rank, true, NULL);
     const size_t send_blocks = test_send_blocks(collective, rank, job->size, job->root);
     const size_t recvs = block_counts(job, rank, false, NULL);
     const size_t recv_blocks = test_recv_blocks(collective, rank, job->size, job->root);
@@ -859,8 +857,27 @@ static void make_buffers(const struct engine_job *job, struct engine_net *net, i
             make_part(&own->output, begin, sends, &own->input);
         }
     }
-    for (size_t b = 0, at = 0; b < send_blocks; b++)
+}
+
+static void fill_memory(struct engine_rank *own, int32_t value)
+{
+    for (size_t i = 0; i < own->input.memory_count; i++) own->input.memory[i] = value;
+    for (size_t i = 0; i < own->output.memory_count; i++) own->output.memory[i] = value;
+}
+
+void engine_rank_fill(const struct engine_job *job, int rank, struct engine_rank *own)
+{
+    size_t counts[ENGINE_RANKS_MAX];
+    const size_t blocks = test_send_blocks(job->algorithm->collective, rank, job->size, job->root);
+    block_counts(job, rank, true, counts);
+    fill_memory(own, UNTOUCHED);
+    for (size_t b = 0, at = 0; b < blocks; b++)
         for (size_t i = 0; i < counts[b]; i++) *element(&own->input, at++) = value_of(rank, b, i);
+}
+
+void engine_rank_scribble(struct engine_rank *own)
+{
+    fill_memory(own, SCRIBBLED);
 }
 
 static void bind(const struct engine_job *job, struct engine_net *net, int rank,
@@ -894,6 +911,10 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
                             ? recvs
                             : sends;
     }
+    own->dummy = job->dummy;
+    own->executor = NULL;
+    if (own->dummy != NULL && own->dummy->make_executor != NULL)
+        options.executor = own->executor = own->dummy->make_executor(engine_net_draw(net));
     struct transport *transport = engine_net_transport(net, rank);
     bind_to_transport(&options, transport);
     if (bind_program(plan, &options, &own->program) != TUTTI_OK)
@@ -918,6 +939,7 @@ void engine_rank_prepare(const struct engine_job *job, struct engine_net *net, i
     operation_init(&own->operation, PATIENCE);
     bind(job, net, rank, own);
     make_buffers(job, net, rank, own);
+    engine_rank_fill(job, rank, own);
     engine_rank_prepare_again(net, rank, own);
 }
 
@@ -981,6 +1003,7 @@ void engine_rank_release(struct engine_rank *own)
 {
     operation_release(&own->operation);
     program_free(own->program);
+    if (own->executor != NULL) own->dummy->free_executor(own->executor);
     free_buffer(&own->input);
     free_buffer(&own->output);
 }

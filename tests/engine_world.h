@@ -11,6 +11,7 @@
 
 #include "algo/algo.h"
 #include "engine/run.h"
+#include "engine_dummy.h"
 #include "transport/transport.h"
 
 enum { ENGINE_RANKS_MAX = 8 };
@@ -53,6 +54,7 @@ void engine_net_expect_empty(struct engine_net *net);
 
 struct engine_job {
     const struct algorithm *algorithm;
+    const struct engine_dummy *dummy; /* what programs run with, see engine_dummy.h; or NULL */
     const struct algo_levels *levels; /* or NULL */
     int size, root;
     size_t count;           /* elements (int32) in a block */
@@ -79,6 +81,8 @@ struct engine_rank {
     struct program *program;
     struct operation operation;
     struct engine_buffer input, output;
+    const struct engine_dummy *dummy;
+    struct kernel_executor *executor;
     bool done;
 };
 
@@ -87,6 +91,10 @@ void engine_rank_prepare(const struct engine_job *job, struct engine_net *net, i
                          struct engine_rank *own);
 /* Makes it ready once more. */
 void engine_rank_prepare_again(struct engine_net *net, int rank, struct engine_rank *own);
+/* Its input has its values again, and its output none. */
+void engine_rank_fill(const struct engine_job *job, int rank, struct engine_rank *own);
+/* Other values everywhere: the buffers are the caller's, who uses them for something else. */
+void engine_rank_scribble(struct engine_rank *own);
 /* All ranks in any order, until all are done. */
 void engine_run(const struct engine_job *job, struct engine_net *net, struct engine_rank *ranks);
 /* Every element of the output is right, and nothing beside it was written. */

@@ -5,7 +5,7 @@
 #     begin_planting MAIN SOURCE...            a program that is MAIN(argc, argv); finds nothing in what is not edited
 #     seeds=10000 clean_seeds=500              in so many schedules each has to be found; in so many nothing without it
 #     libraries=()                              that the program needs besides
-#     bug NAME SOURCE OLD NEW                  the lines OLD, which are in the source once, become NEW
+#     bug NAME SOURCE OLD NEW [OLD NEW]...     the lines OLD, which are in the source once, become NEW
 #     end_planting                             false when one was not found
 #
 # Needs the folder of the sources as the current one.
@@ -34,15 +34,20 @@ begin_planting() {
 }
 
 bug() {
-    local name=$1 file=$2 old=$3 new=$4 source rest result
+    local name=$1 file=$2 source rest result
+    shift 2
     source=$(cat "$file")
-    rest=${source//"$old"/}
-    if ((${#source} - ${#rest} != ${#old})); then
-        echo "$name: what it edits is not in $file just once"
-        missed=$((missed + 1))
-        return
-    fi
-    printf '%s\n' "${source/"$old"/"$new"}" >"$work/bug.c"
+    while (($# > 1)); do
+        rest=${source//"$1"/}
+        if ((${#source} - ${#rest} != ${#1})); then
+            echo "$name: what it edits is not in $file just once"
+            missed=$((missed + 1))
+            return
+        fi
+        source=${source/"$1"/"$2"}
+        shift 2
+    done
+    printf '%s\n' "$source" >"$work/bug.c"
     link "$work/bug.c" "$work/main.o" -o "$work/bug"
     if result=$("$work/bug" --seeds "$seeds" 2>&1); then
         echo "$name: NOT FOUND in $seeds schedules"

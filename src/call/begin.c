@@ -4,6 +4,7 @@
 #include "health/failure.h"
 #include "health/quiesce.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -32,8 +33,10 @@ void comm_end_wait(struct tutti_comm *comm, const struct call_request *request)
     straggler_end(&comm->health, &call);
 }
 
-void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *request)
+void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
 {
+    while (operation_is_computing(&request->operation))
+        sched_yield(); /* kernels end, whoever died */
     const struct engagement engagement = {.slot = request->slot,
                                           .begun = request->begun,
                                           .any_referenced = request->operation.any_referenced,

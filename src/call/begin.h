@@ -62,7 +62,7 @@ static inline struct straggler_call call_of_request(const struct call_request *r
 /* A call is over in which this rank slept, perhaps for a straggler. */
 void comm_end_wait(struct tutti_comm *comm, const struct call_request *request);
 /* After a failure: until nobody can still be reading or writing the call's memory. */
-void comm_quiesce_call(struct tutti_comm *comm, const struct call_request *request);
+void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request);
 
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
 enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request);

@@ -509,6 +509,7 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
         binder.program->kernels = kernel_get(options->level, options->dtype, options->op->kind);
+        binder.program->executor = options->executor;
         status = bind_all(&binder);
     }
     free(binder.scratch_offsets);

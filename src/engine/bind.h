@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/executor.h"
 #include "kernel/kernel.h"
 #include "path/path.h"
 #include "plan/plan.h"
@@ -89,6 +90,7 @@ struct program {
     size_t element_bytes;
     size_t piece_bytes;
     struct kernel_set kernels;
+    struct kernel_executor *executor; /* runs them, see kernel/executor.h; NULL: they are calls */
     const struct tutti_operation *op;
     enum tutti_dtype dtype;
     /* Links per slot, opened when the program first runs there; NULL before. */
@@ -107,6 +109,8 @@ struct bind_options {
     enum tutti_dtype dtype;
     const struct tutti_operation *op;
     enum kernel_level level;
+    struct kernel_executor
+        *executor; /* lives as long as the program; NULL: kernels run in the calling thread */
     const char *algorithm; /* what made the plan, for people; lives as long as the program */
     bool in_place;         /* input and output are the same memory, as plan.h says */
     bool shares_cores;     /* there are more ranks than cores */

@@ -1,5 +1,6 @@
 #include "engine/deliver.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "engine/send.h"
@@ -47,6 +48,44 @@ void deliver_to_links(struct operation *operation, struct run_lane *lane,
     case PATH_STAGE: send_staged(operation, lane, step, piece->bytes); break;
     default: send_reserved(operation, lane, step, piece); break;
     }
+}
+
+/* As send_reserved. The places are those that it was computed in: nothing else was reserved on these links. */
+static void send_computed(struct operation *operation, struct run_lane *lane,
+                          const struct program_step *step, const struct piece *piece)
+{
+    const bool is_full = lane->filled + piece->bytes == piece->whole;
+    for (uint32_t i = 0; is_full && i < step->tx_count; i++) {
+        struct link_tx *link = step_link(operation, step, i);
+        link->ops->commit(link, piece->whole);
+    }
+    lane->filled = is_full ? 0 : lane->filled + piece->bytes;
+}
+
+/* As deliver_to_links, but other lanes have used operation->targets and places since the piece got its way. */
+static void send_late(struct operation *operation, struct run_lane *lane,
+                      const struct program_step *step, const struct piece *piece)
+{
+    if (path_is_place(piece->way)) {
+        send_computed(operation, lane, step, piece);
+        return;
+    }
+    if (piece->way != PATH_STAGE) {
+        const bool has_room = send_has_room(operation, step->first_tx, step->tx_count);
+        assert(has_room); /* it had, and only this lane sends there */
+        (void)has_room;
+    }
+    if (piece->way == PATH_SHARED_SLOT) operation->shared_slot_is_taken = false;
+    deliver_to_links(operation, lane, step, piece);
+}
+
+void deliver_computed(struct operation *operation, struct run_lane *lane,
+                      const struct program_step *step, const struct piece *piece)
+{
+    const bool sends = deliver_sends(lane, step);
+    if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
+    if (sends) send_late(operation, lane, step, piece);
+    deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD);
 }
 
 void deliver_placed(struct operation *operation, const struct program_step *step)

@@ -13,19 +13,35 @@ void deliver_to_links(struct operation *operation, struct run_lane *lane,
 /* Says to all receivers that the result lies where they expected it, all of it. */
 void deliver_placed(struct operation *operation, const struct program_step *step);
 
-static inline void deliver_piece(struct operation *operation, struct run_lane *lane,
-                                 const struct program_step *step, const struct piece *piece)
+/* As deliver_piece, for one whose kernels are finished (computing.h): they stored it in all its places. */
+void deliver_computed(struct operation *operation, struct run_lane *lane,
+                      const struct program_step *step, const struct piece *piece);
+
+/* Gives back what a piece was computed from, but for what was forwarded. */
+static inline void deliver_back(struct operation *operation, const struct program_step *step,
+                                const struct piece *piece, bool forwarded)
 {
     const struct program_source *sources = &operation->program->sources[step->first_source];
-    const bool sends = step->tx_count > 0 && !lane->placing && !lane->is_sent;
-    if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
-    if (sends) deliver_to_links(operation, lane, step, piece);
-    const bool handed_on = sends && piece->way == PATH_FORWARD;
     for (uint32_t i = 0; i < step->source_count; i++) {
-        if (sources[i].rx == PROGRAM_NONE || (handed_on && i == piece->traveller)) continue;
+        if (sources[i].rx == PROGRAM_NONE || (forwarded && i == piece->traveller)) continue;
         struct link_rx *link = operation->rx[sources[i].rx];
         link->ops->consume(link, piece->bytes);
     }
+}
+
+/* Whether the pieces of a step are sent on one by one. */
+static inline bool deliver_sends(const struct run_lane *lane, const struct program_step *step)
+{
+    return step->tx_count > 0 && !lane->placing && !lane->is_sent;
+}
+
+static inline void deliver_piece(struct operation *operation, struct run_lane *lane,
+                                 const struct program_step *step, const struct piece *piece)
+{
+    const bool sends = deliver_sends(lane, step);
+    if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
+    if (sends) deliver_to_links(operation, lane, step, piece);
+    deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD);
 }
 
 #endif

@@ -21,5 +21,6 @@ size_t operation_bytes(const struct operation *operation)
 {
     return held(operation->lanes) + held(operation->sends) + held(operation->completed) +
            held(operation->taken) + held(operation->views) + held(operation->sources) +
-           held(operation->places) + held(operation->scratch);
+           held(operation->places) + held(operation->targets) + held(operation->flights) +
+           held(operation->scratch);
 }

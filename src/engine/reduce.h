@@ -9,14 +9,18 @@
 #include "engine/piece.h"
 #include "kernel/kernel.h"
 
+/* Where the receivers expect the result in their memory, `done` bytes into the step, in operation->places. */
+void reduce_find_expected(const struct operation *operation, const struct program_step *step,
+                          size_t done);
 /* Computes a run of the result, `done` bytes into the step, for this rank and all receivers, who expect it in their memory (lane.placing).
  * destination: NULL where this rank has none. */
 void reduce_for_all(const struct operation *operation, const struct program_step *step,
                     char *destination, size_t done, size_t bytes);
 
-/* The kernel of a reducing step; *call says where the result goes. */
-static inline void reduce_call(const struct operation *operation, const struct program_step *step,
-                               struct kernel_call *call, size_t bytes, bool streams)
+/* The kernel of a step, and its call but for where the result goes. */
+static inline kernel_reduce *reduce_fill_call(const struct operation *operation,
+                                              const struct program_step *step,
+                                              struct kernel_call *call, size_t bytes, bool streams)
 {
     const struct program *program = operation->program;
     call->sources = operation->sources;
@@ -26,7 +30,7 @@ static inline void reduce_call(const struct operation *operation, const struct p
     call->count = bytes / program->element_bytes;
     call->operation = program->op;
     call->dtype = program->dtype;
-    (streams ? program->kernels.reduce_stream : program->kernels.reduce)(call);
+    return streams ? program->kernels.reduce_stream : program->kernels.reduce;
 }
 
 /* A run of the result. Past the caches only what nobody here or at the other end of a link reads soon. */
@@ -49,7 +53,26 @@ static inline void reduce_run(const struct operation *operation, const struct ru
     }
     struct kernel_call call = {.destination = destination != NULL ? destination : place,
                                .also = destination != NULL ? place : NULL};
-    reduce_call(operation, step, &call, bytes, streams && destination != NULL);
+    reduce_fill_call(operation, step, &call, bytes, streams && destination != NULL)(&call);
+}
+
+/* Finds what a run of a piece is computed from (operation->sources), `done` bytes into the piece, and returns where to, or NULL;
+ * *bytes is cut to what lies in one piece in all buffers of the step. */
+static inline char *reduce_find_run(const struct operation *operation, const struct run_lane *lane,
+                                    const struct program_step *step, bool stores, size_t done,
+                                    size_t *bytes)
+{
+    const struct program_source *sources = &operation->program->sources[step->first_source];
+    char *destination = NULL;
+    if (stores)
+        destination = buffer_at(&operation->buffers[step->destination_buffer],
+                                step->destination_offset + lane->done + done, bytes);
+    for (uint32_t i = 0; i < step->source_count; i++)
+        operation->sources[i] = sources[i].rx != PROGRAM_NONE
+                                    ? (const char *)operation->views[i] + done
+                                    : buffer_at(&operation->buffers[sources[i].buffer],
+                                                sources[i].offset + lane->done + done, bytes);
+    return destination;
 }
 
 /* Computes a piece, run by run where a buffer of the step lies in several. stores: to the step's destination; place: in the links, or
@@ -58,19 +81,10 @@ static inline void reduce_piece(struct operation *operation, const struct run_la
                                 const struct program_step *step, bool stores, char *place,
                                 size_t bytes)
 {
-    const struct program_source *sources = &operation->program->sources[step->first_source];
     size_t done = 0;
     do {
         size_t run = bytes - done;
-        char *destination = NULL;
-        if (stores)
-            destination = buffer_at(&operation->buffers[step->destination_buffer],
-                                    step->destination_offset + lane->done + done, &run);
-        for (uint32_t i = 0; i < step->source_count; i++)
-            operation->sources[i] = sources[i].rx != PROGRAM_NONE
-                                        ? (const char *)operation->views[i] + done
-                                        : buffer_at(&operation->buffers[sources[i].buffer],
-                                                    sources[i].offset + lane->done + done, &run);
+        char *const destination = reduce_find_run(operation, lane, step, stores, done, &run);
         if (lane->placing)
             reduce_for_all(operation, step, destination, lane->done + done, run);
         else

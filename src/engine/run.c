@@ -4,11 +4,14 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "engine/computing.h"
 #include "engine/deliver.h"
 #include "engine/reduce.h"
 #include "engine/send.h"
 #include "engine/take.h"
 #include "engine/way.h"
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 void operation_init(struct operation *operation, uint32_t spin_budget)
 {
@@ -25,6 +28,7 @@ void operation_release(struct operation *operation)
     free(operation->sources);
     free(operation->places);
     free(operation->targets);
+    free(operation->flights);
     free(operation->scratch);
     operation_init(operation, operation->spin_budget);
 }
@@ -56,6 +60,9 @@ static bool make_room(struct operation *operation, const struct program *program
         !grow((void **)&operation->views, &view_capacity, program->source_count_max, sizeof(void *)) ||
         !grow((void **)&operation->sources, &operation->source_capacity, program->source_count_max,
               sizeof(void *)))
+        return false;
+    if (program->executor != NULL && !grow((void **)&operation->flights, &operation->flight_capacity,
+                                           program->lane_count, sizeof(struct flight)))
         return false;
     if (program->scratch_bytes > operation->scratch_capacity) {
         free(operation->scratch);
@@ -108,7 +115,9 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->lanes_left = 0;
     operation->sends_active = 0;
     operation->any_referenced = operation->any_advertised = false;
+    operation->shared_slot_is_taken = false;
     operation->fault_peer = -1;
+    operation->is_special = program->executor != NULL;
     for (uint32_t l = 0; l < program->lane_count; l++) {
         operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
         operation->lanes_left += program->lanes[l].first_step < program->lanes[l].end_step;
@@ -116,6 +125,8 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     for (uint32_t t = 0; t < program->tx_count; t++)
         operation->sends[t].active = operation->sends[t].referenced = false;
     memset(operation->taken, 0, program->step_count * sizeof *operation->taken);
+    if (program->executor != NULL)
+        memset(operation->flights, 0, program->lane_count * sizeof(struct flight));
     if (program->after_count > 0)
         memset(operation->completed, 0, program->step_count * sizeof(bool));
     return TUTTI_OK;
@@ -157,11 +168,23 @@ static size_t whole_piece(const struct program *program, const struct run_lane *
     return left < program->piece_bytes ? left : program->piece_bytes;
 }
 
-/* One piece of a step. */
-static enum run_result run_step(struct operation *operation, struct run_lane *lane,
-                                const struct program_step *step)
+/* That many bytes more of a step are done. */
+static inline enum run_result advance(struct run_lane *lane, const struct program_step *step,
+                                      size_t bytes)
+{
+    lane->done += bytes;
+    return lane->done == step->bytes && (!lane->is_staged || lane->opened) ? RUN_DONE : RUN_MOVED;
+}
+
+/* One piece of a step. `late`, a constant wherever it is called: the program has an executor. */
+static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struct run_lane *lane,
+                                              const struct program_step *step, bool late)
 {
     const struct program *program = operation->program;
+    if (late && computing_has_begun(operation, lane)) {
+        if (!computing_is_finished(operation, lane)) return RUN_BLOCKED;
+        return advance(lane, step, computing_deliver(operation, lane, step));
+    }
     if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))
         return RUN_BLOCKED;
     if (step->send_only) return run_send_only(operation, lane, step);
@@ -190,21 +213,25 @@ static enum run_result run_step(struct operation *operation, struct run_lane *la
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */
         if (!take_copy(operation, lane, step, &piece.bytes)) return RUN_BLOCKED;
+    } else if (late) {
+        computing_start(operation, lane, step, stores, &piece);
+        if (computing_has_begun(operation, lane)) return RUN_MOVED;
+        return advance(lane, step, computing_deliver(operation, lane, step));
     } else {
         reduce_piece(operation, lane, step, stores, piece.place, piece.bytes);
     }
     deliver_piece(operation, lane, step, &piece);
-    lane->done += piece.bytes;
-    return lane->done == step->bytes && (!lane->is_staged || lane->opened) ? RUN_DONE : RUN_MOVED;
+    return advance(lane, step, piece.bytes);
 }
 
-static enum run_result run_lane(struct operation *operation, struct run_lane *lane,
-                                uint32_t end_step)
+static ALWAYS_INLINE enum run_result run_lane(struct operation *operation, struct run_lane *lane,
+                                              uint32_t end_step, bool late)
 {
     const struct program *program = operation->program;
     enum run_result result = RUN_BLOCKED;
     while (lane->step < end_step) {
-        const enum run_result step_result = run_step(operation, lane, &program->steps[lane->step]);
+        const enum run_result step_result =
+            run_step(operation, lane, &program->steps[lane->step], late);
         if (step_result == RUN_FAULT) return RUN_FAULT;
         if (step_result != RUN_DONE) return result == RUN_MOVED ? RUN_MOVED : step_result;
         if (program->after_count > 0) operation->completed[lane->step] = true;
@@ -223,15 +250,15 @@ static bool references_consumed(struct operation *operation)
     return true;
 }
 
-enum run_result operation_run(struct operation *operation)
+static ALWAYS_INLINE enum run_result run_all(struct operation *operation, bool late)
 {
     const struct program *program = operation->program;
-    if (operation->fault_peer >= 0) return RUN_FAULT;
     enum run_result result = RUN_BLOCKED;
     for (uint32_t l = 0; l < program->lane_count; l++) {
         struct run_lane *lane = &operation->lanes[l];
         if (lane->step == program->lanes[l].end_step) continue;
-        const enum run_result lane_result = run_lane(operation, lane, program->lanes[l].end_step);
+        const enum run_result lane_result =
+            run_lane(operation, lane, program->lanes[l].end_step, late);
         if (lane_result == RUN_FAULT) return RUN_FAULT;
         if (lane_result == RUN_MOVED) result = RUN_MOVED;
     }
@@ -240,6 +267,32 @@ enum run_result operation_run(struct operation *operation)
     if (operation->lanes_left > 0 || operation->sends_active > 0) return result;
     if (operation->any_referenced && !references_consumed(operation)) return result;
     return RUN_DONE;
+}
+
+/* Apart, so that programs without an executor pay nothing for those that have one. */
+static __attribute__((noinline)) enum run_result run_specially(struct operation *operation)
+{
+    if (operation->fault_peer >= 0) return RUN_FAULT;
+    return run_all(operation, true);
+}
+
+enum run_result operation_run(struct operation *operation)
+{
+    if (__builtin_expect(operation->is_special, 0)) return run_specially(operation);
+    return run_all(operation, false);
+}
+
+bool operation_is_computing(struct operation *operation)
+{
+    const struct program *program = operation->program;
+    bool is_computing = false;
+    if (program->executor == NULL) return false;
+    for (uint32_t l = 0; l < program->lane_count; l++) {
+        struct run_lane *lane = &operation->lanes[l];
+        if (computing_has_begun(operation, lane) && !computing_is_finished(operation, lane))
+            is_computing = true;
+    }
+    return is_computing;
 }
 
 int operation_waits_for(const struct operation *operation)

@@ -32,6 +32,8 @@
 #include "engine/buffer.h"
 #include "transport/transport.h"
 
+struct flight;
+
 struct run_lane {
     uint32_t step;
     uint32_t target;  /* send_only steps: targets posted */
@@ -80,9 +82,11 @@ struct operation {
     struct buffer buffers[PLAN_BUFFER_COUNT];
     uint32_t lanes_left, sends_active;
     bool any_referenced, any_advertised;
+    bool shared_slot_is_taken; /* a lane computes in it */
     uint32_t spin_budget;
     bool must_not_spin; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
-    int fault_peer;                                       /* whose message made no sense, or -1 */
+    bool is_special; /* a message made no sense, or kernels finish late: what other operations do not look for in each run */
+    int fault_peer;  /* whose message made no sense, or -1 */
     uint32_t passed_over[PATH_WAY_COUNT][PASSED_REASONS]; /* ways, of all runs so far: for traces */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
@@ -93,8 +97,9 @@ struct operation {
     const void **sources; /* what a kernel reads */
     void **places;
     struct link_tx **targets; /* of a step */
+    struct flight *flights;   /* of each lane, see computing.h; NULL where kernels are calls */
     char *scratch;
-    uint32_t lane_capacity, send_capacity, step_capacity, source_capacity;
+    uint32_t lane_capacity, send_capacity, step_capacity, source_capacity, flight_capacity;
     size_t scratch_capacity;
 };
 
@@ -117,6 +122,9 @@ void operation_open(struct operation *operation, uint64_t signature);
 enum run_result { RUN_BLOCKED, RUN_MOVED, RUN_DONE, RUN_FAULT };
 /* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays so. */
 enum run_result operation_run(struct operation *operation);
+/* Whether kernels of an operation still run. Whoever gives one up before it is done leaves its buffers, and itself, alone until none
+ * does; and then it cannot go on. */
+bool operation_is_computing(struct operation *operation);
 /* Who is being waited for: a rank whose message (or room) is missing, the first that is found; -1 if none. */
 int operation_waits_for(const struct operation *operation);
 

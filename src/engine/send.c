@@ -25,7 +25,8 @@ bool send_waited_enough(const struct operation *operation, uint32_t looks, uint3
 void *send_reserve_shared(struct operation *operation, uint32_t first_tx, uint32_t tx_count,
                           size_t bytes)
 {
-    if (!send_has_room(operation, first_tx, tx_count)) return NULL;
+    if (operation->shared_slot_is_taken || !send_has_room(operation, first_tx, tx_count))
+        return NULL;
     return operation->transport->ops->reserve_shared(operation->transport, operation->slot, bytes);
 }
 

@@ -43,6 +43,7 @@ static inline enum run_result take_look(struct operation *operation, const struc
         if (state == LINK_FAULT || view.bytes > left || view.bytes % program->element_bytes != 0 ||
             (view.bytes == 0) != (left == 0)) {
             operation->fault_peer = link->peer;
+            operation->is_special = true;
             return RUN_FAULT;
         }
         if (view.data == NULL && !take_is_plain(step)) {

@@ -59,6 +59,10 @@ static inline unsigned path_bit(unsigned way)
 }
 /* Where a sender copies bytes to, for as long as there is room. */
 enum { PATH_PLACES = 1 << PATH_INLINE | 1 << PATH_SLOT | 1 << PATH_GROUP_SLOT };
+static inline bool path_is_place(enum path_way way)
+{
+    return (path_bit(way) & PATH_PLACES) != 0;
+}
 const char *path_way_name(enum path_way way);
 const char *path_way_text(enum path_way way);
 

@@ -1,0 +1,47 @@
+/* computing.h - pieces whose kernels finish later than they are started: of programs with an executor (kernel/executor.h).
+ *
+ *     taken in, has its way ──start──► computing ──finished──► delivered: sent on, and given back
+ *                                        └── the lane stays where it is; other lanes and posted messages go on
+ *
+ * A lane has one piece in flight. A link shows what is left of its next message until that is consumed, and gives the same place until it
+ * is sent: more than one piece in flight would take links that advance apart from giving back. What is in flight keeps
+ *   - its views: nothing of them is consumed
+ *   - its places, also the one shared slot that a slot of operations has at a time: nothing of them is sent, and no other lane takes it
+ *   - its step: what depends on it waits
+ */
+#ifndef TUTTI_ENGINE_COMPUTING_H
+#define TUTTI_ENGINE_COMPUTING_H
+
+#include <stdbool.h>
+
+#include "engine/piece.h"
+
+/* What a lane has in flight. */
+struct flight {
+    struct piece piece;
+    uint64_t group; /* of kernels; 0: it is not computing */
+};
+
+static inline struct flight *computing_flight(const struct operation *operation,
+                                              const struct run_lane *lane)
+{
+    return &operation->flights[lane - operation->lanes];
+}
+
+static inline bool computing_has_begun(const struct operation *operation,
+                                       const struct run_lane *lane)
+{
+    return computing_flight(operation, lane)->group != 0;
+}
+
+/* Starts the kernels of a piece that was taken in and has its way; stores: to the step's destination as well. The lane is computing then,
+ * unless there is nothing to compute: then the piece can be delivered. */
+void computing_start(struct operation *operation, struct run_lane *lane,
+                     const struct program_step *step, bool stores, const struct piece *piece);
+/* Of a lane that is computing: whether its kernels are finished; then it is computing no more. */
+bool computing_is_finished(struct operation *operation, struct run_lane *lane);
+/* Delivers the lane's piece, whose kernels are finished. Returns its bytes. */
+size_t computing_deliver(struct operation *operation, struct run_lane *lane,
+                         const struct program_step *step);
+
+#endif

@@ -1,0 +1,70 @@
+#!/bin/bash
+# The collectives with stand-ins (tests/engine_dummies.h) find every one of these bugs of the engine, and say at which seed.
+# ctest: label=long label=nosan label=once timeout=600
+set -euo pipefail
+cd "${TUTTI_ROOT:?}"
+
+# shellcheck source=tests/planted_bugs.sh
+. tests/planted_bugs.sh
+run=src/engine/run.c computing=src/engine/computing.c send=src/engine/send.c
+libraries=(-lcmocka)
+seeds=3000
+begin_planting engine_dummies_main "$run" "$computing" "$send"
+
+# ------------------------------------------------------------------------------------- kernels that finish late
+end_of_start='    operation->shared_slot_is_taken |= piece->way == PATH_SHARED_SLOT && place_count > 0;'
+deliver='    deliver_computed(operation, lane, step, piece);'
+
+# A piece for which CONDITION holds is sent by EARLY as soon as its kernels are started; only the rest is done when they are finished.
+sent_early() {
+    local name=$1 condition=$2 early=$3
+    bug "$name" "$computing" \
+        "$end_of_start" \
+        "$end_of_start
+    if ($condition) {
+        $early
+        if (piece->way == PATH_SHARED_SLOT) operation->shared_slot_is_taken = false;
+    }" \
+        "$deliver" \
+        "    if ($condition)
+        deliver_back(operation, step, piece, piece->way == PATH_FORWARD && !lane->placing);
+    else deliver_computed(operation, lane, step, piece);"
+}
+
+bug 'what a kernel reads is consumed before it has finished' "$computing" \
+    "$end_of_start" \
+    "$end_of_start
+    deliver_back(operation, step, piece, deliver_sends(lane, step) && piece->way == PATH_FORWARD);" \
+    "$deliver" \
+    '    struct program_step rest = *step;
+    rest.source_count = 0;
+    deliver_computed(operation, lane, &rest, piece);'
+sent_early 'a place is sent before its kernels have finished' \
+    'deliver_sends(lane, step) && path_is_place(piece->way)' \
+    'const bool is_full = lane->filled + piece->bytes == piece->whole;
+    for (uint32_t i = 0; is_full && i < step->tx_count; i++)
+        step_link(operation, step, i)->ops->commit(step_link(operation, step, i), piece->whole);
+    lane->filled = is_full ? 0 : lane->filled + piece->bytes;'
+sent_early 'a shared slot is sent before its kernels have finished' \
+    'deliver_sends(lane, step) && piece->way == PATH_SHARED_SLOT' \
+    'deliver_to_links(operation, lane, step, piece);'
+sent_early 'a message is forwarded before the kernels that change it have finished' \
+    'deliver_sends(lane, step) && piece->way == PATH_FORWARD' \
+    'deliver_to_links(operation, lane, step, piece);'
+sent_early 'memory counts as stored before the kernels that store it have finished' \
+    'deliver_sends(lane, step) && piece->way == PATH_STAGE' \
+    'deliver_to_links(operation, lane, step, piece);'
+sent_early 'a result is announced where it is expected before its kernels have finished' \
+    'lane->placing' \
+    'if (lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);'
+bug 'another lane takes the shared slot that one computes in' "$send" \
+    'operation->shared_slot_is_taken || ' \
+    ''
+bug 'a step is over while it computes' "$run" \
+    'if (computing_has_begun(operation, lane)) return RUN_MOVED;' \
+    'if (computing_has_begun(operation, lane)) return advance(lane, step, computing_deliver(operation, lane, step));'
+bug 'what is given up is taken to compute no more' "$run" \
+    'if (program->executor == NULL) return false;' \
+    'return false;'
+
+end_planting
