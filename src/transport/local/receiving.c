@@ -68,7 +68,7 @@ static enum link_state receiving_peek(struct link_rx *link, struct link_view *vi
     if (!rx->loaded) {
         const struct message_header *header = &rx->headers[rx->sequence % HEADER_COUNT];
         const uint64_t sequence = atomic_load_explicit(&header->sequence, memory_order_acquire);
-        if (__builtin_expect(sequence != rx->sequence + 1, 1)) return LINK_EMPTY;
+        if (sequence != rx->sequence + 1) return LINK_EMPTY;
         if (CALLS_ARE_WATCHED && header->signature != *rx->signature) return LINK_FAULT;
         const enum link_state state = view_of(rx, header);
         if (state != LINK_READY) return state;
