@@ -23,12 +23,13 @@ struct local_tx {
     struct local *local;
     const uint64_t *signature;
     struct message_header *headers;
-    char *data;
+    char *data;                        /* data slots; small ones before them */
     uint64_t sequence;                 /* messages sent */
     uint64_t consumed;                 /* by all readers, as last seen */
     uint64_t data_sequence;            /* payload slots used */
     uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
-    bool all_same_process, data_reserved;
+    size_t bytes_max;                  /* of messages for which slots are reserved */
+    bool all_same_process;
     int local_peer; /* of multicast links this rank itself */
     int reader_count;
     int *readers;
@@ -40,7 +41,7 @@ struct local_rx {
     struct local *local;
     const uint64_t *signature;
     struct message_header *headers;
-    const char *data;
+    const char *data; /* as in local_tx */
     struct tail *tail;
     int slot;
     int local_peer;

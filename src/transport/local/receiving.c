@@ -39,6 +39,10 @@ static enum link_state view_of(struct local_rx *rx, const struct message_header 
         if (where < DATA_SLOTS && bytes <= local->segment->slot_bytes)
             data = rx->data + where * local->segment->slot_bytes;
         break;
+    case MESSAGE_SMALL_SLOT:
+        if (bytes <= SMALL_SLOT_BYTES)
+            data = rx->data - SMALL_SLOTS_BYTES + segment_small_slot(rx->sequence);
+        break;
     case MESSAGE_ADDRESS:
     case MESSAGE_HEAP:
         data = readable_at(rx, kind, where, bytes);
