@@ -72,8 +72,7 @@ static inline void ends_announce(struct local_tx *tx, struct message_header *hea
 {
     tx->sequence++;
     atomic_store_explicit(&header->sequence, sequence, memory_order_release); /* pairs with peek */
-    if (bells_somebody_sleeps(tx->local))
-        for (int i = 0; i < tx->reader_count; i++) bells_ring(tx->local, tx->readers[i]);
+    if (bells_somebody_sleeps(tx->local)) bells_ring(tx->local, tx->readers, tx->reader_count);
 }
 
 /* Sends the message whose data or place is in the next header. */
@@ -101,7 +100,7 @@ static inline void ends_finish_message(struct local_rx *rx)
     rx->sequence++;
     atomic_store_explicit(&rx->tail->consumed, rx->sequence,
                           memory_order_release); /* pairs with look_at_tails */
-    if (bells_somebody_sleeps(rx->local)) bells_ring(rx->local, rx->local_peer);
+    if (bells_somebody_sleeps(rx->local)) bells_ring(rx->local, &rx->local_peer, 1);
 }
 
 #endif
