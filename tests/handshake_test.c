@@ -276,7 +276,7 @@ static void write_sleeper(struct step steps[SLEEPER_STEPS])
 
 enum { PUBLISHER_STEPS = 8, AT_PUBLISHER_FENCE = 3 };
 
-/* ends_announce, bells_somebody_sleeps, bells_ring, bells_ring_sleeper. */
+/* ends_announce, bells_somebody_sleeps, bells_ring. */
 static void write_publisher(struct step steps[PUBLISHER_STEPS], enum word message, bool fences)
 {
     const struct step publisher[PUBLISHER_STEPS] = {

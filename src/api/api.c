@@ -46,30 +46,35 @@ API_DEFINE(alltoall,
 #define VARYING(of)                                                                    \
     .collective = COLLECTIVE_##of, .shape = SHAPE_VARYING, .send = send, .recv = recv, \
     .dtype = dtype
+#define BLOCKS(...)                           \
+    .blocks = &(const struct block_arguments) \
+    {                                         \
+        __VA_ARGS__                           \
+    }
 #define SENDS_BLOCKS .send_counts = send_counts, .send_displs = send_displs
 #define RECEIVES_BLOCKS .recv_counts = recv_counts, .recv_displs = recv_displs
 
 API_DEFINE(gatherv,
            API_PARAMETERS(const void *send, size_t send_count, void *recv, const size_t *recv_counts,
                           const size_t *recv_displs, enum tutti_dtype dtype, int root),
-           VARYING(GATHER), MOVES, ROOTED, .count = send_count, RECEIVES_BLOCKS)
+           VARYING(GATHER), MOVES, ROOTED, .count = send_count, BLOCKS(RECEIVES_BLOCKS))
 API_DEFINE(scatterv,
            API_PARAMETERS(const void *send, const size_t *send_counts, const size_t *send_displs,
                           void *recv, size_t recv_count, enum tutti_dtype dtype, int root),
-           VARYING(SCATTER), MOVES, ROOTED, .count = recv_count, SENDS_BLOCKS)
+           VARYING(SCATTER), MOVES, ROOTED, .count = recv_count, BLOCKS(SENDS_BLOCKS))
 API_DEFINE(allgatherv,
            API_PARAMETERS(const void *send, void *recv, const size_t *recv_counts,
                           const size_t *recv_displs, enum tutti_dtype dtype),
-           VARYING(ALLGATHER), MOVES, RECEIVES_BLOCKS)
+           VARYING(ALLGATHER), MOVES, BLOCKS(RECEIVES_BLOCKS))
 API_DEFINE(reduce_scatterv,
            API_PARAMETERS(const void *send, void *recv, const size_t *recv_counts,
                           enum tutti_dtype dtype, tutti_op op),
-           VARYING(REDUCE_SCATTER), REDUCES, .send_counts = recv_counts)
+           VARYING(REDUCE_SCATTER), REDUCES, BLOCKS(.send_counts = recv_counts))
 API_DEFINE(alltoallv,
            API_PARAMETERS(const void *send, const size_t *send_counts, const size_t *send_displs,
                           void *recv, const size_t *recv_counts, const size_t *recv_displs,
                           enum tutti_dtype dtype),
-           VARYING(ALLTOALL), MOVES, SENDS_BLOCKS, RECEIVES_BLOCKS)
+           VARYING(ALLTOALL), MOVES, BLOCKS(SENDS_BLOCKS, RECEIVES_BLOCKS))
 
 /* ------------------------------------------------------------------------------- lists of tensors */
 

@@ -61,8 +61,8 @@ static enum tutti_status look_at_sides(const struct arguments *a, const struct t
     *recv = (struct side){"recv", a->recv, NULL, NULL, blocks_received(a, comm), a->count};
     if (a->collective != COLLECTIVE_GATHER && a->collective != COLLECTIVE_ALLGATHER &&
         send->block_count > 0) {
-        send->counts = a->send_counts;
-        send->displs = a->send_displs;
+        send->counts = a->blocks->send_counts;
+        send->displs = a->blocks->send_displs;
         /* The parameter of reduce_scatterv has the name of what each rank gets. */
         if (send->counts == NULL)
             return no_counts(
@@ -70,8 +70,8 @@ static enum tutti_status look_at_sides(const struct arguments *a, const struct t
     }
     if (a->collective != COLLECTIVE_SCATTER && a->collective != COLLECTIVE_REDUCE_SCATTER &&
         recv->block_count > 0) {
-        recv->counts = a->recv_counts;
-        recv->displs = a->recv_displs;
+        recv->counts = a->blocks->recv_counts;
+        recv->displs = a->blocks->recv_displs;
         if (recv->counts == NULL) return no_counts(a, comm, "recv_counts");
     }
     if (a->collective == COLLECTIVE_ALLGATHER) send->count = recv->counts[rank];

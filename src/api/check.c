@@ -38,12 +38,14 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
 {
     const char *name = name_of(a);
     const size_t element_bytes = dtype_size(a->dtype);
-    const size_t count_max = SIZE_MAX / 2 / element_bytes / (size_t)comm->team.size;
-    if (a->count > count_max)
+    size_t all_bytes;
+    if (__builtin_mul_overflow(a->count, element_bytes * (size_t)comm->team.size, &all_bytes) ||
+        all_bytes > SIZE_MAX / 2)
         return error_set(TUTTI_INVALID_COUNT,
                          "tutti_%s: count must be at most %zu elements of %zu bytes with %d ranks, "
                          "is %zu",
-                         name, count_max, element_bytes, comm->team.size, a->count);
+                         name, SIZE_MAX / 2 / element_bytes / (size_t)comm->team.size,
+                         element_bytes, comm->team.size, a->count);
     const size_t block_bytes = a->count * element_bytes;
     const size_t send_bytes = blocks_sent(a, comm) * block_bytes,
                  recv_bytes = blocks_received(a, comm) * block_bytes;
@@ -104,11 +106,26 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     if (a->root < 0 || a->root >= comm->team.size)
         return error_set(TUTTI_INVALID_ROOT, "tutti_%s: root must be a rank, 0 to %d, is %d", name,
                          comm->team.size - 1, a->root);
-    *call = (struct call){
-        .what = {.collective = a->collective, .dtype = a->dtype, .op = op->kind, .root = a->root},
-        .op = op,
-        .timeout_ns = comm->team.settings.timeout_ns,
-        .deterministic = comm->team.settings.deterministic};
+    /* All members, one by one: clearing the whole first costs more (on x86 gcc may take a string instruction, 28 cycles). */
+    *call = (struct call){.what = {.collective = a->collective,
+                                   .dtype = a->dtype,
+                                   .op = op->kind,
+                                   .root = a->root,
+                                   .count = 0,
+                                   .started = false,
+                                   .varies = false,
+                                   .signature = 0},
+                          .op = op,
+                          .send = NULL,
+                          .recv = NULL,
+                          .in_place = false,
+                          .deterministic = comm->team.settings.deterministic,
+                          .all_were_mapped = false,
+                          .priority = 0,
+                          .radix = 0,
+                          .timeout_ns = comm->team.settings.timeout_ns,
+                          .algorithm = NULL,
+                          .extra = NULL};
     switch (a->shape) {
     case SHAPE_EVEN: TRY(check_even(a, comm, call)); break;
     case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;

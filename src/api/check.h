@@ -9,11 +9,17 @@
 
 #include "api/define_forms.h"
 #include "base/collective.h"
+#include "base/dtype.h"
 #include "tutti/tutti.h"
 
 enum shape { SHAPE_EVEN, SHAPE_VARYING, SHAPE_LIST };
 
-/* What one public function was called with. */
+/* VARYING, of the buffers that have a block for each rank. */
+struct block_arguments {
+    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+};
+
+/* What one public function was called with. Small, since each call fills one. */
 struct arguments {
     enum collective collective;
     enum shape shape;
@@ -23,8 +29,7 @@ struct arguments {
     enum tutti_dtype dtype;
     tutti_op op;
     int root;
-    /* VARYING, where the buffer has a block for each rank */
-    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+    const struct block_arguments *blocks; /* VARYING; else NULL */
 };
 
 /* The forms. */
@@ -38,9 +43,17 @@ enum tutti_status api_prepare(const struct arguments *arguments,
                               struct tutti_prepared **prepared);
 
 /* The checks that messages have in common with collectives. */
-enum tutti_status api_check_dtype(const char *call, enum tutti_dtype dtype);
-enum tutti_status api_check_buffer(const char *call, const char *name, const void *buffer,
-                                   size_t bytes);
+enum tutti_status api_refuse_dtype(const char *call, enum tutti_dtype dtype);
+static inline enum tutti_status api_check_dtype(const char *call, enum tutti_dtype dtype)
+{
+    return dtype_is_valid(dtype) ? TUTTI_OK : api_refuse_dtype(call, dtype);
+}
+enum tutti_status api_refuse_buffer(const char *call, const char *name, size_t bytes);
+static inline enum tutti_status api_check_buffer(const char *call, const char *name,
+                                                 const void *buffer, size_t bytes)
+{
+    return bytes == 0 || buffer != NULL ? TUTTI_OK : api_refuse_buffer(call, name, bytes);
+}
 
 /* The four forms of one collective; what follows the parameters initialises its struct arguments. */
 #define API_DEFINE(name, parameters, ...) \

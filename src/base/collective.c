@@ -2,28 +2,23 @@
 
 #include <string.h>
 
-static const struct {
-    const char *name;
-    bool rooted;
-} collectives[COLLECTIVE_COUNT] = {
-#define X(enumerator, name, reduces, rooted) [enumerator] = {name, rooted},
+const char *const collective_names[COLLECTIVE_COUNT] = {
+#define X(enumerator, name, reduces, rooted) [enumerator] = name,
     COLLECTIVE_LIST(X)
 #undef X
 };
 
-const char *collective_name(enum collective collective)
-{
-    return collectives[collective].name;
-}
-
 bool collective_is_rooted(enum collective collective)
 {
-    return collectives[collective].rooted;
+#define X(enumerator, name, reduces, rooted) [enumerator] = rooted,
+    static const bool they_are_rooted[COLLECTIVE_COUNT] = {COLLECTIVE_LIST(X)};
+#undef X
+    return they_are_rooted[collective];
 }
 
 enum collective collective_from_name(const char *name)
 {
     int i = 0;
-    while (i < COLLECTIVE_COUNT && strcmp(collectives[i].name, name) != 0) i++;
+    while (i < COLLECTIVE_COUNT && strcmp(collective_names[i], name) != 0) i++;
     return (enum collective)i;
 }

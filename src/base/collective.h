@@ -23,7 +23,12 @@ enum collective {
         COLLECTIVE_COUNT
 };
 
-const char *collective_name(enum collective collective);
+/* By collective. */
+extern const char *const collective_names[COLLECTIVE_COUNT];
+static inline const char *collective_name(enum collective collective)
+{
+    return collective_names[collective];
+}
 static inline bool collective_reduces(enum collective collective)
 {
 #define X(enumerator, name, reduces, rooted) [enumerator] = reduces,

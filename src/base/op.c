@@ -27,7 +27,7 @@ tutti_op op_handle(const struct tutti_operation *operation)
                                               : operation;
 }
 
-bool op_supports(const struct tutti_operation *operation, enum tutti_dtype dtype)
+bool op_is_for(const struct tutti_operation *operation, enum tutti_dtype dtype)
 {
     const bool is_float = dtype_kind(dtype) == DTYPE_FLOAT;
     switch (operation->kind) {

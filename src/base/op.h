@@ -61,7 +61,12 @@ static inline const struct tutti_operation *op_resolve(tutti_op op)
 const struct tutti_operation *op_builtin(enum op kind);
 /* The public handle. */
 tutti_op op_handle(const struct tutti_operation *operation);
-bool op_supports(const struct tutti_operation *operation, enum tutti_dtype dtype);
+/* Of an operation that is not for every dtype, whether it is for that one. */
+bool op_is_for(const struct tutti_operation *operation, enum tutti_dtype dtype);
+static inline bool op_supports(const struct tutti_operation *operation, enum tutti_dtype dtype)
+{
+    return operation->kind < OP_LAND || op_is_for(operation, dtype); /* arithmetic is for all */
+}
 /* "sum"; also for SCALED_SUM and USER. */
 const char *op_kind_name(enum op kind);
 /* OP_BUILTIN_COUNT when there is no constant of that name. */

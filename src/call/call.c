@@ -28,9 +28,8 @@ static enum run_result run_first(struct tutti_comm *comm, struct call_request *r
 static bool heeds_mapping(const struct tutti_comm *comm, const struct call *call)
 {
     return call->what.collective == COLLECTIVE_ALLREDUCE && comm->team.transports.maps_heaps &&
-           call->what.count >=
-               comm->team.transports.set.all->paths.tables[0]->sizes.mapped_bytes_min /
-                   dtype_size(call->what.dtype);
+           call->what.count * dtype_size(call->what.dtype) >=
+               comm->team.transports.set.all->paths.tables[0]->sizes.mapped_bytes_min;
 }
 
 static bool is_mapped(const struct buffer *buffer, size_t bytes)

@@ -1,4 +1,5 @@
 /* program.c - the programs of a communicator: which one a call needs, and the cache of those it has. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +179,16 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
 
 /* -------------------------------------------------------------------------------------------- cache */
 
+/* What a call is in one word: a small call should not cost a comparison for each part of it. Its count, what it asks for by name, and counts
+ * of blocks are compared by themselves. */
+static uint64_t shape_of(const struct call *call)
+{
+    return described(&call->what) | (uint64_t)call->in_place << 26 |
+           (uint64_t)call->deterministic << 27 | (uint64_t)call->all_were_mapped << 28 |
+           (uint64_t)(uint32_t)call->what.root << 32;
+}
+static_assert(COLLECTIVE_COUNT <= 256 && DTYPE_COUNT <= 256 && OP_COUNT <= 256, "a byte each");
+
 static bool has_same_counts(const struct cached_program *cached, const struct call *call)
 {
     const size_t bytes = call->extra != NULL ? call->extra->count_bytes : 0;
@@ -185,23 +196,17 @@ static bool has_same_counts(const struct cached_program *cached, const struct ca
            (bytes == 0 || memcmp(cached->counts, counts_of(call), bytes) == 0);
 }
 
-static bool is_same(const struct cached_program *cached, const struct call *call)
+static bool is_same(const struct cached_program *cached, const struct call *call, uint64_t shape)
 {
-    const struct call_description *a = &cached->what, *b = &call->what;
-    return cached->program != NULL && a->count == b->count && a->collective == b->collective &&
-           a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
-           a->started == b->started && a->varies == b->varies &&
-           cached->in_place == call->in_place && cached->deterministic == call->deterministic &&
-           cached->mapped == call->all_were_mapped && cached->algorithm == call->algorithm &&
-           cached->radix == call->radix && cached->op_serial == call->op->serial &&
-           has_same_counts(cached, call);
+    return cached->program != NULL && cached->shape == shape && cached->count == call->what.count &&
+           cached->algorithm == call->algorithm && cached->radix == call->radix &&
+           cached->op_serial == call->op->serial && has_same_counts(cached, call);
 }
 
-static struct cached_program *cache_place(struct tutti_comm *comm, const struct call *call)
+static struct cached_program *cache_place(struct tutti_comm *comm, const struct call *call,
+                                          uint64_t shape)
 {
-    const struct call_description *what = &call->what;
-    uint64_t hash = mixed(what->count, described(what) | (uint64_t)call->in_place << 26 |
-                                           (uint64_t)(uint32_t)what->root << 32);
+    uint64_t hash = mixed(call->what.count, shape);
     hash = mixed(hash, (uintptr_t)call->algorithm + call->radix);
     /* Ranks that are not root have no counts in gatherv and scatterv. */
     if (call->extra != NULL && call->extra->count_bytes > 0)
@@ -220,14 +225,12 @@ static void forget(struct cached_program *place)
     *place = (struct cached_program){0};
 }
 
-enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
-                               struct program **program)
+/* A new program, which takes that place. */
+__attribute__((cold, noinline)) static enum tutti_status make_and_keep(struct tutti_comm *comm,
+                                                                       const struct call *call,
+                                                                       struct cached_program *place,
+                                                                       struct program **program)
 {
-    struct cached_program *place = cache_place(comm, call);
-    if (__builtin_expect(is_same(place, call), 1)) {
-        *program = place->program;
-        return TUTTI_OK;
-    }
     const size_t count_bytes = call->extra != NULL ? call->extra->count_bytes : 0;
     size_t *counts = NULL;
     if (count_bytes > 0) {
@@ -241,16 +244,24 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
         return status;
     }
     forget(place);
-    *place = (struct cached_program){.what = call->what,
-                                     .in_place = call->in_place,
-                                     .deterministic = call->deterministic,
-                                     .mapped = call->all_were_mapped,
+    *place = (struct cached_program){.shape = shape_of(call),
+                                     .count = call->what.count,
                                      .algorithm = call->algorithm,
                                      .radix = call->radix,
                                      .op_serial = call->op->serial,
                                      .counts = counts,
                                      .count_bytes = count_bytes,
                                      .program = *program};
+    return TUTTI_OK;
+}
+
+enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
+                               struct program **program)
+{
+    const uint64_t shape = shape_of(call);
+    struct cached_program *place = cache_place(comm, call, shape);
+    if (!is_same(place, call, shape)) return make_and_keep(comm, call, place, program);
+    *program = place->program;
     return TUTTI_OK;
 }
 

@@ -12,8 +12,8 @@
 enum { PROGRAM_CACHE_SIZE = 256 };
 
 struct cached_program {
-    struct call_description what;
-    bool in_place, deterministic, mapped;
+    uint64_t shape; /* see shape_of in program.c */
+    size_t count;
     const struct algorithm *algorithm; /* as asked for */
     unsigned radix;
     uint64_t op_serial;

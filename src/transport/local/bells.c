@@ -13,7 +13,8 @@ static bool ring_door(struct local *local, struct bell *bell)
 }
 
 /* At a door one ring is enough: a rank that finds that it has rung in this sleep has nothing to add. */
-void bells_ring_sleeper(struct local *local, struct bell *bell, uint32_t asleep)
+__attribute__((cold, noinline)) static void ring_sleeper(struct local *local, struct bell *bell,
+                                                         uint32_t asleep)
 {
     switch (asleep & ASLEEP_WHERE) {
     case ASLEEP_RUNG: break;
@@ -26,6 +27,17 @@ void bells_ring_sleeper(struct local *local, struct bell *bell, uint32_t asleep)
     default:
         atomic_fetch_add_explicit(&bell->ring, 1, memory_order_release);
         futex_wake(&bell->ring);
+    }
+}
+
+void bells_ring(struct local *local, const int *ranks, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct bell *bell = segment_bell(local->segment, ranks[i]);
+        /* Between what was published and the look, as the sleeper has one between its word and its last look. */
+        if (local->publishers_fence) fence_this_thread();
+        const uint32_t asleep = atomic_load_explicit(&bell->asleep, memory_order_relaxed);
+        if (asleep != AWAKE) ring_sleeper(local, bell, asleep);
     }
 }
 
@@ -81,7 +93,7 @@ int bells_descriptor(struct transport *transport)
 void bells_wake(struct transport *transport)
 {
     struct local *local = (struct local *)transport;
-    if (bells_somebody_sleeps(local)) bells_ring(local, transport->rank);
+    if (bells_somebody_sleeps(local)) bells_ring(local, &transport->rank, 1);
 }
 
 void bells_wake_all(struct transport *transport)

@@ -20,19 +20,8 @@ static inline bool bells_somebody_sleeps(struct local *local)
         atomic_load_explicit(&local->header->sleeper_count, memory_order_relaxed) != 0, 0);
 }
 
-/* The rest of bells_ring; `asleep` is the word of that bell. */
-__attribute__((cold)) void bells_ring_sleeper(struct local *local, struct bell *bell,
-                                              uint32_t asleep);
-
-/* Somebody sleeps: wakes that rank, if it is the one. */
-static inline void bells_ring(struct local *local, int rank)
-{
-    struct bell *bell = segment_bell(local->segment, rank);
-    /* Between what was published and the look, as the sleeper has one between its word and its last look. */
-    if (local->publishers_fence) fence_this_thread();
-    const uint32_t asleep = atomic_load_explicit(&bell->asleep, memory_order_relaxed);
-    if (__builtin_expect(asleep != AWAKE, 0)) bells_ring_sleeper(local, bell, asleep);
-}
+/* Somebody sleeps: wakes those ranks, if they are the ones. Not inline: a message that finds everybody awake would save registers for it. */
+void bells_ring(struct local *local, const int *ranks, int count);
 
 /* Whether this rank sleeps at a doorbell, not on its futex. */
 static inline bool bells_have_door(const struct local *local)

@@ -18,7 +18,7 @@ static void checked_commit(struct link_tx *link, size_t bytes)
     ends_announce(tx, header, checked_seal(header, tx->sequence + 1, bytes, payload, slot_bytes));
 }
 
-const struct link_tx_ops checked_sending_ops = {.reserve = sending_reserve,
+const struct link_tx_ops checked_sending_ops = {.reserve = sending_reserve_slot,
                                                 .commit = checked_commit,
                                                 .reach = link_no_reach,
                                                 .post = link_no_post,

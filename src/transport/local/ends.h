@@ -23,12 +23,13 @@ struct local_tx {
     struct local *local;
     const uint64_t *signature;
     struct message_header *headers;
-    char *data;
+    char *data;                        /* data slots; small ones before them */
     uint64_t sequence;                 /* messages sent */
     uint64_t consumed;                 /* by all readers, as last seen */
     uint64_t data_sequence;            /* payload slots used */
     uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
-    bool all_same_process, data_reserved;
+    size_t bytes_max;                  /* of messages for which slots are reserved */
+    bool all_same_process;
     int local_peer; /* of multicast links this rank itself */
     int reader_count;
     int *readers;
@@ -40,7 +41,7 @@ struct local_rx {
     struct local *local;
     const uint64_t *signature;
     struct message_header *headers;
-    const char *data;
+    const char *data; /* as in local_tx */
     struct tail *tail;
     int slot;
     int local_peer;
@@ -71,8 +72,7 @@ static inline void ends_announce(struct local_tx *tx, struct message_header *hea
 {
     tx->sequence++;
     atomic_store_explicit(&header->sequence, sequence, memory_order_release); /* pairs with peek */
-    if (bells_somebody_sleeps(tx->local))
-        for (int i = 0; i < tx->reader_count; i++) bells_ring(tx->local, tx->readers[i]);
+    if (bells_somebody_sleeps(tx->local)) bells_ring(tx->local, tx->readers, tx->reader_count);
 }
 
 /* Sends the message whose data or place is in the next header. */
@@ -100,7 +100,7 @@ static inline void ends_finish_message(struct local_rx *rx)
     rx->sequence++;
     atomic_store_explicit(&rx->tail->consumed, rx->sequence,
                           memory_order_release); /* pairs with look_at_tails */
-    if (bells_somebody_sleeps(rx->local)) bells_ring(rx->local, rx->local_peer);
+    if (bells_somebody_sleeps(rx->local)) bells_ring(rx->local, &rx->local_peer, 1);
 }
 
 #endif

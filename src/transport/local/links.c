@@ -74,9 +74,10 @@ static enum tutti_status open_tx(struct local *local, int slot, int channel, int
     struct local_tx **entry =
         &local->tx[(slot * TRANSPORT_CHANNEL_COUNT + channel) * local->base.size + to];
     if (*entry == NULL) TRY(tx_create(local, slot, channel, to, entry));
-    if (bytes > INLINE_BYTES && !(*entry)->data_reserved) {
-        TRY(segment_reserve_data(local->segment, (*entry)->data));
-        (*entry)->data_reserved = true;
+    if (local->checks && bytes > INLINE_BYTES) bytes = SIZE_MAX; /* not through small slots */
+    if (bytes > (*entry)->bytes_max) {
+        TRY(segment_reserve_data(local->segment, (*entry)->data, bytes));
+        (*entry)->bytes_max = bytes;
     }
     *link = &(*entry)->base;
     return TUTTI_OK;
@@ -167,7 +168,7 @@ static void add_writers(const struct local *local, struct transport_footprint *f
         footprint->link_count++;
         footprint->private_bytes +=
             sizeof *tx + size * (sizeof *tx->readers + sizeof(struct tail *));
-        footprint->shared_bytes += segment_link_bytes(local->segment, tx->data_reserved);
+        footprint->shared_bytes += segment_link_bytes(local->segment, tx->bytes_max);
     }
 }
 

@@ -67,10 +67,11 @@ static void messages_of_every_size_arrive_in_order(void **state)
     unsigned pieces;
     net.ranks[0]->ops->limits(net.ranks[0], &piece, &pieces);
     assert_true(piece >= 4096 && pieces >= 1);
-    const size_t sizes[] = {0, 1, INLINE_BYTES, INLINE_BYTES + 1, 4096, piece};
+    const size_t sizes[] = {
+        0, 1, INLINE_BYTES, INLINE_BYTES + 1, SMALL_SLOT_BYTES, SMALL_SLOT_BYTES + 1, 4096, piece};
     expect_empty(rx);
-    for (int round = 0; round < 100; round++) {
-        const size_t a = sizes[round % 6], b = sizes[(round / 6) % 6];
+    for (int round = 0; round < 200; round++) {
+        const size_t a = sizes[round % 8], b = sizes[(round / 8) % 8];
         assert_true(send_filled(tx, (unsigned char)round, a));
         assert_true(send_filled(tx, (unsigned char)(round + 1), b));
         assert_false(tx->ops->consumed(tx));
@@ -80,6 +81,34 @@ static void messages_of_every_size_arrive_in_order(void **state)
         assert_true(tx->ops->consumed(tx));
     }
     local_net_close(&net);
+}
+
+/* A root need not wait for those that have not come: neither for one reader nor for the slowest of several. */
+static void a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_headers(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {8, INLINE_BYTES + 1, SMALL_SLOT_BYTES};
+    for (unsigned s = 0; s < 3; s++) {
+        for (int to = 0; to < 2; to++) { /* rank 0 itself: to all */
+            struct local_net net = open_net(3, false);
+            struct link_tx *tx = local_net_tx(&net, 0, to);
+            struct link_rx *slow = local_net_rx(&net, 1, 0, to == 0);
+            struct link_rx *fast = to == 0 ? local_net_rx(&net, 2, 0, true) : NULL;
+            for (int i = 0; i < HEADER_COUNT; i++)
+                assert_true(send_filled(tx, (unsigned char)i, sizes[s]));
+            assert_null(tx->ops->reserve(tx, sizes[s]));
+            for (int i = 0; i < HEADER_COUNT && fast != NULL; i++)
+                expect_filled(fast, (unsigned char)i, sizes[s]);
+            assert_null(tx->ops->reserve(tx, sizes[s]));
+            for (int i = 0; i < 3 * HEADER_COUNT; i++) {
+                expect_filled(slow, (unsigned char)i, sizes[s]);
+                assert_true(send_filled(tx, (unsigned char)(i + HEADER_COUNT), sizes[s]));
+                if (fast != NULL) expect_filled(fast, (unsigned char)(i + HEADER_COUNT), sizes[s]);
+                assert_null(tx->ops->reserve(tx, sizes[s]));
+            }
+            local_net_close(&net);
+        }
+    }
 }
 
 static void a_message_is_taken_in_parts(void **state)
@@ -534,6 +563,8 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
     } cases[] = {
         {MESSAGE_INLINE, INLINE_BYTES + 1, 0},
         {MESSAGE_INLINE, (UINT64_C(1) << 56) - 1, 0},
+        {MESSAGE_SMALL_SLOT, SMALL_SLOT_BYTES + 1, 0},
+        {MESSAGE_SMALL_SLOT, (UINT64_C(1) << 56) - 1, 0},
         {MESSAGE_SLOT, 100, DATA_SLOTS},
         {MESSAGE_SLOT, 100, UINT64_MAX},
         {MESSAGE_SLOT, UINT64_C(1) << 40, 0},
@@ -1095,6 +1126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_every_size_arrive_in_order),
+        cmocka_unit_test(a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_headers),
         cmocka_unit_test(a_message_is_taken_in_parts),
         cmocka_unit_test(a_full_link_has_no_room_until_something_is_consumed),
         cmocka_unit_test(memory_of_one_process_is_read_where_it_lies),

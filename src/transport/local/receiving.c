@@ -23,22 +23,18 @@ static const void *readable_at(const struct local_rx *rx, enum message_kind kind
     return NULL;
 }
 
-/* Turns a header into a view. */
-static enum link_state view_of(struct local_rx *rx, const struct message_header *header)
+static enum link_state show(struct local_rx *rx, const void *data, uint64_t bytes)
 {
-    const uint64_t kind_and_bytes = read_once(&header->kind_and_bytes);
-    const uint64_t bytes = kind_and_bytes & BYTES_MASK, where = read_once(&header->u.where);
-    const struct local *local = rx->local;
-    const enum message_kind kind = (enum message_kind)(kind_and_bytes >> MESSAGE_KIND_SHIFT);
+    rx->view = (struct link_view){.data = data, .bytes = bytes};
+    return data != NULL ? LINK_READY : LINK_FAULT;
+}
+
+/* The view of a message that does not lie in the link, or makes no sense. */
+__attribute__((noinline)) static enum link_state
+view_elsewhere(struct local_rx *rx, enum message_kind kind, uint64_t where, uint64_t bytes)
+{
     const void *data = NULL;
     switch (kind) {
-    case MESSAGE_INLINE:
-        if (bytes <= INLINE_BYTES) data = header->u.data;
-        break;
-    case MESSAGE_SLOT:
-        if (where < DATA_SLOTS && bytes <= local->segment->slot_bytes)
-            data = rx->data + where * local->segment->slot_bytes;
-        break;
     case MESSAGE_ADDRESS:
     case MESSAGE_HEAP:
         data = readable_at(rx, kind, where, bytes);
@@ -46,20 +42,40 @@ static enum link_state view_of(struct local_rx *rx, const struct message_header 
         rx->view = (struct link_view){.bytes = bytes};
         return remote_reach(rx, kind, where, bytes, &rx->remote);
     case MESSAGE_SHARED: return shared_slots_view(rx, where, bytes) ? LINK_READY : LINK_FAULT;
-    case MESSAGE_KIND_COUNT: break;
     case MESSAGE_REMOTE:
         data = readable_at(rx, kind, where, bytes);
         if (data != NULL) break;
         rx->view = (struct link_view){.bytes = bytes};
         rx->remote = where;
-        return local->copies_remote ? LINK_READY : LINK_FAULT;
+        return rx->local->copies_remote ? LINK_READY : LINK_FAULT;
     case MESSAGE_PLACED:
         if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes)
             data = rx->advertised_at;
         break;
+    case MESSAGE_INLINE:
+    case MESSAGE_SMALL_SLOT:
+    case MESSAGE_SLOT:
+    case MESSAGE_KIND_COUNT: break;
     }
-    rx->view = (struct link_view){.data = data, .bytes = bytes};
-    return data != NULL ? LINK_READY : LINK_FAULT;
+    return show(rx, data, bytes);
+}
+
+/* Turns a header into a view. Not inline: a look that finds nothing would save registers for it. */
+__attribute__((noinline)) static enum link_state load(struct local_rx *rx,
+                                                      const struct message_header *header)
+{
+    if (CALLS_ARE_WATCHED && header->signature != *rx->signature) return LINK_FAULT;
+    const uint64_t kind_and_bytes = read_once(&header->kind_and_bytes);
+    const uint64_t bytes = kind_and_bytes & BYTES_MASK;
+    const enum message_kind kind = (enum message_kind)(kind_and_bytes >> MESSAGE_KIND_SHIFT);
+    if (kind == MESSAGE_INLINE && bytes <= INLINE_BYTES) return show(rx, header->u.data, bytes);
+    if (kind == MESSAGE_SMALL_SLOT && bytes <= SMALL_SLOT_BYTES)
+        return show(rx, rx->data - SMALL_SLOTS_BYTES + segment_small_slot(rx->sequence), bytes);
+    const uint64_t where = read_once(&header->u.where);
+    const size_t slot_bytes = rx->local->segment->slot_bytes;
+    if (kind == MESSAGE_SLOT && where < DATA_SLOTS && bytes <= slot_bytes)
+        return show(rx, rx->data + where * slot_bytes, bytes);
+    return view_elsewhere(rx, kind, where, bytes);
 }
 
 static enum link_state receiving_peek(struct link_rx *link, struct link_view *view)
@@ -67,10 +83,10 @@ static enum link_state receiving_peek(struct link_rx *link, struct link_view *vi
     struct local_rx *rx = (struct local_rx *)link;
     if (!rx->loaded) {
         const struct message_header *header = &rx->headers[rx->sequence % HEADER_COUNT];
-        const uint64_t sequence = atomic_load_explicit(&header->sequence, memory_order_acquire);
-        if (__builtin_expect(sequence != rx->sequence + 1, 1)) return LINK_EMPTY;
-        if (CALLS_ARE_WATCHED && header->signature != *rx->signature) return LINK_FAULT;
-        const enum link_state state = view_of(rx, header);
+        /* Pairs with ends_announce. */
+        if (atomic_load_explicit(&header->sequence, memory_order_acquire) != rx->sequence + 1)
+            return LINK_EMPTY;
+        const enum link_state state = load(rx, header);
         if (state != LINK_READY) return state;
         rx->loaded = true;
     }

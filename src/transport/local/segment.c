@@ -12,13 +12,15 @@
 
 enum {
     PAGE = 4096,
+    HEADERS_BYTES = PAGE, /* of a link */
     DATA_BYTES_MIN = 64 << 10,
     DATA_BYTES_MAX = 1 << 20,
     DATA_BYTES_A_RANK = 4 << 20,
     SHARED_SLOT_BYTES_MAX = 128 << 10
 };
-static_assert(2 * HEADER_COUNT * sizeof(struct message_header) <= PAGE,
+static_assert(2 * HEADER_COUNT * sizeof(struct message_header) <= HEADERS_BYTES,
               "a page has both rings of headers");
+static_assert(SMALL_SLOTS_BYTES % PAGE == 0, "pages are reserved");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct segment *segments; /* of this process; under lock */
@@ -60,8 +62,7 @@ static void lay_out(struct segment *segment, int rank_count, size_t board_bytes)
     segment->regions_offset = segment->board_offset + round_up(board_bytes, PAGE);
     segment->tails_bytes = round_up(2 * ranks * sizeof(struct tail), PAGE);
     segment->links_offset = channels * segment->tails_bytes;
-    segment->link_bytes =
-        round_up(HEADER_COUNT * sizeof(struct message_header), PAGE) + data_bytes(rank_count);
+    segment->link_bytes = HEADERS_BYTES + SMALL_SLOTS_BYTES + DATA_SLOTS * segment->slot_bytes;
     segment->shared_slots_offset = segment->links_offset + channels * ranks * segment->link_bytes;
     segment->shared_slot_bytes =
         segment->slot_bytes < SHARED_SLOT_BYTES_MAX ? segment->slot_bytes : SHARED_SLOT_BYTES_MAX;
@@ -183,9 +184,11 @@ enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int 
     return shm_reserve(segment->fd, offset, segment->tails_bytes);
 }
 
-size_t segment_link_bytes(const struct segment *segment, bool with_data)
+size_t segment_link_bytes(const struct segment *segment, size_t bytes)
 {
-    return segment->link_bytes - (with_data ? 0 : DATA_SLOTS * segment->slot_bytes);
+    if (bytes <= INLINE_BYTES) return HEADERS_BYTES;
+    if (bytes <= SMALL_SLOT_BYTES) return HEADERS_BYTES + SMALL_SLOTS_BYTES;
+    return segment->link_bytes;
 }
 
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
@@ -194,10 +197,9 @@ enum tutti_status segment_link(struct segment *segment, int rank, int slot, int 
     const size_t index = channel_index(slot, channel) * (size_t)segment->rank_count + (size_t)to;
     const size_t offset =
         region_of(segment, rank) + segment->links_offset + index * segment->link_bytes;
-    const size_t header_bytes = segment_link_bytes(segment, false);
     *headers = (struct message_header *)(void *)(segment->base + offset);
-    *data = segment->base + offset + header_bytes;
-    return shm_reserve(segment->fd, offset, header_bytes);
+    *data = segment->base + offset + HEADERS_BYTES + SMALL_SLOTS_BYTES;
+    return shm_reserve(segment->fd, offset, HEADERS_BYTES);
 }
 
 static size_t shared_slots_of(const struct segment *segment, int owner, int slot)
@@ -220,8 +222,9 @@ enum tutti_status segment_reserve_shared(struct segment *segment, int owner, int
                        segment->shared_slots_bytes);
 }
 
-enum tutti_status segment_reserve_data(struct segment *segment, const char *data)
+enum tutti_status segment_reserve_data(struct segment *segment, const char *data, size_t bytes)
 {
-    return shm_reserve(segment->fd, (size_t)(data - segment->base),
-                       DATA_SLOTS * segment->slot_bytes);
+    const size_t slots_bytes = segment_link_bytes(segment, bytes) - HEADERS_BYTES;
+    if (slots_bytes == 0) return TUTTI_OK;
+    return shm_reserve(segment->fd, (size_t)(data - segment->base) - SMALL_SLOTS_BYTES, slots_bytes);
 }

@@ -7,9 +7,12 @@
  *             and where it expects the next one                                            (r writes)
  *     links:  to each rank, and (in r's own place) to all:                                 (r writes)
  *             a ring of message headers, and where messages are checked a second one behind it (checked.h),
- *             and DATA_SLOTS slots for payloads
+ *             a small slot for each header, and DATA_SLOTS slots for payloads
  *   region of rank r, per slot:
  *     shared: SHARED_SLOTS slots for payloads that travel, with a count of readers each       (who has it writes)
+ *
+ * A message has the small slot of its header: while the header is free, so is that slot. A writer of small messages may so be as
+ * many ahead of its readers as there are headers.
  *
  * Slots belong to the writer, so what a rank touches is O(ranks), and only links that are used are reserved.
  * Memory is reserved before it is touched: no access ends in SIGBUS. Ranks of one process share one mapping.
@@ -18,7 +21,7 @@
  * off the count when it is done, or (the only reader) writes into it and sends it on.
  *
  * Memory traffic of a message: payloads up to INLINE_BYTES lie in the header's own cache line (one line
- * crosses cores); larger ones are written once and read once through slots that stay in cache; shared ones are written
+ * crosses cores); larger ones, up to SMALL_SLOT_BYTES through small slots, are written once and read once through slots that stay in cache; shared ones are written
  * once for all readers, and a reduction in place writes the lines that it has just read; posted ones are read
  * where they lie, which is the minimum.
  */
@@ -39,7 +42,9 @@ enum {
     HEADER_COUNT = 16, /* messages under way per link */
     DATA_SLOTS = 4,    /* payloads under way per link */
     SHARED_SLOTS = 4,  /* payloads of a rank that travel, per slot */
-    INLINE_BYTES = 40
+    INLINE_BYTES = 40,
+    SMALL_SLOT_BYTES = 1 << 10,
+    SMALL_SLOTS_BYTES = HEADER_COUNT * SMALL_SLOT_BYTES
 };
 
 /* PLACED: it lies where its reader expected it. */
@@ -51,6 +56,7 @@ enum message_kind {
     MESSAGE_REMOTE,
     MESSAGE_SHARED,
     MESSAGE_PLACED,
+    MESSAGE_SMALL_SLOT,
     MESSAGE_KIND_COUNT
 };
 
@@ -160,7 +166,8 @@ void *segment_board(const struct segment *segment);
 /* Of reader `rank`, for what `source` sends to it or to all; reserves the memory. */
 enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
                                bool multicast, struct tail **tail);
-/* Of writer `rank`; `to` is the writer itself for the link to all. Reserves the headers. */
+/* Of writer `rank`; `to` is the writer itself for the link to all. `data` are the data slots, right behind the small ones. Reserves the
+ * headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);
 /* The shared slots of an owner for a slot, `shared_slot_bytes` each, and their counts. */
@@ -169,9 +176,14 @@ void segment_shared_slots(const struct segment *segment, int owner, int slot,
 enum tutti_status segment_reserve_shared(struct segment *segment, int owner, int slot);
 /* Of a data slot, in a segment for that many ranks. */
 size_t segment_slot_bytes(int rank_count);
-/* What a link has reserved. */
-size_t segment_link_bytes(const struct segment *segment, bool with_data);
-/* Reserves the data slots of a link. */
-enum tutti_status segment_reserve_data(struct segment *segment, const char *data);
+/* What a link has reserved for messages of up to so many bytes. */
+size_t segment_link_bytes(const struct segment *segment, size_t bytes);
+/* Reserves the slots of a link for such messages: none, the small ones, or all. */
+enum tutti_status segment_reserve_data(struct segment *segment, const char *data, size_t bytes);
+/* The small slot of message `sequence`. */
+static inline size_t segment_small_slot(uint64_t sequence)
+{
+    return (size_t)(sequence % HEADER_COUNT) * SMALL_SLOT_BYTES; /* from the first one */
+}
 
 #endif

@@ -153,7 +153,7 @@ static void *go_mad(void *context)
     must(segment_link(world->segment, 1, SLOT, CHANNEL, 0, &reach.headers, &data) == TUTTI_OK);
     must(segment_tail(world->segment, 1, SLOT, CHANNEL, 0, false, &reach.own_tail) == TUTTI_OK);
     must(segment_tail(world->segment, 0, SLOT, CHANNEL, 1, false, &reach.other_tail) == TUTTI_OK);
-    reach.link_bytes = segment_link_bytes(world->segment, true);
+    reach.link_bytes = segment_link_bytes(world->segment, SIZE_MAX);
     for (int r = 0; r < SIZE; r++)
         segment_shared_slots(world->segment, r, SLOT, &reach.shared[r], &data);
     while (!atomic_load_explicit(&world->is_over, memory_order_relaxed))

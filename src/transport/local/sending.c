@@ -22,7 +22,7 @@ static inline bool header_is_free(struct local_tx *tx)
     return tx->sequence - tx->consumed < HEADER_COUNT;
 }
 
-void *sending_reserve(struct link_tx *link, size_t bytes)
+void *sending_reserve_slot(struct link_tx *link, size_t bytes)
 {
     struct local_tx *tx = (struct local_tx *)link;
     if (!header_is_free(tx)) return NULL;
@@ -35,11 +35,19 @@ void *sending_reserve(struct link_tx *link, size_t bytes)
     return tx->data + slot * tx->local->segment->slot_bytes;
 }
 
+static void *sending_reserve(struct link_tx *link, size_t bytes)
+{
+    struct local_tx *tx = (struct local_tx *)link;
+    if (bytes <= INLINE_BYTES || bytes > SMALL_SLOT_BYTES) return sending_reserve_slot(link, bytes);
+    return header_is_free(tx) ? tx->data - SMALL_SLOTS_BYTES + segment_small_slot(tx->sequence)
+                              : NULL;
+}
+
 static void sending_commit(struct link_tx *link, size_t bytes)
 {
     struct local_tx *tx = (struct local_tx *)link;
-    if (bytes <= INLINE_BYTES) {
-        ends_publish(tx, MESSAGE_INLINE, bytes);
+    if (bytes <= SMALL_SLOT_BYTES) {
+        ends_publish(tx, bytes <= INLINE_BYTES ? MESSAGE_INLINE : MESSAGE_SMALL_SLOT, bytes);
         return;
     }
     ends_use_slot(tx);

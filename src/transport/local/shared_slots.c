@@ -79,8 +79,8 @@ void shared_slots_give_back(struct local_rx *rx)
     const uint32_t readers = atomic_fetch_sub_explicit(
         &rx->shared->readers, 1, memory_order_release); /* pairs with shared_slots_reserve */
     rx->shared = NULL;
-    if (readers == 1 && bells_somebody_sleeps(rx->local))
-        bells_ring(rx->local, (int)(rx->shared_where >> OWNER_SHIFT));
+    const int owner = (int)(rx->shared_where >> OWNER_SHIFT);
+    if (readers == 1 && bells_somebody_sleeps(rx->local)) bells_ring(rx->local, &owner, 1);
 }
 
 void shared_slots_forward(struct link_rx *link, struct link_tx *const *targets, unsigned count)
