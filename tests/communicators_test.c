@@ -318,7 +318,7 @@ static bool was_made_by(const struct tutti_comm *comm, const char *algorithm)
 {
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) {
         const struct cached_program *cached = &comm->programs.cached[i];
-        if (cached->program != NULL && cached->what.collective == COLLECTIVE_ALLREDUCE)
+        if (cached->program != NULL && (cached->shape & 0xff) == COLLECTIVE_ALLREDUCE)
             return strcmp(cached->program->algorithm, algorithm) == 0;
     }
     return false;

@@ -60,8 +60,9 @@ struct lane {
     int rank;
     uint32_t first_step, step_count; /* in the rank's steps */
     uint32_t step, read, written;    /* pieces of the step */
-    struct content *held;            /* read, and not yet stored and posted; of each piece */
-    uint32_t *held_event;            /* that read it */
+    uint32_t placed;      /* ranks in whose memory the step stores, once it has begun to */
+    struct content *held; /* read, and not yet stored and posted; of each piece */
+    uint32_t *held_event; /* that read it */
 };
 
 /* A process does one action at a time. A lane is two: its reader takes pieces of sources, its writer stores
@@ -78,7 +79,8 @@ struct process {
 };
 
 struct piece {
-    int location; /* read there when taken; NOBODY: the content is here */
+    int location;          /* read there when taken; NOBODY: the content is here */
+    int placed[RANKS_MAX]; /* the same for each receiver, in its own memory; or NOBODY */
     struct content content;
     uint32_t event; /* that posted it */
 };
@@ -123,7 +125,8 @@ struct model {
     struct lane lanes[PROCESSES_MAX / 2];
     struct link *links;
     int link_count, location_count;
-    int *links_of_step[RANKS_MAX]; /* of each source, each target, each step's group */
+    int *links_of_step[RANKS_MAX];         /* of each source, each target, each step's group */
+    enum placement *placements[RANKS_MAX]; /* of each step */
     uint32_t longest;
     struct location *locations;
     int first_location[RANKS_MAX], output_location[RANKS_MAX], scratch_location[RANKS_MAX];
@@ -210,6 +213,74 @@ static bool posts_memory_only(const struct model *m, const struct lane *p)
     const struct plan_step *step = step_of(m, p);
     return !m->options->eager && !step->has_destination && step->source_count == 1 &&
            !sources_of(m, p)[0].is_link && step->chunk_count > 0;
+}
+
+/* --------------------------------------------------------------------------------------------- placement */
+
+/* The step with whose destination a rank advertises for the first message of a link; NULL: it does not. A later offer replaces an
+ * earlier one. */
+static const struct plan_step *offer_of(const struct model *m, int link, int rank)
+{
+    const struct rank_plan *rank_plan = m->plan->ranks[rank];
+    const struct plan_step *found = NULL;
+    for (uint32_t i = 0; i < rank_plan->step_count; i++) {
+        const struct plan_step *step = &rank_plan->steps[i];
+        if (m->placements[rank][i] == PLACEMENT_ADVERTISES &&
+            rank_plan->sources[step->first_source].is_link &&
+            m->links_of_step[rank][step->first_source] == link)
+            found = step;
+    }
+    return found;
+}
+
+static bool has_sent_before(const struct model *m, const struct lane *p, int link)
+{
+    struct lane earlier = *p;
+    for (earlier.step = 0; earlier.step < p->step; earlier.step++)
+        for (uint32_t i = 0; i < target_count(step_of(m, &earlier)); i++)
+            if (target_link(m, &earlier, i) == link) return true;
+    return false;
+}
+
+/* Ranks that may advertise for what the step sends on that link. */
+static uint32_t offering(const struct model *m, const struct lane *p, int link)
+{
+    uint32_t ranks = 0;
+    if (m->placements[p->rank][p->first_step + p->step] != PLACEMENT_PLACES ||
+        has_sent_before(m, p, link))
+        return 0;
+    for (int rank = 0; rank < m->rank_count; rank++)
+        if (m->links[link].group >> rank & 1 && offer_of(m, link, rank) != NULL)
+            ranks |= 1u << rank;
+    return ranks;
+}
+
+/* Of these, those that have begun the same run. */
+static uint32_t begun_like(const struct model *m, int self, uint32_t ranks)
+{
+    for (int rank = 0; rank < m->rank_count; rank++) {
+        const struct process *theirs = &m->processes[rank];
+        if (!theirs->running || theirs->run != m->processes[self].run) ranks &= ~(1u << rank);
+    }
+    return ranks;
+}
+
+/* Where a piece of the step's result goes on that link: decided with its first piece. */
+static uint32_t places_in(const struct model *m, const struct lane *p, int link)
+{
+    const uint32_t ranks = offering(m, p, link);
+    return p->written == 0 ? begun_like(m, p->rank, ranks) : ranks & p->placed;
+}
+
+static int placed_location(const struct model *m, const struct lane *p, int link, int rank)
+{
+    return place_location(m, rank, &offer_of(m, link, rank)->destination, p->written);
+}
+
+/* Where a receiver finds a piece. */
+static int location_for(const struct piece *piece, int rank)
+{
+    return piece->placed[rank] != NOBODY ? piece->placed[rank] : piece->location;
 }
 
 /* ---------------------------------------------------------------------------------------- what may happen */
@@ -307,13 +378,18 @@ static struct piece *next_piece(const struct model *m, const struct lane *p, uin
     return &link->pieces[link->taken[p->rank] % CAPACITY_MAX][p->read];
 }
 
-/* Chunks of input and output, both pieces; behind all others, one location for each beginning of a run, which
- * the ends of barriers read. */
+/* Behind all others, one location for each beginning of a run, which the ends of barriers read, and those who place. */
+static int begun_location(const struct model *m, uint32_t run, int rank)
+{
+    return m->location_count - m->rank_count * (m->options->run_count - (int)run) + rank;
+}
+
+/* Chunks of input and output, both pieces, and the beginning of the run. */
 static int application_accesses(const struct model *m, const struct process *p,
                                 struct access *accesses)
 {
     const struct plan_shape *shape = &m->plan->shape;
-    const int begun = m->location_count - m->rank_count * (m->options->run_count - (int)p->run);
+    const int begun = begun_location(m, p->run, 0);
     const bool begins = !p->running;
     int count = 0;
     if (begins) accesses[count++] = (struct access){begun + p->rank, true};
@@ -329,6 +405,24 @@ static int application_accesses(const struct model *m, const struct process *p,
     return count;
 }
 
+static int placing_accesses(const struct model *m, const struct lane *p, struct access *accesses)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < target_count(step_of(m, p)); i++) {
+        const int link = target_link(m, p, i);
+        const uint32_t asked = p->written == 0 ? offering(m, p, link) : 0;
+        const uint32_t placed = places_in(m, p, link);
+        for (int rank = 0; rank < m->rank_count; rank++) {
+            if (asked >> rank & 1)
+                accesses[count++] =
+                    (struct access){begun_location(m, m->processes[p->rank].run, rank), false};
+            if (placed >> rank & 1)
+                accesses[count++] = (struct access){placed_location(m, p, link, rank), true};
+        }
+    }
+    return count;
+}
+
 /* Of the next action of an enabled process. */
 static int accesses_of(const struct model *m, const struct process *p, struct access *accesses)
 {
@@ -340,12 +434,12 @@ static int accesses_of(const struct model *m, const struct process *p, struct ac
         if (step->has_destination && !stores_nothing(m, p->lane))
             accesses[count++] = (struct access){
                 place_location(m, p->rank, &step->destination, p->lane->written), true};
-        return count;
+        return count + placing_accesses(m, p->lane, accesses + count);
     }
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &sources_of(m, p->lane)[i];
         const int location = source->is_link
-                                 ? next_piece(m, p->lane, i)->location
+                                 ? location_for(next_piece(m, p->lane, i), p->rank)
                                  : place_location(m, p->rank, &source->place, p->lane->read);
         if (location != NOBODY) accesses[count++] = (struct access){location, false};
     }
@@ -469,11 +563,13 @@ static struct content take_piece(struct model *m, struct lane *p, uint32_t i, ui
     struct link *link = &m->links[source_link(m, p, i)];
     const uint32_t slot = link->taken[p->rank] % CAPACITY_MAX;
     const struct piece *piece = &link->pieces[slot][p->read];
+    const int location = location_for(piece, p->rank);
     const struct content content =
-        piece->location == NOBODY ? piece->content : m->locations[piece->location].content;
+        location == NOBODY ? piece->content : m->locations[location].content;
     if (link->lengths[slot] != piece_count(step_of(m, p)))
         fail(m, "length of a message, step", p->rank, p->first_step + p->step);
-    if (piece->location != NOBODY && run_waits_for(m, link->source, piece->location)) {
+    if (piece->location != NOBODY && location == piece->location &&
+        run_waits_for(m, link->source, piece->location)) {
         m->unread[link->source]--;
         join(m, m->read_clock[link->source], m->path[event - 1].clock);
     }
@@ -509,21 +605,38 @@ static void read_piece(struct model *m, struct lane *p, uint32_t event)
     p->held[p->read++] = sum;
 }
 
-static void post_piece(struct model *m, const struct lane *p, int location, uint32_t event)
+/* Stores a piece of what goes on a link in the memory of receivers that advertise it, and notes where. */
+static uint32_t place_piece(struct model *m, struct lane *p, int link, struct piece *piece)
+{
+    const uint32_t ranks = places_in(m, p, link);
+    for (int rank = 0; rank < RANKS_MAX; rank++) {
+        piece->placed[rank] = NOBODY;
+        if (!(ranks >> rank & 1)) continue;
+        piece->placed[rank] = placed_location(m, p, link, rank);
+        m->locations[piece->placed[rank]].content = p->held[p->written];
+    }
+    return ranks;
+}
+
+static void post_piece(struct model *m, struct lane *p, int location, uint32_t event)
 {
     const struct plan_step *step = step_of(m, p);
+    uint32_t placed = 0;
     for (uint32_t i = 0; i < target_count(step); i++) {
         struct link *link = &m->links[target_link(m, p, i)];
+        struct piece piece = {.location = location, .content = p->held[p->written], .event = event};
+        const uint32_t ranks = place_piece(m, p, target_link(m, p, i), &piece);
+        placed |= ranks;
         if (p->written == 0) {
             link->lengths[link->begun % CAPACITY_MAX] = piece_count(step);
             link->begun++;
         }
         link->posted = p->written + 1;
-        link->pieces[(link->begun - 1) % CAPACITY_MAX][p->written] =
-            (struct piece){location, p->held[p->written], event};
+        link->pieces[(link->begun - 1) % CAPACITY_MAX][p->written] = piece;
         if (location != NOBODY && run_waits_for(m, p->rank, location))
-            m->unread[p->rank] += (uint32_t)__builtin_popcount(link->group);
+            m->unread[p->rank] += (uint32_t)__builtin_popcount(link->group & ~ranks);
     }
+    if (p->written == 0) p->placed = placed;
 }
 
 static void write_piece(struct model *m, struct lane *p, uint32_t event)
@@ -813,7 +926,8 @@ static void lay_out_rank(struct model *m, int rank)
     m->completed[rank] = calloc(rank_plan->step_count + 1, sizeof(uint32_t));
     m->links_of_step[rank] = calloc(
         rank_plan->source_count + rank_plan->target_count + rank_plan->step_count + 1, sizeof(int));
-    assert(m->alias[rank] && m->completed[rank] && m->links_of_step[rank]);
+    m->placements[rank] = calloc(rank_plan->step_count + 1, sizeof(enum placement));
+    assert(m->alias[rank] && m->completed[rank] && m->links_of_step[rank] && m->placements[rank]);
     for (uint32_t out = 0; out < outputs; out++) {
         m->alias[rank][out] = NOBODY;
         for (uint32_t in = 0; in < inputs; in++)
@@ -853,12 +967,21 @@ static bool add_processes(struct model *m)
     return true;
 }
 
+static void find_placements(struct model *m)
+{
+    for (int rank = 0; m->options->placement != NULL && rank < m->rank_count; rank++)
+        for (uint32_t i = 0; i < m->plan->ranks[rank]->step_count; i++)
+            m->placements[rank][i] =
+                m->options->placement(m->plan->ranks[rank], i, m->options->in_place);
+}
+
 static bool set_up(struct model *m)
 {
     uint64_t event_count = 64;
     for (int rank = 0; rank < m->rank_count; rank++) lay_out_rank(m, rank);
     m->location_count += m->rank_count * m->options->run_count; /* "has begun" */
     if (!add_processes(m)) return false;
+    find_placements(m);
     for (int lane = 0; lane < m->lane_count; lane++)
         for (uint32_t i = 0; i < m->lanes[lane].step_count; i++) {
             if (!connect_step(m, lane, m->lanes[lane].first_step + i)) return false;
@@ -887,6 +1010,7 @@ static void tear_down(struct model *m)
         free(m->alias[rank]);
         free(m->completed[rank]);
         free(m->links_of_step[rank]);
+        free(m->placements[rank]);
     }
     for (int i = 0; i < m->lane_count; i++) {
         free(m->lanes[i].held);

@@ -5,6 +5,10 @@
  * perhaps after it has read the next one. What is sent from memory is read by the receiver when it takes it,
  * at any later time (or copied when it is posted, in eager runs). Orders that differ only in actions that
  * commute are run once: dynamic partial-order reduction (Flanagan, Godefroid, POPL 2005) with sleep sets.
+ *
+ * With a rule of placement (plan/placement.h) a step that places stores its result also in the memory of each receiver that has begun
+ * and advertises; what comes of that message is then what that memory holds when the receiver looks. The engine places only where
+ * all receivers advertise; here each is on its own, which is more.
  */
 #ifndef TESTS_EXPLORE_H
 #define TESTS_EXPLORE_H
@@ -12,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/placement.h"
 #include "plan/plan.h"
 
 enum explore_outcome {
@@ -28,6 +33,7 @@ struct explore_options {
     int run_count;             /* the plan, so many times in succession */
     int capacity;              /* messages a link takes without blocking: 1 or 2 */
     uint64_t events_max;       /* over all orders */
+    placement_rule *placement; /* NULL: nothing is placed */
 };
 
 struct explore_report {

@@ -496,15 +496,16 @@ static void ranks_may_differ_in_being_in_place(void **state)
             if (!algo_supports(&algo_list[i], ranks)) continue;
             struct algo_params params = {.collective = algo_list[i].collective, .rank_count = ranks};
             struct plan *mixed = make(&algo_list[i], &params);
+            bool in_place[9];
             for (int rank = 0; rank < ranks; rank++) {
                 const char *message;
-                params.in_place = rank % 3 == 1;
+                in_place[rank] = params.in_place = rank % 3 == 1;
                 plan_rank_free(mixed->ranks[rank]);
                 assert_int_equal(
                     algo_rank_plan(&algo_list[i], &params, rank, &mixed->ranks[rank], &message),
                     TUTTI_OK);
             }
-            prove(mixed, &(struct verify_options){.in_place = false}, algo_list[i].name);
+            prove(mixed, &(struct verify_options){.ranks_in_place = in_place}, algo_list[i].name);
             plan_free(mixed);
         }
 }

@@ -144,6 +144,8 @@ static void ranks_may_differ_in_being_in_place(void **state)
     static const struct host_shape shape = {.hosts = {2, 1, 3, 2}, .racks = {3, 1}};
     struct host_map map;
     host_map_init(&map, &shape, SHUFFLED, 3);
+    bool in_place[HOST_MAP_RANKS_MAX];
+    for (int rank = 0; rank < map.rank_count; rank++) in_place[rank] = rank % 2 == 1;
     for (int i = 0; i < algo_count; i++) {
         const struct algorithm *algorithm = &algo_list[i];
         if (!algorithm->needs_levels) continue;
@@ -159,7 +161,8 @@ static void ranks_may_differ_in_being_in_place(void **state)
             assert_int_equal(
                 algo_rank_plan(algorithm, &params, rank, &mixed->ranks[rank], &message), TUTTI_OK);
         }
-        if (plan_verify(mixed, &(struct verify_options){0}, &report) != VERIFY_PROVEN)
+        if (plan_verify(mixed, &(struct verify_options){.ranks_in_place = in_place}, &report) !=
+            VERIFY_PROVEN)
             fail_msg("%s %s: %s", collective_name(algorithm->collective), algorithm->name,
                      report.message);
         plan_free(mixed);

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "engine/bind_ways.h"
 #include "engine/layout.h"
+#include "plan/placement.h"
 
 enum { REFERENCES_MAX = 8 }; /* that a chunk is cut into, where more would do, too */
 
@@ -160,8 +161,8 @@ static bool is_large(const struct bind_options *options, const struct program *p
 /* What is large is stored past the caches instead, as the kernel does not. */
 static bool may_place_directly(const struct binder *binder, const struct program_step *bound)
 {
-    return bound->source_count == 1 && bound->divisor == 0 && bound->factor == 0 &&
-           bind_may_come(binder, bound, PATH_DIRECT) && !is_large(binder->options, binder->program);
+    return bound->divisor == 0 && bound->factor == 0 && bind_may_come(binder, bound, PATH_DIRECT) &&
+           !is_large(binder->options, binder->program);
 }
 
 static enum tutti_status bind_step(struct binder *binder, const struct plan_step *step,
@@ -207,14 +208,6 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     return TUTTI_OK;
 }
 
-/* --------------------------------------------------------------------------------------- expecting */
-
-/* A range of memory of this rank. In place, input and output are parts of one space, else each has its own. */
-struct range {
-    int space;
-    size_t begin, end;
-};
-
 /* In place the smaller of the two buffers is this rank's block of the larger one. */
 static size_t begin_in_place(const struct binder *binder, int buffer)
 {
@@ -231,26 +224,6 @@ static size_t begin_in_place(const struct binder *binder, int buffer)
     }
 }
 
-static struct range range_of(const struct binder *binder, int buffer, size_t offset, size_t bytes)
-{
-    int space = buffer;
-    if (binder->options->in_place && buffer != PLAN_SCRATCH) {
-        space = PLAN_OUTPUT;
-        offset += begin_in_place(binder, buffer);
-    }
-    return (struct range){space, offset, offset + bytes};
-}
-
-static bool ranges_meet(struct range a, struct range b)
-{
-    return a.space == b.space && a.begin < b.end && b.begin < a.end;
-}
-
-static struct range destination_of(const struct binder *binder, const struct program_step *step)
-{
-    return range_of(binder, step->destination_buffer, step->destination_offset, step->bytes);
-}
-
 /* A copy of input that goes on to links, and leaves its source as it is: the destination lies elsewhere or right there. */
 static bool does_send_input(const struct binder *binder, const struct program_step *step)
 {
@@ -260,106 +233,24 @@ static bool does_send_input(const struct binder *binder, const struct program_st
         step->divisor != 0 || step->factor != 0)
         return false;
     return !binder->options->in_place ||
-           range_of(binder, PLAN_INPUT, from->offset, step->bytes).begin ==
-               destination_of(binder, step).begin;
+           begin_in_place(binder, PLAN_INPUT) + from->offset ==
+               begin_in_place(binder, PLAN_OUTPUT) + step->destination_offset;
 }
 
-/* Whether the step only sends just that memory, to that rank. */
-static bool sends_only_to(const struct binder *binder, const struct program_step *step,
-                          struct range range, int peer)
-{
-    const struct program *program = binder->program;
-    const struct program_source *from = &program->sources[step->first_source];
-    const struct range sent = range_of(binder, from->buffer, from->offset, step->bytes);
-    return step->send_only && step->tx_count == 1 && sent.begin == range.begin &&
-           sent.end == range.end && program->tx_links[program->step_tx[step->first_tx]].peer == peer;
-}
-
-static bool step_touches(const struct binder *binder, const struct program_step *step,
-                         struct range range)
-{
-    for (uint32_t i = 0; i < step->source_count; i++) {
-        const struct program_source *source = &binder->program->sources[step->first_source + i];
-        if (source->rx == PROGRAM_NONE &&
-            ranges_meet(range_of(binder, source->buffer, source->offset, step->bytes), range))
-            return true;
-    }
-    return step->destination_buffer != PROGRAM_NONE &&
-           ranges_meet(destination_of(binder, step), range);
-}
-
-/* Whether the destination of a step is its message's alone until that has come. Later steps of its lane wait for it.
- * In place there may also be what this rank sends from there to the very rank that the message comes from: in two-shot,
- * the part that that rank reduces. Whoever places has reduced its targets' messages in the same step (`places`), so
- * it has read a position of ours before it stores that position's result, even piece by piece. That this message
- * from there is the one that it reduces is what is demanded of the algorithms (algorithms_test.c). */
-static bool is_undisturbed(const struct binder *binder, uint32_t receive, uint32_t lane_end)
-{
-    const struct program *program = binder->program;
-    const struct program_step *step = &program->steps[receive];
-    const struct range range = destination_of(binder, step);
-    const int peer = program->rx_links[program->sources[step->first_source].rx].peer;
-    for (uint32_t s = 0; s < program->step_count; s++) {
-        const struct program_step *other = &program->steps[s];
-        if ((s < receive || s >= lane_end) && step_touches(binder, other, range) &&
-            !sends_only_to(binder, other, range, peer))
-            return false;
-    }
-    return true;
-}
-
-/* Whether a step takes the first message of its link, from one rank to this one, and stores it as it comes. */
-static bool is_first_receive(const struct program *program, uint32_t receive)
-{
-    const struct program_step *step = &program->steps[receive];
-    const int rx = program->sources[step->first_source].rx;
-    if (rx == PROGRAM_NONE || step->source_count != 1 || step->tx_count != 0 ||
-        step->after_count != 0 || step->divisor != 0 || step->factor != 0 ||
-        program->rx_links[rx].group != PROGRAM_NONE)
-        return false;
-    for (uint32_t i = 0; i < step->first_source; i++) /* a link is read by one lane */
-        if (program->sources[i].rx == rx) return false;
-    return true;
-}
-
-static bool reads_from(const struct program *program, const struct program_step *step, int peer)
-{
-    for (uint32_t i = 0; i < step->source_count; i++) {
-        const int rx = program->sources[step->first_source + i].rx;
-        if (rx != PROGRAM_NONE && program->rx_links[rx].peer == peer) return true;
-    }
-    return false;
-}
-
-/* What is reduced from its receivers' own messages may be stored in their memory: when these are there, all of them
- * have said where they expect the result. What is only copied its receivers copy themselves, all at the same time. */
-static bool may_place(const struct program *program, const struct program_step *step)
-{
-    if (step->tx_count == 0 || step->source_count == 1) return false;
-    for (uint32_t i = 0; i < step->tx_count; i++)
-        if (!reads_from(program, step, program->tx_links[program->step_tx[step->first_tx + i]].peer))
-            return false;
-    return true;
-}
-
-static void bind_expecting(struct binder *binder)
+/* placement.h decides, of what the tables find worth it. */
+static void bind_placement(struct binder *binder, uint32_t s)
 {
     struct program *program = binder->program;
-    if (!collective_reduces(binder->plan->shape.collective)) return; /* then nobody places */
-    for (uint32_t l = 0; l < program->lane_count; l++) {
-        const uint32_t end = program->lanes[l].end_step;
-        for (uint32_t s = program->lanes[l].first_step; s < end; s++) {
-            struct program_step *step = &program->steps[s];
-            step->places &= may_place(program, step);
-            step->streams |= step->places && is_large(binder->options, program);
-            if (step->destination_buffer != PLAN_OUTPUT || !is_first_receive(program, s) ||
-                !bind_may_come(binder, step, PATH_WRITE) || !is_undisturbed(binder, s, end))
-                continue;
-            step->expects = true;
-            program->expects[program->expect_count++] = (struct program_expect){
-                program->sources[step->first_source].rx, step->destination_offset, step->bytes};
-        }
-    }
+    struct program_step *step = &program->steps[s];
+    const bool may_come = bind_may_come(binder, step, PATH_WRITE);
+    if (!step->places && !may_come) return;
+    const enum placement placement = placement_of_step(binder->plan, s, binder->options->in_place);
+    step->places &= placement == PLACEMENT_PLACES;
+    step->streams |= step->places && is_large(binder->options, program);
+    if (placement != PLACEMENT_ADVERTISES || !may_come) return;
+    step->expects = true;
+    program->expects[program->expect_count++] = (struct program_expect){
+        program->sources[step->first_source].rx, step->destination_offset, step->bytes};
 }
 
 /* Room for everything: a group target counts as all its members. */
@@ -448,7 +339,7 @@ static enum tutti_status bind_all(struct binder *binder)
         }
         TRY(bind_ways(binder, &plan->steps[i], step));
     }
-    bind_expecting(binder);
+    for (uint32_t i = 0; i < plan->step_count; i++) bind_placement(binder, i);
     return TUTTI_OK;
 }
 

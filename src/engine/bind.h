@@ -61,8 +61,8 @@ struct program_link {
     size_t bytes_max; /* largest message */
 };
 
-/* A message that this rank expects in its output from the start of the operation on: until it has come nothing else of
- * this rank touches that memory, see bind.c. */
+/* A message that this rank expects in its output from the start of the operation on: its sender may store it there, see
+ * plan/placement.h. */
 struct program_expect {
     int rx;
     size_t offset, bytes;

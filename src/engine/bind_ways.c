@@ -29,14 +29,12 @@ void bind_look_at_flow(struct binder *binder)
     binder->has_few_senders = sender_count <= 2;
 }
 
-/* On a chain goes what is not complete: input, and what was added to it. */
+/* Of its links to one rank. On a chain goes what is not complete: input, and what was added to it. */
 static enum path_readers readers_of(const struct binder *binder, const struct plan_step *step,
                                     const struct program_step *bound)
 {
     const struct program *program = binder->program;
     if (bound->tx_count > 1) return PATH_TO_SEVERAL;
-    if (program->tx_links[program->step_tx[bound->first_tx]].group != PROGRAM_NONE)
-        return PATH_TO_GROUP;
     const struct program_source *first = &program->sources[bound->first_source];
     const bool is_partial =
         bound->source_count > 1 || (first->rx == PROGRAM_NONE && first->buffer == PLAN_INPUT);
@@ -68,8 +66,9 @@ static const struct path_table *table_of(const struct binder *binder,
 
 bool bind_may_come(const struct binder *binder, const struct program_step *bound, enum path_way way)
 {
-    const struct program_link *link =
-        &binder->program->rx_links[binder->program->sources[bound->first_source].rx];
+    const int rx = binder->program->sources[bound->first_source].rx;
+    if (bound->source_count != 1 || rx == PROGRAM_NONE) return false;
+    const struct program_link *link = &binder->program->rx_links[rx];
     struct path_case message = case_of(binder, bound);
     message.step = PATH_STORES;
     message.readers = link->group != PROGRAM_NONE ? PATH_TO_GROUP : PATH_TO_ONE;
@@ -136,13 +135,14 @@ enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
     struct program *program = binder->program;
     struct path_case message = case_of(binder, bound);
     struct path_list common = {.count = 0};
-    if (bound->tx_count > 0) message.readers = readers_of(binder, step, bound);
+    const enum path_readers readers = readers_of(binder, step, bound);
     message.step = bound->send_only ? PATH_SENDS : PATH_PASSES;
     bound->at_once = bound->send_only && bound->bytes <= program->piece_bytes;
     uint8_t number = number_of(program, &common);
     for (uint32_t i = 0; i < bound->tx_count && number != LISTS_MAX; i++) {
-        const struct path_table *table =
-            table_of(binder, &program->tx_links[program->step_tx[bound->first_tx + i]]);
+        const struct program_link *link = &program->tx_links[program->step_tx[bound->first_tx + i]];
+        const struct path_table *table = table_of(binder, link);
+        message.readers = link->group != PROGRAM_NONE ? PATH_TO_GROUP : readers;
         const struct path_list all = path_choose(table, &message),
                                list = possible(binder, bound, table, &all);
         common = i == 0 ? list : path_common(&common, &list);

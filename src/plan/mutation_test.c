@@ -4,6 +4,9 @@
  * that the verifier proves must be right in every order, in every mode of the search; so whatever the search
  * finds wrong is refuted by the verifier, with rank, lane and step. The verifier may be stricter.
  *
+ * The same with results that are placed in their receivers' memory, by the engine's rule (placement.h) and by weaker ones: of
+ * those, too, the verifier proves nothing that the search finds wrong.
+ *
  * ctest: label=notsan timeout=300
  * TUTTI_MUTANTS and TUTTI_SEED choose how many mutants, and which.
  */
@@ -19,6 +22,7 @@
 
 #include "algo/algo.h"
 #include "explore.h"
+#include "placement_plans.h"
 #include "plan/verify.h"
 #include "sample_plans.h"
 
@@ -396,6 +400,8 @@ static int make_bases(void **state)
                 sample_plan(sample->collective, sample->rank_count, sample->root, sample->generate),
                 in_place);
     }
+    for (int i = 0; i < PLACEMENT_OTHER_MESSAGE; i++)
+        add_base(placement_plans[i].name, placement_plan_make(i), placement_plans[i].in_place);
     sample_base_count = base_count;
     for (int i = 0; i < algo_count; i++)
         for (int rank_count = 2; rank_count <= RANKS_MAX; rank_count++)
@@ -418,16 +424,23 @@ static int free_bases(void **state)
 
 enum { MODES = 16 };
 
-static enum explore_outcome search(const struct plan *plan, bool in_place, unsigned mode,
-                                   struct explore_report *report)
+static enum explore_outcome search_placing(const struct plan *plan, bool in_place, unsigned mode,
+                                           placement_rule *rule, struct explore_report *report)
 {
     const struct explore_options options = {.in_place = in_place,
+                                            .placement = rule,
                                             .eager = mode & 1,
                                             .capacity = mode & 2 ? 2 : 1,
                                             .run_count = mode & 4 ? 2 : 1,
                                             .scratch_outlives_run = mode & 8,
                                             .events_max = EVENTS_MAX};
     return explore(plan, &options, report);
+}
+
+static enum explore_outcome search(const struct plan *plan, bool in_place, unsigned mode,
+                                   struct explore_report *report)
+{
+    return search_placing(plan, in_place, mode, NULL, report);
 }
 
 static enum verify_verdict verify(const struct plan *plan, bool in_place, bool scratch_outlives_run,
@@ -476,8 +489,9 @@ static void check_place(const struct verify_report *report)
 }
 
 /* A proven plan is right in all modes; a refuted one is searched once, to count what the search finds. */
-static void judge(const struct base *base, const struct plan *mutant, int rank, struct tally *tally)
+static void judge(const struct base *base, const struct plan *mutant, int rank, void *context)
 {
+    struct tally *const tally = context;
     struct verify_report report;
     struct explore_report found;
     const bool scratch_outlives_run = chance(8);
@@ -548,10 +562,12 @@ static bool same_steps(const struct rank_plan *a, const struct rank_plan *b)
     return true;
 }
 
-static void mutate_and_judge(struct tally *tally)
+/* What to do with a mutant of one rank's steps. */
+typedef void judge_mutant(const struct base *base, const struct plan *mutant, int rank,
+                          void *context);
+
+static void mutate_and_judge(const struct base *base, judge_mutant *judge_it, void *context)
 {
-    const struct base *base =
-        &bases[random_below((uint32_t)(chance(4) ? sample_base_count : base_count))];
     const int rank = (int)random_below((uint32_t)base->plan->shape.rank_count);
     static struct draft draft;
     draft_open(&draft, base->plan->ranks[rank]);
@@ -563,7 +579,7 @@ static void mutate_and_judge(struct tally *tally)
     memcpy(ranks, base->plan->ranks, (size_t)mutant.shape.rank_count * sizeof ranks[0]);
     ranks[rank] = draft_close(&draft);
     mutant.ranks = ranks;
-    if (!same_steps(ranks[rank], base->plan->ranks[rank])) judge(base, &mutant, rank, tally);
+    if (!same_steps(ranks[rank], base->plan->ranks[rank])) judge_it(base, &mutant, rank, context);
     plan_rank_free(ranks[rank]);
 }
 
@@ -581,7 +597,9 @@ static void no_wrong_mutant_is_proven(void **state)
     const int wanted = (int)number_from("TUTTI_MUTANTS", MUTANTS);
     random_state = seed * 2 + 1;
     print_message("seed %" PRIu64 "\n", seed);
-    while (tally.mutants < wanted) mutate_and_judge(&tally);
+    while (tally.mutants < wanted)
+        mutate_and_judge(&bases[random_below((uint32_t)(chance(4) ? sample_base_count : base_count))],
+                         judge, &tally);
     print_message(
         "%d mutants: %d refuted, of which the search finds %d wrong, %d malformed, %d right; "
         "%d proven; %d searches inconclusive\n",
@@ -593,11 +611,93 @@ static void no_wrong_mutant_is_proven(void **state)
     assert_true(tally.inconclusive < wanted / 50);
 }
 
+/* --------------------------------------------------------------------------------------------- placement */
+
+struct placement_tally {
+    const struct placement_test_rule *rule;
+    int judged, proven, refuted, raced;
+    int raced_bases; /* of those, plans that were not mutated */
+};
+
+static void judge_placement(const struct base *base, const struct plan *mutant, int rank,
+                            void *context)
+{
+    struct placement_tally *const tally = context;
+    const struct verify_options options = {.in_place = base->in_place,
+                                           .placement = tally->rule->rule};
+    const struct verify_options letter = {
+        .in_place = base->in_place, .placement = placement_rules[PLACEMENT_RULE_NOTHING].rule};
+    struct verify_report report, ignored;
+    struct explore_report found;
+    tally->judged++;
+    if (plan_verify(mutant, &options, &report) != VERIFY_PROVEN) {
+        check_place(&report);
+        if (plan_verify(mutant, &letter, &ignored) != VERIFY_PROVEN) return;
+        tally->refuted++;
+        for (unsigned mode = 0; mode < MODES / 2; mode++)
+            if (search_placing(mutant, base->in_place, mode, tally->rule->rule, &found) ==
+                EXPLORE_WRONG) {
+                tally->raced++;
+                tally->raced_bases += rank < 0;
+                return;
+            }
+        return;
+    }
+    tally->proven++;
+    for (unsigned mode = 0; mode < MODES / 2; mode++)
+        if (search_placing(mutant, base->in_place, mode, tally->rule->rule, &found) == EXPLORE_WRONG)
+            fail_msg("%s, judged %d (of rank %d) was proven with the rule %s, but in mode %u: %s",
+                     base->name, tally->judged, rank, tally->rule->name, mode, found.message);
+}
+
+/* Whether results of the plan are placed by the engine's rule. */
+static bool places(const struct base *base)
+{
+    for (int rank = 0; rank < base->plan->shape.rank_count; rank++)
+        for (uint32_t i = 0; i < base->plan->ranks[rank]->step_count; i++)
+            if (placement_of_step(base->plan->ranks[rank], i, base->in_place) == PLACEMENT_PLACES)
+                return true;
+    return false;
+}
+
+static void what_is_placed_in_a_race_is_not_proven(void **state)
+{
+    (void)state;
+    const int wanted = (int)number_from("TUTTI_MUTANTS", MUTANTS) / 10;
+    const struct base **const placing = calloc((size_t)base_count + 1, sizeof *placing);
+    uint32_t placing_count = 0;
+    assert_non_null(placing);
+    const struct base other_message = {.name = "other message",
+                                       .plan = placement_plan_make(PLACEMENT_OTHER_MESSAGE),
+                                       .in_place = true};
+    for (int i = 0; i < base_count; i++)
+        if (places(&bases[i])) placing[placing_count++] = &bases[i];
+    for (int r = 0; r < placement_rule_count; r++) {
+        const bool is_weak = r >= PLACEMENT_WEAK_RULES;
+        struct placement_tally tally = {.rule = &placement_rules[r]};
+        random_state = number_from("TUTTI_SEED", UINT64_C(20240607)) * 2 + 1;
+        for (int i = 0; i < base_count; i++) judge_placement(&bases[i], bases[i].plan, -1, &tally);
+        if (!is_weak) assert_int_equal(tally.proven, base_count);
+        while (tally.judged < base_count + wanted)
+            mutate_and_judge(chance(8) ? &other_message : placing[random_below(placing_count)],
+                             judge_placement, &tally);
+        print_message("%s: %d plans, %d proven, %d refuted for what they place, of which the "
+                      "search finds %d wrong; %d of those not mutated\n",
+                      placement_rules[r].name, tally.judged, tally.proven, tally.refuted,
+                      tally.raced, tally.raced_bases);
+        assert_true(tally.proven > tally.judged / 20);
+        assert_int_equal(tally.raced > 0, r != PLACEMENT_RULE_NOTHING);
+    }
+    plan_free(other_message.plan);
+    free(placing);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_plans_are_right_in_every_order),
         cmocka_unit_test(no_wrong_mutant_is_proven),
+        cmocka_unit_test(what_is_placed_in_a_race_is_not_proven),
     };
     return cmocka_run_group_tests(tests, make_bases, free_bases);
 }

@@ -18,6 +18,9 @@
  *    That is the source of a pure send; the destination of a step that stores and sends, since it may be sent
  *    from there; nothing where a step reduces straight into a message.
  * 5. A copy of a chunk onto itself, as there are in place, stores nothing.
+ * 6. A step that may place its result (placement.h) writes the destinations of those of its receivers that may advertise them, at the
+ *    same positions, when it runs. Of its own operands it has then consumed these positions. Whether every receiver advertises does not
+ *    matter: fewer stores can only do less harm. From then on until the receiving step has run, the memory belongs to that step.
  *
  * The plan runs twice. A rank begins its second run when all its lanes are done with the first one and the
  * receivers have taken what it sends from memory; the application has read the output and filled the input.
@@ -57,7 +60,8 @@ struct cell {
     value value;
     struct access write; /* the last one */
     uint32_t reads;      /* since then */
-    bool written;        /* by a step, not by the application */
+    uint32_t placed_for; /* the last write was placed: 1 + the step, of all, that is to receive it; else 0 */
+    bool written; /* by a step, not by the application */
 };
 
 struct message {
@@ -91,7 +95,8 @@ struct run {
     struct lane_state *lanes;
     struct rank_state *ranks;
     struct cell *cells;
-    struct read *reads; /* index 0 is not used */
+    unsigned char *placements; /* enum placement, of each step of all */
+    struct read *reads;        /* index 0 is not used */
     uint32_t reads_used, reads_capacity, reads_free;
     struct message **in_flight; /* of each link */
     uint32_t *waiting;          /* receivers of each link that have not taken it yet */
@@ -122,6 +127,7 @@ struct turn {
     uint32_t all_step; /* among the steps of all ranks */
     uint32_t lane;     /* among all lanes */
     uint32_t when;     /* in the lane, counted through both runs */
+    bool has_read;     /* its own reading of a position comes before what it does there */
     const struct clock *start;
 };
 
@@ -157,13 +163,19 @@ static uint32_t aliased_input(const struct plan_shape *shape, int rank, uint32_t
     }
 }
 
+static bool is_in_place(const struct run *run, int rank)
+{
+    return run->options->ranks_in_place != NULL ? run->options->ranks_in_place[rank]
+                                                : run->options->in_place;
+}
+
 static struct cell *cell_at(const struct run *run, int rank, enum plan_buffer buffer, uint32_t chunk)
 {
     const struct plan_shape *shape = &run->plan->shape;
     const uint32_t inputs = plan_chunk_count(shape, rank, PLAN_INPUT);
     size_t index = chunk;
     if (buffer == PLAN_OUTPUT) {
-        const uint32_t alias = run->options->in_place ? aliased_input(shape, rank, chunk) : inputs;
+        const uint32_t alias = is_in_place(run, rank) ? aliased_input(shape, rank, chunk) : inputs;
         index = alias < inputs ? alias : (size_t)inputs + chunk;
     } else if (buffer == PLAN_SCRATCH) {
         index = (size_t)inputs + plan_chunk_count(shape, rank, PLAN_OUTPUT) + chunk;
@@ -181,7 +193,7 @@ static struct cell *turn_cell(const struct run *run, const struct turn *turn,
 
 static uint32_t seen(const struct turn *turn, uint32_t lane)
 {
-    return lane == turn->lane ? 2 * turn->when : turn->start->entries[lane];
+    return lane == turn->lane ? 2 * turn->when + turn->has_read : turn->start->entries[lane];
 }
 
 static bool comes_before(const struct turn *turn, uint32_t lane, uint32_t step, bool same_position)
@@ -228,11 +240,25 @@ static bool fault_race(const struct run *run, const struct turn *turn, const cha
                     other->step % lane->step_count, run_of(run, other), done);
 }
 
+/* Memory in which a result was placed is its receiver's until that has run. */
+static bool check_placed(struct run *run, const struct turn *turn, const char *does,
+                         const struct plan_place *place, uint32_t position)
+{
+    const struct cell *cell = turn_cell(run, turn, place, position);
+    if (cell->placed_for == 0 || cell->placed_for == turn->all_step + 1) return true;
+    return fault_at(run->report, turn->rank_plan, turn->index,
+                    "race: %s %s chunk %u, where rank %d may have placed its result by then; "
+                    "nothing orders them",
+                    does, buffer_name(place->buffer), place->first + position,
+                    run->wiring.lanes[cell->write.lane].rank);
+}
+
 static bool check_read_order(struct run *run, const struct turn *turn,
                              const struct plan_place *place, uint32_t position)
 {
     const struct cell *cell = turn_cell(run, turn, place, position);
     const struct access *write = &cell->write;
+    if (!check_placed(run, turn, "reads", place, position)) return false;
     if (!cell->written || comes_before(turn, write->lane, write->step, write->position == position))
         return true;
     return fault_race(run, turn, "reads", place, position, "writes", write);
@@ -243,6 +269,7 @@ static bool check_write_order(struct run *run, const struct turn *turn,
 {
     const struct cell *cell = turn_cell(run, turn, place, position);
     const struct access *write = &cell->write;
+    if (!check_placed(run, turn, "overwrites", place, position)) return false;
     if (cell->written && !comes_before(turn, write->lane, write->step, write->position == position))
         return fault_race(run, turn, "overwrites", place, position, "writes", write);
     for (uint32_t i = cell->reads; i != 0; i = run->reads[i].next) {
@@ -572,11 +599,131 @@ static bool record_accesses(struct run *run, const struct turn *turn)
         forget_reads(run, cell); /* all of them come before */
         cell->write = (struct access){turn->lane, turn->when, i};
         cell->written = true;
+        cell->placed_for = 0;
         cell->value = run->results[i];
         if (sends && !add_read(run, cell, &cell->write, true)) return false;
     }
     return true;
 }
+
+/* -------------------------------------------------------------------------------------------- placement */
+
+/* Whoever advertises has to store just the first message of a link, as it comes: that is what its sender is going to place. */
+static bool check_advertising(struct run *run, const struct rank_plan *rank_plan, uint32_t index)
+{
+    const struct wiring *w = &run->wiring;
+    const struct plan_step *step = &rank_plan->steps[index];
+    const size_t receive = w->first_receives[w->first_steps[rank_plan->rank] + index];
+    if (step->source_count != 1 || !rank_plan->sources[step->first_source].is_link ||
+        !step->has_destination || step->final)
+        return fault_at(run->report, rank_plan, index,
+                        "advertises memory where it does not store a message as it comes");
+    if (w->receives[receive].sequence != 0)
+        return fault_at(run->report, rank_plan, index,
+                        "advertises memory for a message that is not the first of its link");
+    return true;
+}
+
+static bool find_placements(struct run *run)
+{
+    placement_rule *const rule =
+        run->options->placement != NULL ? run->options->placement : placement_of_step;
+    for (int rank = 0; rank < run->plan->shape.rank_count; rank++) {
+        const struct rank_plan *rank_plan = run->plan->ranks[rank];
+        const uint32_t first_step = run->wiring.first_steps[rank];
+        for (uint32_t i = 0; i < rank_plan->step_count; i++) {
+            const enum placement placement = rule(rank_plan, i, is_in_place(run, rank));
+            run->placements[first_step + i] = (unsigned char)placement;
+            if (placement == PLACEMENT_ADVERTISES && !check_advertising(run, rank_plan, i))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool knows_beginning(const struct run *run, const struct turn *turn, int rank)
+{
+    const struct wiring *w = &run->wiring;
+    const uint32_t repetition = run->ranks[turn->rank_plan->rank].run;
+    for (uint32_t i = w->first_lanes[rank]; i < w->first_lanes[rank + 1]; i++)
+        if (turn->start->entries[i] > 2 * repetition * w->lanes[i].step_count) return true;
+    return false;
+}
+
+static bool fault_placement(struct run *run, const struct turn *turn, int receiver,
+                            const struct plan_place *place, uint32_t position, const char *done,
+                            const struct access *other)
+{
+    const struct wiring_lane *lane = &run->wiring.lanes[other->lane];
+    return fault_at(run->report, turn->rank_plan, turn->index,
+                    "race: may place its result in rank %d's %s chunk %u, which rank %d's lane %u "
+                    "step %u%s %s; nothing orders them",
+                    receiver, buffer_name(place->buffer), place->first + position, lane->rank,
+                    other->lane - run->wiring.first_lanes[lane->rank],
+                    other->step % lane->step_count, run_of(run, other), done);
+}
+
+static bool check_place_order(struct run *run, const struct turn *turn, int receiver,
+                              const struct plan_place *place, uint32_t position)
+{
+    const struct cell *cell = cell_at(run, receiver, place->buffer, place->first + position);
+    const struct access *write = &cell->write;
+    if (cell->written && (cell->placed_for != 0 || !comes_before(turn, write->lane, write->step,
+                                                                 write->position == position)))
+        return fault_placement(run, turn, receiver, place, position, "writes", write);
+    for (uint32_t i = cell->reads; i != 0; i = run->reads[i].next) {
+        const struct access *read = &run->reads[i].access;
+        const bool same_position = read->position == position;
+        if (!comes_before(turn, read->lane, read->step, same_position))
+            return fault_placement(run, turn, receiver, place, position, "reads", read);
+        if (run->reads[i].until_consumed && receiver_not_before(run, turn, read, same_position) >= 0)
+            return fault_placement(run, turn, receiver, place, position, "may still be sending",
+                                   read);
+    }
+    return true;
+}
+
+static bool place_at(struct run *run, const struct turn *turn, int receiver, uint32_t taking_step)
+{
+    const struct plan_step *step =
+        &run->plan->ranks[receiver]->steps[taking_step - run->wiring.first_steps[receiver]];
+    if (!knows_beginning(run, turn, receiver))
+        return fault_at(run->report, turn->rank_plan, turn->index,
+                        "may place its result in the memory of rank %d before that has begun",
+                        receiver);
+    for (uint32_t i = 0; i < step->chunk_count; i++) {
+        if (!check_place_order(run, turn, receiver, &step->destination, i)) return false;
+        struct cell *cell =
+            cell_at(run, receiver, step->destination.buffer, step->destination.first + i);
+        forget_reads(run, cell); /* all of them come before */
+        cell->write = (struct access){turn->lane, turn->when, i};
+        cell->written = true;
+        cell->placed_for = taking_step + 1;
+    }
+    return true;
+}
+
+/* Invariant 6. */
+static bool place(struct run *run, const struct turn *turn)
+{
+    const struct wiring *w = &run->wiring;
+    if (run->placements[turn->all_step] != PLACEMENT_PLACES) return true;
+    struct turn storing = *turn;
+    storing.has_read = true;
+    for (size_t i = w->first_sends[turn->all_step]; i < w->first_sends[turn->all_step + 1]; i++) {
+        const struct wiring_link *link = &w->links[w->sends[i].link];
+        for (uint32_t port = link->first_port; port < link->first_port + link->port_count; port++) {
+            const struct wiring_taker taker = wiring_taker(w, port, w->sends[i].sequence);
+            const uint32_t taking_step = w->lanes[taker.lane].first_step + taker.step;
+            if (run->placements[taking_step] == PLACEMENT_ADVERTISES &&
+                !place_at(run, &storing, w->ports[port].receiver, taking_step))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- messages */
 
 static void drop_message(struct run *run, struct message *message)
 {
@@ -651,7 +798,7 @@ static bool complete(struct run *run, const struct turn *turn)
 static bool execute(struct run *run, struct turn *turn)
 {
     if (!join_start(run, turn) || !compute(run, turn) || !record_accesses(run, turn) ||
-        !make_message(run, turn))
+        !place(run, turn) || !make_message(run, turn))
         return false;
     take_messages(run, turn);
     run->lanes[turn->lane].posting = true;
@@ -918,11 +1065,12 @@ static bool set_up(struct run *run)
     run->dependents = calloc((size_t)w->step_count + 1, sizeof *run->dependents);
     run->queue = calloc((size_t)w->lane_count + 1, sizeof *run->queue);
     run->results = calloc((size_t)longest_range(run->plan) + 1, sizeof *run->results);
+    run->placements = calloc((size_t)w->step_count + 1, sizeof *run->placements);
     run->tree = calloc(tree_count, sizeof *run->tree);
     run->tree_rank = calloc(tree_count, sizeof *run->tree_rank);
     if (!run->values || !run->lanes || !run->reads || !run->in_flight || !run->waiting ||
         !run->taken || !run->completed || !run->dependents || !run->queue || !run->results ||
-        !run->tree || !run->tree_rank)
+        !run->placements || !run->tree || !run->tree_rank)
         return out_of_memory(run);
     clock_pool_init(&run->clocks, w->lane_count);
     struct clock *nothing = clock_take(&run->clocks);
@@ -959,6 +1107,7 @@ static void tear_down(struct run *run)
     free(run->dependents);
     free(run->queue);
     free(run->results);
+    free(run->placements);
     free(run->tree);
     free(run->tree_rank);
 }
@@ -971,7 +1120,7 @@ enum verify_verdict plan_verify(const struct plan *plan, const struct verify_opt
     fault_none(report);
     if (!form_check(plan, report)) return VERIFY_WRONG;
     enum verify_verdict verdict = wiring_init(&run.wiring, plan, report);
-    if (verdict == VERIFY_PROVEN && !(set_up(&run) && run_all(&run)))
+    if (verdict == VERIFY_PROVEN && !(set_up(&run) && find_placements(&run) && run_all(&run)))
         verdict = run.no_memory ? VERIFY_NO_MEMORY : VERIFY_WRONG;
     tear_down(&run);
     wiring_release(&run.wiring);

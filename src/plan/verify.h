@@ -11,12 +11,16 @@
  *   - averages are scaled exactly once (`final`),
  *   - for results that every rank holds, that all ranks hold the same expression tree up to commuting the
  *     operands of one reduction: replicas are bit-identical,
- *   - for a barrier, that every rank's end comes after every rank's beginning.
+ *   - for a barrier, that every rank's end comes after every rank's beginning,
+ *   - that it stays so where the engine goes beyond the plan's letter and stores results straight in their receivers' memory
+ *     (placement.h): such a store comes after the receiver's beginning and after every earlier access to that memory, of steps and of
+ *     messages that are sent from there; and until the message has come, nothing else reads or writes there.
  * Contributions are exact sets up to VERIFY_EXACT_RANKS ranks and random fingerprints above.
  */
 #ifndef TUTTI_PLAN_VERIFY_H
 #define TUTTI_PLAN_VERIFY_H
 
+#include "plan/placement.h"
 #include "plan/plan.h"
 #include "tutti/tutti.h"
 
@@ -29,11 +33,13 @@ enum verify_verdict {
 };
 
 struct verify_options {
-    bool in_place;                 /* input aliases output, see plan.h */
+    bool in_place;              /* input aliases output, see plan.h */
+    const bool *ranks_in_place; /* of each rank, in the place of in_place, where ranks differ in it; or NULL */
     bool associative_tree_uniform; /* also: one tree for all chunks (what deterministic algorithms promise) */
     /* The engine begins a rank's next run of the plan as soon as its lanes are done, though peers may still
      * read its scratch; otherwise it begins when they have taken all that was sent from it. */
     bool scratch_outlives_run;
+    placement_rule *placement; /* NULL: placement_of_step, which is the engine's; for tests of this proof */
 };
 
 struct verify_report {
