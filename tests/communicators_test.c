@@ -848,7 +848,7 @@ static int grow(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     RANKS_EXPECT(fresh.size_bytes > 0 && fresh.program_count == 0 && fresh.link_count == 0);
     RANKS_EXPECT(fresh.private_bytes >= sizeof(struct tutti_comm));
     RANKS_EXPECT(fresh.private_bytes < 200000 && fresh.shared_bytes < 100000);
-    RANKS_EXPECT(fresh.shared_bytes >= board_bytes(size) / (size_t)size);
+    RANKS_EXPECT(fresh.shared_bytes >= board_bytes(size, size) / (size_t)size);
     RANKS_EXPECT(fresh.descriptor_count >= 1);
 
     RANKS_EXPECT(sum_of(1, comm) == size);

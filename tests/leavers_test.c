@@ -20,6 +20,7 @@
 #include "call/communicator.h"
 #include "call/message.h"
 #include "call/progress.h"
+#include "health/known.h"
 #include "health/lock.h"
 #include "os/clock.h"
 #include "p2p/p2p.h"
@@ -66,7 +67,7 @@ static int send_without_reading(struct tutti_comm *comm, int rank)
         tcp->ops->sleep_cancel(tcp);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
-    while (health_state_of(&comm->health, 1) != RANK_LEFT) {
+    while (known_state(&comm->health, 1) != RANK_LEFT) {
         ranks_nap_ms(1);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
@@ -117,7 +118,7 @@ static int wait_without_reading(struct tutti_comm *comm, int rank, struct shared
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     } while (comm->messages.p2p == NULL || p2p_held_back(comm->messages.p2p, 1) < 0);
     atomic_store(&shared->is_ready, true);
-    while (health_state_of(&comm->health, 2) != RANK_LEFT) {
+    while (known_state(&comm->health, 2) != RANK_LEFT) {
         ranks_nap_ms(1);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
@@ -188,8 +189,7 @@ static int derive_from_what_failed(struct tutti_comm *comm, int rank, int size, 
     health_unlock(&copy->health);
     atomic_store(&shared->is_ready, true);
     RANKS_EXPECT(comes_true(&shared->has_left));
-    RANKS_EXPECT(!board_has_failed(copy->health.board) &&
-                 health_state_of(&copy->health, 1) != RANK_LEFT);
+    RANKS_EXPECT(!board_has_failed(copy->health.board) && known_state(&copy->health, 1) != RANK_LEFT);
     const enum tutti_status status = tutti_comm_group(copy, (const int[]){0, 1}, 2, NULL, &group);
     domain_want_no_more(&copy->team.domain);
     RANKS_EXPECT(status == TUTTI_ABORTED && strstr(tutti_error_message(), "the reason") != NULL);

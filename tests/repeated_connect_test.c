@@ -44,10 +44,12 @@ static int connect_often(struct tutti_comm *comm, int rank, struct shared *share
 {
     struct endpoint *const endpoint = endpoint_of(comm);
     const uint64_t deadline_ns = clock_now_ns() + 20 * SECOND;
+    struct remote_location is_at;
+    endpoint->locates(endpoint->context, HOST, &is_at);
     while (!atomic_load(&shared->is_enough)) {
         for (unsigned stream = 0; stream < endpoint->stream_count; stream++)
-            RANKS_EXPECT(port_connect(&endpoint->client, HOST, stream,
-                                      &endpoint->peers[HOST].address, deadline_ns) == TUTTI_OK);
+            RANKS_EXPECT(port_connect(&endpoint->client, HOST, stream, &is_at.port, deadline_ns) ==
+                         TUTTI_OK);
         ranks_nap_ms(PAUSE_MS);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }

@@ -56,8 +56,7 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
                           request->slot, &input, &output));
     request->call.what.signature = program->signature;
     request->base.started_ns = request->base.left_ns = request->faulted_ns = request->crossed_ns = 0;
-    struct board_call *calls =
-        board_calls(comm->health.board, comm->team.size, comm->team.rank, request->slot);
+    struct board_call *calls = health_own_calls(&comm->health, request->slot);
     board_begin(calls, &request->call.what, request->begun);
     health_publish(&comm->team);
     if (board_has_failed(comm->health.board)) {

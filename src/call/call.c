@@ -56,12 +56,12 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
     const bool heeds = heeds_mapping(comm, call);
     call->all_were_mapped =
-        heeds && board_was_mapped(comm->health.board, comm->team.size, comm->calls.mapped);
+        heeds && board_was_mapped(comm->health.board, comm->health.board_size, comm->calls.mapped);
     enum tutti_status status = comm_program(comm, call, &request->program);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
         return status; /* so it is on all ranks */
     if (heeds)
-        board_set_mapped(comm->health.board, comm->team.rank, ++comm->calls.mapped,
+        board_set_mapped(comm->health.board, comm->health.board_number, ++comm->calls.mapped,
                          uses_mapped_memory(call));
     request->call = *call;
     request->base.sequence = recorder_next(&comm->health.recorder);
@@ -77,7 +77,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     if (run_first(comm, request, may_end_soon) != RUN_DONE)
         status = comm_await_blocking(comm, request);
     comm_program_release(request->program);
-    board_end(board_calls(comm->health.board, comm->team.size, comm->team.rank, 0), request->begun);
+    board_end(health_own_calls(&comm->health, 0), request->begun);
     recorder_end(&comm->health.recorder, request->base.sequence, status,
                  may_end_soon && request->passes <= SHORT_PASSES_MAX);
     return status;

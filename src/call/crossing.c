@@ -162,13 +162,14 @@ void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
     const uint64_t now_ns = clock_now_ns();
     if (wait->since_ns == 0) wait->since_ns = now_ns;
     if (now_ns - wait->since_ns < WAIT_NS) return;
-    board_set_awaited(comm->health.board, comm->team.rank, request->number, request->base.sequence,
-                      &request->call.what);
+    board_set_awaited(comm->health.board, comm->health.board_number, request->number,
+                      request->base.sequence, &request->call.what);
     wait->is_told = true;
 }
 
 void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait)
 {
     static const struct call_description nothing;
-    if (wait->is_told) board_set_awaited(comm->health.board, comm->team.rank, 0, 0, &nothing);
+    if (wait->is_told)
+        board_set_awaited(comm->health.board, comm->health.board_number, 0, 0, &nothing);
 }

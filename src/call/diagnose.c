@@ -30,7 +30,7 @@ enum {
 static int rank_that_stayed(const struct tutti_comm *comm, int first)
 {
     for (int r = first; r < comm->team.size; r++)
-        if (health_state_of(&comm->health, r) != RANK_LEFT &&
+        if (known_state(&comm->health, r) != RANK_LEFT &&
             health_share_process(&comm->health, r, first))
             return r;
     return -1;
@@ -97,12 +97,12 @@ static int leaver_waited_for(const struct tutti_comm *comm, const struct call_re
 {
     const int peer = operation_waits_for(&request->operation);
     if (peer >= 0 &&
-        (team_shares_host(&comm->team, peer) || health_state_of(&comm->health, peer) == RANK_LEFT))
-        return health_state_of(&comm->health, peer) == RANK_LEFT ? peer : -1;
+        (team_shares_host(&comm->team, peer) || known_state(&comm->health, peer) == RANK_LEFT))
+        return known_state(&comm->health, peer) == RANK_LEFT ? peer : -1;
     for (int i = 0; i < team_local_size(&comm->team); i++) {
         const int rank = team_local_rank(&comm->team, i);
-        if (health_state_of(&comm->health, rank) == RANK_LEFT &&
-            board_begun(health_calls_of(&comm->health, rank, request->slot)) < request->begun)
+        if (known_state(&comm->health, rank) == RANK_LEFT &&
+            board_begun(known_calls(&comm->health, rank, request->slot)) < request->begun)
             return rank;
     }
     return -1;
@@ -151,7 +151,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
     if (leaver_waited_for(comm, request) != peer) return false;
     if (comm_may_still_hear(comm, &request->base, peer)) return false;
     if (request->call.what.varies &&
-        board_begun(health_calls_of(&comm->health, peer, request->slot)) >= request->begun) {
+        board_begun(known_calls(&comm->health, peer, request->slot)) >= request->begun) {
         fail_short(comm, request, peer);
         return true;
     }
@@ -187,8 +187,7 @@ static bool compare_with(struct tutti_comm *comm, const struct call_request *req
     struct call_description theirs;
     const struct call_description *mine = &request->call.what;
     if (peer == comm->team.rank ||
-        !board_read_call(health_calls_of(&comm->health, peer, request->slot), request->begun,
-                         &theirs) ||
+        !board_read_call(known_calls(&comm->health, peer, request->slot), request->begun, &theirs) ||
         theirs.signature == mine->signature)
         return false;
     char who[128], what[96];
@@ -213,9 +212,8 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct call_requ
     char who[128], my_call[96], their_call[96];
     for (uint64_t number = request->begun - 1; number > 0 && number + BOARD_CALLS > request->begun;
          number--) {
-        if (!board_read_call(health_calls_of(&comm->health, comm->team.rank, request->slot), number,
-                             &mine) ||
-            !board_read_call(health_calls_of(&comm->health, peer, request->slot), number, &theirs) ||
+        if (!board_read_call(health_own_calls(&comm->health, request->slot), number, &mine) ||
+            !board_read_call(known_calls(&comm->health, peer, request->slot), number, &theirs) ||
             theirs.signature == mine.signature)
             continue;
         health_name_rank(&comm->health, peer, who, sizeof who);
@@ -300,7 +298,7 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *re
 {
     const int peer = operation_waits_for(&request->operation);
     if (!request->call.what.varies || peer < 0 ||
-        !board_has_ended(health_calls_of(&comm->health, peer, request->slot), request->begun) ||
+        !board_has_ended(known_calls(&comm->health, peer, request->slot), request->begun) ||
         (over_network && health_is_stopped(&comm->health, peer)))
         return false;
     if (operation_run(&request->operation) != RUN_BLOCKED ||

@@ -18,6 +18,7 @@
 #include "call/message.h"
 #include "call/request.h"
 #include "health/failure.h"
+#include "health/known.h"
 #include "health/lock.h"
 #include "health/network.h"
 #include "health/quiesce.h"
@@ -192,8 +193,7 @@ static void fail_all(struct tutti_comm *comm)
 
 static bool move_messages(struct tutti_comm *comm)
 {
-    struct board_call *calls =
-        health_calls_of(&comm->health, comm->team.rank, TRANSPORT_SLOT_MESSAGES);
+    struct board_call *calls = health_own_calls(&comm->health, TRANSPORT_SLOT_MESSAGES);
     static const struct call_description nothing;
     board_begin(calls, &nothing, ++comm->messages.pass);
     health_publish(&comm->team);
@@ -361,12 +361,11 @@ void comm_messages_free(struct tutti_comm *comm)
 static int leaver_waited_for(const struct tutti_comm *comm, int peer)
 {
     if (peer != TUTTI_ANY_RANK)
-        return peer != comm->team.rank && health_state_of(&comm->health, peer) == RANK_LEFT ? peer
-                                                                                            : -1;
+        return peer != comm->team.rank && known_state(&comm->health, peer) == RANK_LEFT ? peer : -1;
     int leaver = -1;
     for (int r = 0; r < comm->team.size; r++) {
         if (r == comm->team.rank) continue;
-        if (health_state_of(&comm->health, r) != RANK_LEFT) return -1;
+        if (known_state(&comm->health, r) != RANK_LEFT) return -1;
         leaver = r;
     }
     return leaver;
@@ -380,7 +379,7 @@ static int held_back(const struct tutti_comm *comm, int peer)
     for (int r = 0; r < comm->team.size; r++) {
         if (p2p_held_back(comm->messages.p2p, r) >= 0)
             held = r;
-        else if (r != comm->team.rank && health_state_of(&comm->health, r) != RANK_LEFT)
+        else if (r != comm->team.rank && known_state(&comm->health, r) != RANK_LEFT)
             return -1;
     }
     return held;

@@ -103,8 +103,7 @@ static bool run_one(struct tutti_comm *comm, struct call_request *request)
     remove_running(comm, request);
     if (comm->calls.report.is_open) comm_end_report(comm, request);
     comm_end_wait(comm, request);
-    board_end(board_calls(comm->health.board, comm->team.size, comm->team.rank, request->slot),
-              request->begun);
+    board_end(health_own_calls(&comm->health, request->slot), request->begun);
     comm_finish_request(&request->base, status);
     return true;
 }
@@ -132,7 +131,7 @@ void comm_count_started(struct tutti_comm *comm, struct call_request *request)
 {
     request->base.sequence = recorder_next(&comm->health.recorder);
     request->number = ++comm->calls.started;
-    board_set_started(comm->health.board, comm->team.rank, request->number);
+    board_set_started(comm->health.board, comm->health.board_number, request->number);
 }
 
 /* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail

@@ -28,7 +28,7 @@ enum { LOOK_APART_NS = 100000000, PAUSE_NS = 500000000, LISTEN_NS = 300000000 };
 bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank)
 {
     return known_call(&comm->health, rank, request->slot, request->begun) &&
-           board_begun(health_calls_of(&comm->health, rank, request->slot)) < request->begun;
+           board_begun(known_calls(&comm->health, rank, request->slot)) < request->begun;
 }
 
 /* A rank that has not called it because it is in another call waits, too: it will find out for whom. */
@@ -53,7 +53,7 @@ static bool find_stopped(const struct tutti_comm *comm, const struct call_reques
     for (int i = 0; i < team_local_size(&comm->team); i++) {
         const int rank = team_local_rank(&comm->team, i);
         if (rank == comm->team.rank || (peer >= 0 && rank != peer) ||
-            !board_is_engaged(health_calls_of(&comm->health, rank, request->slot)) ||
+            !board_is_engaged(known_calls(&comm->health, rank, request->slot)) ||
             !health_is_stopped(&comm->health, rank))
             continue;
         *finding = known_standing(&comm->health, rank);
@@ -69,7 +69,8 @@ static bool find_hearsay(const struct tutti_comm *comm, const struct call_reques
         if (r == comm->team.rank) continue;
         const bool was_told =
             team_shares_host(&comm->team, r)
-                ? board_read_finding(comm->health.board, comm->team.size, r, finding)
+                ? board_read_finding(comm->health.board, comm->health.board_size,
+                                     team_local_number(&comm->team, r), comm->team.size, finding)
                 : (r == peer || comm_has_not_begun(comm, request, r)) &&
                       remote_knows_call(&comm->health, r, request->slot, request->begun) &&
                       remote_hearsay(&comm->health, r, finding);
@@ -154,10 +155,13 @@ void comm_report(struct tutti_comm *comm, struct call_request *request, uint64_t
     if (now_ns < report->listens_until_ns || now_ns - report->looked_ns < LOOK_APART_NS) return;
     report->looked_ns = now_ns;
     if (!find(comm, request, now_ns, &finding)) return;
-    board_set_finding(comm->health.board, comm->team.rank, request->slot, request->begun, &finding);
+    board_set_finding(comm->health.board, comm->health.board_number, request->slot, request->begun,
+                      &finding);
     if (report->is_open && (report->rank != finding.rank || report->request != request))
         comm_end_report(comm, NULL);
-    if (report->is_open || !board_may_report(comm->health.board, finding.rank, now_ns)) return;
+    if (report->is_open ||
+        !board_may_report(comm->health.board, comm->health.board_size, finding.rank, now_ns))
+        return;
     report->is_open = true;
     report->rank = finding.rank;
     report->request = request;

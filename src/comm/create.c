@@ -81,7 +81,7 @@ static void end(struct tutti_comm *comm, uint64_t timeout_ns)
         if (health_has_network(&comm->health)) finish_network(comm, timeout_ns);
         domain_unregister(&comm->team.domain);
         trace_close(&comm->health);
-        board_leave(comm->health.board, comm->team.rank);
+        board_leave(comm->health.board, comm->health.board_number);
         if (comm->team.transports.set.all != NULL)
             comm->team.transports.set.all->ops->wake_all(comm->team.transports.set.all);
     }

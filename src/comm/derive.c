@@ -15,6 +15,7 @@
 #include "comm/create.h"
 #include "comm/derived_list.h"
 #include "health/agree.h"
+#include "health/known.h"
 #include "os/clock.h"
 #include "team/options.h"
 
@@ -81,7 +82,7 @@ static enum tutti_status look_for_the_gone(const struct roster *roster)
     TRY(look_for_the_dead(roster));
     TRY(look_at_connections(roster));
     for (int i = 0; i < roster->size; i++)
-        if (health_state_of(&roster->parent->health, roster->ranks[i]) == RANK_LEFT)
+        if (known_state(&roster->parent->health, roster->ranks[i]) == RANK_LEFT)
             return gone(roster, roster->ranks[i], "left the communicator without joining");
     return TUTTI_OK;
 }

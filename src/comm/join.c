@@ -288,25 +288,14 @@ static enum tutti_status check_wish(const struct tutti_comm *comm,
     return TUTTI_OK;
 }
 
-/* Where the port of a rank's process is: on loopback, where all ranks are on this host. */
-static struct net_address port_of(const struct tutti_comm *comm,
-                                  const struct rendezvous_member *members, size_t rank)
-{
-    struct net_address address;
-    if (team_spans_hosts(&comm->team)) return comm->team.members.hosts->entries[rank].address;
-    net_address_parse("127.0.0.1", &address);
-    address.port = members[rank].port;
-    return address;
-}
-
 /* Which ranks stand together, and in which racks. */
 static enum tutti_status levels_of_hosts(const struct tutti_comm *comm, struct host_levels *levels)
 {
     struct topo topology;
     const char **names = calloc((size_t)comm->team.size, sizeof *names);
+    const struct discovery_entry *entries = comm->team.members.hosts->entries;
     if (names == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (int r = 0; r < comm->team.size; r++)
-        names[r] = comm->team.members.hosts->entries[r].host_name;
+    for (int r = 0; r < comm->team.size; r++) names[r] = entries[r].host_name;
     enum tutti_status status = host_levels_read_topology(&topology);
     if (status == TUTTI_OK) {
         status = host_levels_init(levels, comm->team.size, comm->team.members.hosts->host_of, names,
@@ -353,28 +342,26 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     rendezvous_key_derive(key, what, sizeof what, &comm->team.identity);
     comm->team.members.shares_cores = comm_hosts_share_cores(comm->team.members.hosts);
     comm->team.members.order = NULL;
-    TRY(find_levels(comm, levels_of_hosts));
-    return health_know_remote(&comm->health);
+    health_write_table(&comm->health);
+    return find_levels(comm, levels_of_hosts);
 }
 
 static enum tutti_status open_network(struct tutti_comm *comm,
                                       const struct rendezvous_member *members,
                                       const struct rendezvous_key *key)
 {
-    const size_t size = (size_t)comm->team.size;
     if (team_spans_hosts(&comm->team)) {
         TRY(agree_over_hosts(comm, key));
-    } else {
-        TRY(check_wish(comm, members));
-        if (!comm->team.transports.over_tcp) return TUTTI_OK;
-        TRY(find_levels(comm, levels_of_strangers));
+        return network_create(&comm->health, NULL);
     }
-    struct net_address *const addresses = calloc(size, sizeof *addresses);
-    if (addresses == NULL)
-        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    for (size_t r = 0; r < size; r++) addresses[r] = port_of(comm, members, r);
-    const enum tutti_status status = network_create(&comm->health, addresses);
-    free(addresses);
+    TRY(check_wish(comm, members));
+    if (!comm->team.transports.over_tcp) return TUTTI_OK;
+    TRY(find_levels(comm, levels_of_strangers));
+    uint16_t *const ports = calloc((size_t)comm->team.size, sizeof *ports);
+    if (ports == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int r = 0; r < comm->team.size; r++) ports[r] = members[r].port;
+    const enum tutti_status status = network_create(&comm->health, ports);
+    free(ports);
     return status;
 }
 
@@ -425,6 +412,7 @@ static enum tutti_status join_others(struct tutti_comm *comm, const struct creat
     domain_set_spinning(&comm->team.domain, false);
     comm->team.transports.maps_heaps = false; /* not all do */
     TRY(network_join(&comm->health, creation->look, creation->look_context, creation->deadline_ns));
+    health_share_table(&comm->health);
     return domain_register(&comm->team.domain);
 }
 
@@ -457,7 +445,7 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
     const char *what;
     const int odd_one = find_odd_one(comm, result.members, &what);
     rendezvous_result_release(&result);
-    if (status == TUTTI_OK) board_enter(comm->health.board, comm->team.rank, getpid());
+    if (status == TUTTI_OK) board_enter(comm->health.board, comm->health.board_number, getpid());
     if (status == TUTTI_OK && odd_one >= 0) status = reject_odd_one(comm, odd_one, what);
     if (status == TUTTI_OK) status = join_others(comm, creation);
     return status;

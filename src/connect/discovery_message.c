@@ -26,11 +26,16 @@ static bool is_connectable(const struct net_address *address)
     return (address->family == AF_INET || address->family == AF_INET6) && address->port != 0;
 }
 
-enum tutti_status discovery_entry_check(const struct discovery_entry *entry)
+bool discovery_entry_makes_sense(const struct discovery_entry *entry)
 {
     const bool has_port = entry->address.family != AF_UNSPEC;
-    if ((has_port && !is_connectable(&entry->address)) || entry->core_count <= 0 ||
-        !is_ended(entry->host_name, sizeof entry->host_name))
+    return (!has_port || is_connectable(&entry->address)) && entry->core_count > 0 &&
+           is_ended(entry->host_name, sizeof entry->host_name);
+}
+
+enum tutti_status discovery_entry_check(const struct discovery_entry *entry)
+{
+    if (!discovery_entry_makes_sense(entry))
         return error_set(TUTTI_AUTH_FAILED, "start-up: an entry that makes no sense");
     return TUTTI_OK;
 }

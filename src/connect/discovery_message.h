@@ -15,6 +15,7 @@
 #ifndef TUTTI_CONNECT_DISCOVERY_MESSAGE_H
 #define TUTTI_CONNECT_DISCOVERY_MESSAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,7 +68,9 @@ size_t discovery_reader_wants(const struct discovery_reader *reader, void **to);
 /* The caller has written that many of them. AUTH_FAILED, with this thread's error: the message makes no sense; read no more. */
 enum tutti_status discovery_reader_took(struct discovery_reader *reader, size_t bytes);
 
-/* Checks an entry that came some other way. AUTH_FAILED: it makes no sense. */
+/* Checks an entry that came some other way. */
+bool discovery_entry_makes_sense(const struct discovery_entry *entry);
+/* AUTH_FAILED: it makes no sense. */
 enum tutti_status discovery_entry_check(const struct discovery_entry *entry);
 
 #endif

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/held.h"
 #include "base/status.h"
 
 /* In periods. */
@@ -85,6 +86,12 @@ void heartbeat_free(struct heartbeat *heartbeat)
     free(heartbeat->is_queued);
     free(heartbeat->hosts);
     free(heartbeat);
+}
+
+size_t heartbeat_bytes(const struct heartbeat *heartbeat)
+{
+    return held(heartbeat) + held(heartbeat->rank_counts) + held(heartbeat->queue) +
+           held(heartbeat->is_queued) + held(heartbeat->hosts);
 }
 
 void heartbeat_end(struct heartbeat *heartbeat)

@@ -86,6 +86,8 @@ struct heartbeat;
 enum tutti_status heartbeat_create(const struct heartbeat_options *options,
                                    struct heartbeat **heartbeat);
 void heartbeat_free(struct heartbeat *heartbeat);
+/* What malloc holds for it. */
+size_t heartbeat_bytes(const struct heartbeat *heartbeat);
 
 /* Lets time pass, to be called a few times a period; true when heartbeats are due, see heartbeat_next. */
 bool heartbeat_progress(struct heartbeat *heartbeat, uint64_t now_ns);

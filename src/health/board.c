@@ -9,10 +9,16 @@
 
 enum failure_state { FAILURE_NONE, FAILURE_CLAIMED, FAILURE_PUBLISHED };
 
-size_t board_bytes(int size)
+size_t board_bytes(int size, int all)
 {
     return sizeof(struct board) + (size_t)size * sizeof(struct board_rank) +
-           (size_t)size * TRANSPORT_SLOT_COUNT * BOARD_CALLS * sizeof(struct board_call);
+           (size_t)size * TRANSPORT_SLOT_COUNT * BOARD_CALLS * sizeof(struct board_call) +
+           (size_t)all * sizeof(struct board_said);
+}
+
+static struct board_said *said_of(struct board *board, int size, int of_all)
+{
+    return (struct board_said *)(void *)board_calls(board, size, size, 0) + of_all;
 }
 
 void board_enter(struct board *board, int rank, int pid)
@@ -174,7 +180,8 @@ void board_set_finding(struct board *board, int rank, int slot, uint64_t begun,
                           memory_order_release); /* pairs below */
 }
 
-bool board_read_finding(struct board *board, int size, int rank, struct board_finding *finding)
+bool board_read_finding(struct board *board, int size, int rank, int all,
+                        struct board_finding *finding)
 {
     const struct board_rank *of = &board->ranks[rank];
     const uint64_t word = atomic_load_explicit(&of->finding, memory_order_acquire);
@@ -190,7 +197,7 @@ bool board_read_finding(struct board *board, int size, int rank, struct board_fi
         .rank = (int)(word & ((1u << FINDING_RANK_BITS) - 1)),
         .is_stopped = (word >> FINDING_RANK_BITS & 1) != 0,
         .sequence = atomic_load_explicit(&of->finding_sequence, memory_order_relaxed)};
-    return finding->rank < size;
+    return finding->rank < all;
 }
 
 static bool may_say(_Atomic uint64_t *said_ns, uint64_t now_ns)
@@ -202,14 +209,14 @@ static bool may_say(_Atomic uint64_t *said_ns, uint64_t now_ns)
                                                    memory_order_relaxed);
 }
 
-bool board_may_report(struct board *board, int rank, uint64_t now_ns)
+bool board_may_report(struct board *board, int size, int of_all, uint64_t now_ns)
 {
-    return may_say(&board->ranks[rank].reported_ns, now_ns);
+    return may_say(&said_of(board, size, of_all)->reported_ns, now_ns);
 }
 
-bool board_may_name(struct board *board, int rank, uint64_t now_ns)
+bool board_may_name(struct board *board, int size, int of_all, uint64_t now_ns)
 {
-    return may_say(&board->ranks[rank].named_ns, now_ns);
+    return may_say(&said_of(board, size, of_all)->named_ns, now_ns);
 }
 
 uint64_t board_waits(const struct board *board, int rank)
@@ -265,19 +272,18 @@ void board_describe(const struct call_description *description, char *text, size
         snprintf(text + end, text_bytes - end, ")");
 }
 
-bool board_fail(struct board *board, enum tutti_status status, int culprit, int reporter,
-                uint64_t sequence, const char *message)
+bool board_fail(struct board *board, const struct board_failure *failure)
 {
     uint32_t expected = FAILURE_NONE;
     if (!atomic_compare_exchange_strong_explicit(&board->failure_state, &expected, FAILURE_CLAIMED,
                                                  memory_order_acq_rel, memory_order_relaxed))
         return false;
-    board->failure_status = status;
-    board->failure_culprit = culprit;
-    board->failure_reporter = reporter;
-    board->failure_pid = culprit >= 0 ? board_pid(board, culprit) : 0;
-    board->failure_sequence = sequence;
-    snprintf(board->failure_message, sizeof board->failure_message, "%s", message);
+    board->failure_status = failure->status;
+    board->failure_culprit = failure->culprit;
+    board->failure_reporter = failure->reporter;
+    board->failure_pid = failure->culprit_pid;
+    board->failure_sequence = failure->sequence;
+    snprintf(board->failure_message, sizeof board->failure_message, "%s", failure->message);
     atomic_store_explicit(&board->failure_state, FAILURE_PUBLISHED,
                           memory_order_release); /* pairs below */
     return true;

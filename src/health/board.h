@@ -1,6 +1,7 @@
 /* board.h - what the ranks of a communicator tell each other besides data: who is where, and why it failed.
  *
- * One board in shared memory. Each rank writes its own lines; the failure is written once, by whoever is first:
+ * One board in the shared memory of a host. The ranks of the host have places by their local numbers; of ranks of other hosts there is only
+ * what the ranks of this one have said of them. Each rank writes its own lines; the failure is written once, by whoever is first:
  *
  *     healthy ──claim (first writer wins)──► being written ──► published, for good
  *
@@ -56,8 +57,6 @@ struct board_rank {
     _Atomic uint64_t mapped[2];
     /* Whom it takes to hold up its call: a finding (below), and that rank's sequence number or 0. */
     _Atomic uint64_t finding, finding_sequence;
-    /* When a rank of this host said last that this one holds others up, and that it does so again and again. */
-    _Atomic uint64_t reported_ns, named_ns;
     _Atomic uint64_t waits; /* for ranks that came later, see straggler.h */
     /* Of its started calls, a line that nobody else writes: how many it has made, and the one that it waits for (board_progress). */
     _Alignas(64) _Atomic uint64_t started;
@@ -66,6 +65,11 @@ struct board_rank {
     _Atomic int32_t awaited_root;
 };
 static_assert(sizeof(struct board_rank) == 128, "nobody writes the line of another's state");
+
+/* Of any rank of the communicator: when a rank of this host said last that it holds others up, and that it does so again and again. */
+struct board_said {
+    _Atomic uint64_t reported_ns, named_ns;
+};
 
 struct board {
     _Alignas(64) _Atomic uint32_t failure_state;
@@ -76,10 +80,14 @@ struct board {
     int32_t failure_status, failure_culprit, failure_reporter, failure_pid;
     uint64_t failure_sequence;
     char failure_message[256];
-    _Alignas(64) struct board_rank ranks[]; /* one a rank, then BOARD_CALLS for each rank and slot */
+    _Alignas(64) struct board_rank
+        ranks[]; /* one a rank of this host, then BOARD_CALLS for each of them and slot; then a board_said for
+                                               each rank of the communicator */
 };
 
-size_t board_bytes(int size);
+/* size: how many ranks this host has; a rank without another word is one of those, by its local number. all: how many there are on all
+ * hosts. */
+size_t board_bytes(int size, int all);
 void board_enter(struct board *board, int rank, int pid);
 void board_leave(struct board *board, int rank);
 enum rank_state board_state(const struct board *board, int rank);
@@ -175,7 +183,7 @@ static inline bool board_progress_crosses(const struct board_progress *blocking,
     return blocking->blocking > started->blocking && blocking->started < started->started;
 }
 
-/* That a rank holds up a call, and whether it is stopped; or has not come yet. */
+/* That a rank, one of all, holds up a call, and whether it is stopped; or has not come yet. */
 struct board_finding {
     int rank;
     bool is_stopped;
@@ -184,12 +192,13 @@ struct board_finding {
 /* What a rank has found out about its call of that number in a slot. */
 void board_set_finding(struct board *board, int rank, int slot, uint64_t begun,
                        const struct board_finding *finding);
-/* What it has found out about a call that it is still in; false: nothing. finding->rank is one of the communicator's. */
-bool board_read_finding(struct board *board, int size, int rank, struct board_finding *finding);
-/* Whether nobody of this host has said so of that rank in the last 10 s: then the caller does. */
-bool board_may_report(struct board *board, int rank, uint64_t now_ns);
+/* What it has found out about a call that it is still in; false: nothing. finding->rank is one of all of the communicator. */
+bool board_read_finding(struct board *board, int size, int rank, int all,
+                        struct board_finding *finding);
+/* Whether nobody of this host has said so of that rank, one of all, in the last 10 s: then the caller does. */
+bool board_may_report(struct board *board, int size, int of_all, uint64_t now_ns);
 /* The same of a straggler. */
-bool board_may_name(struct board *board, int rank, uint64_t now_ns);
+bool board_may_name(struct board *board, int size, int of_all, uint64_t now_ns);
 /* How often a rank has waited for one that came later, and once more: only its own. */
 uint64_t board_waits(const struct board *board, int rank);
 void board_add_wait(struct board *board, int rank);
@@ -222,9 +231,15 @@ static inline bool board_has_messages(const struct board *board)
     return __builtin_expect(atomic_load_explicit(&board->has_messages, memory_order_relaxed) != 0,
                             0);
 }
+struct board_failure {
+    enum tutti_status status;
+    int culprit, reporter; /* of all ranks; culprit -1: nobody */
+    int culprit_pid;       /* or 0 */
+    uint64_t sequence;
+    const char *message;
+};
 /* Publishes a failure if it is the first; returns whether it was. */
-bool board_fail(struct board *board, enum tutti_status status, int culprit, int reporter,
-                uint64_t sequence, const char *message);
+bool board_fail(struct board *board, const struct board_failure *failure);
 /* The failure, waiting a moment for it to be published; TUTTI_OK when there is none. */
 enum tutti_status board_failure(struct board *board, struct tutti_failure *failure);
 

@@ -10,13 +10,13 @@
 #include "base/status.h"
 #include "health/board.h"
 
-enum { SIZE = 3, CALLS = 200000 };
+enum { SIZE = 3, ALL = 7, CALLS = 200000 };
 
 static int create_board(void **state)
 {
-    *state = aligned_alloc(64, (board_bytes(SIZE) + 63) / 64 * 64);
+    *state = aligned_alloc(64, (board_bytes(SIZE, ALL) + 63) / 64 * 64);
     if (*state == NULL) return -1;
-    memset(*state, 0, board_bytes(SIZE));
+    memset(*state, 0, board_bytes(SIZE, ALL));
     return 0;
 }
 
@@ -55,25 +55,25 @@ static void findings_hold_while_their_call_lasts(void **state)
     struct board_call *calls = board_calls(board, SIZE, 1, TRANSPORT_SLOT_COUNT - 1);
     const uint64_t begun = ((uint64_t)5 << 32) + 7; /* more than what is remembered of it */
     struct board_finding read;
-    assert_false(board_read_finding(board, SIZE, 1, &read)); /* nothing was said */
+    assert_false(board_read_finding(board, SIZE, 1, ALL, &read)); /* nothing was said */
     assert_false(board_is_in_call(board, SIZE, 1));
     board_begin(calls, &some_call, begun);
-    assert_false(board_read_finding(board, SIZE, 1, &read));
+    assert_false(board_read_finding(board, SIZE, 1, ALL, &read));
     board_set_finding(board, 1, TRANSPORT_SLOT_COUNT - 1, begun, &said);
-    assert_true(board_read_finding(board, SIZE, 1, &read));
+    assert_true(board_read_finding(board, SIZE, 1, ALL, &read));
     assert_int_equal(read.rank, 2);
     assert_true(read.is_stopped);
     assert_int_equal(read.sequence, 41);
     assert_true(board_is_in_call(board, SIZE, 1));
-    assert_false(board_read_finding(board, SIZE, 0, &read));
+    assert_false(board_read_finding(board, SIZE, 0, ALL, &read));
     board_end(calls, begun);
-    assert_false(board_read_finding(board, SIZE, 1, &read));
+    assert_false(board_read_finding(board, SIZE, 1, ALL, &read));
     assert_false(board_is_in_call(board, SIZE, 1));
     board_begin(calls, &some_call, begun + 1);
-    assert_false(board_read_finding(board, SIZE, 1, &read));
+    assert_false(board_read_finding(board, SIZE, 1, ALL, &read));
     for (int bit = 0; bit < 64; bit++) { /* what is no slot or rank is not believed */
         atomic_store(&board->ranks[1].finding, (uint64_t)1 << bit | (begun + 1) << 32);
-        if (board_read_finding(board, SIZE, 1, &read)) assert_in_range(read.rank, 0, SIZE - 1);
+        if (board_read_finding(board, SIZE, 1, ALL, &read)) assert_in_range(read.rank, 0, ALL - 1);
     }
 }
 
@@ -142,11 +142,13 @@ static void a_rank_is_reported_once_in_ten_seconds(void **state)
 {
     struct board *board = *state;
     const uint64_t second = 1000000000;
-    assert_true(board_may_report(board, 1, 100 * second));
-    assert_false(board_may_report(board, 1, 109 * second));
-    assert_true(board_may_report(board, 0, 109 * second));
-    assert_true(board_may_report(board, 1, 111 * second));
-    assert_false(board_may_report(board, 1, 112 * second));
+    assert_true(board_may_report(board, SIZE, 1, 100 * second));
+    assert_false(board_may_report(board, SIZE, 1, 109 * second));
+    assert_true(board_may_report(board, SIZE, 0, 109 * second));
+    assert_true(board_may_report(board, SIZE, ALL - 1, 109 * second)); /* of another host */
+    assert_true(board_may_name(board, SIZE, 1, 109 * second));         /* that is another word */
+    assert_true(board_may_report(board, SIZE, 1, 111 * second));
+    assert_false(board_may_report(board, SIZE, 1, 112 * second));
 }
 
 static void the_sequence_counts_calls_of_all_slots(void **state)
@@ -182,7 +184,7 @@ static void ranks_agree_on_what_all_had(void **state)
 static void calls_of_ranks_and_slots_lie_apart_and_inside(void **state)
 {
     struct board *board = *state;
-    const char *const end = (const char *)board + board_bytes(SIZE);
+    const char *const end = (const char *)board + board_bytes(SIZE, ALL);
     for (int rank = 0; rank < SIZE; rank++) {
         for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++) {
             struct board_call *calls = board_calls(board, SIZE, rank, slot);
@@ -335,13 +337,20 @@ static void the_first_failure_wins(void **state)
     assert_int_equal(board_failure(board, &failure), TUTTI_OK);
     assert_int_equal(failure.culprit, -1);
     assert_false(board_has_failed(board));
-    board_enter(board, 1, 123);
-    assert_true(board_fail(board, TUTTI_MISMATCH, 1, 2, 44, "first"));
-    assert_false(board_fail(board, TUTTI_ABORTED, 0, 0, 45, "second"));
+    const struct board_failure first = {.status = TUTTI_MISMATCH,
+                                        .culprit = 5, /* on another host */
+                                        .reporter = 2,
+                                        .culprit_pid = 123,
+                                        .sequence = 44,
+                                        .message = "first"},
+                               second = {
+                                   .status = TUTTI_ABORTED, .sequence = 45, .message = "second"};
+    assert_true(board_fail(board, &first));
+    assert_false(board_fail(board, &second));
     assert_true(board_has_failed(board));
     assert_int_equal(board_failure(board, &failure), TUTTI_MISMATCH);
     assert_int_equal(failure.size_bytes, sizeof failure);
-    assert_int_equal(failure.culprit, 1);
+    assert_int_equal(failure.culprit, 5);
     assert_int_equal(failure.reporter, 2);
     assert_int_equal(failure.pid, 123);
     assert_int_equal(failure.sequence, 44);
@@ -354,7 +363,9 @@ static void long_messages_are_cut(void **state)
     memset(message, 'm', sizeof message - 1);
     message[sizeof message - 1] = '\0';
     struct tutti_failure failure;
-    assert_true(board_fail(*state, TUTTI_TIMEOUT, -1, 0, 1, message));
+    const struct board_failure late = {
+        .status = TUTTI_TIMEOUT, .culprit = -1, .sequence = 1, .message = message};
+    assert_true(board_fail(*state, &late));
     assert_int_equal(board_failure(*state, &failure), TUTTI_TIMEOUT);
     assert_int_equal(strlen(failure.message), sizeof failure.message - 1);
     assert_int_equal(failure.pid, 0);
@@ -373,7 +384,8 @@ static void a_status_that_is_none_becomes_internal(void **state)
 {
     struct board *board = *state;
     struct tutti_failure failure;
-    assert_true(board_fail(board, TUTTI_TIMEOUT, 0, 0, 1, ""));
+    const struct board_failure late = {.status = TUTTI_TIMEOUT, .sequence = 1, .message = ""};
+    assert_true(board_fail(board, &late));
     for (int status = -3; status <= STATUS_COUNT + 3; status++) {
         if (status > TUTTI_IN_PROGRESS && status < STATUS_COUNT) continue;
         board->failure_status = status;

@@ -10,8 +10,10 @@
 
 void health_name_rank(const struct health *health, int rank, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank,
-             team_host_name_of(health->team, rank), board_pid(health->board, rank),
+    char host_name[DISCOVERY_HOST_NAME_MAX];
+    team_host_name_of(health->team, rank, host_name);
+    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank, host_name,
+             health_pid_of(health, rank),
              health_is_hidden(health, rank) ? " of another PID namespace" : "");
 }
 
@@ -43,7 +45,14 @@ void health_fail_with(struct health *health, const struct call_name *call, enum 
     if (call != NULL) used = snprintf(message, sizeof message, "%.80s%s: ", call->what, number);
     snprintf(message + used, sizeof message - (size_t)used, "%.*s", (int)sizeof message - used - 1,
              text);
-    if (!board_fail(health->board, status, culprit, health->team->rank, sequence, message)) return;
+    const struct board_failure failure = {.status = status,
+                                          .culprit = culprit,
+                                          .reporter = health->team->rank,
+                                          .culprit_pid =
+                                              culprit >= 0 ? health_pid_of(health, culprit) : 0,
+                                          .sequence = sequence,
+                                          .message = message};
+    if (!board_fail(health->board, &failure)) return;
     log_write(LOG_WARN, "rank %d: %s: %s", health->team->rank, tutti_status_name(status), message);
     trace_tell_failure(health);
     if (all != NULL) all->ops->wake_all(all);

@@ -27,8 +27,8 @@
 struct health {
     struct team *team; /* of which it is the health */
     struct board *board; /* shared by the ranks of this host; private memory where the communicator has one rank */
-    struct board *remote_board; /* what ranks of other hosts have told this one; NULL: all are on one host */
-    struct network *network; /* ranks that control messages reach; NULL: there are none */
+    int board_size, board_number; /* how many ranks it has; this rank's number among them */
+    struct network *network;      /* ranks that control messages reach; NULL: there are none */
     struct control_ring *
         control_rings; /* of each rank of this host, by local number, behind the board; NULL: the communicator has one rank */
     struct recovery *_Atomic recovery; /* NULL until the first agreement, see recover.h */
@@ -46,23 +46,28 @@ static inline bool health_has_network(const struct health *health)
 {
     return health->network != NULL;
 }
-/* The board that has a rank's entries: the shared one for a rank of this host, else this rank's copy of what it was told. */
-static inline struct board *health_board_of(const struct health *health, int rank)
+/* The latest calls in a slot: of a rank of this host, by its local number; and this rank's own. */
+static inline struct board_call *health_calls_of(const struct health *health, int number, int slot)
 {
-    return team_shares_host(health->team, rank) ? health->board : health->remote_board;
+    return board_calls(health->board, health->board_size, number, slot);
 }
-static inline enum rank_state health_state_of(const struct health *health, int rank)
+static inline struct board_call *health_own_calls(const struct health *health, int slot)
 {
-    return board_state(health_board_of(health, rank), rank);
+    return health_calls_of(health, health->board_number, slot);
 }
-static inline struct board_call *health_calls_of(const struct health *health, int rank, int slot)
+/* The pid of any rank, on its host. */
+static inline int health_pid_of(const struct health *health, int rank)
 {
-    return board_calls(health_board_of(health, rank), health->team->size, rank, slot);
+    const int number = team_local_number(health->team, rank);
+    if (number >= 0) return board_pid(health->board, number);
+    struct discovery_entry entry;
+    comm_hosts_entry(health->team->members.hosts, rank, &entry);
+    return entry.pid;
 }
-/* The sequence number of the latest call that a rank of this host has begun; queued calls have not. 0: none. */
-static inline uint64_t health_sequence_of(const struct health *health, int rank)
+/* The sequence number of the latest call that a rank of this host, by its local number, has begun; queued calls have not. 0: none. */
+static inline uint64_t health_sequence_of(const struct health *health, int number)
 {
-    const uint64_t count = board_sequence(health->board, health->team->size, rank);
+    const uint64_t count = board_sequence(health->board, health->board_size, number);
     return count > health->unnumbered ? count - health->unnumbered : 0;
 }
 #endif

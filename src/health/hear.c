@@ -7,6 +7,7 @@
 #include "health/deaths.h"
 #include "health/failure.h"
 #include "health/heartbeats.h"
+#include "health/known.h"
 #include "health/recover.h"
 #include "os/clock.h"
 
@@ -19,8 +20,7 @@ static void take_sides(struct health *health, int reporter, enum tutti_status *s
         *culprit = reporter;
     } else if (*status == TUTTI_PROC_FAILED && *culprit >= 0 &&
                team_shares_host(health->team, *culprit) &&
-               health_state_of(health, *culprit) == RANK_PRESENT &&
-               !health_is_dead(health, *culprit)) {
+               known_state(health, *culprit) == RANK_PRESENT && !health_is_dead(health, *culprit)) {
         *status = TUTTI_MINORITY;
         *culprit = reporter;
     }
@@ -42,7 +42,14 @@ static void hear_failure(struct network *network, const struct failure_message *
         board_announce_verdict(health->board);
         take_sides(health, reporter, &status, &culprit);
     }
-    if (!board_fail(health->board, status, culprit, reporter, heard->sequence, message)) return;
+    const struct board_failure failure = {.status = status,
+                                          .culprit = culprit,
+                                          .reporter = reporter,
+                                          .culprit_pid =
+                                              culprit >= 0 ? health_pid_of(health, culprit) : 0,
+                                          .sequence = heard->sequence,
+                                          .message = message};
+    if (!board_fail(health->board, &failure)) return;
     log_write(LOG_WARN, "rank %d: heard from another host: %s: %s", health->team->rank,
               tutti_status_name(status), message);
     trace_tell_failure(health);
@@ -80,8 +87,8 @@ static void write_progress(const struct health *health, struct progress_message 
 {
     struct board_progress own;
     *message =
-        (struct progress_message){.is_there = board_read_progress(health->board, health->team->size,
-                                                                  health->team->rank, &own)};
+        (struct progress_message){.is_there = board_read_progress(health->board, health->board_size,
+                                                                  health->board_number, &own)};
     if (!message->is_there) return;
     message->blocking = own.blocking;
     message->started = own.started;
@@ -123,7 +130,7 @@ static void answer(struct network *network, int peer, const struct control_messa
 {
     const struct health *health = network->health;
     if (asked->slot < 0 || asked->slot >= TRANSPORT_SLOT_COUNT) return;
-    struct board_call *calls = health_calls_of(health, health->team->rank, asked->slot);
+    struct board_call *calls = health_own_calls(health, asked->slot);
     struct call_description what;
     struct control_message message = {
         .kind = CONTROL_CALL, .slot = asked->slot, .begun = asked->begun};
@@ -141,10 +148,11 @@ static void answer(struct network *network, int peer, const struct control_messa
                                                .started = what.started,
                                                .varies = what.varies};
     struct board_finding finding;
-    message.u.call.sequence = health_sequence_of(health, health->team->rank);
+    message.u.call.sequence = health_sequence_of(health, health->board_number);
     message.u.call.is_in_call =
-        board_is_in_call(health->board, health->team->size, health->team->rank);
-    if (board_read_finding(health->board, health->team->size, health->team->rank, &finding)) {
+        board_is_in_call(health->board, health->board_size, health->board_number);
+    if (board_read_finding(health->board, health->board_size, health->board_number,
+                           health->team->size, &finding)) {
         message.u.call.has_finding = true;
         message.u.call.is_stopped = finding.is_stopped;
         message.u.call.finding = finding.rank;
@@ -160,8 +168,9 @@ static void hear_call(struct network *network, int peer, const struct control_me
     struct health *health = network->health;
     const struct call_message *heard = &message->u.call;
     if (message->slot < 0 || message->slot >= TRANSPORT_SLOT_COUNT) return;
-    struct board_call *calls = health_calls_of(health, peer, message->slot);
-    struct remote_rank *remote = &network->ranks[peer];
+    struct remote_rank *remote = remote_know(network, peer);
+    struct board_call *calls = remote != NULL ? remote_know_calls(remote, message->slot) : NULL;
+    if (calls == NULL) return; /* it is asked again */
     remote->known_slot = message->slot;
     remote->known_begun = message->begun;
     remote->told_ns = clock_now_ns();
@@ -190,7 +199,7 @@ static void hear_call(struct network *network, int peer, const struct control_me
 static void hear_joined(struct network *network, int peer, const struct joined_message *heard)
 {
     struct health *health = network->health;
-    network->ranks[peer].has_joined = true;
+    network->flags[peer].has_joined = true;
     char who[128];
     health_name_rank(health, peer, who, sizeof who);
     if (heard->integrity != (uint32_t)health->team->settings.integrity)
@@ -221,7 +230,8 @@ void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
     switch ((enum control_kind)message.kind) {
     case CONTROL_FAILURE: hear_failure(network, &message.u.failure); break;
     case CONTROL_LEFT:
-        board_leave(network->health->remote_board, peer);
+        atomic_store_explicit(&network->flags[peer].has_left, true,
+                              memory_order_release); /* pairs with remote_has_left */
         network->transport->peers->forget(network->transport, peer);
         if (!board_has_failed(network->health->board)) heartbeats_end(network);
         break;

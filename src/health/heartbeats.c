@@ -60,6 +60,11 @@ void heartbeats_free(struct network *network)
     network->heartbeat = NULL;
 }
 
+size_t heartbeats_bytes(const struct network *network)
+{
+    return network->heartbeat != NULL ? heartbeat_bytes(network->heartbeat) : 0;
+}
+
 void heartbeats_end(struct network *network)
 {
     if (network->heartbeat != NULL) heartbeat_end(network->heartbeat);
@@ -95,8 +100,7 @@ static void send_heartbeats(struct network *network)
     bool is_poke;
     while (heartbeat_next(network->heartbeat, &host, &is_poke)) {
         const int rank = first_rank(network, host);
-        if (network->ranks[rank].is_dead || health_state_of(network->health, rank) == RANK_LEFT)
-            continue;
+        if (network->flags[rank].is_dead || remote_has_left(network->health, rank)) continue;
         if (network->transport->peers->unheard(network->transport, rank) >
             (is_poke ? POKED_NOTES_MAX : 0))
             continue;
@@ -121,20 +125,21 @@ static void report_change(struct network *network, int host, enum heartbeat_stat
                           enum heartbeat_state now, uint64_t now_ns)
 {
     const int rank = first_rank(network, host);
-    struct remote_rank *remote = &network->ranks[rank];
+    struct remote_flags *flags = &network->flags[rank];
     char who[128];
     health_name_rank(network->health, rank, who, sizeof who);
     if (now == HEARTBEAT_SUSPECTED) {
-        if (remote->is_suspect ||
-            (remote->warned_ns != 0 && now_ns - remote->warned_ns < WARN_APART_NS))
+        struct remote_rank *remote = remote_know(network, rank);
+        if (flags->is_suspect ||
+            (remote != NULL && remote->warned_ns != 0 && now_ns - remote->warned_ns < WARN_APART_NS))
             return;
-        remote->is_suspect = true;
-        remote->warned_ns = now_ns;
+        flags->is_suspect = true;
+        if (remote != NULL) remote->warned_ns = now_ns;
         log_write(LOG_WARN, "rank %d: SUSPECT: nothing was heard of %s and its host for %.1f s",
                   network->health->team->rank, who,
                   (double)heartbeat_silence_ns(network->heartbeat, host) * 1e-9);
-    } else if (remote->is_suspect) {
-        remote->is_suspect = false;
+    } else if (flags->is_suspect) {
+        flags->is_suspect = false;
         log_write(LOG_WARN, "rank %d: %s and its host are heard again%s",
                   network->health->team->rank, who,
                   now == HEARTBEAT_STALLED ? ", but only the kernel answers" : "");

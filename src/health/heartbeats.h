@@ -24,6 +24,8 @@
 /* For the first rank of a host; nothing for others, or where it is switched off. NO_MEMORY. */
 enum tutti_status heartbeats_create(struct network *network);
 void heartbeats_free(struct network *network);
+/* What malloc holds for them. */
+size_t heartbeats_bytes(const struct network *network);
 /* Sends, and judges, when it is time to: cheap before. */
 void heartbeats_progress(struct network *network, uint64_t now_ns);
 /* What came from a rank of another host, with its kind in front. */

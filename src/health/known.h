@@ -9,6 +9,10 @@
 
 /* With the domain held. */
 
+/* Whether it is there. */
+enum rank_state known_state(const struct health *health, int rank);
+/* Its latest calls in a slot, as far as they are known; to be read only. */
+struct board_call *known_calls(const struct health *health, int rank, int slot);
 /* Whether it is known how far that rank is with the call of that number in a slot. */
 bool known_call(const struct health *health, int rank, int slot, uint64_t begun);
 /* How far it is with its calls; false: not known. */

@@ -19,50 +19,67 @@ enum tutti_status health_init(struct health *health, struct team *team)
     return straggler_init(&health->straggler, team->size);
 }
 
-static size_t control_rings_offset(const struct team *team)
+static size_t round_up(size_t bytes)
 {
-    return (board_bytes(team->size) + LINE - 1) / LINE * LINE;
+    return (bytes + LINE - 1) / LINE * LINE;
 }
 
-static enum tutti_status make_board(const struct team *team, struct board **board)
+/* What the ranks of a host share: board, control rings, and, where there are other hosts, the table of all ranks. */
+static size_t control_rings_offset(const struct team *team)
 {
-    const size_t bytes = control_rings_offset(team);
-    *board = aligned_alloc(LINE, bytes);
-    if (*board == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    memset(*board, 0, bytes);
-    return TUTTI_OK;
+    return round_up(board_bytes(team_local_size(team), team->size));
+}
+
+static size_t table_offset(const struct team *team)
+{
+    return control_rings_offset(team) +
+           round_up((size_t)team_local_size(team) * sizeof(struct control_ring));
 }
 
 enum tutti_status health_be_alone(struct health *health)
 {
-    TRY(make_board(health->team, &health->board));
+    const size_t bytes = control_rings_offset(health->team);
+    health->board = aligned_alloc(LINE, bytes);
+    if (health->board == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    memset(health->board, 0, bytes);
+    health->board_size = 1;
     board_enter(health->board, 0, getpid());
     return TUTTI_OK;
 }
 
 size_t health_shared_bytes(const struct team *team)
 {
-    return control_rings_offset(team) + (size_t)team_local_size(team) * sizeof(struct control_ring);
+    return table_offset(team) + (team_spans_hosts(team) ? rank_table_bytes(team->size) : 0);
 }
 
 void health_use_host(struct health *health, void *shared, struct transport *host)
 {
+    const struct team *team = health->team;
     processes_use(&health->processes, host);
     health->board = shared;
+    health->board_size = team_local_size(team);
+    health->board_number = team_local_number(team, team->rank);
     health->control_rings =
-        (struct control_ring *)(void *)((char *)shared + control_rings_offset(health->team));
+        (struct control_ring *)(void *)((char *)shared + control_rings_offset(team));
 }
 
-enum tutti_status health_know_remote(struct health *health)
+static struct rank_table *table_of(const struct health *health)
 {
-    const struct team *team = health->team;
-    TRY(make_board(team, &health->remote_board));
-    for (int at = 0, r; (r = team_next_remote(team, &at)) >= 0;) {
-        const int pid = team->members.hosts->entries[r].pid;
-        board_enter(health->remote_board, r, pid);
-        board_enter(health->board, r, pid); /* for messages that name it */
-    }
-    return TUTTI_OK;
+    return (struct rank_table *)(void *)((char *)health->board + table_offset(health->team));
+}
+
+void health_write_table(struct health *health)
+{
+    const struct comm_hosts *hosts = health->team->members.hosts;
+    if (hosts != NULL && health->board_number == 0)
+        rank_table_write(table_of(health), hosts->entries, hosts->size);
+}
+
+void health_share_table(struct health *health)
+{
+    struct comm_hosts *hosts = health->team->members.hosts;
+    if (hosts != NULL) comm_hosts_share(hosts, table_of(health));
 }
 
 void health_release(struct health *health)
@@ -70,7 +87,6 @@ void health_release(struct health *health)
     if (health->team->size == 1) free(health->board);
     network_free(health);
     processes_close(&health->processes);
-    free(health->remote_board);
     trace_release(health);
     straggler_release(&health->straggler);
     recover_free(health);
@@ -83,8 +99,8 @@ void health_restart_numbers(struct health *health)
 
 void health_footprint(const struct health *health, struct tutti_footprint *sum)
 {
-    sum->private_bytes += held(health->remote_board) + held(health->recorder.memory) +
-                          held(health->message_recorder.memory);
+    sum->private_bytes += held(health->recorder.memory) + held(health->message_recorder.memory) +
+                          held(health->straggler.held_ns);
     if (health->team->size == 1) sum->private_bytes += held(health->board);
     processes_footprint(&health->processes, sum);
     network_footprint(health, sum);

@@ -5,7 +5,9 @@
  * leave behind (network_hand_over), and listens to the other ranks while nobody calls.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/held.h"
 #include "base/status.h"
 #include "health/failure.h"
 #include "health/heartbeats.h"
@@ -29,29 +31,52 @@ static enum tutti_status out_of_memory(void)
 /* With ranks of other hosts there is something to know of each, and to hear from it. */
 static enum tutti_status know_hosts(struct network *network)
 {
-    const size_t size = (size_t)network->health->team->size;
-    network->ranks = calloc(size, sizeof *network->ranks);
-    network->next_ns = calloc(size, sizeof *network->next_ns);
-    if (network->ranks == NULL || network->next_ns == NULL) return out_of_memory();
-    for (size_t r = 0; r < size; r++) network->ranks[r].known_slot = -1;
+    const struct team *team = network->health->team;
+    network->flags = calloc((size_t)team->size, sizeof *network->flags);
+    network->next_ns = calloc((size_t)team->members.hosts->host_count, sizeof *network->next_ns);
+    if (network->flags == NULL || network->next_ns == NULL ||
+        !rank_map_init(&network->ranks, team->size))
+        return out_of_memory();
     return TUTTI_OK;
 }
 
-static enum tutti_status open_transport(struct network *network,
-                                        const struct net_address *addresses, bool *are_remote)
+static enum tutti_status know_ports(struct network *network, const uint16_t *ports)
+{
+    const size_t bytes = (size_t)network->health->team->size * sizeof *ports;
+    network->ports = malloc(bytes);
+    if (network->ports == NULL) return out_of_memory();
+    memcpy(network->ports, ports, bytes);
+    return TUTTI_OK;
+}
+
+static void locate(void *context, int rank, struct remote_location *location)
+{
+    const struct network *network = context;
+    const struct team *team = network->health->team;
+    struct discovery_entry entry;
+    if (network->ports != NULL) {
+        *location = (struct remote_location){.is_remote = false};
+        net_address_parse("127.0.0.1", &location->port);
+        location->port.port = network->ports[rank];
+        return;
+    }
+    comm_hosts_entry(team->members.hosts, rank, &entry);
+    *location =
+        (struct remote_location){.port = entry.address, .is_remote = !team_shares_host(team, rank)};
+}
+
+static enum tutti_status open_transport(struct network *network)
 {
     struct health *health = network->health;
     const struct comm_hosts *hosts =
         health->team->transports.over_tcp ? NULL : health->team->members.hosts;
-    for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0;) are_remote[r] = true;
     const struct remote_options options = {.rank = health->team->rank,
                                            .size = health->team->size,
                                            .identity = health->team->identity,
-                                           .addresses = addresses,
-                                           .are_remote = are_remote,
                                            .is_encrypted = health->team->settings.is_encrypted,
                                            .checks = health->team->settings.integrity !=
                                                      TUTTI_INTEGRITY_OFF,
+                                           .locates = locate,
                                            .hears = remote_hear,
                                            .names = name_rank,
                                            .context = network};
@@ -62,22 +87,15 @@ static enum tutti_status open_transport(struct network *network,
     return TUTTI_OK;
 }
 
-enum tutti_status network_create(struct health *health, const struct net_address *addresses)
+enum tutti_status network_create(struct health *health, const uint16_t *ports)
 {
     struct network *network = calloc(1, sizeof *network);
-    bool *are_remote = calloc((size_t)health->team->size, sizeof *are_remote);
-    enum tutti_status status = TUTTI_OK;
-    if (network == NULL || are_remote == NULL) status = out_of_memory();
-    if (status == TUTTI_OK) {
-        network->health = health;
-        health->network = network;
-        if (health->team->members.hosts != NULL) status = know_hosts(network);
-    } else {
-        free(network);
-    }
-    if (status == TUTTI_OK) status = open_transport(network, addresses, are_remote);
-    free(are_remote);
-    return status;
+    if (network == NULL) return out_of_memory();
+    network->health = health;
+    health->network = network;
+    if (health->team->members.hosts != NULL) TRY(know_hosts(network));
+    if (ports != NULL) TRY(know_ports(network, ports));
+    return open_transport(network);
 }
 
 bool network_move(struct health *health)
@@ -127,7 +145,8 @@ void network_free(struct health *health)
     if (network == NULL) return;
     health->network = NULL;
     heartbeats_free(network);
-    free(network->ranks);
+    remote_free_all(network);
+    free(network->ports);
     free(network->next_ns);
     free(network);
 }
@@ -136,8 +155,13 @@ void network_footprint(const struct health *health, struct tutti_footprint *sum)
 {
     const struct network *network = health->network;
     if (network == NULL) return;
-    sum->private_bytes += sizeof *network;
-    if (network->ranks != NULL)
-        sum->private_bytes +=
-            (size_t)health->team->size * (sizeof *network->ranks + sizeof *network->next_ns);
+    const struct remote_rank *remote;
+    sum->private_bytes += held(network) + held(network->ports) + held(network->next_ns) +
+                          held(network->flags) + rank_map_bytes(&network->ranks);
+    for (int at = 0; (remote = rank_map_next(&network->ranks, &at)) != NULL;) {
+        sum->private_bytes += held(remote);
+        for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
+            sum->private_bytes += held(remote->calls[slot]);
+    }
+    sum->private_bytes += heartbeats_bytes(network);
 }

@@ -12,9 +12,10 @@
 #include "health/health.h"
 #include "os/tcp_socket.h"
 
-/* Opens the transport to other hosts, in team->transports.set, and makes room for what is known of their ranks. addresses: where each rank
- * of the team listens. After a failure transports_close, then network_free, give back what there is. */
-enum tutti_status network_create(struct health *health, const struct net_address *addresses);
+/* Opens the transport to other hosts, in team->transports.set, and makes room for what is known of their ranks. ports: where
+ * the process of each rank of the team listens on loopback; copied. NULL: the team's hosts say where. After a failure transports_close, then
+ * network_free, give back what there is. */
+enum tutti_status network_create(struct health *health, const uint16_t *ports);
 /* Without the transport, which its set closes. */
 void network_free(struct health *health);
 

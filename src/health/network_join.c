@@ -27,8 +27,8 @@ static enum tutti_status ask_missing(struct network *network, uint64_t now)
     const struct comm_hosts *hosts = network->health->team->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) {
         const int first = hosts->firsts[host];
-        if (network->ranks[first].has_joined || now < network->next_ns[first]) continue;
-        network->next_ns[first] = now + MISSED_NS;
+        if (network->flags[first].has_joined || now < network->next_ns[host]) continue;
+        network->next_ns[host] = now + MISSED_NS;
         TRY(network->transport->peers->connect(network->transport, first));
     }
     return TUTTI_OK;
@@ -41,7 +41,7 @@ static enum tutti_status fail_missing(struct health *health)
     struct rank_list missing = RANK_LIST_EMPTY;
     for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0;) {
         const int first_there = hosts->firsts[hosts->host_of[r]];
-        if (!health->network->ranks[first_there].has_joined) rank_list_add(&missing, r);
+        if (!health->network->flags[first_there].has_joined) rank_list_add(&missing, r);
     }
     char trouble[COMM_TROUBLE_MAX];
     remote_trouble(health, missing.first, trouble);
@@ -80,7 +80,7 @@ enum tutti_status network_join(struct health *health, enum tutti_status (*look)(
 {
     const uint64_t begin_ns = clock_now_ns();
     uint64_t failed_ns = 0;
-    if (health->network->ranks == NULL) return TUTTI_OK; /* all are on this host, and have met */
+    if (health->network->flags == NULL) return TUTTI_OK; /* all are on this host, and have met */
     if (health->team->rank != 0 && team_local_rank(health->team, 0) == health->team->rank)
         remote_tell_joined(health->network);
     for (unsigned passes = 1;; passes++) {

@@ -5,6 +5,7 @@
 
 #include "health/deaths.h"
 #include "health/heartbeats.h"
+#include "health/known.h"
 #include "health/network.h"
 #include "health/network_state.h"
 #include "health/recover.h"
@@ -33,7 +34,7 @@ static bool owes_somebody(struct health *health, bool counts_maybe)
 {
     for (int r = 0; r < health->team->size; r++)
         if (r != health->team->rank && is_owed(health->network->transport, r, counts_maybe) &&
-            health_state_of(health, r) != RANK_LEFT && !health_is_dead(health, r))
+            known_state(health, r) != RANK_LEFT && !health_is_dead(health, r))
             return true;
     return false;
 }

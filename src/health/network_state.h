@@ -3,20 +3,29 @@
 #ifndef TUTTI_HEALTH_NETWORK_STATE_H
 #define TUTTI_HEALTH_NETWORK_STATE_H
 
+#include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rank_map.h"
 #include "health/health.h"
 
-/* Of a rank of another host. */
+/* Of each rank of another host: what must be remembered of it though there may be no memory. */
+struct remote_flags {
+    bool is_dead : 1;   /* its process has ended, or it is taken for dead */
+    bool has_ended : 1; /* for certain */
+    bool is_invited : 1, knows_failure : 1, has_joined : 1;
+    bool is_suspect : 1;   /* its host is, and it was said */
+    _Atomic bool has_left; /* may be read without the domain */
+    uint16_t owed; /* what it has to be told and could not be, a bit for each kind of message */
+};
+static_assert(sizeof(struct remote_flags) == 4, "each rank has one for all ranks");
+
+/* Of a rank of another host that was asked something or has answered: what it said. */
 struct remote_rank {
-    bool is_dead;   /* its process has ended, or it is taken for dead */
-    bool has_ended; /* for certain */
-    bool is_invited, knows_failure, has_joined;
-    unsigned owed;     /* what it has to be told and could not be, a bit for each kind of message */
-    bool is_suspect;   /* its host is, and it was said */
-    uint64_t asked_ns; /* when it was asked something last */
-    uint64_t told_ns;  /* when it answered last */
+    uint64_t asked_ns;  /* when it was asked something last */
+    uint64_t told_ns;   /* when it answered last */
     uint64_t warned_ns; /* when it was last said that its host is suspected */
     int known_slot;     /* it said how far it was with this call */
     uint64_t known_begun;
@@ -27,18 +36,21 @@ struct remote_rank {
     struct board_progress progress;
     bool has_finding; /* and whom it takes to hold that up */
     struct board_finding finding;
+    struct board_call *calls[TRANSPORT_SLOT_COUNT]; /* BOARD_CALLS of a slot; NULL: none was told */
 };
 
 struct network {
     struct health *health;
     struct transport *transport; /* that leads to all ranks: it moves whatever ways there are */
-    uint64_t *next_ns; /* of the first rank of each host: when to ask it to connect again */
+    uint16_t *ports;   /* of each rank's process, on loopback; NULL: hosts->entries says */
+    uint64_t *next_ns; /* of each host: when to ask its first rank to connect again */
     bool is_stopped, all_have_joined;
     unsigned passes;
-    struct remote_rank *ranks;    /* one a rank; NULL where there is one host */
+    struct remote_flags *flags;   /* one a rank; NULL where there is one host */
+    struct rank_map ranks;        /* of struct remote_rank; of no ranks where there is one host */
     struct heartbeat *heartbeat;  /* of the first rank of a host, see heartbeats.h; or NULL */
     uint64_t heartbeat_looked_ns; /* when it was looked at last */
-    bool any_owed;                /* to one of `ranks` at least */
+    bool any_owed;                /* to a rank at least */
     uint64_t untold, untold_logged,
         untold_log_ns; /* control messages that were dropped, see remote_rank.c */
     bool is_judged;    /* its verdict is known to all */
@@ -48,8 +60,15 @@ enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT };
 /* The last two are kinds of control messages of other sizes, see heartbeats.c and recover.c. */
 /* hear.c: a control message of that many bytes has come. It is called by the transport, and may only tell and forget. */
 void remote_hear(void *context, int peer, const void *message, size_t bytes);
-/* What is known of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
-struct remote_rank *remote_of(const struct health *health, int rank);
+/* The flags of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
+struct remote_flags *remote_of(const struct health *health, int rank);
+/* What it has said, from when there is room for that; NULL: there is none, and it was never asked. */
+const struct remote_rank *remote_find(const struct network *network, int rank);
+/* Makes room for that; NULL: out of memory. */
+struct remote_rank *remote_know(struct network *network, int rank);
+/* And for its calls in a slot. */
+struct board_call *remote_know_calls(struct remote_rank *remote, int slot);
+void remote_free_all(struct network *network);
 /* Tells what could not be told when it was due, for want of memory or of a place. */
 void remote_tell_owed(struct network *network);
 /* A control message to that rank was dropped for want of memory or of a place: counts it, and logs it now and then. */

@@ -2,6 +2,7 @@
 
 #include "health/deaths.h"
 #include "health/health.h"
+#include "health/known.h"
 #include "health/network_state.h"
 #include "health/quiesce.h"
 #include "os/clock.h"
@@ -25,23 +26,23 @@ bool health_stop_links(struct health *health)
     return all == NULL || all->peers->stop(all);
 }
 
-/* Whether a rank may still be inside a call of that slot: then it may read memory that was posted to it, and write
+/* Whether a rank of this host may still be inside a call of that slot: then it may read memory that was posted to it, and write
  * to memory where it is expected to. */
-static bool is_engaged(struct health *health, int rank, int slot)
+static bool is_engaged(struct health *health, int number, int slot)
 {
-    return health_state_of(health, rank) == RANK_PRESENT &&
-           board_is_engaged(health_calls_of(health, rank, slot));
+    return board_state(health->board, number) == RANK_PRESENT &&
+           board_is_engaged(health_calls_of(health, number, slot));
 }
 
 void health_quiesce(struct health *health, const struct engagement *engagement)
 {
-    board_end(health_calls_of(health, health->team->rank, engagement->slot), engagement->begun);
+    board_end(health_own_calls(health, engagement->slot), engagement->begun);
     if (health_stop_links(health)) return;
     if (!engagement->any_referenced && !engagement->any_advertised) return;
     fence_everybody(); /* whoever begins after this sees the failure first */
     struct tutti_failure failure;
     const bool died = board_failure(health->board, &failure) == TUTTI_PROC_FAILED &&
-                      failure.culprit >= 0 && health_state_of(health, failure.culprit) != RANK_LEFT;
+                      failure.culprit >= 0 && known_state(health, failure.culprit) != RANK_LEFT;
     const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns = health->team->members.has_threads || engagement->any_advertised
                                   ? QUIESCE_HARM_NS
@@ -49,7 +50,7 @@ void health_quiesce(struct health *health, const struct engagement *engagement)
     for (int i = 0, r; i < team_local_size(health->team); i++)
         while ((r = team_local_rank(health->team, i)) != health->team->rank &&
                !(died && health_share_process(health, r, failure.culprit)) &&
-               is_engaged(health, r, engagement->slot) && !health_is_dead(health, r) &&
+               is_engaged(health, i, engagement->slot) && !health_is_dead(health, r) &&
                clock_now_ns() - begin_ns < limit_ns)
             nanosleep(&(struct timespec){0, 100000}, NULL);
 }

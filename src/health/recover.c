@@ -133,7 +133,7 @@ void recover_look(struct recovery *recovery, uint64_t now_ns)
     (void)processes_look(&health->processes);
     remote_look_at_all(health, now_ns);
     for (int r = 0; r < health->team->size; r++) {
-        const bool has_left = health_state_of(health, r) == RANK_LEFT;
+        const bool has_left = known_state(health, r) == RANK_LEFT;
         const bool has_died = known_to_have_ended(health, r);
         recovery->others[r].is_lost |= r != health->team->rank && (has_left || has_died);
     }

@@ -20,7 +20,8 @@
  * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
  *
  * A control message finds no place when its peer has not heard many before it, and one to a peer that was not known before may find no memory.
- * FAILURE and LEFT have places of their own and need no memory; JOINED, ALL_JOINED and MESSAGES are told again until there
+ * FAILURE and LEFT have places of their own and need no memory, and what is remembered for them (struct remote_flags) is there from the
+ * beginning; JOINED, ALL_JOINED and MESSAGES are told again until there
  * is a place; all others are asked for or said again in any case. Dropped control messages are counted, and a line says so every 10 s at most.
  *
  * What comes from another host is foreign: numbers are checked, texts ended.
@@ -46,19 +47,70 @@ static const uint64_t LOG_EVERY_NS = 10000000000u;
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
 static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 
-struct remote_rank *remote_of(const struct health *health, int rank)
+/* ------------------------------------------------------------------------------------------- what is known */
+
+struct remote_flags *remote_of(const struct health *health, int rank)
 {
     struct network *network = health->network;
-    return network == NULL || network->ranks == NULL || team_shares_host(health->team, rank)
+    return network == NULL || network->flags == NULL || team_shares_host(health->team, rank)
                ? NULL
-               : &network->ranks[rank];
+               : &network->flags[rank];
+}
+
+const struct remote_rank *remote_find(const struct network *network, int rank)
+{
+    return rank_map_find(&network->ranks, rank);
+}
+
+struct remote_rank *remote_know(struct network *network, int rank)
+{
+    const bool is_new = remote_find(network, rank) == NULL;
+    struct remote_rank *const remote = rank_map_get(&network->ranks, rank, sizeof *remote);
+    if (is_new && remote != NULL) remote->known_slot = -1;
+    return remote;
+}
+
+struct board_call *remote_know_calls(struct remote_rank *remote, int slot)
+{
+    struct board_call **const calls = &remote->calls[slot];
+    const size_t bytes = BOARD_CALLS * sizeof **calls;
+    if (*calls == NULL && (*calls = aligned_alloc(sizeof **calls, bytes)) != NULL)
+        memset(*calls, 0, bytes);
+    return *calls;
+}
+
+void remote_free_all(struct network *network)
+{
+    struct remote_rank *remote;
+    for (int at = 0; (remote = rank_map_next(&network->ranks, &at)) != NULL;) {
+        for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++) free(remote->calls[slot]);
+        free(remote);
+    }
+    rank_map_release(&network->ranks);
+    free(network->flags);
+    network->flags = NULL;
+}
+
+bool remote_has_left(const struct health *health, int rank)
+{
+    const struct remote_flags *flags = remote_of(health, rank);
+    return flags != NULL && atomic_load_explicit(&flags->has_left, memory_order_acquire);
+}
+
+struct board_call *remote_calls(const struct health *health, int rank, int slot)
+{
+    static const struct board_call none[BOARD_CALLS]; /* of which none has begun */
+    const struct remote_rank *remote =
+        remote_of(health, rank) != NULL ? remote_find(health->network, rank) : NULL;
+    if (remote != NULL && remote->calls[slot] != NULL) return remote->calls[slot];
+    return (struct board_call *)(uintptr_t)none;
 }
 
 /* Whether a rank of another host is connected. */
 static bool is_there(const struct network *network, int rank)
 {
     struct peer_report report;
-    if (network->ranks[rank].is_dead) return false;
+    if (network->flags[rank].is_dead) return false;
     network->transport->peers->report(network->transport, rank, &report);
     return report.state != PEER_UNUSED && report.state != PEER_BROKEN;
 }
@@ -115,14 +167,14 @@ static void tell_once(struct network *network, int rank, enum control_kind kind)
                                                ? joined_message(network->health)
                                                : (struct control_message){.kind = kind};
     const unsigned bit = 1u << kind;
-    struct remote_rank *remote = &network->ranks[rank];
+    struct remote_flags *remote = &network->flags[rank];
     const bool was_owed = (remote->owed & bit) != 0;
-    remote->owed &= ~bit;
+    remote->owed &= (uint16_t)~bit;
     if (network->transport->peers->tell(network->transport, rank, &message, sizeof message) ==
         TUTTI_OK)
         return;
     if (!was_owed) remote_count_untold(network, rank);
-    remote->owed |= bit;
+    remote->owed |= (uint16_t)bit;
     network->any_owed = true;
 }
 
@@ -131,8 +183,8 @@ void remote_tell_owed(struct network *network)
     static const enum control_kind kinds[] = {CONTROL_MESSAGES, CONTROL_JOINED, CONTROL_ALL_JOINED};
     network->any_owed = false;
     for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds && network->ranks[r].owed != 0; i++)
-            if (network->ranks[r].owed & 1u << kinds[i]) tell_once(network, r, kinds[i]);
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds && network->flags[r].owed != 0; i++)
+            if (network->flags[r].owed & 1u << kinds[i]) tell_once(network, r, kinds[i]);
 }
 
 void remote_tell_failure(struct network *network)
@@ -148,8 +200,8 @@ void remote_tell_failure(struct network *network)
                       .sequence = failure.sequence}};
     memcpy(message.u.failure.message, failure.message, sizeof message.u.failure.message);
     for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
-        if (!network->ranks[r].knows_failure && is_there(network, r))
-            network->ranks[r].knows_failure = tell_final(network, r, &message);
+        if (!network->flags[r].knows_failure && is_there(network, r))
+            network->flags[r].knows_failure = tell_final(network, r, &message);
 }
 
 void remote_tell_leaving(struct network *network)
@@ -162,8 +214,9 @@ void remote_tell_leaving(struct network *network)
 void remote_ask(struct health *health, int rank, int slot, uint64_t begun)
 {
     struct network *network = health->network;
-    struct remote_rank *remote = remote_of(health, rank);
-    if (remote == NULL || network->is_stopped) return;
+    if (remote_of(health, rank) == NULL || network->is_stopped) return;
+    struct remote_rank *remote = remote_know(network, rank);
+    if (remote == NULL) return; /* it is asked again */
     const uint64_t now = clock_now_ns();
     const unsigned unheard =
         network->transport->peers->unheard(network->transport, rank); /* it may be stopped */
@@ -193,36 +246,40 @@ bool remote_ask_all(struct health *health, int slot, uint64_t begun)
 
 bool remote_knows_call(const struct health *health, int rank, int slot, uint64_t begun)
 {
-    const struct remote_rank *remote = &health->network->ranks[rank];
-    return remote->known_slot == slot && remote->known_begun == begun;
+    const struct remote_rank *remote = remote_find(health->network, rank);
+    return remote != NULL && remote->known_slot == slot && remote->known_begun == begun;
 }
 
 struct board_finding remote_standing(const struct health *health, int rank)
 {
-    return (struct board_finding){.rank = rank, .sequence = health->network->ranks[rank].sequence};
+    const struct remote_rank *remote = remote_find(health->network, rank);
+    return (struct board_finding){.rank = rank, .sequence = remote != NULL ? remote->sequence : 0};
 }
 
 bool remote_is_in_call(const struct health *health, int rank)
 {
-    return health->network->ranks[rank].is_in_call;
+    const struct remote_rank *remote = remote_find(health->network, rank);
+    return remote != NULL && remote->is_in_call;
 }
 
 bool remote_read_progress(const struct health *health, int rank, struct board_progress *progress)
 {
-    const struct remote_rank *remote = &health->network->ranks[rank];
-    *progress = remote->progress;
-    return remote->has_progress;
+    const struct remote_rank *remote = remote_find(health->network, rank);
+    *progress = remote != NULL ? remote->progress : (struct board_progress){0};
+    return remote != NULL && remote->has_progress;
 }
 
 uint64_t remote_progress_heard_ns(const struct health *health, int rank)
 {
-    return health->network->ranks[rank].progress_ns;
+    const struct remote_rank *remote = remote_find(health->network, rank);
+    return remote != NULL ? remote->progress_ns : 0;
 }
 
 bool remote_hearsay(const struct health *health, int rank, struct board_finding *finding)
 {
-    if (!health->network->ranks[rank].has_finding) return false;
-    *finding = health->network->ranks[rank].finding;
+    const struct remote_rank *remote = remote_find(health->network, rank);
+    if (remote == NULL || !remote->has_finding) return false;
+    *finding = remote->finding;
     return true;
 }
 
@@ -230,7 +287,8 @@ bool remote_hearsay(const struct health *health, int rank, struct board_finding 
 bool remote_is_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns)
 {
     const struct network *network = health->network;
-    const uint64_t told_ns = network->ranks[rank].told_ns;
+    const struct remote_rank *remote = remote_find(network, rank);
+    const uint64_t told_ns = remote != NULL ? remote->told_ns : 0;
     const uint64_t asked_ns = since_ns + COMPARE_NS > told_ns ? since_ns + COMPARE_NS : told_ns;
     if (network->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
     const uint64_t answered_ns = network->transport->peers->answered_ns(network->transport, rank);
@@ -239,7 +297,7 @@ bool remote_is_stopped(const struct health *health, int rank, uint64_t since_ns,
 
 void remote_invite(struct health *health, int rank)
 {
-    struct remote_rank *remote = remote_of(health, rank);
+    struct remote_flags *remote = remote_of(health, rank);
     if (remote == NULL || remote->is_invited) return;
     remote->is_invited = true;
     tell_once(health->network, rank, CONTROL_MESSAGES);
@@ -265,7 +323,7 @@ bool remote_all_hosts_have_joined(const struct network *network)
 {
     const struct comm_hosts *hosts = network->health->team->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) /* rank 0's is the first */
-        if (!network->ranks[hosts->firsts[host]].has_joined) return false;
+        if (!network->flags[hosts->firsts[host]].has_joined) return false;
     return true;
 }
 
@@ -277,7 +335,7 @@ void remote_tell_joined(struct network *network)
 void remote_tell_all_have_joined(struct network *network)
 {
     for (int r = 0; r < network->health->team->size; r++)
-        if (network->ranks[r].has_joined) tell_once(network, r, CONTROL_ALL_JOINED);
+        if (network->flags[r].has_joined) tell_once(network, r, CONTROL_ALL_JOINED);
 }
 
 /* ------------------------------------------------------------------------------------------------ deaths */
@@ -285,7 +343,7 @@ void remote_tell_all_have_joined(struct network *network)
 /* What the transport finds is so for good. */
 static bool has_died(struct network *network, int rank, uint64_t now_ns)
 {
-    struct remote_rank *remote = &network->ranks[rank];
+    struct remote_flags *remote = &network->flags[rank];
     if (remote->is_dead) return true;
     const enum peer_presence presence =
         network->transport->peers->look(network->transport, rank, now_ns);
@@ -296,7 +354,7 @@ static bool has_died(struct network *network, int rank, uint64_t now_ns)
 
 void remote_declare_dead(struct network *network, int rank)
 {
-    network->ranks[rank].is_dead = true;
+    network->flags[rank].is_dead = true;
     network->transport->peers->forget(network->transport, rank);
 }
 
@@ -304,14 +362,14 @@ int remote_find_dead(struct health *health, uint64_t now_ns)
 {
     struct network *network = health->network;
     for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0 && !network->is_stopped;)
-        if (health_state_of(health, r) != RANK_LEFT && has_died(network, r, now_ns)) return r;
+        if (!remote_has_left(health, r) && has_died(network, r, now_ns)) return r;
     return -1;
 }
 
 void remote_look_at_all(struct health *health, uint64_t now_ns)
 {
     for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0;)
-        if (health_state_of(health, r) != RANK_LEFT) (void)has_died(health->network, r, now_ns);
+        if (!remote_has_left(health, r)) (void)has_died(health->network, r, now_ns);
 }
 
 uint64_t remote_heard_ns(const struct health *health, int rank)
@@ -324,12 +382,12 @@ uint64_t remote_heard_ns(const struct health *health, int rank)
 
 bool remote_has_ended(const struct health *health, int rank)
 {
-    return health->network->ranks[rank].has_ended;
+    return health->network->flags[rank].has_ended;
 }
 
 bool remote_is_dead(const struct health *health, int rank)
 {
-    const struct remote_rank *remote = remote_of(health, rank);
+    const struct remote_flags *remote = remote_of(health, rank);
     return remote != NULL && remote->is_dead;
 }
 

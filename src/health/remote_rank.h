@@ -20,6 +20,10 @@ void remote_ask(struct health *health, int rank, int slot, uint64_t begun);
 bool remote_ask_all(struct health *health, int slot, uint64_t begun);
 /* Asks when it came to that call; straggler.c gets the answer. False: not now. */
 bool remote_ask_after(struct health *health, int rank, int slot, uint64_t begun);
+/* Whether it said that it leaves. Any thread. */
+bool remote_has_left(const struct health *health, int rank);
+/* Its latest calls in a slot, as far as it told them; to be read only. */
+struct board_call *remote_calls(const struct health *health, int rank, int slot);
 /* The latest call of which it told, and whether it was in one; and (hearsay) which rank it took to delay that call. */
 struct board_finding remote_standing(const struct health *health, int rank);
 bool remote_is_in_call(const struct health *health, int rank);

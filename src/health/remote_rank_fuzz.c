@@ -8,17 +8,17 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "health/known.h"
 #include "health/network_state.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
-enum { SIZE = 4 };
+enum { SIZE = 4, LOCAL_SIZE = 2 };
 
 struct world {
     struct team team;
     struct health *health;
     struct network network;
-    struct remote_rank ranks[SIZE];
     struct host_levels levels;
     struct transport near;
     unsigned woken;
@@ -41,7 +41,7 @@ static void want_nothing(void *context, int peer, unsigned stream)
 
 static struct board *make_board(void)
 {
-    const size_t bytes = (board_bytes(SIZE) + 63) / 64 * 64;
+    const size_t bytes = (board_bytes(LOCAL_SIZE, SIZE) + 63) / 64 * 64;
     struct board *board = aligned_alloc(64, bytes);
     if (board == NULL) abort();
     memset(board, 0, bytes);
@@ -57,21 +57,21 @@ static void open_world(struct world *world)
     world->health = aligned_alloc(64, (sizeof *world->health + 63) / 64 * 64);
     if (world->health == NULL) abort();
     memset(world->health, 0, sizeof *world->health);
-    for (int r = 0; r < SIZE; r++) entries[r].host = r < 2 ? 0 : (uint64_t)r;
+    for (int r = 0; r < SIZE; r++) entries[r].host = r < LOCAL_SIZE ? 0 : (uint64_t)r;
     struct health *health = world->health;
     health->team = &world->team;
     health->team->size = SIZE;
     if (comm_hosts_create(entries, 0, SIZE, &health->team->members.hosts) != TUTTI_OK) abort();
     health->board = make_board();
-    health->remote_board = make_board();
+    health->board_size = LOCAL_SIZE;
     if (straggler_init(&health->straggler, SIZE) != TUTTI_OK) abort();
     health->team->members.levels = &world->levels;
     health->team->transports.set.host = &world->near;
     health->network = &world->network;
     world->near.ops = &near_ops;
     world->network.health = health;
-    world->network.ranks = world->ranks;
-    for (int r = 0; r < SIZE; r++) world->ranks[r].known_slot = -1;
+    world->network.flags = calloc(SIZE, sizeof *world->network.flags);
+    if (world->network.flags == NULL || !rank_map_init(&world->network.ranks, SIZE)) abort();
     const struct tcp_options options = {
         .size = SIZE, .wants = want_nothing, .hears = remote_hear, .hears_context = &world->network};
     if (tcp_create(&options, &world->network.transport) != TUTTI_OK) abort();
@@ -82,7 +82,7 @@ static void close_world(struct world *world)
     tcp_close(world->network.transport);
     comm_hosts_free(world->health->team->members.hosts);
     free(world->health->board);
-    free(world->health->remote_board);
+    remote_free_all(&world->network);
     straggler_release(&world->health->straggler);
     free(world->health);
 }
@@ -110,12 +110,14 @@ static void check(struct world *world)
     }
     if (board_state(world->health->board, 1) == RANK_LEFT) abort(); /* no word of another host's */
     for (int r = 2; r < SIZE; r++) {
-        const struct board_finding *finding = &world->ranks[r].finding;
-        if (world->ranks[r].known_slot >= TRANSPORT_SLOT_COUNT) abort();
-        if (world->ranks[r].has_finding && (finding->rank < 0 || finding->rank >= SIZE)) abort();
+        const struct remote_rank *remote = remote_find(&world->network, r);
+        const struct board_finding *finding = remote != NULL ? &remote->finding : NULL;
+        if (remote != NULL && remote->known_slot >= TRANSPORT_SLOT_COUNT) abort();
+        if (remote != NULL && remote->has_finding && (finding->rank < 0 || finding->rank >= SIZE))
+            abort();
         for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++) {
             struct call_description what;
-            struct board_call *calls = health_calls_of(world->health, r, slot);
+            struct board_call *calls = known_calls(world->health, r, slot);
             if (!board_read_call(calls, board_begun(calls), &what)) continue;
             board_describe(&what, text, sizeof text);
             if (memchr(text, '\0', sizeof text) == NULL) abort();

@@ -23,10 +23,13 @@ struct world {
     struct team team;
     struct health *health;
     struct network network;
-    struct remote_rank ranks[SIZE];
+    struct remote_flags flags[SIZE];
     struct transport near, *peer;
     unsigned heard[KINDS];
 };
+
+static const struct board_failure too_late = {
+    .status = TUTTI_TIMEOUT, .culprit = 1, .sequence = 7, .message = "too late"};
 
 static bool memory_is_short;
 
@@ -49,7 +52,7 @@ static void hear(void *context, int peer, const void *message, size_t bytes)
 
 static struct board *make_board(void)
 {
-    const size_t bytes = (board_bytes(SIZE) + 63) / 64 * 64;
+    const size_t bytes = (board_bytes(1, SIZE) + 63) / 64 * 64;
     struct board *board = aligned_alloc(64, bytes);
     assert_non_null(board);
     memset(board, 0, bytes);
@@ -68,11 +71,12 @@ static void open_world(struct world *world)
     health->team->size = SIZE;
     assert_int_equal(comm_hosts_create(entries, 0, SIZE, &health->team->members.hosts), TUTTI_OK);
     health->board = make_board();
-    health->remote_board = make_board();
+    health->board_size = 1;
     health->team->transports.set.host = &world->near;
     health->network = &world->network;
     world->network.health = health;
-    world->network.ranks = world->ranks;
+    world->network.flags = world->flags;
+    assert_true(rank_map_init(&world->network.ranks, SIZE));
     health->team->transports.set.all = health->team->transports.set.host;
     struct tcp_options options = {
         .size = SIZE, .streams = 1, .hears = remote_hear, .hears_context = &world->network};
@@ -92,7 +96,7 @@ static void close_world(struct world *world)
     tcp_close(world->peer);
     comm_hosts_free(world->health->team->members.hosts);
     free(world->health->board);
-    free(world->health->remote_board);
+    rank_map_release(&world->network.ranks);
     free(world->health);
 }
 
@@ -121,7 +125,7 @@ static void last_words_come_however_many_others_are_under_way(void **state)
     struct world world;
     open_world(&world);
     fill(&world);
-    assert_true(board_fail(world.health->board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
+    assert_true(board_fail(world.health->board, &too_late));
     remote_tell_failure(&world.network);
     remote_tell_leaving(&world.network);
     move(&world);
@@ -135,7 +139,7 @@ static void last_words_need_no_memory(void **state)
     (void)state;
     struct world world;
     open_world(&world);
-    assert_true(board_fail(world.health->board, TUTTI_TIMEOUT, 1, 0, 7, "too late"));
+    assert_true(board_fail(world.health->board, &too_late));
     memory_is_short = true;
     remote_tell_failure(&world.network);
     remote_tell_leaving(&world.network);

@@ -91,7 +91,7 @@ static int absentee(const struct health *health, const struct straggler_call *ca
     int first = -1, count = 0;
     for (int i = 0; i < team_local_size(health->team); i++) {
         const int rank = team_local_rank(health->team, i);
-        if (board_may_have_begun(health_calls_of(health, rank, call->slot), call->begun)) continue;
+        if (board_may_have_begun(health_calls_of(health, i, call->slot), call->begun)) continue;
         if (rank == peer || rank == call->root) return rank;
         if (count++ == 0) first = rank;
     }
@@ -138,7 +138,7 @@ static void say(struct health *health, const struct straggler_name *name, uint64
 {
     char who[128];
     health->straggler.name = *name;
-    if (!board_may_name(health->board, name->rank, now_ns)) return;
+    if (!board_may_name(health->board, health->board_size, name->rank, now_ns)) return;
     health_name_rank(health, name->rank, who, sizeof who);
     log_write(LOG_WARN,
               "rank %d: STRAGGLER: %s held up %u of the last %u calls, by %.1f ms on average",
@@ -150,7 +150,7 @@ static bool add(struct health *health, const struct straggler_wait *wait, uint64
 {
     struct straggler_name name;
     recorder_add(&health->straggler.held_ns[wait->rank], wait->ns);
-    board_add_wait(health->board, health->team->rank);
+    board_add_wait(health->board, health->board_number);
     straggler_add(&health->straggler, wait);
     if (!straggler_judge(&health->straggler, wait->rank_waits, now_ns, &name)) return false;
     name.named_ns = now_ns;
@@ -167,7 +167,7 @@ void straggler_end(struct health *health, const struct straggler_call *call)
     struct straggler_wait *wait = &straggler->longest;
     if (wait->rank < 0 || wait->ns < WAIT_NS_MIN) return;
     if (team_shares_host(health->team, wait->rank)) {
-        wait->rank_waits = board_waits(health->board, wait->rank);
+        wait->rank_waits = board_waits(health->board, team_local_number(health->team, wait->rank));
         add(health, wait, clock_now_ns());
     } else if (remote_ask_after(health, wait->rank, call->slot, call->begun)) {
         straggler->asked = *wait;
@@ -181,7 +181,7 @@ void straggler_end(struct health *health, const struct straggler_call *call)
 /* When this rank began the call of that number in a slot; 0: not yet, or long ago. */
 static uint64_t begun_ns(const struct health *health, int slot, uint64_t begun)
 {
-    uint64_t back = board_begun(health_calls_of(health, health->team->rank, slot));
+    uint64_t back = board_begun(health_own_calls(health, slot));
     const uint64_t last = recorder_latest(&health->recorder);
     struct record record;
     for (uint64_t number = last; back >= begun && number >= recorder_first(last); number--) {
@@ -194,7 +194,7 @@ static uint64_t begun_ns(const struct health *health, int slot, uint64_t begun)
 struct straggler_answer straggler_answer(const struct health *health, int slot, uint64_t begun)
 {
     const uint64_t now_ns = clock_now_ns(), since_ns = begun_ns(health, slot, begun);
-    struct straggler_answer answer = {.waits = board_waits(health->board, health->team->rank),
+    struct straggler_answer answer = {.waits = board_waits(health->board, health->board_number),
                                       .name = health->straggler.name};
     if (since_ns > 0 && since_ns < now_ns) answer.age_ns = now_ns - since_ns;
     if (now_ns - answer.name.named_ns > NAME_NS_MAX) answer.name.rank = -1;

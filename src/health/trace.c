@@ -56,8 +56,10 @@ static uint64_t shown(uint64_t count)
 static void put_rank(FILE *file, const struct health *health, int rank)
 {
     fprintf(file, "{\"rank\": %d, \"host\": ", rank);
-    put_text(file, team_host_name_of(health->team, rank));
-    fprintf(file, ", \"pid\": %d", board_pid(health->board, rank));
+    char host_name[DISCOVERY_HOST_NAME_MAX];
+    team_host_name_of(health->team, rank, host_name);
+    put_text(file, host_name);
+    fprintf(file, ", \"pid\": %d", health_pid_of(health, rank));
 }
 
 /* The end of an entry, which is the same for calls and messages. */

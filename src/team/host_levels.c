@@ -212,12 +212,28 @@ static uint64_t fingerprint_of(const struct host_levels *levels, const struct hi
     return hash;
 }
 
+/* Keeps the groups of the levels that there are, and gives back the room for others. */
+static enum tutti_status trim(struct host_levels *levels)
+{
+    const size_t count = (size_t)levels->rank_count;
+    int *const groups = malloc(sizeof *groups * count * (size_t)levels->levels.level_count);
+    if (groups == NULL) return TUTTI_NO_MEMORY;
+    for (int k = 0; k < levels->levels.level_count; k++) {
+        memcpy(groups + (size_t)k * count, levels->levels.group_of[k], sizeof *groups * count);
+        levels->levels.group_of[k] = groups + (size_t)k * count;
+    }
+    free(levels->groups);
+    levels->groups = groups;
+    return TUTTI_OK;
+}
+
 /* What follows from the levels. */
 static enum tutti_status complete(struct host_levels *levels)
 {
     struct hierarchy hierarchy;
-    enum tutti_status status =
-        network_shape_init(&levels->network, &levels->levels, levels->rank_count);
+    enum tutti_status status = trim(levels);
+    if (status == TUTTI_OK)
+        status = network_shape_init(&levels->network, &levels->levels, levels->rank_count);
     if (status == TUTTI_OK)
         status = algo_order_by_levels(&levels->levels, levels->rank_count, levels->order);
     if (status == TUTTI_OK)

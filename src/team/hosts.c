@@ -20,41 +20,71 @@ static struct comm_hosts *allocate(int size)
     hosts->entries = calloc(ranks, sizeof *hosts->entries);
     hosts->host_of = calloc(ranks, sizeof *hosts->host_of);
     hosts->firsts = calloc(ranks, sizeof *hosts->firsts);
-    hosts->counts = calloc(ranks, sizeof *hosts->counts);
-    hosts->local_ranks = calloc(ranks, sizeof *hosts->local_ranks);
     hosts->local_numbers = calloc(ranks, sizeof *hosts->local_numbers);
     if (hosts->entries != NULL && hosts->host_of != NULL && hosts->firsts != NULL &&
-        hosts->counts != NULL && hosts->local_ranks != NULL && hosts->local_numbers != NULL)
+        hosts->local_numbers != NULL)
         return hosts;
     comm_hosts_free(hosts);
     return NULL;
 }
 
-/* The number of a rank's host; a new one when no rank before it is there. */
-static int find_host(struct comm_hosts *hosts, int rank)
+/* A table of hosts by their ids, in which nothing is deleted: the place of a host, or the free one where it belongs. */
+static int *place_of(const struct comm_hosts *hosts, int *places, size_t place_count, uint64_t host)
 {
-    int host = 0;
-    while (host < hosts->host_count &&
-           hosts->entries[hosts->firsts[host]].host != hosts->entries[rank].host)
-        host++;
-    if (host == hosts->host_count) hosts->firsts[hosts->host_count++] = rank;
-    return host;
+    size_t at = (size_t)((host ^ host >> 29) * 0x9e3779b97f4a7c15u >> 20) % place_count;
+    while (places[at] > 0 && hosts->entries[hosts->firsts[places[at] - 1]].host != host)
+        at = (at + 1) % place_count;
+    return &places[at];
+}
+
+/* Numbers the hosts in the order of their first ranks. */
+static bool number_hosts(struct comm_hosts *hosts)
+{
+    const size_t place_count = 2 * (size_t)hosts->size;
+    int *const places = calloc(place_count, sizeof *places); /* the number of a host and 1 */
+    if (places == NULL) return false;
+    for (int r = 0; r < hosts->size; r++) {
+        int *const place = place_of(hosts, places, place_count, hosts->entries[r].host);
+        if (*place == 0) {
+            hosts->firsts[hosts->host_count++] = r;
+            *place = hosts->host_count;
+        }
+        hosts->host_of[r] = *place - 1;
+    }
+    free(places);
+    return true;
+}
+
+/* What there is one of for each host, or for each rank of this one. */
+static bool count_ranks(struct comm_hosts *hosts, int own_host)
+{
+    const size_t host_count = (size_t)hosts->host_count;
+    int *const firsts = realloc(hosts->firsts, host_count * sizeof *firsts);
+    if (firsts != NULL) hosts->firsts = firsts;
+    hosts->counts = calloc(host_count, sizeof *hosts->counts);
+    if (firsts == NULL || hosts->counts == NULL) return false;
+    for (int r = 0; r < hosts->size; r++)
+        if (++hosts->counts[hosts->host_of[r]] > hosts->largest)
+            hosts->largest = hosts->counts[hosts->host_of[r]];
+    hosts->local_ranks = calloc((size_t)hosts->counts[own_host], sizeof *hosts->local_ranks);
+    return hosts->local_ranks != NULL;
 }
 
 /* From the entries. */
-static void number(struct comm_hosts *hosts, int rank)
+static enum tutti_status number(struct comm_hosts **hosts, int rank)
 {
-    for (int r = 0; r < hosts->size; r++) {
-        const int host = find_host(hosts, r);
-        hosts->host_of[r] = host;
-        if (++hosts->counts[host] > hosts->largest) hosts->largest = hosts->counts[host];
+    struct comm_hosts *const made = *hosts;
+    if (!number_hosts(made) || !count_ranks(made, made->host_of[rank])) {
+        *hosts = NULL;
+        return out_of_memory(made);
     }
-    for (int r = 0; r < hosts->size; r++) {
-        hosts->local_numbers[r] = -1;
-        if (hosts->host_of[r] != hosts->host_of[rank]) continue;
-        hosts->local_numbers[r] = hosts->local_size;
-        hosts->local_ranks[hosts->local_size++] = r;
+    for (int r = 0; r < made->size; r++) {
+        made->local_numbers[r] = -1;
+        if (made->host_of[r] != made->host_of[rank]) continue;
+        made->local_numbers[r] = made->local_size;
+        made->local_ranks[made->local_size++] = r;
     }
+    return TUTTI_OK;
 }
 
 enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int rank, int size,
@@ -63,8 +93,7 @@ enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int r
     *hosts = allocate(size);
     if (*hosts == NULL) return out_of_memory(NULL);
     memcpy((*hosts)->entries, entries, (size_t)size * sizeof *entries);
-    number(*hosts, rank);
-    return TUTTI_OK;
+    return number(hosts, rank);
 }
 
 enum tutti_status comm_hosts_of_some(const struct comm_hosts *hosts, const int *ranks, int rank,
@@ -72,9 +101,8 @@ enum tutti_status comm_hosts_of_some(const struct comm_hosts *hosts, const int *
 {
     *some = allocate(size);
     if (*some == NULL) return out_of_memory(NULL);
-    for (int i = 0; i < size; i++) (*some)->entries[i] = hosts->entries[ranks[i]];
-    number(*some, rank);
-    return TUTTI_OK;
+    for (int i = 0; i < size; i++) comm_hosts_entry(hosts, ranks[i], &(*some)->entries[i]);
+    return number(some, rank);
 }
 
 void comm_hosts_free(struct comm_hosts *hosts)
@@ -89,9 +117,28 @@ void comm_hosts_free(struct comm_hosts *hosts)
     free(hosts);
 }
 
+void comm_hosts_entry(const struct comm_hosts *hosts, int rank, struct discovery_entry *entry)
+{
+    if (hosts->table != NULL)
+        rank_table_read(hosts->table, rank, entry);
+    else
+        *entry = hosts->entries[rank];
+}
+
+void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table)
+{
+    if (hosts->entries == NULL || !rank_table_equals(table, hosts->entries, hosts->size)) return;
+    hosts->table = table;
+    free(hosts->entries);
+    hosts->entries = NULL;
+}
+
 bool comm_hosts_share_cores(const struct comm_hosts *hosts)
 {
-    for (int r = 0; r < hosts->size; r++)
-        if (hosts->counts[hosts->host_of[r]] > hosts->entries[r].core_count) return true;
+    struct discovery_entry entry;
+    for (int r = 0; r < hosts->size; r++) {
+        comm_hosts_entry(hosts, r, &entry);
+        if (hosts->counts[hosts->host_of[r]] > entry.core_count) return true;
+    }
     return false;
 }

@@ -10,12 +10,14 @@
 #include <stdbool.h>
 
 #include "connect/discovery.h"
+#include "team/rank_table.h"
 #include "tutti/tutti.h"
 
 struct comm_hosts {
     int size;
-    struct discovery_entry *entries; /* one a rank, the same on all ranks */
-    int *host_of; /* of each rank: hosts are numbered as their first ranks come */
+    struct discovery_entry *entries; /* one a rank, the same on all ranks; NULL: they are in `table` */
+    const struct rank_table *table; /* of all ranks of this host; see comm_hosts_share */
+    int *host_of;                   /* of each rank: hosts are numbered as their first ranks come */
     int host_count;
     int *firsts;        /* of each host, its first rank: ascending */
     int *counts;        /* and how many it has */
@@ -32,6 +34,11 @@ enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int r
 enum tutti_status comm_hosts_of_some(const struct comm_hosts *hosts, const int *ranks, int rank,
                                      int size, struct comm_hosts **some);
 void comm_hosts_free(struct comm_hosts *hosts);
+/* Where a rank is. Any thread. */
+void comm_hosts_entry(const struct comm_hosts *hosts, int rank, struct discovery_entry *entry);
+/* Gives up the own entries for those in the table, which the first rank of the host has written, if they are the same. The table stays as
+ * long as the hosts. */
+void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table);
 /* Whether the ranks of some host are more than the cores that one of them may run on: the same on all ranks. */
 bool comm_hosts_share_cores(const struct comm_hosts *hosts);
 

@@ -14,7 +14,7 @@ struct members {
     const int *order;    /* near ranks side by side; the transport's. NULL: as they are numbered */
     struct host_levels *levels; /* of ranks on several hosts; NULL: all are on one */
     struct comm_hosts *hosts;   /* NULL: all ranks are on this one */
-    char host_name[64];
+    char host_name[DISCOVERY_HOST_NAME_MAX];
 };
 
 #endif

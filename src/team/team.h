@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "bootstrap/key.h"
 #include "domain/domain.h"
@@ -69,10 +70,13 @@ static inline const int *team_local_ranks(const struct team *team)
 {
     return team->members.hosts == NULL ? NULL : team->members.hosts->local_ranks;
 }
-static inline const char *team_host_name_of(const struct team *team, int rank)
+static inline void team_host_name_of(const struct team *team, int rank,
+                                     char name[DISCOVERY_HOST_NAME_MAX])
 {
-    return team->members.hosts == NULL ? team->members.host_name
-                                       : team->members.hosts->entries[rank].host_name;
+    struct discovery_entry entry;
+    if (team->members.hosts != NULL) comm_hosts_entry(team->members.hosts, rank, &entry);
+    memcpy(name, team->members.hosts == NULL ? team->members.host_name : entry.host_name,
+           DISCOVERY_HOST_NAME_MAX);
 }
 /* Whether there is anybody on another host. */
 static inline bool team_spans_hosts(const struct team *team)

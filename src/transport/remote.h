@@ -9,13 +9,19 @@
 #include "os/tcp_socket.h"
 #include "tutti/tutti.h"
 
+struct remote_location {
+    struct net_address port;
+    bool is_remote; /* on another host */
+};
+
 struct remote_options {
     int rank, size;
-    struct rendezvous_key identity;      /* the same on all ranks, and nowhere else */
-    const struct net_address *addresses; /* of the ports of the ranks' processes; copied */
-    const bool *are_remote; /* which ranks are on other hosts; copied. NULL: all are on this one */
+    struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
     bool is_encrypted;
     bool checks; /* what this rank sends has checksums, and its peers compare them */
+    /* Where the port of a rank's process is, and whether the rank is on another host. Asked when something is first to do with that rank,
+     * as long as the transport is open. */
+    void (*locates)(void *context, int rank, struct remote_location *location);
     /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this
      * transport. NULL: they are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);

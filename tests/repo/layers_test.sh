@@ -34,7 +34,7 @@ find_offences() {
             gsub(/\/\*.*\*\//, "", line)
             if (line ~ /^ \*|^ *#/) return ""
             if (folder != "src/domain" && line ~ /[^a-z_]domain(\.|->)[a-z]/) return "src/domain"
-            if (folder != "src/health" && line ~ /[^a-z_]health(\.|->)(control_rings|remote_board|recovery|unnumbered|network)[^a-z_]/) return "src/health"
+            if (folder != "src/health" && line ~ /[^a-z_]health(\.|->)(control_rings|recovery|unnumbered|network)[^a-z_]/) return "src/health"
             if (folder != "src/health" && line ~ /[^a-z_]health(\.|->)[a-z_]+(\.|->)[a-z]/) return "src/health"
             if (folder != "src/call" && line ~ /(\.|->)(calls|requests|messages|programs)(\.|->)[a-z]/) return "src/call"
             if (folder != "src/comm" && line ~ /(\.|->)derivations(\.|->)[a-z]/) return "src/comm"

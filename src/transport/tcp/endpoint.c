@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/held.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "transport/tcp/endpoint_state.h"
@@ -33,13 +34,30 @@ static const struct transport *tcp_under(const struct transport *transport)
     return ((const struct endpoint *)transport)->tcp;
 }
 
+/* ------------------------------------------------------------------------------------------------- peers */
+
+/* Takes memory for a peer, once. Whatever makes a pair of tcp.h comes here first: so where there is a pair, there is this. */
+static enum tutti_status know(struct endpoint *endpoint, int peer, struct endpoint_peer **known)
+{
+    *known = endpoint_peer_of(endpoint, peer);
+    if (*known != NULL) return TUTTI_OK;
+    TRY(rails_know(endpoint->rails, peer));
+    struct endpoint_peer *const about = rank_map_get(&endpoint->peers, peer, sizeof *about);
+    if (about == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
+    endpoint->locates(endpoint->context, peer, &about->is_at);
+    gone_init(&about->gone);
+    *known = about;
+    return TUTTI_OK;
+}
+
 /* -------------------------------------------------------------------------------------------- connecting */
 
 /* May not call the transport. */
 static void want(void *context, int peer, unsigned stream)
 {
     struct endpoint *endpoint = context;
-    struct endpoint_peer *about = &endpoint->peers[peer];
+    struct endpoint_peer *about = endpoint_peer_of(endpoint, peer);
+    assert(about != NULL); /* there is a pair */
     if (rails_want(endpoint->rails, peer, stream)) return;
     const uint8_t bit = (uint8_t)(1 << stream);
     about->wanted |= bit;
@@ -51,15 +69,15 @@ static void want(void *context, int peer, unsigned stream)
 
 /* A port may accept and then not know what for, when its communicator has just left: not again and again at once. A higher
  * rank comes by itself when it needs this one; if not, it has to be told after a while. */
-static enum tutti_status go_for(struct endpoint *endpoint, int rank, uint64_t now)
+static enum tutti_status go_for(struct endpoint *endpoint, struct endpoint_peer *about, int rank,
+                                uint64_t now)
 {
-    struct endpoint_peer *about = &endpoint->peers[rank];
     const bool connects = rank < endpoint->base.rank;
     about->next_ns = now + (connects ? RECONNECT_NS : REASK_NS);
     for (unsigned s = 0; s < TCP_STREAMS_MAX; s++) {
         if ((about->wanted & 1 << s) == 0) continue;
-        TRY(connects ? port_connect(&endpoint->client, rank, s, &about->address, FOR_GOOD)
-                     : port_request_callback(&endpoint->client, rank, s, &about->address));
+        TRY(connects ? port_connect(&endpoint->client, rank, s, &about->is_at.port, FOR_GOOD)
+                     : port_request_callback(&endpoint->client, rank, s, &about->is_at.port));
     }
     if (connects) about->wanted = 0; /* the attempt goes on until it is accepted */
     return TUTTI_OK;
@@ -69,18 +87,17 @@ static enum tutti_status go_for_wanted(struct endpoint *endpoint)
 {
     const uint64_t now = clock_now_ns();
     endpoint->any_wanted = false;
-    for (int r = 0; r < endpoint->base.size; r++) {
-        const struct endpoint_peer *about = &endpoint->peers[r];
-        if (about->wanted != 0 && now >= about->next_ns) TRY(go_for(endpoint, r, now));
+    struct endpoint_peer *about;
+    for (int at = 0; (about = rank_map_next(&endpoint->peers, &at)) != NULL;) {
+        if (about->wanted != 0 && now >= about->next_ns) TRY(go_for(endpoint, about, at - 1, now));
         endpoint->any_wanted |= about->wanted != 0;
     }
     return TUTTI_OK;
 }
 
-static enum tutti_status attach(struct endpoint *endpoint, int peer, unsigned stream,
-                                struct byte_stream socket)
+static enum tutti_status attach(struct endpoint *endpoint, struct endpoint_peer *about, int peer,
+                                unsigned stream, struct byte_stream socket)
 {
-    struct endpoint_peer *about = &endpoint->peers[peer];
     const uint8_t bit = (uint8_t)(1 << stream);
     about->wanted &= (uint8_t)~bit; /* it came by itself */
     endpoint->missing -= (about->awaited & bit) != 0;
@@ -98,16 +115,22 @@ static enum tutti_status attach_arrived(struct endpoint *endpoint, bool *moved)
     while (port_take(&endpoint->client, &peer, &stream, &socket)) {
         *moved = true;
         if (socket.fd == PORT_UNFIT) return TUTTI_INVALID_OPTIONS;
+        struct endpoint_peer *about;
+        const enum tutti_status status = know(endpoint, peer, &about);
+        if (status != TUTTI_OK) {
+            byte_stream_close(&socket);
+            return status;
+        }
         if (stream >=
             endpoint->stream_count) { /* who has more cards finds out when it hears of ours */
             byte_stream_close(&socket);
         } else if (rails_take(endpoint->rails, peer, stream, socket.fd)) {
             if (socket.fd >= 0) TRY(tcp_attach(endpoint->tcp, peer, stream, socket));
         } else if (socket.fd == PORT_CALLBACK) {
-            endpoint->peers[peer].wanted |= (uint8_t)(1 << stream);
+            about->wanted |= (uint8_t)(1 << stream);
             endpoint->any_wanted = true;
         } else {
-            TRY(attach(endpoint, peer, stream, socket));
+            TRY(attach(endpoint, about, peer, stream, socket));
         }
     }
     return TUTTI_OK;
@@ -151,12 +174,16 @@ static void hear(void *context, int peer, const void *message, size_t bytes)
 static enum tutti_status endpoint_tell(struct transport *transport, int peer, const void *message,
                                        size_t bytes)
 {
+    struct endpoint_peer *about;
+    TRY(know(endpoint_of(transport), peer, &about));
     return tcp_tell(endpoint_of(transport)->tcp, peer, message, bytes);
 }
 
 static enum tutti_status endpoint_tell_final(struct transport *transport, int peer,
                                              const void *message, size_t bytes)
 {
+    struct endpoint_peer *about;
+    TRY(know(endpoint_of(transport), peer, &about));
     return tcp_tell_final(endpoint_of(transport)->tcp, peer, message, bytes);
 }
 
@@ -192,9 +219,11 @@ static enum tutti_status endpoint_connect(struct transport *transport, int peer)
     struct peer_report report;
     tcp_report(endpoint->tcp, peer, &report);
     if (report.state != PEER_UNUSED) return TUTTI_OK;
-    const struct net_address *address = &endpoint->peers[peer].address;
-    return peer < endpoint->base.rank ? port_connect(&endpoint->client, peer, 0, address, FOR_GOOD)
-                                      : port_request_callback(&endpoint->client, peer, 0, address);
+    struct remote_location is_at;
+    endpoint->locates(endpoint->context, peer, &is_at);
+    return peer < endpoint->base.rank
+               ? port_connect(&endpoint->client, peer, 0, &is_at.port, FOR_GOOD)
+               : port_request_callback(&endpoint->client, peer, 0, &is_at.port);
 }
 
 static bool endpoint_is_connecting(const struct transport *transport)
@@ -211,7 +240,8 @@ static enum tutti_status endpoint_check(const struct transport *transport)
 
 static void endpoint_forget(struct transport *transport, int peer)
 {
-    endpoint_of(transport)->peers[peer].is_forgotten = true;
+    struct endpoint_peer *about = endpoint_peer_of(endpoint_of(transport), peer);
+    if (about != NULL) about->is_forgotten = true; /* else nothing is done to reach it */
 }
 
 static bool endpoint_is_awaited(const struct transport *transport)
@@ -272,6 +302,8 @@ static enum tutti_status endpoint_open_tx(struct transport *transport, int slot,
                                           int peer, size_t bytes, struct link_tx **link)
 {
     struct transport *const tcp = endpoint_of(transport)->tcp;
+    struct endpoint_peer *about;
+    TRY(know(endpoint_of(transport), peer, &about));
     tcp->signatures = transport->signatures; /* a router's, perhaps */
     return tcp->ops->open_tx(tcp, slot, channel, peer, bytes, link);
 }
@@ -280,6 +312,8 @@ static enum tutti_status endpoint_open_rx(struct transport *transport, int slot,
                                           int peer, struct link_rx **link)
 {
     struct transport *const tcp = endpoint_of(transport)->tcp;
+    struct endpoint_peer *about;
+    TRY(know(endpoint_of(transport), peer, &about));
     tcp->signatures = transport->signatures;
     return tcp->ops->open_rx(tcp, slot, channel, peer, link);
 }
@@ -334,8 +368,11 @@ static void endpoint_add_footprint(const struct transport *transport,
                                    struct transport_footprint *sum)
 {
     const struct endpoint *endpoint = (const struct endpoint *)transport;
-    sum->private_bytes += sizeof *endpoint + (size_t)transport->size * sizeof *endpoint->peers +
-                          rails_bytes(endpoint->rails);
+    const struct endpoint_peer *about;
+    sum->private_bytes +=
+        sizeof *endpoint + rank_map_bytes(&endpoint->peers) + rails_bytes(endpoint->rails);
+    for (int at = 0; (about = rank_map_next(&endpoint->peers, &at)) != NULL;)
+        sum->private_bytes += held(about);
     endpoint->tcp->ops->add_footprint(endpoint->tcp, sum);
 }
 
@@ -362,16 +399,11 @@ static const struct transport_ops ops = {.limits = endpoint_limits,
 
 static void init(struct endpoint *endpoint, const struct remote_options *options)
 {
-    for (int r = 0; r < options->size; r++) {
-        struct endpoint_peer *about = &endpoint->peers[r];
-        about->address = options->addresses[r];
-        about->is_remote = options->are_remote != NULL && options->are_remote[r];
-        gone_init(&about->gone);
-    }
     endpoint->client.identity = options->identity;
     endpoint->client.rank = options->rank;
     endpoint->client.size = options->size;
     endpoint->client.is_encrypted = options->is_encrypted;
+    endpoint->locates = options->locates;
     endpoint->hears = options->hears;
     endpoint->names = options->names;
     endpoint->context = options->context;
@@ -408,9 +440,8 @@ enum tutti_status endpoint_open(const struct remote_options *options, struct tra
     struct endpoint *const endpoint = calloc(1, sizeof *endpoint);
     if (endpoint == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     endpoint->base = (struct transport){.rank = options->rank, .size = options->size};
-    endpoint->peers = calloc((size_t)options->size, sizeof *endpoint->peers);
     enum tutti_status status = TUTTI_OK;
-    if (endpoint->peers == NULL)
+    if (!rank_map_init(&endpoint->peers, options->size))
         status = error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     else
         init(endpoint, options);
@@ -421,7 +452,7 @@ enum tutti_status endpoint_open(const struct remote_options *options, struct tra
         return TUTTI_OK;
     }
     rails_free(endpoint->rails);
-    free(endpoint->peers);
+    rank_map_release(&endpoint->peers);
     free(endpoint);
     return status;
 }
@@ -432,8 +463,12 @@ void endpoint_close(struct transport *transport)
     if (endpoint == NULL) return;
     port_leave(&endpoint->client);
     tcp_close(endpoint->tcp);
-    for (int r = 0; r < transport->size; r++) gone_release(&endpoint->peers[r].gone);
+    struct endpoint_peer *about;
+    for (int at = 0; (about = rank_map_next(&endpoint->peers, &at)) != NULL;) {
+        gone_release(&about->gone);
+        free(about);
+    }
     rails_free(endpoint->rails);
-    free(endpoint->peers);
+    rank_map_release(&endpoint->peers);
     free(endpoint);
 }

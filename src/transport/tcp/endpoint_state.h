@@ -5,20 +5,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rank_map.h"
 #include "base/status.h"
 #include "connect/port.h"
+#include "transport/remote.h"
 #include "transport/tcp/gone.h"
 #include "transport/tcp/rails.h"
 #include "transport/tcp/tcp.h"
 
-/* Of a peer. */
+/* Of a peer, from when something is first sent to it, expected from it, or comes from it. */
 struct endpoint_peer {
-    struct net_address address; /* of its port */
-    bool is_remote;             /* on another host */
-    bool is_forgotten;          /* nothing more is done to reach it */
-    uint8_t wanted;             /* a bit for each connection that is still to be gone for */
-    uint8_t awaited;            /* the same for those that have not come; some come twice */
-    uint64_t next_ns;           /* when to go for it again at the earliest */
+    struct remote_location is_at;
+    bool is_forgotten; /* nothing more is done to reach it */
+    uint8_t wanted;    /* a bit for each connection that is still to be gone for */
+    uint8_t awaited;   /* the same for those that have not come; some come twice */
+    uint64_t next_ns;  /* when to go for it again at the earliest */
     struct gone gone;
 };
 
@@ -36,7 +37,14 @@ struct endpoint {
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
     void (*names)(void *context, int rank, char *text, size_t size);
     void *context;
-    struct endpoint_peer *peers;
+    void (*locates)(void *context, int rank, struct remote_location *location);
+    struct rank_map peers; /* of struct endpoint_peer */
 };
+
+/* What is known of a peer; NULL: there was nothing to do with it yet. */
+static inline struct endpoint_peer *endpoint_peer_of(const struct endpoint *endpoint, int peer)
+{
+    return rank_map_find(&endpoint->peers, peer);
+}
 
 #endif

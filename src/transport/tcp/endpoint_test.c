@@ -21,8 +21,16 @@ static const uint64_t PATIENCE_NS = 20000000000u;
 
 struct world {
     struct transport *ends[SIZE];
+    struct net_address port;
     unsigned heard;
 };
+
+static void locate(void *context, int rank, struct remote_location *location)
+{
+    const struct world *world = context;
+    (void)rank;
+    *location = (struct remote_location){.port = world->port};
+}
 
 /* What is heard may be impossible to answer, and that is an error of its own. */
 static void hear(void *context, int peer, const void *message, size_t bytes)
@@ -35,12 +43,10 @@ static void hear(void *context, int peer, const void *message, size_t bytes)
 
 static void open_world(struct world *world)
 {
-    struct net_address port;
     memset(world, 0, sizeof *world);
-    assert_int_equal(port_open(NULL, &port), TUTTI_OK);
-    const struct net_address addresses[SIZE] = {port, port};
+    assert_int_equal(port_open(NULL, &world->port), TUTTI_OK);
     struct remote_options options = {
-        .size = SIZE, .addresses = addresses, .hears = hear, .context = world};
+        .size = SIZE, .locates = locate, .hears = hear, .context = world};
     memset(&options.identity, 7, sizeof options.identity);
     for (int r = 0; r < SIZE; r++) {
         options.rank = r;

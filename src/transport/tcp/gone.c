@@ -58,9 +58,11 @@ static bool is_doubtful(const struct peer_report *report, const struct gone *gon
 
 enum peer_presence gone_look(struct endpoint *endpoint, int peer, uint64_t now_ns)
 {
-    struct gone *gone = &endpoint->peers[peer].gone;
+    struct endpoint_peer *about = endpoint_peer_of(endpoint, peer);
     struct peer_report report;
     bool is_lost;
+    if (about == NULL) return PEER_PRESENT; /* nothing was tried that could tell */
+    struct gone *gone = &about->gone;
     if (gone->presence != PEER_PRESENT) return gone->presence;
     tcp_report(endpoint->tcp, peer, &report);
     if (!is_doubtful(&report, gone, now_ns, &is_lost)) {
@@ -70,7 +72,7 @@ enum peer_presence gone_look(struct endpoint *endpoint, int peer, uint64_t now_n
         return PEER_PRESENT;
     }
     if (gone->lost_ns == 0) gone->lost_ns = now_ns;
-    probe(gone, &endpoint->peers[peer].address, now_ns);
+    probe(gone, &about->is_at.port, now_ns);
     /* Its process would have the port if it lived. */
     const bool is_replaced = port_foreign_answers(&endpoint->client, peer) >= REFUSALS;
     if (is_replaced || gone->refusals >= REFUSALS)

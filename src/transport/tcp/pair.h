@@ -48,7 +48,7 @@ struct tcp_shared {
     void (*hears)(void *context, int peer, const void *note, size_t bytes); /* or NULL */
     void *hears_context;
     char *discard;          /* room for the longest frame, that nobody reads */
-    struct tcp_pair **busy; /* those that may have something to write: room for all */
+    struct tcp_pair **busy; /* those that may have something to write: room for all that there are */
     int busy_count;
     struct tcp_pair *awaited; /* whose piece was looked for last, in vain; or NULL */
     bool is_stopped, checks;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/held.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "os/clock.h"
@@ -53,14 +54,25 @@ struct rails {
     struct rails_addresses own; /* those behind the first */
     uint64_t next_ns;           /* nothing is to be done before */
     uint64_t silence_ns;        /* the next look */
-    struct rails_peer peers[];
+    struct rank_map peers;      /* of struct rails_peer */
 };
 
 static bool any_is_remote(const struct endpoint *endpoint)
 {
-    for (int r = 0; r < endpoint->base.size; r++)
-        if (endpoint->peers[r].is_remote) return true;
+    struct remote_location is_at;
+    for (int r = 0; r < endpoint->base.size; r++) {
+        endpoint->locates(endpoint->context, r, &is_at);
+        if (is_at.is_remote) return true;
+    }
     return false;
+}
+
+/* A peer that rails_know was called for. */
+static struct rails_peer *peer_of(const struct rails *rails, int peer)
+{
+    struct rails_peer *const about = rank_map_find(&rails->peers, peer);
+    assert(about != NULL);
+    return about;
 }
 
 enum tutti_status rails_create(struct endpoint *endpoint, const struct net_address *own,
@@ -68,9 +80,11 @@ enum tutti_status rails_create(struct endpoint *endpoint, const struct net_addre
 {
     *rails = NULL;
     if (own_count <= 1 || !any_is_remote(endpoint)) return TUTTI_OK;
-    struct rails *const new =
-        calloc(1, sizeof *new + (size_t)endpoint->base.size * sizeof *new->peers);
-    if (new == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    struct rails *const new = calloc(1, sizeof *new);
+    if (new == NULL || !rank_map_init(&new->peers, endpoint->base.size)) {
+        free(new);
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    }
     new->endpoint = endpoint;
     new->own.count = own_count - 1;
     memcpy(new->own.addresses, own + 1, new->own.count * sizeof *own);
@@ -81,13 +95,27 @@ enum tutti_status rails_create(struct endpoint *endpoint, const struct net_addre
 
 void rails_free(struct rails *rails)
 {
+    if (rails == NULL) return;
+    void *about;
+    for (int at = 0; (about = rank_map_next(&rails->peers, &at)) != NULL;) free(about);
+    rank_map_release(&rails->peers);
     free(rails);
 }
 
 size_t rails_bytes(const struct rails *rails)
 {
     if (rails == NULL) return 0;
-    return sizeof *rails + (size_t)rails->endpoint->base.size * sizeof *rails->peers;
+    const void *about;
+    size_t bytes = held(rails) + rank_map_bytes(&rails->peers);
+    for (int at = 0; (about = rank_map_next(&rails->peers, &at)) != NULL;) bytes += held(about);
+    return bytes;
+}
+
+enum tutti_status rails_know(struct rails *rails, int peer)
+{
+    if (rails == NULL || rank_map_get(&rails->peers, peer, sizeof(struct rails_peer)) != NULL)
+        return TUTTI_OK;
+    return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
 }
 
 unsigned rails_stream_count(const struct rails *rails)
@@ -98,7 +126,7 @@ unsigned rails_stream_count(const struct rails *rails)
 static struct way *way_of(struct rails *rails, int peer, unsigned stream)
 {
     if (rails == NULL || stream < FIRST_STREAM) return NULL;
-    return &rails->peers[peer].ways[stream - FIRST_STREAM];
+    return &peer_of(rails, peer)->ways[stream - FIRST_STREAM];
 }
 
 static void soon(struct rails *rails, uint64_t when_ns)
@@ -114,16 +142,16 @@ static bool connects_to(const struct rails *rails, int peer)
 static void warn(struct rails *rails, int peer, unsigned number, const char *why)
 {
     struct endpoint *const endpoint = rails->endpoint;
-    struct way *const way = &rails->peers[peer].ways[number];
+    struct way *const way = &peer_of(rails, peer)->ways[number];
     struct peer_report report;
     tcp_report(endpoint->tcp, peer, &report);
-    if (report.state != PEER_UP || endpoint->peers[peer].is_forgotten)
+    if (report.state != PEER_UP || endpoint_peer_of(endpoint, peer)->is_forgotten)
         return; /* there is no way at all, and it is known why */
     char who[128], own[NET_ADDRESS_TEXT_MAX], other[NET_ADDRESS_TEXT_MAX];
     endpoint->names(endpoint->context, peer, who, sizeof who);
     net_address_print_host(&rails->own.addresses[number],
                            own); /* its port number is the listener's */
-    net_address_print(&rails->peers[peer].heard.addresses[number], other);
+    net_address_print(&peer_of(rails, peer)->heard.addresses[number], other);
     log_write(way->is_warned_of ? LOG_INFO : LOG_WARN,
               "%s: no connection by rail %u from %s to %s (%.160s); data goes by other rails", who,
               number + 1, own, other, why);
@@ -152,7 +180,7 @@ bool rails_want(struct rails *rails, int peer, unsigned stream)
 
 static void arrived(struct rails *rails, int peer, unsigned number)
 {
-    struct way *const way = &rails->peers[peer].ways[number];
+    struct way *const way = &peer_of(rails, peer)->ways[number];
     const uint64_t now = clock_now_ns();
     way->is_wanted = false;
     way->is_there = way->was_there = true;
@@ -176,7 +204,7 @@ static void asked_for(struct rails *rails, struct way *way)
 
 static void not_reached(struct rails *rails, int peer, unsigned number)
 {
-    struct way *const way = &rails->peers[peer].ways[number];
+    struct way *const way = &peer_of(rails, peer)->ways[number];
     const uint64_t now = clock_now_ns();
     const bool went_around = way->goes_around;
     way->attempt_ns = 0;
@@ -204,9 +232,10 @@ bool rails_take(struct rails *rails, int peer, unsigned stream, int fd)
 
 void rails_meet(struct rails *rails, int peer)
 {
-    if (rails == NULL || rails->peers[peer].has_met || !rails->endpoint->peers[peer].is_remote)
-        return;
-    rails->peers[peer].has_met = rails->peers[peer].owes_note = true;
+    if (rails == NULL || !endpoint_peer_of(rails->endpoint, peer)->is_at.is_remote) return;
+    struct rails_peer *const about = peer_of(rails, peer);
+    if (about->has_met) return;
+    about->has_met = about->owes_note = true;
     soon(rails, 0);
 }
 
@@ -227,10 +256,12 @@ static bool makes_sense(const struct rails_addresses *heard)
 void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes)
 {
     struct rails_message said;
-    if (rails == NULL || !rails->endpoint->peers[peer].is_remote || bytes != sizeof said) return;
+    if (rails == NULL || !endpoint_peer_of(rails->endpoint, peer)->is_at.is_remote ||
+        bytes != sizeof said)
+        return;
     memcpy(&said, message, sizeof said);
     const struct rails_addresses *const heard = &said.rails;
-    struct rails_peer *const about = &rails->peers[peer];
+    struct rails_peer *const about = peer_of(rails, peer);
     if (!makes_sense(heard)) {
         log_write(LOG_WARN, "rank %d: what it says of its network cards makes no sense", peer);
         return;
@@ -256,7 +287,7 @@ static bool leads_there(const struct rails *rails, const struct rails_peer *abou
 static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now)
 {
     struct endpoint *const endpoint = rails->endpoint;
-    struct rails_peer *const about = &rails->peers[peer];
+    struct rails_peer *const about = peer_of(rails, peer);
     struct way *const way = &about->ways[number];
     const bool around = way->goes_around;
     struct net_address from = rails->own.addresses[number];
@@ -265,7 +296,8 @@ static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now
         SECOND_NS * (way->was_there && way->is_wanted && !around ? RETURN_S : PATIENCE_S);
     way->attempt_ns = now + patience_ns + SECOND_NS;
     if (port_connect_from(&endpoint->client, peer, FIRST_STREAM + number, around ? NULL : &from,
-                          around ? &endpoint->peers[peer].address : &about->heard.addresses[number],
+                          around ? &endpoint_peer_of(endpoint, peer)->is_at.port
+                                 : &about->heard.addresses[number],
                           now + patience_ns) != TUTTI_OK)
         not_reached(rails, peer, number);
 }
@@ -274,7 +306,7 @@ static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now
 static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t now)
 {
     struct endpoint *const endpoint = rails->endpoint;
-    struct rails_peer *const about = &rails->peers[peer];
+    struct rails_peer *const about = peer_of(rails, peer);
     struct way *const way = &about->ways[number];
     const bool connects = connects_to(rails, peer);
     const bool comes_home = connects && way->is_there && way->is_around;
@@ -288,7 +320,7 @@ static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t no
     } else {
         way->next_ns = now + REASK_NS;
         (void)port_request_callback(&endpoint->client, peer, FIRST_STREAM + number,
-                                    &endpoint->peers[peer].address);
+                                    &endpoint_peer_of(endpoint, peer)->is_at.port);
     }
     return now + PORT_NS;
 }
@@ -302,7 +334,7 @@ static bool tell(struct endpoint *endpoint, int peer, const struct rails_address
 /* Of a peer that is there. */
 static void move_all(struct rails *rails, int peer, uint64_t now)
 {
-    struct rails_peer *const about = &rails->peers[peer];
+    struct rails_peer *const about = peer_of(rails, peer);
     if (about->owes_note) {
         about->owes_note = !tell(rails->endpoint, peer, &rails->own);
         if (about->owes_note) soon(rails, now + PORT_NS);
@@ -319,8 +351,8 @@ void rails_progress(struct rails *rails, uint64_t now_ns)
     }
     if (now_ns < rails->next_ns || endpoint->is_stopped) return;
     rails->next_ns = UINT64_MAX;
-    for (int r = 0; r < endpoint->base.size; r++)
-        if (endpoint->peers[r].is_remote && !endpoint->peers[r].is_forgotten)
-            move_all(rails, r, now_ns);
+    const struct endpoint_peer *about;
+    for (int at = 0; (about = rank_map_next(&endpoint->peers, &at)) != NULL;)
+        if (about->is_at.is_remote && !about->is_forgotten) move_all(rails, at - 1, now_ns);
     if (rails->next_ns != UINT64_MAX) port_progress(now_ns);
 }

@@ -56,6 +56,8 @@ enum tutti_status rails_create(struct endpoint *endpoint, const struct net_addre
                                unsigned own_count, struct rails **rails);
 void rails_free(struct rails *rails);
 size_t rails_bytes(const struct rails *rails);
+/* Takes what memory it takes to know of a peer: before all that follows is called for it. NO_MEMORY. */
+enum tutti_status rails_know(struct rails *rails, int peer);
 /* How many connections a pair of ranks may have. */
 unsigned rails_stream_count(const struct rails *rails);
 /* A connection is wanted. False: it is not one of these. May not call the transport. */

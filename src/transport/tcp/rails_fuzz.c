@@ -16,13 +16,25 @@ static void name_rank(void *context, int rank, char *text, size_t size)
     snprintf(text, size, "rank %d", rank);
 }
 
+static void locate(void *context, int rank, struct remote_location *location)
+{
+    (void)context;
+    *location = (struct remote_location){.is_remote = rank > 1};
+}
+
 static void open_world(struct endpoint *endpoint, struct endpoint_peer *peers)
 {
     const struct net_address own[PORT_RAILS_MAX] = {{0}};
-    *endpoint = (struct endpoint){.base = {.size = SIZE}, .peers = peers, .names = name_rank};
-    for (int r = 0; r < SIZE; r++) peers[r] = (struct endpoint_peer){.is_remote = r > 1};
+    *endpoint = (struct endpoint){.base = {.size = SIZE}, .names = name_rank, .locates = locate};
+    if (!rank_map_init(&endpoint->peers, SIZE)) abort();
+    for (int r = 0; r < SIZE; r++) {
+        peers[r] = (struct endpoint_peer){.is_at = {.is_remote = r > 1}};
+        *rank_map_place(&endpoint->peers, r) = &peers[r];
+    }
     if (rails_create(endpoint, own, PORT_RAILS_MAX, &endpoint->rails) != TUTTI_OK) abort();
     if (endpoint->rails == NULL) abort();
+    for (int r = 0; r < SIZE; r++)
+        if (rails_know(endpoint->rails, r) != TUTTI_OK) abort();
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -55,5 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size -= 2 + there;
     }
     rails_free(endpoint.rails);
+    rank_map_release(&endpoint.peers);
     return 0;
 }

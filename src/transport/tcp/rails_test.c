@@ -38,6 +38,14 @@ static void name_rank(void *context, int rank, char *text, size_t size)
     snprintf(text, size, "rank %d", rank);
 }
 
+/* The other rank is on another host, and this one at no port. */
+static void locate(void *context, int rank, struct remote_location *location)
+{
+    const struct world *const world = context;
+    *location = (struct remote_location){.is_remote = rank != world->endpoint.base.rank};
+    if (location->is_remote) location->port = world->cards[0];
+}
+
 static void open_world(struct world *world, int rank)
 {
     memset(world, 0, sizeof *world);
@@ -49,14 +57,21 @@ static void open_world(struct world *world, int rank)
     }
     struct endpoint *endpoint = &world->endpoint;
     endpoint->base = (struct transport){.rank = rank, .size = SIZE};
-    endpoint->peers = world->peers;
     endpoint->names = name_rank;
-    world->peers[!rank] = (struct endpoint_peer){.address = world->cards[0], .is_remote = true};
+    endpoint->locates = locate;
+    endpoint->context = world;
+    assert_true(rank_map_init(&endpoint->peers, SIZE));
+    for (int r = 0; r < SIZE; r++) {
+        world->peers[r] = (struct endpoint_peer){0};
+        locate(world, r, &world->peers[r].is_at);
+        *rank_map_place(&endpoint->peers, r) = &world->peers[r];
+    }
     endpoint->client.rank = rank;
     endpoint->client.size = SIZE;
     port_enter(&endpoint->client);
     assert_int_equal(rails_create(endpoint, world->own, 2, &endpoint->rails), TUTTI_OK);
     assert_non_null(endpoint->rails);
+    for (int r = 0; r < SIZE; r++) assert_int_equal(rails_know(endpoint->rails, r), TUTTI_OK);
     endpoint->stream_count = rails_stream_count(endpoint->rails);
     assert_int_equal(endpoint->stream_count, STREAM + 1);
     const struct tcp_options options = {
@@ -87,6 +102,7 @@ static int close_world(void **state)
     port_close();
     tcp_close(world->endpoint.tcp);
     rails_free(world->endpoint.rails);
+    rank_map_release(&world->endpoint.peers);
     for (int i = 0; i < 2; i++) close(world->listeners[i]);
     return 0;
 }

@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/held.h"
+#include "base/rank_map.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "transport/tcp/pair.h"
@@ -20,7 +22,8 @@ enum {
     EVENTS_A_PASS = 32,
     POLL_APART_NS = 500, /* between looks in vain */
     GUESSES = 4,         /* where something is, one after the other */
-    IDLE_PASSES = 16     /* until those are told who may be told later */
+    IDLE_PASSES = 16,    /* until those are told who may be told later */
+    BUSY_ROOM_MIN = 8
 };
 static const uint64_t EVENT_WAKE = UINT64_MAX;
 
@@ -28,7 +31,8 @@ struct tcp {
     struct transport base;
     struct tcp_shared shared;
     unsigned piece_count;
-    struct tcp_pair **pairs; /* NULL: never used */
+    struct rank_map pairs; /* those that were used */
+    int pair_count, busy_room;
     int wake_fd;
     _Atomic uint32_t asleep;
     uint64_t polled_ns; /* in vain */
@@ -39,6 +43,16 @@ struct tcp {
 static struct tcp *tcp_of(struct transport *transport)
 {
     return (struct tcp *)transport;
+}
+
+static struct tcp_pair *pair_of(const struct tcp *tcp, int peer)
+{
+    return rank_map_find(&tcp->pairs, peer);
+}
+
+static struct tcp_pair *next_pair(const struct tcp *tcp, int *at)
+{
+    return rank_map_next(&tcp->pairs, at);
 }
 
 /* ------------------------------------------------------------------------------------------- sending */
@@ -153,7 +167,7 @@ static bool poll_events(struct tcp *tcp)
             (void)!read(tcp->wake_fd, &rings, sizeof rings);
             continue;
         }
-        struct tcp_pair *pair = tcp->pairs[events[e].data.u64 / TCP_STREAMS_MAX];
+        struct tcp_pair *pair = pair_of(tcp, (int)(events[e].data.u64 / TCP_STREAMS_MAX));
         if ((events[e].events & ~(uint32_t)EPOLLOUT) != 0)
             moved |= tcp_pair_read(pair, events[e].data.u64 % TCP_STREAMS_MAX);
         if ((events[e].events & EPOLLOUT) != 0) {
@@ -257,10 +271,29 @@ static void tcp_limits(struct transport *transport, size_t *piece_bytes_max,
     *piece_count_max = tcp_of(transport)->piece_count;
 }
 
+/* All pairs may be busy at once, with one more than there are. */
+static bool make_room_for_busy(struct tcp *tcp)
+{
+    if (tcp->pair_count < tcp->busy_room) return true;
+    const int room = 2 * tcp->busy_room + BUSY_ROOM_MIN;
+    struct tcp_pair **const grown =
+        realloc(tcp->shared.busy, (size_t)room * sizeof(struct tcp_pair *));
+    if (grown == NULL) return false;
+    tcp->shared.busy = grown;
+    tcp->busy_room = room;
+    return true;
+}
+
 static enum tutti_status find_pair(struct tcp *tcp, int peer, struct tcp_pair **pair)
 {
-    if (tcp->pairs[peer] == NULL) TRY(tcp_pair_create(&tcp->shared, peer, &tcp->pairs[peer]));
-    *pair = tcp->pairs[peer];
+    *pair = pair_of(tcp, peer);
+    if (*pair != NULL) return TUTTI_OK;
+    void **const place = rank_map_place(&tcp->pairs, peer);
+    if (place == NULL || !make_room_for_busy(tcp))
+        return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
+    TRY(tcp_pair_create(&tcp->shared, peer, pair));
+    *place = *pair;
+    tcp->pair_count++;
     return TUTTI_OK;
 }
 
@@ -330,10 +363,10 @@ static void tcp_add_footprint(const struct transport *transport,
 {
     const struct tcp *tcp = (const struct tcp *)transport;
     footprint->private_bytes +=
-        sizeof *tcp + (size_t)transport->size * 2 * sizeof(struct tcp_pair *) + TCP_FRAME_BYTES_MAX;
+        sizeof *tcp + rank_map_bytes(&tcp->pairs) + held(tcp->shared.busy) + TCP_FRAME_BYTES_MAX;
     footprint->descriptor_count += 2;
-    for (int r = 0; r < transport->size; r++)
-        if (tcp->pairs[r] != NULL) add_pair(tcp->pairs[r], footprint);
+    const struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) add_pair(pair, footprint);
 }
 
 static const struct transport_ops ops = {.limits = tcp_limits,
@@ -430,11 +463,9 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
         .hears = options->hears,
         .hears_context = options->hears_context};
     tcp->wake_fd = -1;
-    tcp->pairs = calloc((size_t)options->size, sizeof(struct tcp_pair *));
-    tcp->shared.busy = calloc((size_t)options->size, sizeof(struct tcp_pair *));
     tcp->shared.discard = malloc(TCP_FRAME_BYTES_MAX);
     enum tutti_status status = TUTTI_OK;
-    if (tcp->pairs == NULL || tcp->shared.busy == NULL || tcp->shared.discard == NULL)
+    if (!rank_map_init(&tcp->pairs, options->size) || tcp->shared.discard == NULL)
         status = error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     if (status == TUTTI_OK) status = open_descriptors(tcp);
     if (status != TUTTI_OK) {
@@ -486,7 +517,7 @@ enum tutti_status tcp_tell_final(struct transport *transport, int peer, const vo
 
 void tcp_report(const struct transport *transport, int peer, struct peer_report *report)
 {
-    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
     *report = (struct peer_report){.state = PEER_UNUSED};
     if (pair == NULL) return;
     *report = (struct peer_report){.state = pair->state,
@@ -500,22 +531,21 @@ void tcp_report(const struct transport *transport, int peer, struct peer_report 
 
 uint64_t tcp_answered_ns(const struct transport *transport, int peer)
 {
-    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
     return pair != NULL ? tcp_pair_answered_ns(pair, clock_now_ns()) : 0;
 }
 
 unsigned tcp_unheard_notes(const struct transport *transport, int peer)
 {
-    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
     return pair != NULL ? (unsigned)(pair->notes.told - pair->notes.acked) : 0;
 }
 
 bool tcp_is_idle(const struct transport *transport)
 {
     const struct tcp *tcp = (const struct tcp *)transport;
-    for (int r = 0; r < transport->size; r++) {
-        const struct tcp_pair *pair = tcp->pairs[r];
-        if (pair == NULL) continue;
+    const struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) {
         /* Who is not there is owed nothing but data. */
         if (!tcp_set_is_empty(&pair->unsent) || !tcp_pair_has_told_all(pair) ||
             (pair->state == PEER_UP && tcp_pair_has_output(pair)))
@@ -527,12 +557,11 @@ bool tcp_is_idle(const struct transport *transport)
 bool tcp_is_awaited(const struct transport *transport)
 {
     const struct tcp *tcp = (const struct tcp *)transport;
-    for (int r = 0; r < transport->size; r++) {
-        const struct tcp_pair *pair = tcp->pairs[r];
-        if (pair != NULL && (!tcp_set_is_empty(&pair->unsent) ||
-                             (pair->state == PEER_UP && tcp_pair_has_awaited_output(pair))))
+    const struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;)
+        if (!tcp_set_is_empty(&pair->unsent) ||
+            (pair->state == PEER_UP && tcp_pair_has_awaited_output(pair)))
             return true;
-    }
     return false;
 }
 
@@ -541,36 +570,37 @@ bool tcp_finish(struct transport *transport)
     struct tcp *tcp = tcp_of(transport);
     tell_all(tcp);
     (void)tcp_progress(transport);
-    for (int r = 0; r < transport->size; r++)
-        if (tcp->pairs[r] != NULL && !tcp_pair_is_finished(tcp->pairs[r])) return false;
+    const struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;)
+        if (!tcp_pair_is_finished(pair)) return false;
     return true;
 }
 
 bool tcp_is_owed_data(const struct transport *transport, int peer)
 {
-    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
     return pair != NULL && tcp_pair_is_owed_data(pair);
 }
 
 bool tcp_is_settled(const struct transport *transport, int peer)
 {
-    const struct tcp_pair *pair = ((const struct tcp *)transport)->pairs[peer];
+    const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
     return pair == NULL || tcp_pair_is_settled(pair);
 }
 
 void tcp_give_up_silent(struct transport *transport, unsigned first)
 {
     struct tcp *tcp = tcp_of(transport);
-    for (int r = 0; r < transport->size; r++)
-        if (tcp->pairs[r] != NULL) tcp_pair_give_up_silent(tcp->pairs[r], first);
+    struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) tcp_pair_give_up_silent(pair, first);
 }
 
 bool tcp_stop(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);
     tcp->shared.is_stopped = true;
-    for (int r = 0; r < transport->size; r++)
-        if (tcp->pairs[r] != NULL) tcp_pair_stop(tcp->pairs[r]);
+    struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) tcp_pair_stop(pair);
     return true;
 }
 
@@ -578,8 +608,9 @@ void tcp_close(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);
     if (tcp == NULL) return;
-    for (int r = 0; tcp->pairs != NULL && r < transport->size; r++) tcp_pair_free(tcp->pairs[r]);
-    free(tcp->pairs);
+    struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) tcp_pair_free(pair);
+    rank_map_release(&tcp->pairs);
     free(tcp->shared.busy);
     free(tcp->shared.discard);
     if (tcp->shared.epoll_fd >= 0) close(tcp->shared.epoll_fd);
