@@ -178,8 +178,8 @@ static const char *hidden_difference(const struct call_description *mine,
         (!mine->varies && theirs->count != mine->count))
         return "";
     return mine->varies && knows_all_counts(mine)
-               ? " with other counts, another algorithm or another `deterministic`"
-               : " with another algorithm or another `deterministic`";
+               ? " with other counts, another algorithm (or plan of it) or another `deterministic`"
+               : " with another algorithm (or plan of it) or another `deterministic`";
 }
 
 static bool compare_with(struct tutti_comm *comm, const struct call_request *request, int peer)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/algo_fingerprint.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "call/communicator.h"
@@ -41,10 +42,12 @@ static const struct host_levels *several_hosts(const struct tutti_comm *comm)
     return levels != NULL && levels->network.host_count > 1 ? levels : NULL;
 }
 
-/* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. Plans in different
- * orders of ranks do not fit each other, nor do those of different levels. */
+/* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. The fingerprint stands for the
+ * whole plan. Ranks that know other hosts are told even if that makes no difference here, and so are those that ask for another
+ * algorithm with the same plan. */
 static uint64_t signature_of(const struct tutti_comm *comm, const struct call *call,
-                             const char *algorithm, const struct algo_params *params)
+                             const char *algorithm, const struct algo_params *params,
+                             uint64_t fingerprint)
 {
     const struct call_description *what = &call->what;
     uint64_t hash = mixed(0x7475747469u, described(what));
@@ -55,13 +58,9 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
     hash = mixed(hash, (uint64_t)(uint32_t)what->root);
     if (collective_reduces(what->collective)) hash = mixed(hash, call->op->identity);
     for (const char *c = algorithm; *c != '\0'; c++) hash = mixed(hash, (unsigned char)*c);
-    for (int r = 0; params->order != NULL && r < comm->team.size; r++)
-        hash = mixed(hash, (uint64_t)(uint32_t)params->order[r]);
-    if (params->levels != NULL) {
-        hash = mixed(hash, comm->team.members.levels->fingerprint);
-        hash = mixed(hash, (uint64_t)params->levels->level_count);
-    }
-    return mixed(mixed(hash, params->radix), path_agreed(&comm->team.transports.set.all->paths));
+    if (params->levels != NULL) hash = mixed(hash, comm->team.members.levels->fingerprint);
+    hash = mixed(hash, path_agreed(&comm->team.transports.set.all->paths));
+    return mixed(hash, fingerprint);
 }
 
 /* ------------------------------------------------------------------------------------------- choice */
@@ -136,6 +135,32 @@ static const int *order_for(const struct tutti_comm *comm, const struct call *ca
     return hosts != NULL ? hosts->order : comm->team.members.order;
 }
 
+/* From the cache, or new: it costs as much as the plans of all ranks, and does not depend on counts, dtype and operation. */
+static enum tutti_status find_fingerprint(struct tutti_comm *comm, const struct choice *choice,
+                                          const struct algo_params *params, uint64_t *fingerprint,
+                                          const char **message)
+{
+    const int level_count = params->levels != NULL ? params->levels->level_count : 0;
+    const uint64_t hash = mixed((uintptr_t)choice->algorithm + choice->radix,
+                                (uint64_t)(uint32_t)params->root << 32 | (uint32_t)level_count);
+    struct cached_fingerprint *const place =
+        &comm->programs.fingerprints[hash >> 40 & (FINGERPRINT_CACHE_SIZE - 1)];
+    if (place->algorithm != choice->algorithm || place->radix != choice->radix ||
+        place->root != params->root || place->order != params->order ||
+        place->level_count != level_count) {
+        uint64_t found;
+        TRY(algo_fingerprint(choice->algorithm, params, &found, message));
+        *place = (struct cached_fingerprint){.algorithm = choice->algorithm,
+                                             .radix = choice->radix,
+                                             .root = params->root,
+                                             .level_count = level_count,
+                                             .order = params->order,
+                                             .fingerprint = found};
+    }
+    *fingerprint = place->fingerprint;
+    return TUTTI_OK;
+}
+
 static enum tutti_status make_program(struct tutti_comm *comm, const struct call *call,
                                       struct program **program)
 {
@@ -152,13 +177,17 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
                                        .radix = choice.radix,
                                        .order = order_for(comm, call),
                                        .levels = hosts != NULL ? &levels : NULL};
-    struct rank_plan *plan;
+    struct rank_plan *plan = NULL;
+    uint64_t fingerprint = 0;
     const char *message = "";
-    const enum tutti_status built =
+    enum tutti_status built =
         algo_rank_plan(choice.algorithm, &params, comm->team.rank, &plan, &message);
-    if (built != TUTTI_OK)
+    if (built == TUTTI_OK) built = find_fingerprint(comm, &choice, &params, &fingerprint, &message);
+    if (built != TUTTI_OK) {
+        plan_rank_free(plan);
         return error_set(built, "%s of %s: %s", choice.algorithm->name,
                          collective_name(what->collective), message);
+    }
     struct bind_options options = {
         .count = what->count,
         .input_counts = call->extra != NULL ? call->extra->input_counts : NULL,
@@ -173,7 +202,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
     if (status != TUTTI_OK) return status;
-    (*program)->signature = signature_of(comm, call, choice.algorithm->name, &params);
+    (*program)->signature = signature_of(comm, call, choice.algorithm->name, &params, fingerprint);
     return TUTTI_OK;
 }
 
@@ -268,4 +297,5 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
 void comm_programs_free(struct tutti_comm *comm)
 {
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) forget(&comm->programs.cached[i]);
+    memset(comm->programs.fingerprints, 0, sizeof comm->programs.fingerprints);
 }

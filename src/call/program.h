@@ -9,7 +9,7 @@
 #include "call/request.h"
 #include "engine/bind.h"
 
-enum { PROGRAM_CACHE_SIZE = 256 };
+enum { PROGRAM_CACHE_SIZE = 256, FINGERPRINT_CACHE_SIZE = 64 };
 
 struct cached_program {
     uint64_t shape; /* see shape_of in program.c */
@@ -22,8 +22,18 @@ struct cached_program {
     struct program *program;
 };
 
+/* Of the plan of all ranks (algo/algo_fingerprint.h), with the parameters that are not the same for all of the communicator's calls. */
+struct cached_fingerprint {
+    const struct algorithm *algorithm; /* NULL: the place is free */
+    unsigned radix;
+    int root, level_count;
+    const int *order;
+    uint64_t fingerprint;
+};
+
 struct program_cache {
-    struct cached_program cached[PROGRAM_CACHE_SIZE]; /* by a hash of the call */
+    struct cached_program cached[PROGRAM_CACHE_SIZE];               /* by a hash of the call */
+    struct cached_fingerprint fingerprints[FINGERPRINT_CACHE_SIZE]; /* by a hash of its key */
 };
 
 /* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds
