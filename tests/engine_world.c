@@ -548,7 +548,7 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     net->size = size;
     net->random = seed;
     for (int t = 0; t < 2; t++) {
-        net->paths[t] = *transport_paths("local");
+        net->paths[t] = mood.paths != NULL ? *mood.paths : *transport_paths("local");
         if (mood.shares == 0 || t == 1)
             net->paths[t].lacks |= path_bit(PATH_SHARED_SLOT) | path_bit(PATH_FORWARD);
         if (!mood.expects || t == 1) net->paths[t].lacks |= path_bit(PATH_WRITE);

@@ -27,6 +27,7 @@ struct engine_mood {
     unsigned shares; /* shared slots of each rank; 0: it has none */
     /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between them share and advertise. */
     const int *host_of;
+    const struct path_table *paths; /* within a host; NULL: those of shared memory */
 };
 
 struct engine_net; /* opaque: the links of all ranks */

@@ -20,8 +20,8 @@ enum {
     REPORT_NS = 1500000000u, /* say who holds it up */
     ANSWER_NS = 1000000000,  /* so long another host may take to say what a rank has called */
     /* So long what a rank sent before it left may take: */
-    LAST_BYTES_NS = 500000000, /* on a new connection, after one was lost */
-    LAST_BYTES_OPEN_S = 5      /* while there is one, whose end has not come */
+    REST_NS = 500000000, /* on a new connection, after one was lost */
+    REST_OPEN_S = 5      /* while there is one, whose end has not come */
 };
 
 /* ------------------------------------------------------------------------------------------ deaths */
@@ -121,8 +121,8 @@ static uint64_t last_bytes_ns(const struct transport *transport, int rank)
 {
     struct peer_report report;
     transport->peers->report(transport, rank, &report);
-    if (report.streams_up > 0) return LAST_BYTES_OPEN_S * UINT64_C(1000000000);
-    return report.state == PEER_LOST ? LAST_BYTES_NS : 0;
+    if (report.streams_up > 0) return REST_OPEN_S * UINT64_C(1000000000);
+    return report.state == PEER_LOST ? REST_NS : 0;
 }
 
 bool comm_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank)

@@ -33,11 +33,13 @@ enum {
 /* ---------------------------------------------------------------------------- a communicator of one */
 
 /* Messages to oneself need no links, and the rest of a transport never. */
+static const struct path_table alone_paths = {.name = "alone", .sizes = PATH_SIZES};
+
 static void alone_limits(struct transport *transport, size_t *piece_bytes_max,
                          unsigned *piece_count_max)
 {
     (void)transport;
-    *piece_bytes_max = 64 << 10;
+    *piece_bytes_max = alone_paths.sizes.piece_bytes_max;
     *piece_count_max = 1;
 }
 
@@ -65,7 +67,6 @@ static void alone_sleep_for_unsupported(struct transport *transport, uint64_t ti
     (void)transport, (void)timeout_ns;
 }
 
-static const struct path_table alone_paths = {.name = "alone", .sizes = PATH_SIZES};
 static const struct transport_ops alone_ops = {
     .limits = alone_limits,
     .open_tx = alone_open_tx,
