@@ -11,6 +11,7 @@
 #     make reference         docs/reference.md, man/tutti.7, include/tutti/forms.h and the tables of docs/options.md, from the
 #                            public headers and the table of options
 #     make pictures          the pictures of docs/ and the gallery, from the algorithms
+#     make paths             the tables of docs/performance.md that say which ways messages take
 #     make install PREFIX=/usr/local
 #     make clean
 # JOBS=N limits parallel compiling and testing.
@@ -22,7 +23,7 @@ MINUTES ?= 30
 SEED ?=
 SOURCES = $(shell find include src tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
 
-.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures install clean
+.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures paths install clean
 .NOTPARALLEL:
 
 all: configure
@@ -57,6 +58,9 @@ reference:
 
 pictures: all
 	@scripts/pictures.py --tutti-plan build/bin/tutti-plan
+
+paths: all
+	@scripts/path_tables.py --tutti-plan build/bin/tutti-plan
 
 install: all
 	@cmake --install build --prefix "$(PREFIX)"

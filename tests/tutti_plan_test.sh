@@ -169,6 +169,23 @@ says out "2 plans proven"
 exits 0 verify broadcast tree --ranks 4
 says out "8 plans proven"
 
+echo "ways of messages"
+exits 0 paths alltoall direct --ranks 4 --count 2
+says out "0: 8 bytes to 1: inline"
+exits 0 paths allreduce twoshot --ranks 2 --count 200000 --in-place
+says out "400000 bytes to 1: write, forward, read"
+says out "400000 bytes are advertised"
+exits 0 paths broadcast direct --ranks 3 --count 8192 --memory private
+says out "32768 bytes to all: copy, group-slot"
+exits 0 paths --all --ranks 2 --transport tcp --collective barrier
+[ "$(wc -l <out)" = 3 ] || fail "not one line below the head of a table"
+exits 2 paths allreduce ring --ranks 2
+says err "how many elements"
+exits 2 paths allreduce ring --ranks 2-4 --count 1
+exits 2 paths allreduce ring --ranks 2 --count 1 --transport pigeon
+exits 2 paths allreduce ring --ranks 2 --count 1 --memory far
+exits 2 paths mine.plan --ranks 2 --count 1
+
 if [ $failures -gt 0 ]; then
     echo "$failures failed"
     exit 1

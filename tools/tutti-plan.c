@@ -9,6 +9,7 @@
 #include "plan/draw.h"
 #include "plan/text.h"
 #include "tutti-plan_options.h"
+#include "tutti-plan_paths.h"
 #include "tutti-plan_verify.h"
 
 enum { FILE_BYTES_MAX = 1 << 28 };
@@ -237,10 +238,12 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         enum exit_code (*run)(const struct options *options);
-    } commands[] = {{"list", list}, {"show", show}, {"verify", verify}, {"draw", draw}};
+    } commands[] = {
+        {"list", list}, {"show", show}, {"verify", verify}, {"draw", draw}, {"paths", print_paths}};
     struct options options;
     enum exit_code code = options_parse(argc, argv, &options);
-    for (size_t i = 0; code == EXIT_FINE && options.command != NULL && i < 4; i++)
+    for (size_t i = 0;
+         code == EXIT_FINE && options.command != NULL && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(commands[i].name, options.command) == 0) {
             code = commands[i].run(&options);
             break;

@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "path/path.h"
+#include "transport/paths.h"
 #include "tutti/tutti.h"
 
 static const char help[] =
@@ -27,7 +30,14 @@ static const char help[] =
     "          [-o FILE | --output FILE]\n"
     "      draws a plan as SVG, in rounds in which a lane sends P messages (1; 0: any number),\n"
     "      with the sums if each rank's values are given\n"
-    "  show, verify and draw also take [--order 0,2,1,3]\n"
+    "  tutti-plan paths COLLECTIVE ALGORITHM --ranks N --count ELEMENTS [--root R] [--radix K]\n"
+    "          [--in-place] [--transport local|tcp] [--memory private|mapped] [--shared-cores]\n"
+    "      prints the ways that the messages of each step can take, best first, for blocks of so\n"
+    "      many float32; with --memory those that are possible with such buffers\n"
+    "  tutti-plan paths --all --ranks N [--collective COLLECTIVE] [--transport local|tcp]\n"
+    "          [--memory private|mapped] [--shared-cores]\n"
+    "      prints a table of the ways that messages take by the algorithms that are chosen\n"
+    "  show, verify, draw and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ones side by side, for algorithms that use this order\n"
     "  and, in place of --ranks, [--hosts 4x2] [--racks 2x2] [--interleaved]\n"
     "      for hierarchical algorithms: 4 hosts of 2 ranks (2,1,5: three hosts with that many);\n"
@@ -147,6 +157,18 @@ static enum exit_code read_option(int letter, struct options *options)
     case 'I': options->interleaved = true; return EXIT_FINE;
     case 'i': options->in_place = true; return EXIT_FINE;
     case 'a': options->all = true; return EXIT_FINE;
+    case 'C':
+        if (!read_whole_number(optarg, INT_MAX, &number))
+            return usage_error("--count %s is not a number of elements", optarg);
+        options->count = number;
+        return EXIT_FINE;
+    case 'T': options->transport = optarg; return EXIT_FINE;
+    case 'M':
+        if (strcmp(optarg, "private") != 0 && strcmp(optarg, "mapped") != 0)
+            return usage_error("--memory %s is neither private nor mapped", optarg);
+        options->memory = strcmp(optarg, "mapped") == 0 ? PATH_MAPPED : PATH_PRIVATE;
+        return EXIT_FINE;
+    case 'S': options->shares_cores = true; return EXIT_FINE;
     case 'm': options->markdown = true; return EXIT_FINE;
     case 'v': options->values = optarg; return EXIT_FINE;
     case 't': options->title = optarg; return EXIT_FINE;
@@ -202,16 +224,31 @@ static bool is_supported(const struct options *options, bool verify)
     return algo_supports(options->algorithm, options->ranks_min);
 }
 
+static enum exit_code check_paths(const struct options *options)
+{
+    if (options->file != NULL) return usage_error("paths are of an algorithm, not of a file");
+    if (transport_paths(options->transport) == NULL)
+        return usage_error("--transport %s is neither local nor tcp", options->transport);
+    if (options->ranks_min == 0 || options->ranks_min != options->ranks_max)
+        return usage_error("paths takes one number of ranks (--ranks)");
+    if (options->all) return EXIT_FINE;
+    if (options->count < 0) return usage_error("how many elements? (--count)");
+    return EXIT_FINE;
+}
+
 static enum exit_code check_subject(const struct options *options)
 {
     const bool list = strcmp(options->command, "list") == 0;
     const bool verify = strcmp(options->command, "verify") == 0;
-    if (!list && !verify && strcmp(options->command, "show") != 0 &&
+    const bool paths = strcmp(options->command, "paths") == 0;
+    if (!list && !verify && !paths && strcmp(options->command, "show") != 0 &&
         strcmp(options->command, "draw") != 0)
         return usage_error("no command is called %s", options->command);
     if (list || options->all) {
-        if (options->file != NULL || options->algorithm != NULL || (options->all && !verify))
+        if (options->file != NULL || options->algorithm != NULL ||
+            (options->all && !verify && !paths))
             return usage_error("%s takes no further words here", options->command);
+        if (paths) return check_paths(options);
         if (list && options->hosts.rank_count > 0) return usage_error("list takes no hosts");
         return check_order(options);
     }
@@ -222,6 +259,10 @@ static enum exit_code check_subject(const struct options *options)
         return EXIT_FINE;
     }
     if (options->algorithm == NULL) return usage_error("%s what?", options->command);
+    if (paths) {
+        const enum exit_code code = check_paths(options);
+        if (code != EXIT_FINE) return code;
+    }
     if (options->algorithm->needs_levels && options->hosts.rank_count == 0 && !verify)
         return usage_error("%s %s needs to know hosts (--hosts)",
                            collective_name(options->collective), options->algorithm->name);
@@ -255,10 +296,18 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"values", required_argument, NULL, 'v'},
                                                  {"title", required_argument, NULL, 't'},
                                                  {"output", required_argument, NULL, 'o'},
+                                                 {"count", required_argument, NULL, 'C'},
+                                                 {"transport", required_argument, NULL, 'T'},
+                                                 {"memory", required_argument, NULL, 'M'},
+                                                 {"shared-cores", no_argument, NULL, 'S'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {"version", no_argument, NULL, 'V'},
                                                  {NULL, 0, NULL, 0}};
-    *options = (struct options){.collective = COLLECTIVE_COUNT, .root = ALL_ROOTS, .ports = 1};
+    *options = (struct options){.collective = COLLECTIVE_COUNT,
+                                .root = ALL_ROOTS,
+                                .ports = 1,
+                                .transport = "local",
+                                .count = -1};
     for (int letter; (letter = getopt_long(argc, argv, "o:hV", long_options, NULL)) != -1;) {
         if (letter == 'h' || letter == 'V') {
             if (letter == 'h')

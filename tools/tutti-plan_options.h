@@ -27,6 +27,10 @@ struct options {
     bool interleaved;
     bool in_place, all, markdown;
     const char *values, *title, *output; /* or NULL */
+    const char *transport;               /* of paths: "local" when not said */
+    long count;                          /* of paths: elements of a block; -1 when not said */
+    unsigned memory;                     /* of paths: enum path_memory; 0 when not said */
+    bool shares_cores;                   /* of paths */
 };
 
 /* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and

@@ -76,7 +76,14 @@ bool bind_may_come(const struct binder *binder, const struct program_step *bound
     return path_has(&list, way);
 }
 
-/* A list without the ways for which memory is not of the right kind, or for which the step has no memory at all. */
+static bool receives(const struct program *program, const struct program_step *bound)
+{
+    for (uint32_t i = 0; i < bound->source_count; i++)
+        if (program->sources[bound->first_source + i].rx != PROGRAM_NONE) return true;
+    return false;
+}
+
+/* A list without the ways for which memory is not of the right kind, or for which the step has no memory, or nothing that came. */
 static struct path_list possible(const struct binder *binder, const struct program_step *bound,
                                  const struct path_table *table, const struct path_list *list)
 {
@@ -87,8 +94,10 @@ static struct path_list possible(const struct binder *binder, const struct progr
         const enum path_way way = (enum path_way)list->ways[i];
         const bool is_reference = way == PATH_READ || way == PATH_COPY;
         if ((is_reference || way == PATH_STAGE) && !has_memory) continue;
-        if (is_reference && memory != 0 && (path_row_of(table, way)->sender_memory & memory) == 0)
-            continue;
+        if (way == PATH_FORWARD && !receives(binder->program, bound)) continue;
+        const struct path_row *row = path_row_of(table, way);
+        const unsigned needed = way == PATH_WRITE ? row->receiver_memory : row->sender_memory;
+        if ((is_reference || way == PATH_WRITE) && memory != 0 && (needed & memory) == 0) continue;
         path_add(&left, way);
     }
     return left;

@@ -2,8 +2,21 @@
 #ifndef TUTTI_TRANSPORT_PATHS_H
 #define TUTTI_TRANSPORT_PATHS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "path/path.h"
 
+/* What binding has to know of a transport that leads to all ranks. */
+struct transport_path {
+    struct path_map map;
+    size_t piece_bytes_max;
+    unsigned piece_count_max;
+    bool has_group; /* of all ranks */
+};
+
+/* Of "local" or "tcp", as it is by default for so many ranks. False: there is none of that name. */
+bool transport_path_of(const char *name, int rank_count, struct transport_path *path);
 /* "local" and "tcp"; NULL: there is none of that name. */
 const struct path_table *transport_paths(const char *name);
 /* Their names, ended by NULL. */

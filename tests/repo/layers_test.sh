@@ -84,7 +84,7 @@ self_test() {
     printf '\n' >src/surprise/a.c
     printf 'f(&comm->team.domain);\n/* domain.lock */\nx = team->domain.lock;\ncomm->calls.begun = 1;\ng(&health->recorder);\n' >src/engine/c.c
     printf 'x = health->recorder.memory;\nx = domain->wanted; comm->derivations.count++;\n' >src/engine/d.c
-    printf '#include "plan/plan.h"\n#include "engine/a.h"\n#include <sys/mman.h>\n' >tools/a.c
+    printf '#include "plan/plan.h"\n#include "health/a.h"\n#include <sys/mman.h>\n' >tools/a.c
     printf '#include "tutti/tutti.h"\n#include "base/a.h"\n' >examples/a.c
     expected='examples/a.c:2 src/base/a.c:1 src/engine/a.h:3 src/engine/b.c:1 src/engine/c.c:3 src/engine/c.c:4 src/engine/d.c:1 src/engine/d.c:2 src/os/a.c:2 src/plan/a.c:2 src/plan/a.c:3'
     expected+=' src/surprise/a.c:1 tools/a.c:2'

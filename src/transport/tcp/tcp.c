@@ -16,7 +16,6 @@
 #include "transport/tcp/paths.h"
 
 enum {
-    PIECE_COUNT_DEFAULT = 8,
     PIECE_COUNT_MAX = TCP_PLACES_MAX / 2,
     PIECE_BYTES_MIN = 1024,
     EVENTS_A_PASS = 32,
@@ -446,7 +445,7 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
         .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
     tcp->base.paths.tables[0] = tcp_paths();
     tcp->base.signatures = tcp->base.own_signatures;
-    tcp->piece_count = options->piece_count != 0 ? options->piece_count : PIECE_COUNT_DEFAULT;
+    tcp->piece_count = options->piece_count != 0 ? options->piece_count : TCP_PIECE_COUNT_DEFAULT;
     tcp->shared = (struct tcp_shared){
         .rank = options->rank,
         .epoll_fd = -1,

@@ -40,7 +40,7 @@
 #include "os/byte_stream.h"
 #include "transport/transport.h"
 
-enum { TCP_STREAMS_MAX = 8, TCP_STREAMS_DEFAULT = 2 };
+enum { TCP_STREAMS_MAX = 8, TCP_STREAMS_DEFAULT = 2, TCP_PIECE_COUNT_DEFAULT = 8 };
 
 /* Both ends of a connection need the same piece_bytes and piece_count. One may have more streams: what it lacks of them does not
  * keep it from using the others. */
