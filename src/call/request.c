@@ -48,6 +48,7 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
     } else {
         struct call_request *const call = request_call(request);
         call->number = call->faulted_ns = call->crossed_ns = 0;
+        call->operation.program = NULL; /* until it begins */
     }
     atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
     request->is_owned = true;
@@ -142,11 +143,14 @@ static void release_program(struct call_request *request)
 void comm_finish_request(struct tutti_request *request, enum tutti_status status)
 {
     struct tutti_comm *comm = request->comm;
-    if (request->is_message)
+    if (request->is_message) {
         recorder_end(&comm->health.message_recorder, request_message(request)->record, status,
                      false);
-    else
+    } else {
+        recorder_note_ways(&comm->health.recorder, request->sequence,
+                           operation_ways(&request_call(request)->operation));
         recorder_end(&comm->health.recorder, request->sequence, status, false);
+    }
     if (!request->is_prepared && !request->is_message) release_program(request_call(request));
     request->status = status;
     if (status != TUTTI_OK) {

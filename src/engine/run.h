@@ -125,6 +125,14 @@ enum run_result operation_run(struct operation *operation);
 /* Whether kernels of an operation still run. Whoever gives one up before it is done leaves its buffers, and itself, alone until none
  * does; and then it cannot go on. */
 bool operation_is_computing(struct operation *operation);
+/* The ways that its messages took so far, of path_bit; 0: it has no program. */
+static inline unsigned operation_ways(const struct operation *operation)
+{
+    unsigned ways = 0;
+    const uint32_t count = operation->program != NULL ? operation->program->step_count : 0;
+    for (uint32_t s = 0; s < count; s++) ways |= operation->taken[s];
+    return ways;
+}
 /* Who is being waited for: a rank whose message (or room) is missing, the first that is found; -1 if none. */
 int operation_waits_for(const struct operation *operation);
 

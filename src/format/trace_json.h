@@ -28,6 +28,7 @@ struct trace_place {
 struct trace_entry {
     uint64_t number; /* the call's sequence number, or the message's own, from 1 */
     char call[24], dtype[16], op[16], algorithm[32];
+    char ways[128]; /* of a call that is over: "read, slot"; "" where it is not known */
     char state[24]; /* running, done, or the name of a status */
     bool started;
     bool has_signature;

@@ -63,9 +63,11 @@ bool recorder_read(const struct recorder *recorder, uint64_t number, struct reco
     const uint64_t end = atomic_load_explicit(&entry->end_ticks, memory_order_acquire);
     const uint64_t waits = atomic_load_explicit(&entry->waits, memory_order_acquire);
     const uint32_t what = atomic_load_explicit(&entry->what, memory_order_acquire);
+    const uint64_t count = atomic_load_explicit(&entry->count, memory_order_acquire);
     *record =
         (struct record){.number = number,
-                        .count = atomic_load_explicit(&entry->count, memory_order_acquire),
+                        .count = count & ((UINT64_C(1) << RECORDER_WAYS_SHIFT) - 1),
+                        .ways = (unsigned)(count >> RECORDER_WAYS_SHIFT),
                         .signature = atomic_load_explicit(&entry->signature, memory_order_acquire),
                         .kind = what & 15,
                         .dtype = what >> 4 & 15,

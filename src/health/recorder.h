@@ -30,8 +30,10 @@
 #include "base/watched.h"
 #include "health/board.h"
 #include "os/clock.h"
+#include "path/path.h"
 
-enum { RECORDER_ENTRIES = 512, RECORDER_WAITS_MS_BITS = 40 };
+enum { RECORDER_ENTRIES = 512, RECORDER_WAITS_MS_BITS = 40, RECORDER_WAYS_SHIFT = 52 };
+static_assert(RECORDER_WAYS_SHIFT + PATH_WAY_COUNT <= 64, "no buffer has 2^52 elements");
 static_assert((RECORDER_ENTRIES & (RECORDER_ENTRIES - 1)) == 0, "places are found by a mask");
 
 /* In place of a collective: a message. */
@@ -41,7 +43,7 @@ struct record_entry {
     _Alignas(64) _Atomic uint64_t number; /* 0 while the rest is being written */
     _Atomic uint64_t begin_ticks;         /* 0: not known yet, it has just begun */
     _Atomic uint64_t end_ticks;           /* 0: not over; as the begin: shortly after it */
-    _Atomic uint64_t count;
+    _Atomic uint64_t count; /* and, from RECORDER_WAYS_SHIFT on, the ways that its messages took */
     _Atomic uint64_t signature; /* of a call; the tag of a message */
     const char *_Atomic algorithm;
     _Atomic uint64_t waits; /* 0: for nobody; else since when, in ms of the ring, and then the peer + 1 */
@@ -68,6 +70,7 @@ struct recorder {
 /* An entry as it is read; times are of clock_now_ns. */
 struct record {
     uint64_t number, count, signature;
+    unsigned ways; /* of path_bit, of a call that is over; 0: not known */
     unsigned kind; /* enum collective, RECORD_SEND or RECORD_RECV */
     unsigned dtype, op, slot;
     bool started, varies;
@@ -159,6 +162,19 @@ static inline void recorder_end(struct recorder *recorder, uint64_t number,
     atomic_store_explicit(&entry->end_ticks, now, memory_order_release);
     atomic_store_explicit(&recorder->done_ticks, now,
                           memory_order_release); /* pairs with recorder_done_ns */
+}
+
+/* The ways that messages of a call took, when it is over; before recorder_end. */
+static inline void recorder_note_ways(struct recorder *recorder, uint64_t number, unsigned ways)
+{
+    if (!CALLS_ARE_WATCHED) return;
+    struct record_entry *entry = recorder_place(recorder, number);
+    if (__builtin_expect(
+            number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number, 0))
+        return;
+    const uint64_t count = atomic_load_explicit(&entry->count, memory_order_relaxed);
+    atomic_store_explicit(&entry->count, count | (uint64_t)ways << RECORDER_WAYS_SHIFT,
+                          memory_order_relaxed);
 }
 
 /* When a wait has become long: that this entry waits for a peer; -1: for none that is known. */

@@ -79,6 +79,16 @@ static void put_times(FILE *file, const struct health *health, const struct reco
     fputs("}", file);
 }
 
+static void put_ways(FILE *file, unsigned bits)
+{
+    struct path_list ways = {.count = 0};
+    char text[128];
+    for (int way = 0; way < PATH_WAY_COUNT; way++)
+        if ((bits & path_bit((unsigned)way)) != 0) path_add(&ways, (enum path_way)way);
+    path_describe(&ways, text, sizeof text);
+    fprintf(file, ", \"ways\": \"%s\"", text);
+}
+
 static void put_call(FILE *file, const struct health *health, const struct record *record)
 {
     const enum collective collective = (enum collective)(record->kind % COLLECTIVE_COUNT);
@@ -94,6 +104,7 @@ static void put_call(FILE *file, const struct health *health, const struct recor
     if (record->algorithm != NULL)
         fprintf(file, ", \"algorithm\": \"%s\", \"signature\": \"%016" PRIx64 "\", \"slot\": %u",
                 record->algorithm, record->signature, record->slot);
+    if (record->ways != 0) put_ways(file, record->ways);
     put_times(file, health, record);
 }
 
