@@ -43,6 +43,7 @@ struct program_step {
     bool at_once; /* sends so little that it is copied into its links, or waits for room in them */
     bool shares;  /* PATH_SHARED_SLOT is one of its ways */
     bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */
+    bool is_small; /* in one piece, copied into its links and out of them: see small.h; known when links are open */
     bool expects; /* one of the program's `expects`: PATH_WRITE, at the end where it is stored */
     bool places; /* PATH_WRITE is one of its ways: stores where the receivers expect it, if all do */
     bool places_directly; /* PATH_DIRECT: stores what comes on a link as it is; it can come right there */

@@ -54,6 +54,20 @@ static bool can_all(const struct program *program, struct link_tx *const *tx,
     return true;
 }
 
+/* Whether no way but a place of its links comes into question for a step, and none but a copy for what it receives. */
+static bool is_small(const struct program *program, const struct program_step *step)
+{
+    const unsigned copied = PATH_PLACES | path_bit(PATH_FORWARD) | path_bit(PATH_STAGE);
+    for (uint32_t i = 0; i < step->tx_count; i++) {
+        const struct path_list *const ways =
+            &program->lists[program->step_tx_ways[step->first_tx + i]];
+        for (unsigned w = 0; w < ways->count; w++)
+            if ((path_bit(ways->ways[w]) & copied) == 0) return false;
+    }
+    return !step->send_only && step->bytes <= program->piece_bytes && !step->streams &&
+           !step->reads_far && !step->expects && !step->places && !step->places_directly;
+}
+
 static enum tutti_status open_all(struct program *program, struct transport *transport, int slot,
                                   struct link_tx **tx, struct link_rx **rx)
 {
@@ -63,6 +77,8 @@ static enum tutti_status open_all(struct program *program, struct transport *tra
         TRY(open_rx(&program->rx_links[i], transport, slot, &rx[i]));
     if (!can_all(program, tx, rx))
         return error_set(TUTTI_INTERNAL, "links cannot do what their table of paths says");
+    for (uint32_t s = 0; s < program->step_count; s++)
+        program->steps[s].is_small = is_small(program, &program->steps[s]);
     return program->shares ? transport->ops->open_shared_slots(transport, slot) : TUTTI_OK;
 }
 

@@ -27,7 +27,8 @@ static inline kernel_reduce *reduce_fill_call(const struct operation *operation,
     call->source_count = step->source_count;
     call->divisor = step->divisor;
     call->factor = step->factor;
-    call->count = bytes / program->element_bytes;
+    call->count =
+        bytes >> __builtin_ctzll(program->element_bytes); /* a power of two: nothing is divided */
     call->operation = program->op;
     call->dtype = program->dtype;
     return streams ? program->kernels.reduce_stream : program->kernels.reduce;

@@ -8,6 +8,7 @@
 #include "engine/deliver.h"
 #include "engine/reduce.h"
 #include "engine/send.h"
+#include "engine/small.h"
 #include "engine/take.h"
 #include "engine/way.h"
 
@@ -74,6 +75,16 @@ static bool make_room(struct operation *operation, const struct program *program
     return true;
 }
 
+static bool has_room(const struct operation *operation, const struct program *program)
+{
+    return program->lane_count <= operation->lane_capacity &&
+           program->tx_count <= operation->send_capacity &&
+           program->step_count <= operation->step_capacity &&
+           program->source_count_max <= operation->source_capacity &&
+           (program->executor == NULL || program->lane_count <= operation->flight_capacity) &&
+           program->scratch_bytes <= operation->scratch_capacity;
+}
+
 enum tutti_status operation_make_room(struct operation *operation, const struct program *program)
 {
     if (make_room(operation, program)) return TUTTI_OK;
@@ -99,7 +110,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
                                     struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output)
 {
-    TRY(operation_make_room(operation, program));
+    if (!has_room(operation, program)) TRY(operation_make_room(operation, program));
     operation->program = program;
     operation->transport = transport;
     operation->slot = slot;
@@ -116,6 +127,8 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->sends_active = 0;
     operation->any_referenced = operation->any_advertised = false;
     operation->shared_slot_is_taken = false;
+    operation->takes_short_way =
+        input->segments == NULL && output->segments == NULL && program->executor == NULL;
     operation->fault_peer = -1;
     operation->is_special = program->executor != NULL;
     for (uint32_t l = 0; l < program->lane_count; l++) {
@@ -188,6 +201,10 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))
         return RUN_BLOCKED;
     if (step->send_only) return run_send_only(operation, lane, step);
+    enum run_result result;
+    if (step->is_small && operation->takes_short_way && lane->done == 0 && lane->filled == 0 &&
+        !lane->is_staged && small_run(operation, lane, step, &result))
+        return result;
     if (step->expects && lane->done == 0 && take_placed(operation, step)) return RUN_DONE;
 
     if (lane->is_staged && lane->done == step->bytes) /* all is stored, not all announced */

@@ -83,6 +83,7 @@ struct operation {
     uint32_t lanes_left, sends_active;
     bool any_referenced, any_advertised;
     bool shared_slot_is_taken; /* a lane computes in it */
+    bool takes_short_way; /* where steps are small: each of its buffers is in one piece, and its kernels are calls */
     uint32_t spin_budget;
     bool must_not_spin; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
     bool is_special; /* a message made no sense, or kernels finish late: what other operations do not look for in each run */
