@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/held.h"
 #include "base/status.h"
 #include "control/rank_set.h"
 #include "health/recover_state.h"
@@ -81,6 +82,13 @@ void recover_free(struct health *health)
     agreement_free(health->recovery->previous);
     free(health->recovery);
     health->recovery = NULL;
+}
+
+size_t recover_bytes(const struct health *health)
+{
+    const struct recovery *recovery = health->recovery;
+    if (recovery == NULL) return 0;
+    return held(recovery) + held(recovery->current) + held(recovery->previous);
 }
 
 /* ------------------------------------------------------------------------------------------- messages */

@@ -29,5 +29,7 @@ void recover_hear(struct health *health, int from, const void *bytes, size_t byt
 /* Whether an agreement found somebody dead or gone, also where no call has failed of it; domain held. */
 bool recover_has_lost(const struct health *health);
 void recover_free(struct health *health);
+/* What malloc holds for agreements. */
+size_t recover_bytes(const struct health *health);
 
 #endif
