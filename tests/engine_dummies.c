@@ -106,6 +106,20 @@ static void draw_job(uint64_t *random, uint64_t seed, struct engine_job *job,
 
 /* --------------------------------------------------------------------------------------------- running */
 
+static void expect_gate_has_ended(const struct engine_rank *own, bool done)
+{
+    bool is_done;
+    if (own->gate == NULL) return;
+    assert_true(own->dummy->gate_has_ended(own->gate, &is_done));
+    assert_true(is_done == done);
+}
+
+static void expect_gate_is_not_told(const struct engine_rank *own)
+{
+    bool is_done;
+    assert_true(own->gate == NULL || !own->dummy->gate_has_ended(own->gate, &is_done));
+}
+
 /* All ranks in any order, so many looks at most. Whoever is done finds its result right, and uses its buffers for something else. Returns
  * how many are not done. */
 static int run(const struct engine_job *job, struct engine_net *net, struct engine_rank *ranks,
@@ -120,7 +134,8 @@ static int run(const struct engine_job *job, struct engine_net *net, struct engi
         const enum run_result result = operation_run(&own->operation);
         if (result == RUN_FAULT) fail_msg("a message made no sense");
         if (result != RUN_DONE) continue;
-        assert_false(operation_is_computing(&own->operation));
+        assert_false(operation_is_computing(&own->operation) || operation_is_gated(&own->operation));
+        expect_gate_has_ended(own, true);
         engine_expect_right(job, rank, own);
         engine_rank_scribble(own);
         own->done = true;
@@ -133,8 +148,10 @@ static int run(const struct engine_job *job, struct engine_net *net, struct engi
 static void give_up(int size, struct engine_rank *ranks)
 {
     for (int r = 0; r < size; r++) {
-        while (operation_is_computing(&ranks[r].operation)) {
-        }
+        while (operation_is_computing(&ranks[r].operation)) continue;
+        if (!ranks[r].done) expect_gate_is_not_told(&ranks[r]);
+        operation_give_up(&ranks[r].operation); /* where it is done, nobody is told twice */
+        expect_gate_has_ended(&ranks[r], ranks[r].done);
         engine_rank_scribble(&ranks[r]);
     }
 }

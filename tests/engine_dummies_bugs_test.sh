@@ -67,4 +67,34 @@ bug 'what is given up is taken to compute no more' "$run" \
     'if (program->executor == NULL) return false;' \
     'return false;'
 
+# ---------------------------------------------------------------------------------------------------- gates
+bug 'a gate is taken to be open' "$run" \
+    'if (!operation->gate->ops->is_open(operation->gate)) return false;' \
+    'operation->gate->ops->is_open(operation->gate);'
+bug 'what waits for its gate shows what it expects' "$run" \
+    '    operation->gated_signature = signature;' \
+    '    operation->gated_signature = signature;
+    operation_open(operation, signature);' \
+    '    operation_open(operation, operation->gated_signature);' \
+    ''
+bug 'a gate is told of the end while messages are still read' "$run" \
+    '    if (operation->any_referenced && !references_consumed(operation)) return result;' \
+    '    if (special) end_gate(operation, true);
+    if (operation->any_referenced && !references_consumed(operation)) return result;' \
+    'static ALWAYS_INLINE enum run_result run_all(' \
+    'static void end_gate(struct operation *operation, bool is_done);
+static ALWAYS_INLINE enum run_result run_all('
+bug 'a gate is never told of the end' "$run" \
+    'if (result == RUN_DONE) end_gate(operation, true);' \
+    ''
+bug 'a gate is told twice' "$run" \
+    '    operation->gate = NULL;
+    operation->is_gated = false;
+    if (gate' \
+    '    operation->is_gated = false;
+    if (gate'
+bug 'a gate is told that what was given up is done' "$run" \
+    'end_gate(operation, false);' \
+    'end_gate(operation, true);'
+
 end_planting

@@ -5,14 +5,17 @@
 #ifndef TUTTI_TESTS_ENGINE_DUMMY_H
 #define TUTTI_TESTS_ENGINE_DUMMY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/gate.h"
 #include "kernel/executor.h"
 
 /* clang-format off */
 #define ENGINE_DUMMIES(X) \
     X(prompt)   /* an executor that has finished before it is asked */ \
-    X(late)     /* one that finishes late, in an order from a seed */
+    X(late)     /* one that finishes late, in an order from a seed */ \
+    X(late_gate) /* a gate that opens late, after a number of looks from a seed */
 /* clang-format on */
 
 struct engine_dummy {
@@ -20,6 +23,11 @@ struct engine_dummy {
     /* Who runs the kernels of one rank; NULL: nobody but the engine. */
     struct kernel_executor *(*make_executor)(uint64_t seed);
     void (*free_executor)(struct kernel_executor *executor);
+    /* What each operation of one rank waits for; NULL: nothing. When it opens it calls `opens`, before it says so. */
+    struct operation_gate *(*make_gate)(uint64_t seed, void (*opens)(void *context), void *context);
+    /* How its one operation ended; false: nobody has told it. */
+    bool (*gate_has_ended)(const struct operation_gate *gate, bool *is_done);
+    void (*free_gate)(struct operation_gate *gate);
 };
 
 #define ENGINE_DUMMY_DECLARE(name) extern const struct engine_dummy engine_dummy_##name;

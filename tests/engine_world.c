@@ -913,6 +913,9 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     }
     own->dummy = job->dummy;
     own->executor = NULL;
+    own->gate = NULL;
+    own->job = job;
+    own->rank = rank;
     if (own->dummy != NULL && own->dummy->make_executor != NULL)
         options.executor = own->executor = own->dummy->make_executor(engine_net_draw(net));
     struct transport *transport = engine_net_transport(net, rank);
@@ -924,13 +927,28 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     assert_int_equal(program_open_links(own->program, transport, 0), TUTTI_OK);
 }
 
+/* Until then it has shown nothing. */
+static void gate_opens(void *context)
+{
+    struct engine_rank *own = context;
+    assert_false(own->operation.any_advertised || own->operation.sends_active > 0);
+    engine_rank_fill(own->job, own->rank, own);
+}
+
 void engine_rank_prepare_again(struct engine_net *net, int rank, struct engine_rank *own)
 {
     own->done = false;
     assert_int_equal(operation_prepare(&own->operation, own->program, engine_net_transport(net, rank),
                                        0, &own->input.buffer, &own->output.buffer),
                      TUTTI_OK);
-    operation_open(&own->operation, own->program->signature);
+    if (own->dummy == NULL || own->dummy->make_gate == NULL) {
+        operation_open(&own->operation, own->program->signature);
+        return;
+    }
+    if (own->gate != NULL) own->dummy->free_gate(own->gate);
+    own->gate = own->dummy->make_gate(engine_net_draw(net), gate_opens, own);
+    engine_rank_scribble(own);
+    operation_open_at(&own->operation, own->gate, own->program->signature);
 }
 
 void engine_rank_prepare(const struct engine_job *job, struct engine_net *net, int rank,
@@ -1004,6 +1022,7 @@ void engine_rank_release(struct engine_rank *own)
     operation_release(&own->operation);
     program_free(own->program);
     if (own->executor != NULL) own->dummy->free_executor(own->executor);
+    if (own->gate != NULL) own->dummy->free_gate(own->gate);
     free_buffer(&own->input);
     free_buffer(&own->output);
 }

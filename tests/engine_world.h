@@ -84,13 +84,16 @@ struct engine_rank {
     struct engine_buffer input, output;
     const struct engine_dummy *dummy;
     struct kernel_executor *executor;
+    struct operation_gate *gate; /* of this run */
+    const struct engine_job *job;
+    int rank;
     bool done;
 };
 
 /* Plans, binds and makes ready to run; inputs have their values. The operation is initialised before. */
 void engine_rank_prepare(const struct engine_job *job, struct engine_net *net, int rank,
                          struct engine_rank *own);
-/* Makes it ready once more. */
+/* Makes it ready once more. Where a gate is before it, its input has its values when that opens, and not earlier. */
 void engine_rank_prepare_again(struct engine_net *net, int rank, struct engine_rank *own);
 /* Its input has its values again, and its output none. */
 void engine_rank_fill(const struct engine_job *job, int rank, struct engine_rank *own);

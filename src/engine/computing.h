@@ -31,7 +31,7 @@ static inline struct flight *computing_flight(const struct operation *operation,
 static inline bool computing_has_begun(const struct operation *operation,
                                        const struct run_lane *lane)
 {
-    return computing_flight(operation, lane)->group != 0;
+    return operation->program->executor != NULL && computing_flight(operation, lane)->group != 0;
 }
 
 /* Starts the kernels of a piece that was taken in and has its way; stores: to the step's destination as well. The lane is computing then,

@@ -131,6 +131,8 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         input->segments == NULL && output->segments == NULL && program->executor == NULL;
     operation->fault_peer = -1;
     operation->is_special = program->executor != NULL;
+    operation->is_gated = false;
+    operation->gate = NULL;
     for (uint32_t l = 0; l < program->lane_count; l++) {
         operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
         operation->lanes_left += program->lanes[l].first_step < program->lanes[l].end_step;
@@ -149,6 +151,13 @@ void operation_open(struct operation *operation, uint64_t signature)
 {
     operation->transport->signatures[operation->slot] = signature;
     if (operation->program->expect_count > 0) expect_messages(operation);
+}
+
+void operation_open_at(struct operation *operation, struct operation_gate *gate, uint64_t signature)
+{
+    operation->gate = gate;
+    operation->gated_signature = signature;
+    operation->is_gated = operation->is_special = true;
 }
 
 /* ------------------------------------------------------------------------------------------- steps */
@@ -189,12 +198,12 @@ static inline enum run_result advance(struct run_lane *lane, const struct progra
     return lane->done == step->bytes && (!lane->is_staged || lane->opened) ? RUN_DONE : RUN_MOVED;
 }
 
-/* One piece of a step. `late`, a constant wherever it is called: the program has an executor. */
+/* One piece of a step. `special`, a constant wherever it is called: that of the operation. */
 static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struct run_lane *lane,
-                                              const struct program_step *step, bool late)
+                                              const struct program_step *step, bool special)
 {
     const struct program *program = operation->program;
-    if (late && computing_has_begun(operation, lane)) {
+    if (special && computing_has_begun(operation, lane)) {
         if (!computing_is_finished(operation, lane)) return RUN_BLOCKED;
         return advance(lane, step, computing_deliver(operation, lane, step));
     }
@@ -230,7 +239,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */
         if (!take_copy(operation, lane, step, &piece.bytes)) return RUN_BLOCKED;
-    } else if (late) {
+    } else if (special && program->executor != NULL) {
         computing_start(operation, lane, step, stores, &piece);
         if (computing_has_begun(operation, lane)) return RUN_MOVED;
         return advance(lane, step, computing_deliver(operation, lane, step));
@@ -242,13 +251,13 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
 }
 
 static ALWAYS_INLINE enum run_result run_lane(struct operation *operation, struct run_lane *lane,
-                                              uint32_t end_step, bool late)
+                                              uint32_t end_step, bool special)
 {
     const struct program *program = operation->program;
     enum run_result result = RUN_BLOCKED;
     while (lane->step < end_step) {
         const enum run_result step_result =
-            run_step(operation, lane, &program->steps[lane->step], late);
+            run_step(operation, lane, &program->steps[lane->step], special);
         if (step_result == RUN_FAULT) return RUN_FAULT;
         if (step_result != RUN_DONE) return result == RUN_MOVED ? RUN_MOVED : step_result;
         if (program->after_count > 0) operation->completed[lane->step] = true;
@@ -267,7 +276,7 @@ static bool references_consumed(struct operation *operation)
     return true;
 }
 
-static ALWAYS_INLINE enum run_result run_all(struct operation *operation, bool late)
+static ALWAYS_INLINE enum run_result run_all(struct operation *operation, bool special)
 {
     const struct program *program = operation->program;
     enum run_result result = RUN_BLOCKED;
@@ -275,7 +284,7 @@ static ALWAYS_INLINE enum run_result run_all(struct operation *operation, bool l
         struct run_lane *lane = &operation->lanes[l];
         if (lane->step == program->lanes[l].end_step) continue;
         const enum run_result lane_result =
-            run_lane(operation, lane, program->lanes[l].end_step, late);
+            run_lane(operation, lane, program->lanes[l].end_step, special);
         if (lane_result == RUN_FAULT) return RUN_FAULT;
         if (lane_result == RUN_MOVED) result = RUN_MOVED;
     }
@@ -286,17 +295,44 @@ static ALWAYS_INLINE enum run_result run_all(struct operation *operation, bool l
     return RUN_DONE;
 }
 
-/* Apart, so that programs without an executor pay nothing for those that have one. */
+/* Whether the gate, if there is one, has opened; then the operation is open. */
+static bool pass_gate(struct operation *operation)
+{
+    if (!operation->is_gated) return true;
+    if (!operation->gate->ops->is_open(operation->gate)) return false;
+    operation->is_gated = false;
+    operation_open(operation, operation->gated_signature);
+    return true;
+}
+
+static void end_gate(struct operation *operation, bool is_done)
+{
+    struct operation_gate *gate = operation->gate;
+    operation->gate = NULL;
+    operation->is_gated = false;
+    if (gate != NULL) gate->ops->end(gate, is_done);
+}
+
+/* Apart, so that other operations pay nothing for it. */
 static __attribute__((noinline)) enum run_result run_specially(struct operation *operation)
 {
     if (operation->fault_peer >= 0) return RUN_FAULT;
-    return run_all(operation, true);
+    const bool was_gated = operation->is_gated;
+    if (!pass_gate(operation)) return RUN_BLOCKED;
+    const enum run_result result = run_all(operation, true);
+    if (result == RUN_DONE) end_gate(operation, true);
+    return result == RUN_BLOCKED && was_gated ? RUN_MOVED : result;
 }
 
 enum run_result operation_run(struct operation *operation)
 {
     if (__builtin_expect(operation->is_special, 0)) return run_specially(operation);
     return run_all(operation, false);
+}
+
+void operation_give_up(struct operation *operation)
+{
+    end_gate(operation, false);
 }
 
 bool operation_is_computing(struct operation *operation)
@@ -315,6 +351,7 @@ bool operation_is_computing(struct operation *operation)
 int operation_waits_for(const struct operation *operation)
 {
     const struct program *program = operation->program;
+    if (operation->is_gated) return -1;
     for (uint32_t l = 0; l < program->lane_count; l++) {
         const struct run_lane *lane = &operation->lanes[l];
         if (lane->step == program->lanes[l].end_step) continue;

@@ -7,7 +7,7 @@
  * Before that it is *prepared*, and *open* from when the peers may see it:
  *
  *     prepare (memory, buffers, lanes) ──► open (advertises, messages count) ──► run ──► run ──► done
- *        └──────────── nothing of it shows, it may be dropped
+ *        └──────────── nothing of it shows, it may be dropped; perhaps it waits for a gate (gate.h)
  *
  * A step takes pieces: views of its links and ranges of memory in, one kernel call, slots and memory out. A send
  * completes for its lane when it is posted; the rest of it is handed over here as the link has room.
@@ -30,6 +30,7 @@
 
 #include "engine/bind.h"
 #include "engine/buffer.h"
+#include "engine/gate.h"
 #include "transport/transport.h"
 
 struct flight;
@@ -86,8 +87,11 @@ struct operation {
     bool takes_short_way; /* where steps are small: each of its buffers is in one piece, and its kernels are calls */
     uint32_t spin_budget;
     bool must_not_spin; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
-    bool is_special; /* a message made no sense, or kernels finish late: what other operations do not look for in each run */
-    int fault_peer;  /* whose message made no sense, or -1 */
+    bool is_special; /* is gated, computes, or got a message that makes no sense: what others do not look for in each run */
+    bool is_gated;   /* it waits for its gate, and is opened then */
+    struct operation_gate *gate; /* whom to tell that it is over; or NULL */
+    uint64_t gated_signature;
+    int fault_peer;                                       /* whose message made no sense, or -1 */
     uint32_t passed_over[PATH_WAY_COUNT][PASSED_REASONS]; /* ways, of all runs so far: for traces */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
@@ -115,11 +119,19 @@ enum tutti_status operation_make_room(struct operation *operation, const struct 
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
                                     struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output);
-/* The gate: from here on its messages come and go, and carry the signature. Advertises where results are expected. Once for each time
+/* From here on its messages come and go, and carry the signature. Advertises where results are expected. Once for each time
  * that it is prepared, when the operation before it in that slot is over, and before it runs. */
 void operation_open(struct operation *operation, uint64_t signature);
 
-/* Of an open operation: one piece a lane at most, and one a message under way: whoever runs several operations can take turns. */
+/* The same as soon as the gate opens, which running looks for; it lives until it is told that the operation is over. */
+void operation_open_at(struct operation *operation, struct operation_gate *gate, uint64_t signature);
+/* Whether the operation waits for its gate, and for nobody else. */
+static inline bool operation_is_gated(const struct operation *operation)
+{
+    return operation->is_gated;
+}
+
+/* Of an open operation, or a gated one: one piece a lane at most, and one a message under way: whoever runs several operations can take turns. */
 enum run_result { RUN_BLOCKED, RUN_MOVED, RUN_DONE, RUN_FAULT };
 /* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays so. */
 enum run_result operation_run(struct operation *operation);
@@ -134,6 +146,8 @@ static inline unsigned operation_ways(const struct operation *operation)
     for (uint32_t s = 0; s < count; s++) ways |= operation->taken[s];
     return ways;
 }
+/* The caller gives the operation up, and has its buffers: tells its gate, unless that has been told. */
+void operation_give_up(struct operation *operation);
 /* Who is being waited for: a rank whose message (or room) is missing, the first that is found; -1 if none. */
 int operation_waits_for(const struct operation *operation);
 

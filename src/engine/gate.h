@@ -1,0 +1,29 @@
+/* gate.h - what an operation waits for before it runs, and who is told that it is over: a device's stream, say, whose earlier work
+ * fills the input, and whose later work reads the output.
+ *
+ *     prepared ──► gated ──the gate opens──► running ──done──► ended
+ *                    └────────given up──────────┴───given up────┘
+ *
+ * Until the gate opens the operation touches neither buffers nor links, and no other rank sees a message or an address of it. It has its
+ * slot: only the next operation of that slot waits for it.
+ */
+#ifndef TUTTI_ENGINE_GATE_H
+#define TUTTI_ENGINE_GATE_H
+
+#include <stdbool.h>
+
+struct operation_gate {
+    const struct operation_gate_ops *ops;
+};
+
+/* The thread that runs the operation calls both functions. Neither may wait. */
+struct operation_gate_ops {
+    /* Whether the operation may run. Nobody asks again after it was true. A gate that opens while everybody sleeps wakes the transport
+     * (`wake`) if it can; otherwise a rank finds it open at its next look. */
+    bool (*is_open)(struct operation_gate *gate);
+    /* The operation is over, and its buffers are the caller's. is_done: the result lies there; otherwise the operation was given up, perhaps
+     * before the gate opened. Called once for each operation; the operation does not touch the gate after that. */
+    void (*end)(struct operation_gate *gate, bool is_done);
+};
+
+#endif
