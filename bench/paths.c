@@ -1,0 +1,265 @@
+/* paths.c - what each way of the path tables (docs/paths.md) costs its sender and its receiver: rank program,
+ * `tutti-run --pin -n 2 build/bench/paths [OPTIONS]`; TUTTI_TRANSPORT=tcp measures connections.
+ *
+ * For each row of the peer's table the program sends bursts of messages of several sizes (drive.h says how, and what is timed). A size costs what
+ * its least repeat took, so other work on the machine disturbs little, and the way costs the line through all its sizes (fit.h).
+ *
+ *   1. A message is what a link carries at once. Where bytes need a place that is a piece; what lies elsewhere goes whole.
+ *   2. Source and destination stay in a second-level cache: costs are those of warm caches.
+ *   3. A row that these ranks cannot measure prints why, so there is a line for every row.
+ */
+#include <getopt.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "domain/domain.h"
+#include "drive.h"
+#include "fit.h"
+#include "path/path.h"
+#include "rank_program.h"
+#include "transport/transport.h"
+
+enum {
+    LEAST_BYTES = 8,
+    GROWTH = 4,
+    BURST_BYTES_MAX = 256 << 10, /* of several messages */
+    BURST_MAX = 16,
+    LINE_BYTES = 64,
+    REPEATS_DEFAULT = 1000,
+    REPEATS_MAX = 100000
+};
+
+static struct {
+    int repeats;
+    bool each, rows;
+} options = {.repeats = REPEATS_DEFAULT};
+
+/* --------------------------------------------------------------------------------------------- one size */
+
+/* Of a message. */
+struct cost {
+    double sender_ns, receiver_ns;
+};
+
+static struct cost measure_size(const struct burst *burst)
+{
+    double least_ns = 0;
+    for (int repeat = -WARM_UP; repeat < options.repeats; repeat++) {
+        const double took_ns = run_repeat(burst, repeat);
+        if (repeat <= 0 || took_ns < least_ns) least_ns = took_ns;
+    }
+    const bool sends = rank == burst->from;
+    return (struct cost){largest_of_ranks(sends ? least_ns : 0),
+                         largest_of_ranks(sends ? 0 : least_ns)};
+}
+
+/* ---------------------------------------------------------------------------------------------- one way */
+
+static bool goes_through_place(enum path_way way)
+{
+    return (path_bit(way) &
+            (PATH_PLACES | 1 << PATH_STAGE | 1 << PATH_SHARED_SLOT | 1 << PATH_FORWARD)) != 0;
+}
+
+/* The ends of the link that a way goes by, and its memory. */
+static void choose_ends(struct burst *burst)
+{
+    const struct path_row *const row = burst->row;
+    burst->from = row->way == PATH_FORWARD ? RECEIVER : SENDER;
+    burst->tx = row->way == PATH_FORWARD      ? links.back_tx
+                : row->way == PATH_GROUP_SLOT ? links.group_tx
+                                              : links.tx;
+    burst->rx = row->way == PATH_FORWARD      ? links.back_rx
+                : row->way == PATH_GROUP_SLOT ? links.group_rx
+                                              : links.rx;
+    burst->source =
+        (row->sender_memory & PATH_PRIVATE) != 0 ? memory.private_source : memory.mapped_source;
+    burst->destination = (row->receiver_memory & PATH_PRIVATE) != 0 ? memory.private_destination
+                                                                    : memory.mapped_destination;
+}
+
+/* Whether the links between these two ranks have it, as far as this rank can tell. */
+static bool is_possible(const struct burst *burst)
+{
+    const bool sends = rank == burst->from;
+    const unsigned capabilities = sends ? burst->tx->capabilities : burst->rx->capabilities;
+    struct link_tx *const own_tx = rank == SENDER ? links.tx : links.back_tx;
+    switch (burst->row->way) {
+    case PATH_SHARED_SLOT:
+    case PATH_FORWARD: return (capabilities & LINK_SHARES) != 0;
+    case PATH_READ:
+    case PATH_COPY:
+        return !sends || own_tx->ops->reach(own_tx, burst->source, MOST_BYTES) ==
+                             (burst->row->way == PATH_READ ? REACH_READ : REACH_COPY);
+    case PATH_DIRECT: return sends || (capabilities & LINK_PLACES_DIRECTLY) != 0;
+    case PATH_WRITE:
+        return sends || ((capabilities & LINK_ADVERTISES) != 0 &&
+                         own_tx->ops->reach(own_tx, burst->destination, MOST_BYTES) == REACH_READ);
+    default: return true;
+    }
+}
+
+static void choose_size(struct burst *burst, size_t bytes)
+{
+    size_t piece_bytes;
+    unsigned piece_count;
+    transport->ops->limits(transport, &piece_bytes, &piece_count);
+    const enum path_way way = burst->row->way;
+    const size_t stride = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    unsigned count = burst->row->in_flight;
+    if (goes_through_place(way) && way != PATH_INLINE && count > piece_count) count = piece_count;
+    /* One offer, and what is placed directly lies one behind the other. */
+    if (way == PATH_WRITE) count = 1;
+    if (count > BURST_MAX) count = BURST_MAX;
+    while (count > 1 && count * stride > BURST_BYTES_MAX) count--;
+    burst->bytes = bytes;
+    burst->stride = way == PATH_DIRECT ? bytes : stride;
+    burst->count = count;
+}
+
+/* From what does not go inline to what is a message on a link. Returns how many. */
+static int sizes_of(const struct burst *burst, size_t *sizes)
+{
+    const size_t inline_bytes = path_inline_bytes(burst->table);
+    const bool is_inline = burst->row->way == PATH_INLINE;
+    size_t piece_bytes, least = is_inline ? LEAST_BYTES : inline_bytes + 1, most = MOST_BYTES;
+    unsigned piece_count;
+    transport->ops->limits(transport, &piece_bytes, &piece_count);
+    if (goes_through_place(burst->row->way)) most = piece_bytes;
+    if (goes_through_place(burst->row->way) && most > burst->table->sizes.piece_bytes_max)
+        most = burst->table->sizes.piece_bytes_max;
+    if (is_inline) most = inline_bytes;
+    int count = 0;
+    size_t last = 0;
+    for (size_t bytes = LEAST_BYTES; bytes <= most; bytes *= GROWTH)
+        if (bytes >= least) last = sizes[count++] = bytes;
+    if (last < most) sizes[count++] = most / sizeof(float) * sizeof(float);
+    return count;
+}
+
+/* The clock cannot tell less, and a relative error needs something to be relative to. */
+static double at_least_a_nanosecond(double ns)
+{
+    return ns > 1 ? ns : 1;
+}
+
+static void print_cost(enum path_way way, const struct fit_line *sender,
+                       const struct fit_line *receiver)
+{
+    const double ps_a_ns = 1000;
+    if (options.rows)
+        printf("     .cost = {%.0f, %.0f, %.0f, %.0f}, /* %s */\n", sender->first * ps_a_ns,
+               receiver->first * ps_a_ns, sender->each * ps_a_ns, receiver->each * ps_a_ns,
+               path_way_name(way));
+    else
+        printf("%-12s %10.1f %12.1f %12.1f %14.1f\n", path_way_name(way), sender->first,
+               receiver->first, sender->each * ps_a_ns, receiver->each * ps_a_ns);
+    fflush(stdout);
+}
+
+static void print_each(const struct burst *burst, const struct cost *cost)
+{
+    printf("  %8zu B  burst %2u  sender %9.1f ns  receiver %9.1f ns\n", burst->bytes, burst->count,
+           cost->sender_ns, cost->receiver_ns);
+}
+
+static void measure_way(const struct path_table *table, const struct path_row *row)
+{
+    struct burst burst = {.row = row, .table = table};
+    const bool has_ends = row->way != PATH_GROUP_SLOT || transport->group_count > 0;
+    if (has_ends) choose_ends(&burst);
+    if (!both(has_ends && is_possible(&burst))) {
+        if (rank == 0)
+            printf(options.rows ? "     /* %s: not between these ranks */\n"
+                                : "%-12s not between these ranks\n",
+                   path_way_name(row->way));
+        return;
+    }
+    struct fit_point sender[FIT_POINTS_MAX], receiver[FIT_POINTS_MAX];
+    size_t sizes[FIT_POINTS_MAX];
+    const int count = sizes_of(&burst, sizes);
+    for (int i = 0; i < count; i++) {
+        choose_size(&burst, sizes[i]);
+        const struct cost cost = measure_size(&burst);
+        sender[i] = (struct fit_point){(double)sizes[i], at_least_a_nanosecond(cost.sender_ns)};
+        receiver[i] = (struct fit_point){(double)sizes[i], at_least_a_nanosecond(cost.receiver_ns)};
+        if (options.each && rank == 0) print_each(&burst, &cost);
+    }
+    const struct fit_line sender_line = fit(sender, count), receiver_line = fit(receiver, count);
+    if (rank == 0) print_cost(row->way, &sender_line, &receiver_line);
+}
+
+static void print_heading(const struct path_table *table)
+{
+    cpu_set_t cpus;
+    const bool is_pinned = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
+    printf("ways of \"%s\", minima of %d repeats%s\n", table->name, options.repeats,
+           is_pinned ? "" : ", NOT pinned");
+    if (!options.rows) printf("way           sender ns  receiver ns  sender ps/B  receiver ps/B\n");
+}
+
+static void usage(FILE *file)
+{
+    fputs(
+        "paths - what each way of the path tables costs its sender and its receiver "
+        "(docs/paths.md)\n"
+        "\n"
+        "    tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
+        "    TUTTI_TRANSPORT=tcp tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
+        "\n"
+        "  --repeats N   of each size, 1 to 100000; default 1000\n"
+        "  --each        prints the figures of each size as well\n"
+        "  --rows        prints the costs as C text for a table's rows\n"
+        "  --help\n"
+        "\n"
+        "A cost is that of a message and of each of its bytes: a line through the least repeats of "
+        "all sizes.\n",
+        file);
+}
+
+static void read_options(int argc, char **argv)
+{
+    static const struct option long_options[] = {{"repeats", required_argument, NULL, 'n'},
+                                                 {"each", no_argument, NULL, 'e'},
+                                                 {"rows", no_argument, NULL, 'r'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
+    for (int letter; (letter = getopt_long(argc, argv, "n:erh", long_options, NULL)) != -1;) {
+        switch (letter) {
+        case 'n': options.repeats = (int)number_of(optarg, REPEATS_MAX); break;
+        case 'e': options.each = true; break;
+        case 'r': options.rows = true; break;
+        case 'h': usage(stdout); exit(0);
+        default: usage(stderr); exit(2);
+        }
+    }
+    if (optind == argc) return;
+    usage(stderr);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    read_options(argc, argv);
+    create_communicators();
+    if (tutti_comm_size(comm) != 2) {
+        fprintf(stderr, "paths: needs two ranks: tutti-run --pin -n 2 build/bench/paths\n");
+        return 2;
+    }
+    calibrate();
+    get_memory();
+    take_communicator();
+    open_links();
+    const struct path_table *const table = path_table_to(&transport->paths, 1 - rank);
+    if (rank == 0) print_heading(table);
+    for (unsigned i = 0; i < table->row_count; i++)
+        if ((table->lacks & path_bit(table->rows[i].way)) == 0) measure_way(table, &table->rows[i]);
+    handshake();
+    domain_unlock(&measured->team.domain);
+    check(tutti_comm_free(measured), "comm_free");
+    leave();
+    give_back_memory();
+    return 0;
+}

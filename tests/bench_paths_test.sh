@@ -1,0 +1,49 @@
+#!/bin/bash
+# A short run of bench/paths has costs for each row of the tables of paths, between processes of one host and over connections, and
+# those are costs: neither end of a message works for nothing.
+# ctest: label=nosan
+set -uo pipefail
+cd "${TUTTI_ROOT:?}" || exit 1
+run=${TUTTI_BIN:?}/tutti-run bench=$TUTTI_BIN/../bench/paths failures=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+# measure TRANSPORT OPTIONS...: its output is in $printed, its exit code in $code.
+measure() {
+    code=0
+    printed=$(TUTTI_TRANSPORT=$1 timeout -k 1 60 "$run" -n 2 --no-prefix "$bench" "${@:2}" 2>&1) || code=$?
+}
+# The names of the ways that the table of a transport has rows for.
+ways_of() {
+    sed -nE 's/.*\.way = PATH_([A-Z_]+),.*/\1/p' "src/transport/$1/paths.c" | tr 'A-Z_' 'a-z-' | sort -u
+}
+# expect_rows TRANSPORT: a line of C text for each row, in which both ends take some time for a message.
+expect_rows() {
+    local way cost
+    ((code == 0)) || fail "$1: exit code $code: $printed"
+    (($(ways_of "$1" | wc -l) >= 6)) || fail "$1: too few rows found in its table"
+    for way in $(ways_of "$1"); do
+        cost=$(sed -nE "s|^ +\.cost = \{([0-9]+), ([0-9]+), [0-9]+, [0-9]+\}, /\* $way \*/$|\1 \2|p" <<<"$printed")
+        if [[ ! $cost =~ ^[0-9]+\ [0-9]+$ ]] || ((${cost% *} + ${cost#* } == 0)); then
+            fail "$1: no cost of $way in: $printed"
+        fi
+    done
+}
+
+measure auto --rows --repeats 20
+expect_rows local
+measure tcp --rows --repeats 5
+expect_rows tcp
+measure auto --each --repeats 1
+if ! grep -qE '^ +65536 B +burst +[0-9]+ +sender +[0-9.]+ ns +receiver +[0-9.]+ ns$' <<<"$printed"; then
+    fail "no figures of 64 KiB in: $printed"
+fi
+measure auto --repeats 0
+((code == 2)) || fail "0 repeats are accepted: exit code $code"
+printed=$(timeout 60 "$run" -n 1 --no-prefix "$bench" 2>&1)
+[[ $? == 2 && $printed == *"needs two ranks"* ]] || fail "one rank: $printed"
+printed=$("$bench" --help)
+[[ $? == 0 && $printed == *"--rows"* ]] || fail "--help: $printed"
+exit $((failures > 0))
