@@ -12,7 +12,7 @@
     .sender_memory = PATH_HOST_MEMORY, .receiver_memory = PATH_HOST_MEMORY, .alignment = 1,    \
     .is_ordered = true, .in_flight = TCP_WINDOW,                                               \
     .measured =                                                                                \
-        "TUTTI_TRANSPORT=tcp tutti-run --pin -n 2 build/bench/paths --repeats 100, loopback, " \
+        "tutti-run --pin -n 2 build/bench/paths --repeats 100, over connections on loopback, " \
         "2 cores of an AMD EPYC (Zen 3) virtual machine, minima; medians of three such runs, " \
         "which differed by up to a quarter"
 
