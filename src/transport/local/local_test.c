@@ -89,11 +89,12 @@ static void a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_headers(
     (void)state;
     static const size_t sizes[] = {8, INLINE_BYTES + 1, SMALL_SLOT_BYTES};
     for (unsigned s = 0; s < 3; s++) {
-        for (int to = 0; to < 2; to++) { /* rank 0 itself: to all */
+        for (int round = 0; round < 2; round++) {
+            const bool to_all = round == 1;
             struct local_net net = open_net(3, false);
-            struct link_tx *tx = local_net_tx(&net, 0, to);
-            struct link_rx *slow = local_net_rx(&net, 1, 0, to == 0);
-            struct link_rx *fast = to == 0 ? local_net_rx(&net, 2, 0, true) : NULL;
+            struct link_tx *tx = local_net_tx(&net, 0, to_all ? LINK_TO_GROUP : 1);
+            struct link_rx *slow = local_net_rx(&net, 1, 0, to_all);
+            struct link_rx *fast = to_all ? local_net_rx(&net, 2, 0, true) : NULL;
             for (int i = 0; i < HEADER_COUNT; i++)
                 assert_true(send_filled(tx, (unsigned char)i, sizes[s]));
             assert_null(tx->ops->reserve(tx, sizes[s]));
