@@ -90,7 +90,7 @@ static const struct path_row rows[] = {
      .receiver_memory = PATH_MAPPED,
      .completion = PATH_AT_ONCE,
      .in_flight = 1,
-     .work = {.sender_stores = 1, .crossings = 1},
+     .work = {.sender_loads = 1, .sender_stores = 1, .crossings = 1},
      .cost = {106800, 148000, 103, 0},
      HOST_ROW},
 };
