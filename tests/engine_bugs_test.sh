@@ -43,8 +43,8 @@ bug 'an operation is over before its memory was read' "$run" \
     'if (operation->any_referenced && !references_consumed(operation)) return result;' \
     ''
 bug 'a message overtakes an earlier one that waits for room' "$way" \
-    'const bool busy = lane->done == 0 && send_is_under_way(operation, step);' \
-    'const bool busy = false;'
+    'bool waits = lane->done == 0 && send_is_under_way(operation, step);' \
+    'bool waits = false;'
 bug 'a step that only passes on gets no memory' "$bind" \
     'if (step->stages &&' \
     'if (step->stages ||'

@@ -68,12 +68,12 @@ static void show_entry(const struct trace_json *trace, const struct trace_entry 
     describe_duration(entry->begin_ns, trace->monotonic_ns, ago);
     fprintf(file, "%12s  %10s  %-12s  %-22s  %s", ago, took, entry->state,
             entry->algorithm[0] != '\0' ? entry->algorithm : "-", what);
-    if (entry->ways[0] != '\0') fprintf(file, " [%s]", entry->ways);
     if (entry->waits_for >= 0) {
         char whom[RANK_TEXT_SIZE];
         describe_rank(&trace->places[entry->waits_for], whom);
         fprintf(file, ", waited for %s", whom);
     }
+    if (entry->ways[0] != '\0') fprintf(file, " [%s]", entry->ways);
     fputc('\n', file);
 }
 
