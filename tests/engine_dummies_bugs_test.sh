@@ -8,7 +8,7 @@ cd "${TUTTI_ROOT:?}"
 . tests/planted_bugs.sh
 run=src/engine/run.c computing=src/engine/computing.c send=src/engine/send.c
 libraries=(-lcmocka)
-seeds=3000
+seeds=12000
 begin_planting engine_dummies_main "$run" "$computing" "$send"
 
 # ------------------------------------------------------------------------------------- kernels that finish late
