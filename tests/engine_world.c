@@ -576,6 +576,14 @@ struct transport *engine_net_transport(struct engine_net *net, int rank)
     return &net->endpoints[rank].base;
 }
 
+/* What nobody has read: of operations that were given up. */
+static void free_message(struct engine_net *net, struct message *message)
+{
+    for (unsigned r = 0; message->parcel != NULL && r < message->readers_left; r++)
+        parcel_was_read(net, message->parcel);
+    free(message->copy);
+}
+
 void engine_net_free(struct engine_net *net)
 {
     for (int r = 0; r < net->size; r++) {
@@ -585,7 +593,8 @@ void engine_net_free(struct engine_net *net)
     }
     struct wire **wires = &net->wires[0][0][0];
     for (size_t i = 0; i < sizeof net->wires / sizeof(struct wire *); i++) {
-        for (int m = 0; wires[i] != NULL && m < DEPTH_MAX; m++) free(wires[i]->messages[m].copy);
+        for (int m = 0; wires[i] != NULL && m < DEPTH_MAX; m++)
+            free_message(net, &wires[i]->messages[m]);
         if (wires[i] != NULL) free(wires[i]->reserved);
         free(wires[i]);
     }
