@@ -90,10 +90,9 @@ static bool is_loopback(const struct tutti_comm *comm)
 static const struct network_shape *network_of(const struct tutti_comm *comm, size_t bytes)
 {
     const struct host_levels *hosts = several_hosts(comm);
+    if (hosts == NULL) return NULL;
     const struct path_sizes *sizes = &comm->team.transports.set.all->paths.tables[0]->sizes;
-    return hosts == NULL || (is_loopback(comm) && bytes >= sizes->copies_bytes_min)
-               ? NULL
-               : &hosts->network;
+    return is_loopback(comm) && bytes >= sizes->copies_bytes_min ? NULL : &hosts->network;
 }
 
 static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,

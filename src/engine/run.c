@@ -139,7 +139,8 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     }
     for (uint32_t t = 0; t < program->tx_count; t++)
         operation->sends[t].active = operation->sends[t].referenced = false;
-    memset(operation->taken, 0, program->step_count * sizeof *operation->taken);
+    if (program->step_count > 0)
+        memset(operation->taken, 0, program->step_count * sizeof *operation->taken);
     if (program->executor != NULL)
         memset(operation->flights, 0, program->lane_count * sizeof(struct flight));
     if (program->after_count > 0)
