@@ -201,7 +201,9 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->divisor =
         step->final && options->op->kind == OP_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
     bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
-    bound->streams = bound->destination_buffer == PLAN_OUTPUT && is_large(options, program);
+    /* In place the lines have just been read: storing past the caches would drive them out first. */
+    bound->streams = bound->destination_buffer == PLAN_OUTPUT && !options->in_place &&
+                     is_large(options, program);
     bound->reads_far = from_memory && is_large(options, program);
     bound->places_directly =
         !from_memory && step->has_destination && may_place_directly(binder, bound);
