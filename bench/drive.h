@@ -276,7 +276,7 @@ static size_t take_view(const struct burst *burst, const struct link_view *view,
     return bytes;
 }
 
-/* What was done before a wait counts, and the look that found nothing does not. */
+/* The time before a wait counts; the look that found nothing does not. */
 static void take_burst(const struct burst *burst)
 {
     const struct patience patience = patience_for("a message has not come");
@@ -321,7 +321,7 @@ static void check_bytes(const struct burst *burst, int pattern)
     }
 }
 
-/* What is forwarded comes from the receiver. */
+/* A message that is forwarded comes from the receiver. */
 static void fill_places(const struct burst *burst)
 {
     const struct patience patience = patience_for("no shared slot is free");

@@ -13,16 +13,6 @@ const char *path_way_name(enum path_way way)
     return (unsigned)way < PATH_WAY_COUNT ? names[way] : "?";
 }
 
-const char *path_way_text(enum path_way way)
-{
-    static const char *const texts[PATH_WAY_COUNT] = {
-#define X(enumerator, name, text) [enumerator] = text,
-        PATH_WAY_LIST(X)
-#undef X
-    };
-    return (unsigned)way < PATH_WAY_COUNT ? texts[way] : "?";
-}
-
 enum path_traffic path_traffic_of(enum collective collective)
 {
     switch (collective) {

@@ -11,11 +11,11 @@
  *   - a *row* per way that its links have: what the way needs, moves and costs, and whether ranks must agree on it;
  *   - *rules*, in order of preference: for messages of these sizes, of that kind of traffic, read by so many, the way is worth taking.
  *
- * No other file has sizes from which on something pays. Who changes a rule or a number changes what the engine, messages, the model and
- * the tools do, all at once.
+ * No other file has sizes from which on a way pays (algorithms are chosen by src/tune). A change of a rule changes what the engine, messages
+ * and the tools do, all at once.
  *
  * A way is taken by an offer or by agreement. An *offer* is the sender's or the receiver's own: the other end takes each message as it
- * comes, so two ranks may use different rules. What is *agreed* both ends must compute alike, or they would wait on different links: the
+ * comes, so two ranks may use different rules. Both ends must compute alike what is *agreed*, or they would wait on different links: the
  * piece size and the number of pieces, and what goes to a group at once. Those values go into the signature of a call (path_agreed), so that
  * ranks that differ are told so.
  *
@@ -64,7 +64,6 @@ static inline bool path_is_place(enum path_way way)
     return (path_bit(way) & PATH_PLACES) != 0;
 }
 const char *path_way_name(enum path_way way);
-const char *path_way_text(enum path_way way);
 
 /* ---------------------------------------------------------------------------------------------- what is sent */
 
