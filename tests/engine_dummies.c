@@ -70,12 +70,62 @@ static size_t draw_count(uint64_t *random, bool is_expected, int size)
     }
 }
 
-static void draw_job(uint64_t *random, uint64_t seed, struct engine_job *job,
-                     struct engine_mood *mood)
+/* Whether two stand-ins are for different things, so that programs may run with both. */
+static bool go_together(const struct engine_dummy *a, const struct engine_dummy *b)
 {
+    return !((a->make_executor != NULL && b->make_executor != NULL) ||
+             (a->make_gate != NULL && b->make_gate != NULL) ||
+             (a->kernels != NULL && b->kernels != NULL));
+}
+
+static struct engine_dummy both(const struct engine_dummy *a, const struct engine_dummy *b)
+{
+    struct engine_dummy both = *a;
+    if (b->make_executor != NULL) {
+        both.make_executor = b->make_executor;
+        both.free_executor = b->free_executor;
+    }
+    if (b->make_gate != NULL) {
+        both.make_gate = b->make_gate;
+        both.gate_has_ended = b->gate_has_ended;
+        both.free_gate = b->free_gate;
+    }
+    if (b->kernels != NULL) {
+        both.memory = b->memory;
+        both.begin_touching = b->begin_touching;
+        both.end_touching = b->end_touching;
+        both.encoding = b->encoding;
+        both.kernels = b->kernels;
+    }
+    return both;
+}
+
+/* What a seed draws. */
+struct drawn {
+    struct engine_job job;
+    struct engine_mood mood;
+    struct engine_dummy dummy; /* the job's */
+    const char *second;        /* the name of another one in it, or NULL */
+};
+
+/* One in turn, and now and then with another one. */
+static void draw_dummy(uint64_t *random, uint64_t seed, struct drawn *drawn)
+{
+    const struct engine_dummy *first = dummies[seed % DUMMY_COUNT],
+                              *second = dummies[below(random, DUMMY_COUNT)];
+    const bool takes_both = go_together(first, second) && below(random, 2) == 0;
+    drawn->dummy = takes_both ? both(first, second) : *first;
+    drawn->second = takes_both ? second->name : NULL;
+}
+
+static void draw_job(uint64_t *random, uint64_t seed, struct drawn *drawn)
+{
+    struct engine_job *const job = &drawn->job;
+    struct engine_mood *const mood = &drawn->mood;
+    draw_dummy(random, seed, drawn);
     const enum collective collective = (enum collective)(seed / DUMMY_COUNT % COLLECTIVE_COUNT);
     static const enum link_reach reaches[] = {REACH_NONE, REACH_NONE, REACH_READ, REACH_COPY};
-    *job = (struct engine_job){.dummy = dummies[seed % DUMMY_COUNT],
+    *job = (struct engine_job){.dummy = &drawn->dummy,
                                .size = 2 + (int)below(random, ENGINE_RANKS_MAX - 1)};
     job->algorithm = draw_algorithm(random, collective, job->size);
     if (collective_is_rooted(collective)) job->root = (int)below(random, (size_t)job->size);
@@ -85,7 +135,9 @@ static void draw_job(uint64_t *random, uint64_t seed, struct engine_job *job,
                              .delay = 1 + (unsigned)below(random, 3),
                              .reach = reaches[below(random, 4)],
                              .expects = below(random, 3) == 0,
-                             .shares = below(random, 2) == 0 ? 0 : 1 + (unsigned)below(random, 4)};
+                             .shares = below(random, 2) == 0 ? 0 : 1 + (unsigned)below(random, 4),
+                             .dummy = &drawn->dummy,
+                             .far = 1 + (unsigned)below(random, (1 << ENGINE_RANKS_MAX) - 1)};
     const bool is_expected =
         mood->expects && collective_reduces(collective) && below(random, 2) == 0;
     /* One stores where all expect it, another one has several lanes that use shared slots: hardly any other does. */
@@ -95,7 +147,10 @@ static void draw_job(uint64_t *random, uint64_t seed, struct engine_job *job,
         job->algorithm = algo_find(collective, "relay");
     job->count = draw_count(random, is_expected, job->size);
     if (below(random, 2) == 0) job->in_place = (unsigned)below(random, 1 << ENGINE_RANKS_MAX);
-    job->is_cut = collective != COLLECTIVE_BARRIER && !is_expected && below(random, 3) == 0;
+    const bool can_be_cut =
+        collective != COLLECTIVE_BARRIER && !is_expected &&
+        (job->dummy->encoding == NULL || job->dummy->encoding->unit_elements == 1);
+    job->is_cut = can_be_cut && below(random, 3) == 0;
     const bool can_vary = collective == COLLECTIVE_ALLGATHER ||
                           collective == COLLECTIVE_REDUCE_SCATTER ||
                           ((collective == COLLECTIVE_GATHER || collective == COLLECTIVE_SCATTER ||
@@ -174,23 +229,23 @@ static void run_all(const struct engine_job *job, struct engine_net *net, struct
 void engine_dummies_run(uint64_t seed, struct engine_dummies_report *report)
 {
     uint64_t random = seed;
-    struct engine_job job;
-    struct engine_mood mood;
+    struct drawn drawn;
     struct engine_rank ranks[ENGINE_RANKS_MAX];
-    draw_job(&random, seed, &job, &mood);
-    struct engine_net *net = engine_net_create(job.size, mood, draw(&random));
-    for (int r = 0; r < job.size; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
+    draw_job(&random, seed, &drawn);
+    const struct engine_job *const job = &drawn.job;
+    struct engine_net *net = engine_net_create(job->size, drawn.mood, draw(&random));
+    for (int r = 0; r < job->size; r++) engine_rank_prepare(job, net, r, &ranks[r]);
     if (below(&random, 8) > 0) {
-        run_all(&job, net, ranks, report);
+        run_all(job, net, ranks, report);
     } else {
-        report->given_up += (unsigned)run(&job, net, ranks, 1 + (int)below(&random, 200));
-        give_up(job.size, ranks);
+        report->given_up += (unsigned)run(job, net, ranks, 1 + (int)below(&random, 200));
+        give_up(job->size, ranks);
     }
     report->written += engine_net_written(net);
     report->handed_on += engine_net_handed_on(net);
     report->shared += engine_net_shared(net);
     report->multicast += engine_net_multicast(net);
-    for (int r = 0; r < job.size; r++) engine_rank_release(&ranks[r]);
+    for (int r = 0; r < job->size; r++) engine_rank_release(&ranks[r]);
     engine_net_free(net);
 }
 
@@ -205,18 +260,18 @@ static void tell(void)
 {
     char line[512], reason[256] = "it crashed";
     uint64_t random = current_seed;
-    struct engine_job job;
-    struct engine_mood mood;
+    struct drawn drawn;
     if (is_over) return;
     const ssize_t length = pread(caught_fd, reason, sizeof reason - 1, 0);
     if (length > 0) reason[length] = '\0';
     reason[strcspn(reason, "\n")] = '\0';
-    draw_job(&random, current_seed, &job, &mood);
-    const int bytes =
-        snprintf(line, sizeof line, "seed %llu: %s, %s by %s on %d ranks, count %zu: %s\n",
-                 (unsigned long long)current_seed, job.dummy->name,
-                 collective_name(job.algorithm->collective), job.algorithm->name, job.size,
-                 job.count, reason);
+    draw_job(&random, current_seed, &drawn);
+    const struct engine_job *const job = &drawn.job;
+    const int bytes = snprintf(
+        line, sizeof line, "seed %llu: %s%s%s, %s by %s on %d ranks, count %zu: %s\n",
+        (unsigned long long)current_seed, drawn.dummy.name, drawn.second != NULL ? " and " : "",
+        drawn.second != NULL ? drawn.second : "", collective_name(job->algorithm->collective),
+        job->algorithm->name, job->size, job->count, reason);
     if (bytes < 0 || write(told_fd, line, (size_t)bytes) != bytes) _exit(3);
 }
 

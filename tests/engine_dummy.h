@@ -10,6 +10,7 @@
 
 #include "engine/gate.h"
 #include "kernel/executor.h"
+#include "kernel/format.h"
 
 /* clang-format off */
 #define ENGINE_DUMMIES(X) \
@@ -28,6 +29,14 @@ struct engine_dummy {
     /* How its one operation ended; false: nobody has told it. */
     bool (*gate_has_ended)(const struct operation_gate *gate, bool *is_done);
     void (*free_gate)(struct operation_gate *gate);
+    /* In which some of the ranks have their buffers, scratch and places; NULL: all are in the host's. */
+    const struct memory_kind *memory;
+    /* Whoever but kernels and links touches such memory does it between these. */
+    void (*begin_touching)(void);
+    void (*end_touching)(void);
+    const struct kernel_encoding
+        *encoding; /* of elements on links; NULL: as they are. For values of 0 to 32767 */
+    const struct kernel_set *kernels; /* that know both; NULL: the CPU's */
 };
 
 #define ENGINE_DUMMY_DECLARE(name) extern const struct engine_dummy engine_dummy_##name;

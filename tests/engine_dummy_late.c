@@ -17,6 +17,7 @@ struct started {
     uint64_t group;
     kernel_reduce *kernel;
     struct kernel_call call; /* its lists are its own */
+    struct kernel_formats formats;
 };
 
 struct late {
@@ -33,12 +34,34 @@ static uint64_t draw(struct late *late)
     return late->random >> 33;
 }
 
-static void *copy_list(const void *list, size_t count)
+static void *copy_list(const void *list, size_t count, size_t item_bytes)
 {
-    void *copy = malloc(count * sizeof(void *) + 1);
+    void *copy = malloc(count * item_bytes + 1);
     assert_non_null(copy);
-    if (count > 0) memcpy(copy, list, count * sizeof(void *));
+    if (count > 0) memcpy(copy, list, count * item_bytes);
     return copy;
+}
+
+static void copy_formats(struct started *started)
+{
+    const struct kernel_call *call = &started->call;
+    if (call->formats == NULL) return;
+    started->formats = *call->formats;
+    started->formats.sources =
+        copy_list(call->formats->sources, call->source_count, sizeof(struct kernel_format));
+    started->formats.others =
+        copy_list(call->formats->others, call->other_count, sizeof(struct kernel_format));
+}
+
+/* Where they lie until it has run: others take its place. */
+static void run_kernel(struct started *started)
+{
+    if (started->call.formats != NULL) started->call.formats = &started->formats;
+    started->kernel(&started->call);
+    free((void *)(uintptr_t)started->call.sources);
+    free((void *)(uintptr_t)started->call.others);
+    free((void *)(uintptr_t)started->formats.sources);
+    free((void *)(uintptr_t)started->formats.others);
 }
 
 static void start(struct kernel_executor *executor, kernel_reduce *kernel,
@@ -48,9 +71,10 @@ static void start(struct kernel_executor *executor, kernel_reduce *kernel,
     assert_true(late->started_count < STARTED_MAX);
     assert_true(call->count > 0 && call->destination != NULL);
     struct started *started = &late->started[late->started_count++];
-    *started = (struct started){late->last_group + 1, kernel, *call};
-    started->call.sources = copy_list(call->sources, call->source_count);
-    started->call.others = copy_list(call->others, call->other_count);
+    *started = (struct started){.group = late->last_group + 1, .kernel = kernel, .call = *call};
+    started->call.sources = copy_list(call->sources, call->source_count, sizeof(void *));
+    started->call.others = copy_list(call->others, call->other_count, sizeof(void *));
+    copy_formats(started);
 }
 
 static uint64_t flush(struct kernel_executor *executor)
@@ -65,9 +89,7 @@ static uint64_t flush(struct kernel_executor *executor)
 static void run(struct late *late, unsigned which)
 {
     struct started *started = &late->started[which];
-    started->kernel(&started->call);
-    free((void *)(uintptr_t)started->call.sources);
-    free((void *)(uintptr_t)started->call.others);
+    run_kernel(started);
     *started = late->started[--late->started_count];
 }
 

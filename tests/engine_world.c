@@ -106,6 +106,42 @@ uint64_t engine_net_draw(struct engine_net *net)
     return next_random(&net->random);
 }
 
+/* ------------------------------------------------------------------------------------------ memory */
+
+const struct memory_kind *engine_net_kind(const struct engine_net *net, int rank)
+{
+    const bool is_far = net->mood.dummy != NULL && (net->mood.far >> rank & 1) != 0;
+    return is_far ? net->mood.dummy->memory : NULL;
+}
+
+static void *take_memory(const struct memory_kind *kind, size_t bytes)
+{
+    void *memory =
+        kind != NULL ? kind->allocate(kind, bytes + 1) : aligned_alloc(64, (bytes + 64) / 64 * 64);
+    assert_non_null(memory);
+    return memory;
+}
+
+static void give_memory(const struct memory_kind *kind, void *memory, size_t bytes)
+{
+    if (kind == NULL)
+        free(memory);
+    else if (memory != NULL)
+        kind->release(kind, memory, bytes + 1);
+}
+
+static void begin_touching(const struct engine_dummy *dummy)
+{
+    if (dummy != NULL && dummy->begin_touching != NULL) dummy->begin_touching();
+}
+
+static void end_touching(const struct engine_dummy *dummy)
+{
+    if (dummy != NULL && dummy->end_touching != NULL) dummy->end_touching();
+}
+
+/* ------------------------------------------------------------------------------------------ sending */
+
 static bool is_moody(struct engine_net *net)
 {
     return engine_net_draw(net) % net->mood.delay != 0;
@@ -128,12 +164,13 @@ static void *net_reserve(struct link_tx *link, size_t bytes)
 {
     struct wire *wire = (struct wire *)link;
     assert_true(bytes <= wire->net->mood.piece_bytes);
+    const struct memory_kind *kind = engine_net_kind(wire->net, wire->writer);
     if (wire->reserved != NULL && wire->reserved_bytes == bytes) return wire->reserved;
     if (wire->reserved == NULL && is_full(wire)) return NULL;
-    free(wire->reserved);
-    wire->reserved = malloc(bytes + 1);
+    give_memory(kind, wire->reserved, wire->reserved_bytes);
+    wire->reserved = take_memory(kind, bytes);
     wire->reserved_bytes = bytes;
-    assert_non_null(wire->reserved);
+    link->memory = kind;
     return wire->reserved;
 }
 
@@ -189,6 +226,7 @@ static void *net_advertised_at(struct link_tx *link, size_t bytes)
     struct wire *wire = (struct wire *)link;
     assert_true((link->capabilities & LINK_ADVERTISES) != 0);
     const struct offer *offer = &wire->offer;
+    link->memory = engine_net_kind(wire->net, link->peer);
     return offer->number == wire->sent + 1 && offer->bytes == bytes ? offer->destination : NULL;
 }
 
@@ -228,9 +266,8 @@ static void *net_reserve_shared(struct transport *transport, int slot, size_t by
     }
     struct parcel *parcel = endpoint->offered;
     if (parcel->data == NULL || parcel->bytes != bytes) {
-        free(parcel->data);
-        parcel->data = malloc(bytes + 1);
-        assert_non_null(parcel->data);
+        give_memory(transport->shared_memory, parcel->data, parcel->bytes);
+        parcel->data = take_memory(transport->shared_memory, bytes);
         parcel->bytes = bytes;
     }
     return parcel->data;
@@ -265,7 +302,7 @@ static void parcel_was_read(struct engine_net *net, struct parcel *parcel)
 {
     if (--parcel->readers > 0) return;
     net->endpoints[parcel->owner].shared_count--;
-    free(parcel->data);
+    give_memory(engine_net_kind(net, parcel->owner), parcel->data, parcel->bytes);
     free(parcel);
 }
 
@@ -274,6 +311,16 @@ static void parcel_was_read(struct engine_net *net, struct parcel *parcel)
 static struct message *message_of(const struct reader *reader)
 {
     return &reader->wire->messages[reader->wire->read[reader->rank] % DEPTH_MAX];
+}
+
+static const struct memory_kind *memory_of_view(const struct reader *reader,
+                                                const struct message *message)
+{
+    if (reader->near != NULL) return NULL;
+    const int owner = message->parcel != NULL ? message->parcel->owner
+                      : message->written      ? reader->rank
+                                              : reader->wire->writer;
+    return engine_net_kind(reader->wire->net, owner);
 }
 
 static enum link_state net_peek(struct link_rx *link, struct link_view *view)
@@ -293,6 +340,7 @@ static enum link_state net_peek(struct link_rx *link, struct link_view *view)
     else
         *view = (struct link_view){.data = message->data + reader->done,
                                    .bytes = message->bytes - reader->done};
+    link->memory = memory_of_view(reader, message);
     if (message->parcel != NULL && message->parcel->readers == 1 && reader->done == 0)
         view->place = message->parcel->data;
     return LINK_READY;
@@ -305,7 +353,9 @@ static void finish_message(struct reader *reader)
     reader->seen = false;
     reader->wire->read[reader->rank]++;
     if (--message->readers_left > 0) return;
-    free(message->copy); /* who still reads it is found out */
+    /* who still reads it is found out */
+    give_memory(engine_net_kind(reader->wire->net, reader->wire->writer), message->copy,
+                message->bytes);
     *message = (struct message){0};
 }
 
@@ -354,7 +404,10 @@ static const char *elsewhere(const struct reader *reader, size_t bytes)
 static bool net_take(struct link_rx *link, void *destination, size_t bytes)
 {
     const struct reader *reader = (const struct reader *)link;
+    const struct engine_dummy *dummy = reader->wire->net->mood.dummy;
+    begin_touching(dummy);
     memcpy(destination, elsewhere(reader, bytes), bytes);
+    end_touching(dummy);
     return true;
 }
 
@@ -366,7 +419,9 @@ static bool net_fetch(struct link_rx *link)
     const char *data = elsewhere(reader, bytes);
     reader->near = malloc(bytes);
     assert_non_null(reader->near);
+    begin_touching(reader->wire->net->mood.dummy);
     memcpy(reader->near, data, bytes);
+    end_touching(reader->wire->net->mood.dummy);
     reader->near_bytes = bytes;
     reader->near_done = 0;
     return true;
@@ -408,9 +463,12 @@ static bool are_near(const struct engine_net *net, int a, int b)
 /* Of a link between two ranks, or to a group of which one is a member; peer: the one at the other end, or LINK_TO_GROUP. */
 static unsigned capabilities_of(const struct engine_net *net, int rank, int peer)
 {
-    if (peer != LINK_TO_GROUP && !are_near(net, rank, peer)) return 0;
+    const unsigned of_all =
+        net->mood.dummy != NULL && net->mood.dummy->memory != NULL ? LINK_OTHER_MEMORY : 0;
+    if (peer != LINK_TO_GROUP && !are_near(net, rank, peer)) return of_all;
     return (net->mood.shares > 0 ? LINK_SHARES : 0) |
-           (net->mood.expects && peer != LINK_TO_GROUP ? LINK_ADVERTISES : 0);
+           (net->mood.expects && peer != LINK_TO_GROUP ? LINK_ADVERTISES : 0) |
+           (net->mood.dummy != NULL && net->mood.dummy->memory != NULL ? LINK_OTHER_MEMORY : 0);
 }
 
 static struct wire *wire_of(struct engine_net *net, int channel, int writer, int reader)
@@ -420,7 +478,8 @@ static struct wire *wire_of(struct engine_net *net, int channel, int writer, int
     if (*place != NULL) return *place;
     struct wire *wire = *place = calloc(1, sizeof *wire);
     assert_non_null(wire);
-    wire->tx = (struct link_tx){&tx_ops, reader, capabilities_of(net, writer, reader)};
+    wire->tx = (struct link_tx){
+        .ops = &tx_ops, .peer = reader, .capabilities = capabilities_of(net, writer, reader)};
     wire->net = net;
     wire->writer = writer;
     for (int r = 0; r < net->size; r++) {
@@ -469,7 +528,9 @@ static struct reader *reader_of(struct transport *transport, int channel, int pe
     *place = calloc(1, sizeof **place);
     assert_non_null(*place);
     **place = (struct reader){
-        .rx = {&rx_ops, peer, capabilities_of(net, rank, multicast ? LINK_TO_GROUP : peer)},
+        .rx = {.ops = &rx_ops,
+               .peer = peer,
+               .capabilities = capabilities_of(net, rank, multicast ? LINK_TO_GROUP : peer)},
         .wire = wire_of(net, channel, peer, multicast ? LINK_TO_GROUP : rank),
         .rank = rank};
     return *place;
@@ -537,6 +598,7 @@ static void open_endpoint(struct engine_net *net, int rank)
         endpoint->base.groups[endpoint->base.group_count++] =
             (struct transport_group){net->hosts[rank], count};
     endpoint->base.signatures = endpoint->base.own_signatures;
+    endpoint->base.shared_memory = engine_net_kind(net, rank);
 }
 
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed)
@@ -577,25 +639,28 @@ struct transport *engine_net_transport(struct engine_net *net, int rank)
 }
 
 /* What nobody has read: of operations that were given up. */
-static void free_message(struct engine_net *net, struct message *message)
+static void free_message(struct engine_net *net, int writer, struct message *message)
 {
     for (unsigned r = 0; message->parcel != NULL && r < message->readers_left; r++)
         parcel_was_read(net, message->parcel);
-    free(message->copy);
+    give_memory(engine_net_kind(net, writer), message->copy, message->bytes);
 }
 
 void engine_net_free(struct engine_net *net)
 {
     for (int r = 0; r < net->size; r++) {
-        if (net->endpoints[r].offered == NULL) continue;
-        free(net->endpoints[r].offered->data);
-        free(net->endpoints[r].offered);
+        struct parcel *parcel = net->endpoints[r].offered;
+        if (parcel == NULL) continue;
+        give_memory(engine_net_kind(net, r), parcel->data, parcel->bytes);
+        free(parcel);
     }
     struct wire **wires = &net->wires[0][0][0];
     for (size_t i = 0; i < sizeof net->wires / sizeof(struct wire *); i++) {
         for (int m = 0; wires[i] != NULL && m < DEPTH_MAX; m++)
-            free_message(net, &wires[i]->messages[m]);
-        if (wires[i] != NULL) free(wires[i]->reserved);
+            free_message(net, wires[i]->writer, &wires[i]->messages[m]);
+        if (wires[i] != NULL)
+            give_memory(engine_net_kind(net, wires[i]->writer), wires[i]->reserved,
+                        wires[i]->reserved_bytes);
         free(wires[i]);
     }
     struct reader **readers = &net->readers[0][0][0][0];
@@ -617,8 +682,7 @@ void engine_net_put(struct engine_net *net, int rank, const void *data, size_t b
         }
     }
     assert_non_null(only);
-    char *copy = malloc(bytes + 1);
-    assert_non_null(copy);
+    char *copy = take_memory(NULL, bytes);
     memcpy(copy, data, bytes);
     send_message(only, copy, copy, bytes);
 }
@@ -694,28 +758,31 @@ static size_t output_count(const struct engine_job *job, int rank, size_t block)
     }
 }
 
-static int32_t value_of(int rank, size_t block, size_t i)
+/* Where links encode, so small that all ranks' together are, too. */
+static int32_t value_of(const struct engine_job *job, int rank, size_t block, size_t i)
 {
-    return (int32_t)(1 + (unsigned)rank * 1000003 + (unsigned)block * 50021 + (unsigned)i * 7);
+    enum { SMALL = 0xfff };
+    const unsigned value = 1 + (unsigned)rank * 1000003 + (unsigned)block * 50021 + (unsigned)i * 7;
+    return (int32_t)(job->dummy != NULL && job->dummy->encoding != NULL ? value & SMALL : value);
 }
 
-static int32_t sum_of(int size, size_t block, size_t i)
+static int32_t sum_of(const struct engine_job *job, size_t block, size_t i)
 {
     uint32_t sum = 0;
-    for (int r = 0; r < size; r++) sum += (uint32_t)value_of(r, block, i);
+    for (int r = 0; r < job->size; r++) sum += (uint32_t)value_of(job, r, block, i);
     return (int32_t)sum;
 }
 
 static int32_t expected(const struct engine_job *job, int rank, size_t block, size_t i)
 {
     switch (job->algorithm->collective) {
-    case COLLECTIVE_BROADCAST: return value_of(job->root, 0, i);
+    case COLLECTIVE_BROADCAST: return value_of(job, job->root, 0, i);
     case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER: return value_of((int)block, 0, i);
-    case COLLECTIVE_SCATTER: return value_of(job->root, (size_t)rank, i);
-    case COLLECTIVE_ALLTOALL: return value_of((int)block, (size_t)rank, i);
-    case COLLECTIVE_REDUCE_SCATTER: return sum_of(job->size, (size_t)rank, i);
-    default: return sum_of(job->size, 0, i);
+    case COLLECTIVE_ALLGATHER: return value_of(job, (int)block, 0, i);
+    case COLLECTIVE_SCATTER: return value_of(job, job->root, (size_t)rank, i);
+    case COLLECTIVE_ALLTOALL: return value_of(job, (int)block, (size_t)rank, i);
+    case COLLECTIVE_REDUCE_SCATTER: return sum_of(job, (size_t)rank, i);
+    default: return sum_of(job, 0, i);
     }
 }
 
@@ -729,8 +796,7 @@ static int32_t *element(const struct engine_buffer *buffer, size_t i)
 static void make_whole(struct engine_buffer *buffer, size_t count)
 {
     buffer->memory_count = count;
-    buffer->memory = aligned_alloc(64, (count * sizeof(int32_t) + 64) / 64 * 64);
-    assert_non_null(buffer->memory);
+    buffer->memory = take_memory(buffer->kind, count * sizeof(int32_t));
     buffer->buffer = (struct buffer){.base = (char *)buffer->memory};
 }
 
@@ -780,9 +846,9 @@ static void make_cut(struct engine_buffer *buffer, size_t count, const size_t *s
         order[at] = p;
     }
     buffer->memory_count = count + (pieces + 1) * GAP;
-    buffer->memory = malloc(buffer->memory_count * sizeof(int32_t));
+    buffer->memory = take_memory(buffer->kind, buffer->memory_count * sizeof(int32_t));
     buffer->elements = malloc((count + 1) * sizeof(int32_t *));
-    assert_true(buffer->memory != NULL && buffer->elements != NULL);
+    assert_non_null(buffer->elements);
     size_t place = GAP;
     for (size_t p = 0; p < pieces; p++) {
         for (size_t i = cuts[order[p]]; i < cuts[order[p] + 1]; i++)
@@ -819,7 +885,7 @@ static void make_part(const struct engine_buffer *whole, size_t first, size_t co
 
 static void free_buffer(struct engine_buffer *buffer)
 {
-    free(buffer->memory);
+    give_memory(buffer->kind, buffer->memory, buffer->memory_count * sizeof(int32_t));
     free(buffer->elements);
     free(buffer->segments);
     *buffer = (struct engine_buffer){0};
@@ -849,7 +915,7 @@ static void make_buffers(const struct engine_job *job, struct engine_net *net, i
     const size_t send_blocks = test_send_blocks(collective, rank, job->size, job->root);
     const size_t recvs = block_counts(job, rank, false, NULL);
     const size_t recv_blocks = test_recv_blocks(collective, rank, job->size, job->root);
-    own->input = own->output = (struct engine_buffer){0};
+    own->input = own->output = (struct engine_buffer){.kind = engine_net_kind(net, rank)};
     if ((job->in_place >> rank & 1) == 0 || send_blocks == 0 || recv_blocks == 0) {
         make_buffer(job, net, sends, &own->input);
         make_buffer(job, net, recvs, &own->output);
@@ -870,8 +936,10 @@ static void make_buffers(const struct engine_job *job, struct engine_net *net, i
 
 static void fill_memory(struct engine_rank *own, int32_t value)
 {
+    begin_touching(own->dummy);
     for (size_t i = 0; i < own->input.memory_count; i++) own->input.memory[i] = value;
     for (size_t i = 0; i < own->output.memory_count; i++) own->output.memory[i] = value;
+    end_touching(own->dummy);
 }
 
 void engine_rank_fill(const struct engine_job *job, int rank, struct engine_rank *own)
@@ -880,8 +948,11 @@ void engine_rank_fill(const struct engine_job *job, int rank, struct engine_rank
     const size_t blocks = test_send_blocks(job->algorithm->collective, rank, job->size, job->root);
     block_counts(job, rank, true, counts);
     fill_memory(own, UNTOUCHED);
+    begin_touching(job->dummy);
     for (size_t b = 0, at = 0; b < blocks; b++)
-        for (size_t i = 0; i < counts[b]; i++) *element(&own->input, at++) = value_of(rank, b, i);
+        for (size_t i = 0; i < counts[b]; i++)
+            *element(&own->input, at++) = value_of(job, rank, b, i);
+    end_touching(job->dummy);
 }
 
 void engine_rank_scribble(struct engine_rank *own)
@@ -927,6 +998,11 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     own->rank = rank;
     if (own->dummy != NULL && own->dummy->make_executor != NULL)
         options.executor = own->executor = own->dummy->make_executor(engine_net_draw(net));
+    if (own->dummy != NULL) {
+        options.encoding = own->dummy->encoding;
+        options.kernels = own->dummy->kernels;
+    }
+    for (int b = 0; b < PLAN_BUFFER_COUNT; b++) options.kinds[b] = engine_net_kind(net, rank);
     struct transport *transport = engine_net_transport(net, rank);
     bind_to_transport(&options, transport);
     if (bind_program(plan, &options, &own->program) != TUTTI_OK)
@@ -1012,6 +1088,7 @@ void engine_expect_right(const struct engine_job *job, int rank, const struct en
 {
     const enum collective collective = job->algorithm->collective;
     const size_t blocks = test_recv_blocks(collective, rank, job->size, job->root);
+    begin_touching(job->dummy);
     for (size_t b = 0, at = 0; b < blocks; b++) {
         for (size_t i = 0; i < output_count(job, rank, b); i++, at++) {
             const int32_t right = expected(job, rank, b, i), is = *element(&own->output, at);
@@ -1024,6 +1101,7 @@ void engine_expect_right(const struct engine_job *job, int rank, const struct en
     }
     expect_gaps_untouched(job, &own->input);
     expect_gaps_untouched(job, &own->output);
+    end_touching(job->dummy);
 }
 
 void engine_rank_release(struct engine_rank *own)

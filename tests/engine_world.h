@@ -28,6 +28,9 @@ struct engine_mood {
     /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between them share and advertise. */
     const int *host_of;
     const struct path_table *paths; /* within a host; NULL: those of shared memory */
+    const struct engine_dummy
+        *dummy;   /* in whose memory some ranks have their buffers and their places; or NULL */
+    unsigned far; /* those ranks, a bit each */
 };
 
 struct engine_net; /* opaque: the links of all ranks */
@@ -39,6 +42,8 @@ struct engine_net *engine_net_over(int size, struct transport *const *transports
 void engine_net_free(struct engine_net *net);
 struct transport *engine_net_transport(struct engine_net *net, int rank);
 uint64_t engine_net_draw(struct engine_net *net);
+/* The kind of memory of a rank; NULL: the host's. */
+const struct memory_kind *engine_net_kind(const struct engine_net *net, int rank);
 /* Sends what the programs did not, on the one link that this rank writes. */
 void engine_net_put(struct engine_net *net, int rank, const void *data, size_t bytes);
 /* Messages so far that were stored where they were expected. */
@@ -55,7 +60,8 @@ void engine_net_expect_empty(struct engine_net *net);
 
 struct engine_job {
     const struct algorithm *algorithm;
-    const struct engine_dummy *dummy; /* what programs run with, see engine_dummy.h; or NULL */
+    const struct engine_dummy
+        *dummy; /* what programs run with, see engine_dummy.h; or NULL. Its memory is the mood's */
     const struct algo_levels *levels; /* or NULL */
     int size, root;
     size_t count;           /* elements (int32) in a block */
@@ -74,7 +80,8 @@ struct engine_buffer {
     size_t count;
     int32_t *memory; /* its own; NULL: part of the other one */
     size_t memory_count;
-    int32_t **elements; /* where they are; NULL: in one piece */
+    const struct memory_kind *kind; /* of that; NULL: the host's */
+    int32_t **elements;             /* where they are; NULL: in one piece */
     struct segment_of_buffer *segments;
 };
 

@@ -182,8 +182,8 @@ struct wire *wire_of(struct net *net, int writer, int reader, int channel)
     if (*place != NULL) return *place;
     struct wire *wire = *place = calloc(1, sizeof *wire);
     assert_non_null(wire);
-    wire->tx = (struct link_tx){&tx_ops, reader, LINK_REFERS};
-    wire->rx = (struct link_rx){&rx_ops, writer, LINK_REFERS};
+    wire->tx = (struct link_tx){.ops = &tx_ops, .peer = reader, .capabilities = LINK_REFERS};
+    wire->rx = (struct link_rx){.ops = &rx_ops, .peer = writer, .capabilities = LINK_REFERS};
     wire->net = net;
     return wire;
 }

@@ -232,7 +232,7 @@ static enum tutti_status fan_open_multicast_tx(struct transport *transport, int 
     assert_int_equal(slot, 0);
     assert_int_equal(group, 0);
     struct fan_tx *tx = &fan->links[channel];
-    tx->base = (struct link_tx){&fan_tx_ops, LINK_TO_GROUP, 0};
+    tx->base = (struct link_tx){.ops = &fan_tx_ops, .peer = LINK_TO_GROUP};
     tx->count = 0;
     for (int r = 0; r < transport->size; r++) {
         if (r == transport->rank) continue;

@@ -74,7 +74,8 @@ static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
         if (counts[r] > count_max) count_max = counts[r];
     const size_t part_bytes_max = (count_max / layout->parts + 1) * layout->element_bytes + 128;
     const size_t piece = bind_piece_bytes_max(binder->options);
-    return chunk_count * part_bytes_max <= binder->options->piece_count_max * piece;
+    return chunk_count * bind_wire_bytes(binder, part_bytes_max) <=
+           binder->options->piece_count_max * piece;
 }
 
 /* The group of the transport whose multicast link takes a message to a group of the plan; PROGRAM_NONE: it goes one by
@@ -99,11 +100,13 @@ static int find_link(struct program_link *links, uint32_t *count, int peer, int 
     return (int)i;
 }
 
-static void add_target(struct program *program, struct program_step *bound, int peer, int group,
+static void add_target(struct binder *binder, struct program_step *bound, int peer, int group,
                        int channel)
 {
+    struct program *program = binder->program;
     program->step_tx[program->step_tx_count++] =
-        find_link(program->tx_links, &program->tx_count, peer, group, channel, bound->bytes);
+        find_link(program->tx_links, &program->tx_count, peer, group, channel,
+                  bind_wire_bytes(binder, bound->bytes));
     bound->tx_count++;
 }
 
@@ -116,16 +119,16 @@ static void bind_targets(struct binder *binder, const struct plan_step *step,
               group = multicast_group(binder, step->target_group, step->chunk_count);
     bound->first_tx = program->step_tx_count;
     if (group != PROGRAM_NONE) {
-        add_target(program, bound, PROGRAM_NONE, group, channel);
+        add_target(binder, bound, PROGRAM_NONE, group, channel);
     } else if (step->target_group != PLAN_NO_GROUP) {
         const struct plan_group *members = &plan->groups[step->target_group];
         for (uint32_t i = 0; i < members->member_count; i++) {
             const int peer = plan->members[members->first_member + i];
-            if (peer != plan->rank) add_target(program, bound, peer, PROGRAM_NONE, channel);
+            if (peer != plan->rank) add_target(binder, bound, peer, PROGRAM_NONE, channel);
         }
     }
     for (uint32_t i = 0; i < step->target_count; i++)
-        add_target(program, bound, plan->targets[step->first_target + i], PROGRAM_NONE, channel);
+        add_target(binder, bound, plan->targets[step->first_target + i], PROGRAM_NONE, channel);
 }
 
 static void bind_sources(struct binder *binder, const struct plan_step *step,
@@ -141,7 +144,7 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
             *to = (struct program_source){
                 .rx = find_link(program->rx_links, &program->rx_count, source->peer,
                                 multicast_group(binder, source->group, step->chunk_count),
-                                source->channel, bound->bytes)};
+                                source->channel, bind_wire_bytes(binder, bound->bytes))};
         else
             *to = (struct program_source){
                 PROGRAM_NONE, source->place.buffer,
@@ -276,17 +279,33 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
            program->expects;
 }
 
-/* So that the largest chunk that has to find room in a link as a whole does (multicast_group). */
-static size_t choose_piece(const struct program *program, const struct bind_options *options)
+/* Bytes on a link, so that the largest chunk that has to find room in it as a whole does (multicast_group). */
+static size_t choose_piece(const struct binder *binder)
 {
+    const struct program *program = binder->program;
     size_t largest = 0;
     for (uint32_t i = 0; i < program->step_count; i++)
         if (program->steps[i].bytes > largest) largest = program->steps[i].bytes;
-    size_t piece = (largest / options->piece_count_max + 4095) / 4096 * 4096;
+    size_t piece =
+        (bind_wire_bytes(binder, largest) / binder->options->piece_count_max + 4095) / 4096 * 4096;
     if (piece < program->paths->sizes.piece_bytes_min)
         piece = program->paths->sizes.piece_bytes_min;
-    const size_t most = bind_piece_bytes_max(options);
+    const size_t most = bind_piece_bytes_max(binder->options);
     return piece > most ? most : piece;
+}
+
+/* The same in memory: whole units. */
+static enum tutti_status bind_piece(struct binder *binder)
+{
+    struct program *program = binder->program;
+    const struct kernel_encoding *encoding = binder->options->encoding;
+    program->piece_bytes = choose_piece(binder);
+    if (encoding == NULL) return TUTTI_OK;
+    const size_t units = program->piece_bytes / encoding->unit_bytes;
+    program->piece_bytes = units * encoding->unit_elements * program->element_bytes;
+    if (units > 0) return TUTTI_OK;
+    return error_set(TUTTI_UNSUPPORTED, "encoding %s: a unit of %u bytes does not fit into a piece",
+                     encoding->name, encoding->unit_bytes);
 }
 
 static enum tutti_status check_channel(const struct binder *binder, int channel)
@@ -329,7 +348,7 @@ static enum tutti_status bind_all(struct binder *binder)
             plan->lanes[l].first_step, plan->lanes[l].first_step + plan->lanes[l].step_count};
     for (uint32_t i = 0; i < plan->step_count; i++)
         TRY(bind_step(binder, &plan->steps[i], &program->steps[i]));
-    program->piece_bytes = choose_piece(program, binder->options);
+    TRY(bind_piece(binder));
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];
         step->sends_input = does_send_input(binder, step);
@@ -373,6 +392,20 @@ static bool lay_out(struct binder *binder)
     return true;
 }
 
+static void bind_formats(struct binder *binder)
+{
+    const struct bind_options *options = binder->options;
+    struct program *program = binder->program;
+    program->kernels = options->kernels != NULL
+                           ? *options->kernels
+                           : kernel_get(options->level, options->dtype, options->op->kind);
+    program->executor = options->executor;
+    program->encoding = options->encoding;
+    program->has_formats = options->kernels != NULL;
+    memcpy(program->kinds, options->kinds, sizeof program->kinds);
+    program->moves_by_kernels = program->executor != NULL || program->has_formats;
+}
+
 void bind_to_transport(struct bind_options *options, struct transport *transport)
 {
     transport->ops->limits(transport, &options->piece_bytes_max, &options->piece_count_max);
@@ -401,8 +434,7 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
         binder.program->references_max = REFERENCES_MAX;
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
-        binder.program->kernels = kernel_get(options->level, options->dtype, options->op->kind);
-        binder.program->executor = options->executor;
+        bind_formats(&binder);
         status = bind_all(&binder);
     }
     free(binder.scratch_offsets);

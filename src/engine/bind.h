@@ -92,6 +92,10 @@ struct program {
     size_t piece_bytes;
     struct kernel_set kernels;
     struct kernel_executor *executor; /* runs them, see kernel/executor.h; NULL: they are calls */
+    const struct kernel_encoding *encoding; /* of elements on its links; NULL: as they are in memory */
+    const struct memory_kind *kinds[PLAN_BUFFER_COUNT]; /* that its buffers lie in; NULL: the host's */
+    bool has_formats; /* kernels are told the formats of what they read and store: not all are elements in the host's memory */
+    bool moves_by_kernels; /* only kernels touch what is sent: there is an executor, or there are formats. See computing.h */
     const struct tutti_operation *op;
     enum tutti_dtype dtype;
     /* Links per slot, opened when the program first runs there; NULL before. */
@@ -116,6 +120,12 @@ struct bind_options {
     bool in_place;         /* input and output are the same memory, as plan.h says */
     bool shares_cores;     /* there are more ranks than cores */
     unsigned memory;       /* that input and output may be, of enum path_memory; 0: any */
+    /* On links; NULL: as in memory. Part of what ranks must agree on. */
+    const struct kernel_encoding *encoding;
+    /* That its buffers lie in, and its scratch is taken from; NULL: the host's. This rank's own affair. */
+    const struct memory_kind *kinds[PLAN_BUFFER_COUNT];
+    const struct kernel_set *
+        kernels; /* that know the encoding and all kinds of memory; NULL: the CPU's, where there is neither */
     /* Of the transport, see bind_to_transport. */
     const struct path_map *paths;
     size_t piece_bytes_max;
@@ -127,9 +137,9 @@ struct bind_options {
 /* Fills in what a transport's links take, the ways that they have, and the groups to which they lead. */
 void bind_to_transport(struct bind_options *options, struct transport *transport);
 /* A pure function of its arguments. The plan is only read; the op and the tables of paths must live as long as the program. Failures:
- * NO_MEMORY; UNSUPPORTED, also
- * when a block passes through this rank whose count it does not know; INTERNAL: the plan uses more channels than links have, perhaps
- * on this rank alone, so that the others have to be told. */
+ * NO_MEMORY; UNSUPPORTED, also when a block passes through this rank whose count it does not know, and when a unit of the encoding is
+ * larger than a piece; INTERNAL: the plan uses more channels than links have, perhaps on this rank alone, so that the others have to be
+ * told. */
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program);
 void program_free(struct program *program);

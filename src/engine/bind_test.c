@@ -562,6 +562,59 @@ static void what_is_only_copied_is_not_expected(void **state)
     for_all(&options, check_nothing_is_expected);
 }
 
+static const struct kernel_encoding tenths = {.name = "tenths", .unit_elements = 10, .unit_bytes = 6};
+
+/* Pieces are whole units that fit into places of links; links are opened for what goes over them. */
+static void check_units(const struct program *program, const struct algorithm *algorithm, int size,
+                        int rank, const struct bind_options *options)
+{
+    (void)algorithm, (void)size, (void)rank;
+    const size_t unit = 10 * sizeof(float);
+    assert_true(program->moves_by_kernels && program->piece_bytes % unit == 0);
+    assert_true(program->piece_bytes / unit * 6 <= options->piece_bytes_max);
+    size_t most = 0, on_links = 0;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const struct program_step *step = &program->steps[s];
+        assert_false(step->expects || step->places || step->places_directly);
+        if (step->tx_count > 0 && step->bytes > most) most = step->bytes;
+        for (uint32_t i = 0; i < step->tx_count; i++) {
+            const struct path_list *ways =
+                &program->lists[program->step_tx_ways[step->first_tx + i]];
+            assert_int_equal(ways->bits & PATH_AS_THEY_LIE, 0);
+        }
+    }
+    for (uint32_t t = 0; t < program->tx_count; t++)
+        if (program->tx_links[t].bytes_max > on_links) on_links = program->tx_links[t].bytes_max;
+    assert_int_equal(on_links, (most + unit - 1) / unit * 6);
+}
+
+static void what_is_encoded_goes_in_units(void **state)
+{
+    (void)state;
+    const struct kernel_set kernels = {NULL, NULL}; /* binding runs none */
+    struct bind_options options = usual;
+    options.encoding = &tenths;
+    options.kernels = &kernels;
+    for (options.count = 0; options.count < 3000000; options.count = options.count * 7 + 1)
+        for_all(&options, check_units);
+}
+
+static void a_unit_larger_than_a_piece_is_refused(void **state)
+{
+    (void)state;
+    const struct kernel_encoding large = {.name = "large", .unit_elements = 1, .unit_bytes = 70000};
+    struct bind_options options = usual;
+    options.encoding = &large;
+    const struct algorithm *ring = algo_find(COLLECTIVE_ALLREDUCE, "ring");
+    const struct algo_params params = {.collective = COLLECTIVE_ALLREDUCE, .rank_count = 2};
+    struct rank_plan *plan;
+    struct program *program;
+    const char *message = "";
+    assert_int_equal(algo_rank_plan(ring, &params, 0, &plan, &message), TUTTI_OK);
+    assert_int_equal(bind_program(plan, &options, &program), TUTTI_UNSUPPORTED);
+    plan_rank_free(plan);
+}
+
 static int know_paths(void **state)
 {
     (void)state;
@@ -583,6 +636,8 @@ int main(void)
         cmocka_unit_test(messages_are_expected_where_nothing_else_touches_that_memory),
         cmocka_unit_test(results_are_placed_with_those_that_they_were_reduced_from),
         cmocka_unit_test(what_is_only_copied_is_not_expected),
+        cmocka_unit_test(what_is_encoded_goes_in_units),
+        cmocka_unit_test(a_unit_larger_than_a_piece_is_refused),
     };
     return cmocka_run_group_tests(tests, know_paths, NULL);
 }

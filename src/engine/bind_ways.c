@@ -45,11 +45,12 @@ static struct path_case case_of(const struct binder *binder, const struct progra
 {
     const struct plan_shape *shape = &binder->plan->shape;
     return (struct path_case){
-        .bytes = bound->bytes,
+        .bytes = bind_wire_bytes(binder, bound->bytes),
         .traffic = path_traffic_of(shape->collective),
         .cores = binder->options->shares_cores ? PATH_SHARED_CORES : PATH_OWN_CORES,
         .senders = binder->has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS,
-        .rank_count = shape->rank_count};
+        .rank_count = shape->rank_count,
+        .is_encoded = binder->options->encoding != NULL};
 }
 
 /* Of a link to a peer, or to a group: all its members are reached alike. */

@@ -8,6 +8,7 @@
 
 #include "engine/bind.h"
 #include "engine/layout.h"
+#include "engine/wire.h"
 
 struct binder {
     const struct rank_plan *plan;
@@ -27,6 +28,13 @@ enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
 /* Whether what a step receives from a link, and stores as it comes, may come that way. */
 bool bind_may_come(const struct binder *binder, const struct program_step *bound, enum path_way way);
 
+/* On a link, of so many bytes of memory. */
+static inline size_t bind_wire_bytes(const struct binder *binder, size_t bytes)
+{
+    return wire_bytes(binder->options->encoding, binder->program->element_bytes, bytes);
+}
+
+/* Of a link. */
 static inline size_t bind_piece_bytes_max(const struct bind_options *options)
 {
     const size_t most = options->paths->tables[0]->sizes.piece_bytes_max;

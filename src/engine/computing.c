@@ -1,25 +1,84 @@
 #include "engine/computing.h"
 
-#include "engine/deliver.h"
-#include "engine/reduce.h"
-#include "kernel/executor.h"
+#include <string.h>
 
-/* Where the links get a piece from, in operation->places; how many those are. */
+#include "engine/deliver.h"
+#include "engine/grow.h"
+#include "engine/reduce.h"
+#include "engine/start.h"
+
+bool computing_has_room(const struct operation *operation, const struct program *program)
+{
+    return program->lane_count <= operation->flight_capacity &&
+           program->source_count_max <= operation->source_format_capacity &&
+           program->tx_count <= operation->place_format_capacity;
+}
+
+bool computing_make_room(struct operation *operation, const struct program *program)
+{
+    return grow((void **)&operation->flights, &operation->flight_capacity, program->lane_count,
+                sizeof(struct flight)) &&
+           grow((void **)&operation->source_formats, &operation->source_format_capacity,
+                program->source_count_max, sizeof(struct kernel_format)) &&
+           grow((void **)&operation->place_formats, &operation->place_format_capacity,
+                program->tx_count, sizeof(struct kernel_format));
+}
+
+void computing_prepare(struct operation *operation)
+{
+    const struct program *program = operation->program;
+    if (program->lane_count > 0)
+        memset(operation->flights, 0, program->lane_count * sizeof(struct flight));
+    for (uint32_t t = 0; t < program->tx_count; t++)
+        operation->sends[t].computing = operation->sends[t].group = 0;
+}
+
+/* ---------------------------------------------------------------------------------------------- pieces */
+
+/* The kind of memory in which a piece's places are, of link i of the step. */
+static const struct memory_kind *memory_of_place(const struct operation *operation,
+                                                 const struct program_step *step,
+                                                 const struct piece *piece, bool placing, uint32_t i)
+{
+    if (!placing && piece->way == PATH_SHARED_SLOT) return operation->transport->shared_memory;
+    if (placing || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;
+    const struct program_source *sources = &operation->program->sources[step->first_source];
+    return operation->rx[sources[piece->traveller].rx]->memory;
+}
+
+/* Where the links get a piece from, in operation->places and place_formats; how many those are. */
 static uint32_t find_places(const struct operation *operation, const struct run_lane *lane,
                             const struct program_step *step, const struct piece *piece)
 {
+    const struct program *program = operation->program;
     void **const places = operation->places;
+    uint32_t count = piece->place == NULL ? 0 : 1;
     if (lane->placing) {
         reduce_find_expected(operation, step, lane->done);
-        return step->tx_count;
-    }
-    if (piece->place == NULL) return 0;
-    if (!path_is_place(piece->way)) {
+        count = step->tx_count;
+    } else if (piece->place != NULL && path_is_place(piece->way)) {
+        const size_t filled = program_wire_bytes(program, lane->filled);
+        for (uint32_t i = 0; i < step->tx_count; i++) places[i] = (char *)places[i] + filled;
+        count = step->tx_count;
+    } else if (piece->place != NULL) {
         places[0] = piece->place;
-        return 1;
     }
-    for (uint32_t i = 0; i < step->tx_count; i++) places[i] = (char *)places[i] + lane->filled;
-    return step->tx_count;
+    for (uint32_t i = 0; i < count; i++)
+        operation->place_formats[i] =
+            (struct kernel_format){lane->placing ? NULL : program->encoding,
+                                   memory_of_place(operation, step, piece, lane->placing, i)};
+    return count;
+}
+
+static void find_source_formats(const struct operation *operation, const struct program_step *step)
+{
+    const struct program *program = operation->program;
+    const struct program_source *sources = &program->sources[step->first_source];
+    for (uint32_t i = 0; i < step->source_count; i++)
+        operation->source_formats[i] =
+            sources[i].rx != PROGRAM_NONE
+                ? (struct kernel_format){program->encoding, operation->rx[sources[i].rx]->memory}
+                : (struct kernel_format){NULL, program->kinds[sources[i].buffer]};
 }
 
 /* Whether a run of a step that only copies lies where it belongs. */
@@ -32,38 +91,54 @@ static bool lies_there(const struct operation *operation, const struct program_s
     return destination == source && place_count == 0;
 }
 
+/* Starts the kernel of a run, to `destination` unless that is NULL, and to the places. */
+static void start_run(const struct operation *operation, const struct program_step *step,
+                      char *destination, uint32_t place_count, size_t bytes, bool streams)
+{
+    const struct program *program = operation->program;
+    const unsigned first = destination == NULL;
+    const struct kernel_formats formats = {
+        .destination = first
+                           ? operation->place_formats[0]
+                           : (struct kernel_format){NULL, program->kinds[step->destination_buffer]},
+        .sources = operation->source_formats,
+        .others = operation->place_formats + first};
+    struct kernel_call call = {.destination = first ? operation->places[0] : destination,
+                               .others = operation->places + first,
+                               .other_count = place_count - first,
+                               .formats = program->has_formats ? &formats : NULL};
+    start_kernel(program, reduce_fill_call(operation, step, &call, bytes, streams), &call);
+}
+
 void computing_start(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step, bool stores, const struct piece *piece)
 {
-    struct kernel_executor *executor = operation->program->executor;
+    const struct program *program = operation->program;
     void **const places = operation->places;
     const uint32_t place_count = find_places(operation, lane, step, piece);
     const bool streams = step->streams && !lane->is_staged && (stores || lane->placing);
     bool any = false;
+    find_source_formats(operation, step);
     for (size_t done = 0, run; done < piece->bytes; done += run) {
         run = piece->bytes - done;
-        char *const destination = reduce_find_run(operation, lane, step, stores, done, &run);
+        char *const destination = reduce_find_run(operation, lane, step, stores, done,
+                                                  program_wire_bytes(program, done), &run);
         if (!lies_there(operation, step, destination, place_count)) {
-            const unsigned first = destination == NULL;
-            struct kernel_call call = {.destination = first ? places[0] : destination,
-                                       .others = places + first,
-                                       .other_count = place_count - first};
-            executor->ops->start(executor, reduce_fill_call(operation, step, &call, run, streams),
-                                 &call);
+            start_run(operation, step, destination, place_count, run, streams);
             any = true;
         }
-        for (uint32_t i = 0; i < place_count; i++) places[i] = (char *)places[i] + run;
+        const size_t further = lane->placing ? run : program_wire_bytes(program, run);
+        for (uint32_t i = 0; i < place_count; i++) places[i] = (char *)places[i] + further;
     }
-    *computing_flight(operation, lane) =
-        (struct flight){*piece, any ? executor->ops->flush(executor) : 0};
-    operation->shared_slot_is_taken |= piece->way == PATH_SHARED_SLOT && place_count > 0;
+    *computing_flight(operation, lane) = (struct flight){*piece, start_end(program, any)};
+    operation->shared_slot_is_taken |=
+        computing_has_begun(operation, lane) && piece->way == PATH_SHARED_SLOT && place_count > 0;
 }
 
 bool computing_is_finished(struct operation *operation, struct run_lane *lane)
 {
-    struct kernel_executor *executor = operation->program->executor;
     struct flight *flight = computing_flight(operation, lane);
-    if (!executor->ops->is_finished(executor, flight->group)) return false;
+    if (!start_is_finished(operation->program, flight->group)) return false;
     flight->group = 0;
     return true;
 }
@@ -74,4 +149,17 @@ size_t computing_deliver(struct operation *operation, struct run_lane *lane,
     const struct piece *piece = &computing_flight(operation, lane)->piece;
     deliver_computed(operation, lane, step, piece);
     return piece->bytes;
+}
+
+bool computing_any(struct operation *operation)
+{
+    const struct program *program = operation->program;
+    bool any = false;
+    for (uint32_t l = 0; l < program->lane_count; l++) {
+        struct run_lane *lane = &operation->lanes[l];
+        any |= computing_has_begun(operation, lane) && !computing_is_finished(operation, lane);
+    }
+    for (uint32_t t = 0; t < program->tx_count; t++)
+        any |= !start_is_copied(operation, &operation->sends[t]);
+    return any;
 }

@@ -42,7 +42,8 @@ void deliver_to_links(struct operation *operation, struct run_lane *lane,
     switch (piece->way) {
     case PATH_SHARED_SLOT:
         operation->transport->ops->send_shared(operation->transport, operation->slot,
-                                               operation->targets, step->tx_count, piece->bytes);
+                                               operation->targets, step->tx_count,
+                                               program_wire_bytes(operation->program, piece->bytes));
         break;
     case PATH_FORWARD: forward(operation, step, piece); break;
     case PATH_STAGE: send_staged(operation, lane, step, piece->bytes); break;
@@ -50,14 +51,15 @@ void deliver_to_links(struct operation *operation, struct run_lane *lane,
     }
 }
 
-/* As send_reserved. The places are those that it was computed in: nothing else was reserved on these links. */
+/* As send_reserved, of a piece that kernels have stored in all places. The places are those that it was computed in: nothing else was
+ * reserved on these links. */
 static void send_computed(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step, const struct piece *piece)
 {
     const bool is_full = lane->filled + piece->bytes == piece->whole;
     for (uint32_t i = 0; is_full && i < step->tx_count; i++) {
         struct link_tx *link = step_link(operation, step, i);
-        link->ops->commit(link, piece->whole);
+        link->ops->commit(link, program_wire_bytes(operation->program, piece->whole));
     }
     lane->filled = is_full ? 0 : lane->filled + piece->bytes;
 }
@@ -85,7 +87,8 @@ void deliver_computed(struct operation *operation, struct run_lane *lane,
     const bool sends = deliver_sends(lane, step);
     if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
     if (sends) send_late(operation, lane, step, piece);
-    deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD);
+    deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD,
+                 program_wire_bytes(operation->program, piece->bytes));
 }
 
 void deliver_placed(struct operation *operation, const struct program_step *step)

@@ -17,15 +17,15 @@ void deliver_placed(struct operation *operation, const struct program_step *step
 void deliver_computed(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece);
 
-/* Gives back what a piece was computed from, but for what was forwarded. */
+/* Gives back what a piece was computed from, but for what was forwarded: so many bytes of each link. */
 static inline void deliver_back(struct operation *operation, const struct program_step *step,
-                                const struct piece *piece, bool forwarded)
+                                const struct piece *piece, bool forwarded, size_t bytes)
 {
     const struct program_source *sources = &operation->program->sources[step->first_source];
     for (uint32_t i = 0; i < step->source_count; i++) {
         if (sources[i].rx == PROGRAM_NONE || (forwarded && i == piece->traveller)) continue;
         struct link_rx *link = operation->rx[sources[i].rx];
-        link->ops->consume(link, piece->bytes);
+        link->ops->consume(link, bytes);
     }
 }
 
@@ -41,7 +41,7 @@ static inline void deliver_piece(struct operation *operation, struct run_lane *l
     const bool sends = deliver_sends(lane, step);
     if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
     if (sends) deliver_to_links(operation, lane, step, piece);
-    deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD);
+    deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD, piece->bytes);
 }
 
 #endif

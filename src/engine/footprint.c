@@ -22,5 +22,7 @@ size_t operation_bytes(const struct operation *operation)
     return held(operation->lanes) + held(operation->sends) + held(operation->completed) +
            held(operation->taken) + held(operation->views) + held(operation->sources) +
            held(operation->places) + held(operation->targets) + held(operation->flights) +
-           held(operation->scratch);
+           held(operation->source_formats) + held(operation->place_formats) +
+           (operation->scratch_kind == NULL ? held(operation->scratch)
+                                            : operation->scratch_capacity);
 }

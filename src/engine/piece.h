@@ -17,13 +17,15 @@
 
 #include "engine/bind.h"
 #include "engine/run.h"
+#include "engine/wire.h"
 #include "transport/transport.h"
 
 struct piece {
-    size_t bytes, whole; /* of what is there, and of what is sent */
-    void *place;         /* in which the result goes to the links, or NULL */
-    enum path_way way;   /* how it gets to the step's links */
-    uint32_t traveller;  /* PATH_FORWARD: the source whose message is forwarded */
+    size_t bytes,
+        whole; /* of what is there, and of what is sent: of memory, as everywhere but in links (wire.h) */
+    void *place;        /* in which the result goes to the links, or NULL */
+    enum path_way way;  /* how it gets to the step's links */
+    uint32_t traveller; /* PATH_FORWARD: the source whose message is forwarded */
     /* of the source that could be */
     void *traveller_place; /* or NULL: none */
     size_t traveller_bytes;
@@ -65,6 +67,12 @@ static inline void passed_over(struct operation *operation, enum path_way way,
                                enum passed_reason reason)
 {
     operation->passed_over[way][reason]++;
+}
+
+/* On a link, of so many bytes of memory. */
+static inline size_t program_wire_bytes(const struct program *program, size_t bytes)
+{
+    return wire_bytes(program->encoding, program->element_bytes, bytes);
 }
 
 static inline bool step_scales(const struct program_step *step)

@@ -38,7 +38,7 @@ static enum tutti_status stage_open_tx(struct transport *transport, int slot, in
     (void)slot, (void)channel, (void)bytes;
     struct stage *stage = (struct stage *)transport;
     stage->opened++;
-    stage->tx[peer] = (struct link_tx){NULL, peer, can(peer)};
+    stage->tx[peer] = (struct link_tx){.peer = peer, .capabilities = can(peer)};
     *link = &stage->tx[peer];
     return TUTTI_OK;
 }
@@ -50,7 +50,7 @@ static enum tutti_status stage_open_rx(struct transport *transport, int slot, in
     struct stage *stage = (struct stage *)transport;
     if (stage->refuses) return error_set(TUTTI_NO_SPACE, "no more links");
     stage->opened++;
-    stage->rx[peer] = (struct link_rx){NULL, peer, can(peer)};
+    stage->rx[peer] = (struct link_rx){.peer = peer, .capabilities = can(peer)};
     *link = &stage->rx[peer];
     return TUTTI_OK;
 }
@@ -62,7 +62,7 @@ static enum tutti_status stage_open_multicast_tx(struct transport *transport, in
     struct stage *stage = (struct stage *)transport;
     assert_int_equal(group, 0);
     stage->multicast++;
-    stage->multicast_tx = (struct link_tx){NULL, LINK_TO_GROUP, LINK_SHARES};
+    stage->multicast_tx = (struct link_tx){.peer = LINK_TO_GROUP, .capabilities = LINK_SHARES};
     *link = &stage->multicast_tx;
     return TUTTI_OK;
 }
@@ -74,7 +74,7 @@ static enum tutti_status stage_open_multicast_rx(struct transport *transport, in
     struct stage *stage = (struct stage *)transport;
     assert_int_equal(group, 0);
     stage->multicast++;
-    stage->multicast_rx[peer] = (struct link_rx){NULL, peer, LINK_SHARES};
+    stage->multicast_rx[peer] = (struct link_rx){.peer = peer, .capabilities = LINK_SHARES};
     *link = &stage->multicast_rx[peer];
     return TUTTI_OK;
 }

@@ -57,11 +57,11 @@ static inline void reduce_run(const struct operation *operation, const struct ru
     reduce_fill_call(operation, step, &call, bytes, streams && destination != NULL)(&call);
 }
 
-/* Finds what a run of a piece is computed from (operation->sources), `done` bytes into the piece, and returns where to, or NULL;
- * *bytes is cut to what lies in one piece in all buffers of the step. */
+/* Finds what a run of a piece is computed from (operation->sources), `done` bytes into the piece, which are `on_link` bytes of what came
+ * on links, and returns where to, or NULL; *bytes is cut to what lies in one piece in all buffers of the step. */
 static inline char *reduce_find_run(const struct operation *operation, const struct run_lane *lane,
                                     const struct program_step *step, bool stores, size_t done,
-                                    size_t *bytes)
+                                    size_t on_link, size_t *bytes)
 {
     const struct program_source *sources = &operation->program->sources[step->first_source];
     char *destination = NULL;
@@ -70,7 +70,7 @@ static inline char *reduce_find_run(const struct operation *operation, const str
                                 step->destination_offset + lane->done + done, bytes);
     for (uint32_t i = 0; i < step->source_count; i++)
         operation->sources[i] = sources[i].rx != PROGRAM_NONE
-                                    ? (const char *)operation->views[i] + done
+                                    ? (const char *)operation->views[i] + on_link
                                     : buffer_at(&operation->buffers[sources[i].buffer],
                                                 sources[i].offset + lane->done + done, bytes);
     return destination;
@@ -85,7 +85,7 @@ static inline void reduce_piece(struct operation *operation, const struct run_la
     size_t done = 0;
     do {
         size_t run = bytes - done;
-        char *const destination = reduce_find_run(operation, lane, step, stores, done, &run);
+        char *const destination = reduce_find_run(operation, lane, step, stores, done, done, &run);
         if (lane->placing)
             reduce_for_all(operation, step, destination, lane->done + done, run);
         else

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "engine/computing.h"
 #include "engine/deliver.h"
+#include "engine/grow.h"
 #include "engine/reduce.h"
 #include "engine/send.h"
 #include "engine/small.h"
@@ -19,6 +20,35 @@ void operation_init(struct operation *operation, uint32_t spin_budget)
     *operation = (struct operation){.fault_peer = -1, .spin_budget = spin_budget};
 }
 
+static void free_scratch(struct operation *operation)
+{
+    const struct memory_kind *kind = operation->scratch_kind;
+    if (kind == NULL)
+        free(operation->scratch);
+    else if (operation->scratch != NULL)
+        kind->release(kind, operation->scratch, operation->scratch_capacity);
+    operation->scratch = NULL;
+    operation->scratch_capacity = 0;
+}
+
+/* False: there is no memory. */
+static bool make_scratch(struct operation *operation, const struct program *program)
+{
+    const struct memory_kind *kind = program->kinds[PLAN_SCRATCH];
+    free_scratch(operation);
+    const size_t bytes = (program->scratch_bytes + 4095) / 4096 * 4096;
+    operation->scratch_kind = kind;
+    operation->scratch = kind == NULL ? aligned_alloc(64, bytes) : kind->allocate(kind, bytes);
+    if (operation->scratch != NULL) operation->scratch_capacity = bytes;
+    return operation->scratch != NULL;
+}
+
+static bool has_scratch(const struct operation *operation, const struct program *program)
+{
+    return program->scratch_bytes <= operation->scratch_capacity &&
+           (program->scratch_bytes == 0 || program->kinds[PLAN_SCRATCH] == operation->scratch_kind);
+}
+
 void operation_release(struct operation *operation)
 {
     free(operation->lanes);
@@ -30,18 +60,10 @@ void operation_release(struct operation *operation)
     free(operation->places);
     free(operation->targets);
     free(operation->flights);
-    free(operation->scratch);
+    free(operation->source_formats);
+    free(operation->place_formats);
+    free_scratch(operation);
     operation_init(operation, operation->spin_budget);
-}
-
-static bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t element_bytes)
-{
-    if (needed <= *capacity) return true;
-    void *grown = realloc(*memory, needed * element_bytes);
-    if (grown == NULL) return false;
-    *memory = grown;
-    *capacity = needed;
-    return true;
 }
 
 static bool make_room(struct operation *operation, const struct program *program)
@@ -62,17 +84,8 @@ static bool make_room(struct operation *operation, const struct program *program
         !grow((void **)&operation->sources, &operation->source_capacity, program->source_count_max,
               sizeof(void *)))
         return false;
-    if (program->executor != NULL && !grow((void **)&operation->flights, &operation->flight_capacity,
-                                           program->lane_count, sizeof(struct flight)))
-        return false;
-    if (program->scratch_bytes > operation->scratch_capacity) {
-        free(operation->scratch);
-        operation->scratch_capacity = 0;
-        operation->scratch = aligned_alloc(64, (program->scratch_bytes + 4095) / 4096 * 4096);
-        if (operation->scratch == NULL) return false;
-        operation->scratch_capacity = program->scratch_bytes;
-    }
-    return true;
+    if (program->moves_by_kernels && !computing_make_room(operation, program)) return false;
+    return has_scratch(operation, program) || make_scratch(operation, program);
 }
 
 static bool has_room(const struct operation *operation, const struct program *program)
@@ -81,8 +94,8 @@ static bool has_room(const struct operation *operation, const struct program *pr
            program->tx_count <= operation->send_capacity &&
            program->step_count <= operation->step_capacity &&
            program->source_count_max <= operation->source_capacity &&
-           (program->executor == NULL || program->lane_count <= operation->flight_capacity) &&
-           program->scratch_bytes <= operation->scratch_capacity;
+           (!program->moves_by_kernels || computing_has_room(operation, program)) &&
+           has_scratch(operation, program);
 }
 
 enum tutti_status operation_make_room(struct operation *operation, const struct program *program)
@@ -110,7 +123,12 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
                                     struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output)
 {
+    const bool is_cut = input->segments != NULL || output->segments != NULL;
     if (!has_room(operation, program)) TRY(operation_make_room(operation, program));
+    if (is_cut && program->encoding != NULL && program->encoding->unit_elements > 1)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "encoding %s: buffers in segments, which may end within a unit",
+                         program->encoding->name);
     operation->program = program;
     operation->transport = transport;
     operation->slot = slot;
@@ -127,10 +145,9 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->sends_active = 0;
     operation->any_referenced = operation->any_advertised = false;
     operation->shared_slot_is_taken = false;
-    operation->takes_short_way =
-        input->segments == NULL && output->segments == NULL && program->executor == NULL;
+    operation->takes_short_way = !is_cut && !program->moves_by_kernels;
     operation->fault_peer = -1;
-    operation->is_special = program->executor != NULL;
+    operation->is_special = program->moves_by_kernels;
     operation->is_gated = false;
     operation->gate = NULL;
     for (uint32_t l = 0; l < program->lane_count; l++) {
@@ -141,8 +158,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
         operation->sends[t].active = operation->sends[t].referenced = false;
     if (program->step_count > 0)
         memset(operation->taken, 0, program->step_count * sizeof *operation->taken);
-    if (program->executor != NULL)
-        memset(operation->flights, 0, program->lane_count * sizeof(struct flight));
+    if (program->moves_by_kernels) computing_prepare(operation);
     if (program->after_count > 0)
         memset(operation->completed, 0, program->step_count * sizeof(bool));
     return TUTTI_OK;
@@ -171,14 +187,15 @@ static bool afters_completed(const struct operation *operation, const struct pro
 }
 
 static enum run_result run_send_only(struct operation *operation, struct run_lane *lane,
-                                     const struct program_step *step)
+                                     const struct program_step *step, bool special)
 {
     const struct program_source *from = &operation->program->sources[step->first_source];
     if (lane->target == 0 && step->shares && way_share(operation, step)) return RUN_DONE;
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = step_tx(operation, step, lane->target);
         if (operation->sends[t].active) return RUN_BLOCKED;
-        if (!send_at_once(operation, step, t, from)) way_send(operation, step, lane->target);
+        if (special || !send_at_once(operation, step, t, from))
+            way_send(operation, step, lane->target);
     }
     return RUN_DONE;
 }
@@ -210,7 +227,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     }
     if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))
         return RUN_BLOCKED;
-    if (step->send_only) return run_send_only(operation, lane, step);
+    if (step->send_only) return run_send_only(operation, lane, step, special);
     enum run_result result;
     if (step->is_small && operation->takes_short_way && lane->done == 0 && lane->filled == 0 &&
         !lane->is_staged && small_run(operation, lane, step, &result))
@@ -223,7 +240,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     piece.whole = whole_piece(program, lane, step);
     piece.bytes = piece.whole - lane->filled;
     piece.place = piece.traveller_place = NULL;
-    const enum run_result look = take_look(operation, lane, step, &piece);
+    const enum run_result look = take_look(operation, lane, step, &piece, special);
     if (look == RUN_BLOCKED && step->places_directly && !lane->has_said)
         take_directly(operation, lane, step);
     if (look != RUN_MOVED) return look;
@@ -240,7 +257,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */
         if (!take_copy(operation, lane, step, &piece.bytes)) return RUN_BLOCKED;
-    } else if (special && program->executor != NULL) {
+    } else if (special && program->moves_by_kernels) {
         computing_start(operation, lane, step, stores, &piece);
         if (computing_has_begun(operation, lane)) return RUN_MOVED;
         return advance(lane, step, computing_deliver(operation, lane, step));
@@ -338,15 +355,7 @@ void operation_give_up(struct operation *operation)
 
 bool operation_is_computing(struct operation *operation)
 {
-    const struct program *program = operation->program;
-    bool is_computing = false;
-    if (program->executor == NULL) return false;
-    for (uint32_t l = 0; l < program->lane_count; l++) {
-        struct run_lane *lane = &operation->lanes[l];
-        if (computing_has_begun(operation, lane) && !computing_is_finished(operation, lane))
-            is_computing = true;
-    }
-    return is_computing;
+    return operation->program->executor != NULL && computing_any(operation);
 }
 
 int operation_waits_for(const struct operation *operation)

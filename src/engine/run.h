@@ -61,8 +61,11 @@ struct run_send {
     uint32_t first_tx; /* shared: in program.step_tx */
     uint32_t tx_count; /* of the first of them; the others have 0 */
     uint32_t stalled;  /* shared: looks in a row that found nothing to borrow */
-    bool referenced;   /* something of this operation was posted by reference on this link */
-    char *expected;    /* placing: where its receiver does */
+    /* where only kernels move (computing.h): */
+    size_t computing; /* bytes that a kernel copies into the link's place; not done yet */
+    uint64_t group;   /* of the kernel; 0: it has finished */
+    bool referenced;  /* something of this operation was posted by reference on this link */
+    char *expected;   /* placing: where its receiver does */
 };
 
 /* Why a way was passed over for the next one of a step's list. */
@@ -84,10 +87,10 @@ struct operation {
     uint32_t lanes_left, sends_active;
     bool any_referenced, any_advertised;
     bool shared_slot_is_taken; /* a lane computes in it */
-    bool takes_short_way; /* where steps are small: each of its buffers is in one piece, and its kernels are calls */
+    bool takes_short_way; /* where steps are small: each of its buffers is in one piece, and not only kernels move */
     uint32_t spin_budget;
     bool must_not_spin; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
-    bool is_special; /* is gated, computes, or got a message that makes no sense: what others do not look for in each run */
+    bool is_special; /* is gated, moves by kernels, or got a message that makes no sense: what others do not look for in each run */
     bool is_gated;   /* it waits for its gate, and is opened then */
     struct operation_gate *gate; /* whom to tell that it is over; or NULL */
     uint64_t gated_signature;
@@ -102,10 +105,14 @@ struct operation {
     const void **sources; /* what a kernel reads */
     void **places;
     struct link_tx **targets; /* of a step */
-    struct flight *flights;   /* of each lane, see computing.h; NULL where kernels are calls */
     char *scratch;
-    uint32_t lane_capacity, send_capacity, step_capacity, source_capacity, flight_capacity;
+    const struct memory_kind *scratch_kind; /* NULL: the host's */
+    uint32_t lane_capacity, send_capacity, step_capacity, source_capacity;
     size_t scratch_capacity;
+    /* of programs that move by kernels (computing.h); else NULL: */
+    struct flight *flights; /* of each lane */
+    struct kernel_format *source_formats, *place_formats;
+    uint32_t flight_capacity, source_format_capacity, place_format_capacity;
 };
 
 /* spin_budget: looks at full links before a step's result takes the way through memory. */
@@ -115,7 +122,7 @@ void operation_release(struct operation *operation);
 enum tutti_status operation_make_room(struct operation *operation, const struct program *program);
 /* Makes it ready to run that program on those buffers, whose segments stay the caller's; the program's links in that slot must be open.
  * Touches no link: no other rank can see that it is prepared, and a caller that does not go on just releases it, or prepares it again.
- * NO_MEMORY. */
+ * NO_MEMORY; UNSUPPORTED: a buffer lies in segments, which may end within a unit of the program's encoding. */
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
                                     struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output);

@@ -1,5 +1,9 @@
 #include "engine/send.h"
 
+#include <assert.h>
+
+#include "engine/start.h"
+
 bool send_has_room(struct operation *operation, uint32_t first_tx, uint32_t tx_count)
 {
     for (uint32_t i = 0; i < tx_count; i++) {
@@ -27,7 +31,8 @@ void *send_reserve_shared(struct operation *operation, uint32_t first_tx, uint32
 {
     if (operation->shared_slot_is_taken || !send_has_room(operation, first_tx, tx_count))
         return NULL;
-    return operation->transport->ops->reserve_shared(operation->transport, operation->slot, bytes);
+    return operation->transport->ops->reserve_shared(operation->transport, operation->slot,
+                                                     program_wire_bytes(operation->program, bytes));
 }
 
 /* The message of a step goes on over each of its links by itself. */
@@ -40,11 +45,55 @@ static void part_ways(struct operation *operation, const struct run_send *first)
     }
 }
 
+/* Copies the next bytes of a message to a place of its links. False: that has begun, and their piece is in flight (computing.h). */
+static bool copy_to_place(struct operation *operation, struct run_send *send, void *place,
+                          const struct memory_kind *memory, size_t bytes)
+{
+    if (!operation->program->moves_by_kernels) {
+        send_copy(&operation->buffers[send->buffer], send->offset + send->done, place, bytes);
+        return true;
+    }
+    start_copy(operation, send, place, memory, bytes);
+    return send->group == 0;
+}
+
+static bool is_in_flight(const struct operation *operation, const struct run_send *send)
+{
+    return operation->program->moves_by_kernels && send->computing > 0;
+}
+
+/* Sends a shared slot in which the next bytes of a message lie. */
+static void send_filled(struct operation *operation, struct run_send *send, size_t bytes)
+{
+    const struct program *program = operation->program;
+    operation->transport->ops->send_shared(operation->transport, operation->slot, operation->targets,
+                                           send->tx_count, program_wire_bytes(program, bytes));
+    send->computing = 0;
+    send->done += bytes;
+    if (send->done < send->total) return;
+    for (uint32_t i = 0; i < send->tx_count; i++)
+        operation->sends[program->step_tx[send->first_tx + i]].active = false;
+    operation->sends_active -= send->tx_count;
+}
+
+/* Of a piece in flight. */
+static bool land_shared(struct operation *operation, struct run_send *send)
+{
+    if (!start_is_copied(operation, send)) return false;
+    operation->shared_slot_is_taken = false;
+    const bool has_room = send_has_room(operation, send->first_tx, send->tx_count);
+    assert(has_room); /* it had, and nothing else was sent there */
+    (void)has_room;
+    send_filled(operation, send, send->computing);
+    return true;
+}
+
 /* One piece of a message for all links of its step. Who waits for a place in vain may be the one that holds up those
  * who have them: then each link goes its own way. */
 static bool push_shared(struct operation *operation, struct run_send *send)
 {
     const struct program *program = operation->program;
+    if (is_in_flight(operation, send)) return land_shared(operation, send);
     size_t bytes = send->total - send->done;
     if (bytes > program->piece_bytes) bytes = program->piece_bytes;
     void *place = send_reserve_shared(operation, send->first_tx, send->tx_count, bytes);
@@ -54,15 +103,35 @@ static bool push_shared(struct operation *operation, struct run_send *send)
         if (over) part_ways(operation, send);
         return over; /* then it is worth another look */
     }
-    send_copy(&operation->buffers[send->buffer], send->offset + send->done, place, bytes);
-    operation->transport->ops->send_shared(operation->transport, operation->slot,
-                                           operation->targets, send->tx_count, bytes);
     send->stalled = 0;
-    send->done += bytes;
-    if (send->done < send->total) return true;
-    for (uint32_t i = 0; i < send->tx_count; i++)
-        operation->sends[program->step_tx[send->first_tx + i]].active = false;
-    operation->sends_active -= send->tx_count;
+    if (copy_to_place(operation, send, place, operation->transport->shared_memory, bytes))
+        send_filled(operation, send, bytes);
+    else
+        operation->shared_slot_is_taken = true;
+    return true;
+}
+
+/* A piece of a message through a place of its link, which goes when it lies there. False: there is no room, or it does not lie there yet.
+ * *bytes: of those that are ready; becomes what has gone. */
+static bool push_through_place(struct operation *operation, struct run_send *send,
+                               struct link_tx *link, size_t *bytes)
+{
+    const struct program *program = operation->program;
+    if (is_in_flight(operation, send)) {
+        if (!start_is_copied(operation, send)) return false;
+        *bytes = send->computing;
+        send->computing = 0;
+    } else {
+        if (*bytes > program->piece_bytes) *bytes = program->piece_bytes;
+        void *place = link->ops->reserve(link, program_wire_bytes(program, *bytes));
+        if (place == NULL) return false;
+        if (!copy_to_place(operation, send, place, link->memory, *bytes)) {
+            *bytes = 0;
+            return true;
+        }
+        send->computing = 0;
+    }
+    link->ops->commit(link, program_wire_bytes(program, *bytes));
     return true;
 }
 
@@ -82,12 +151,8 @@ bool send_push(struct operation *operation, uint32_t t)
     if (send->by_reference) {
         const char *source = buffer_at(buffer, send->offset + send->done, &bytes);
         if (!link->ops->post(link, source, bytes)) return false;
-    } else {
-        if (bytes > piece) bytes = piece;
-        void *place = link->ops->reserve(link, bytes);
-        if (place == NULL) return false;
-        send_copy(buffer, send->offset + send->done, place, bytes);
-        link->ops->commit(link, bytes);
+    } else if (!push_through_place(operation, send, link, &bytes)) {
+        return false;
     }
     send->done += bytes;
     if (send->done == send->total) {

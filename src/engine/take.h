@@ -24,9 +24,30 @@ static inline bool take_is_plain(const struct program_step *step)
     return step->source_count == 1 && step->tx_count == 0 && !step_scales(step);
 }
 
-/* Collects the next piece of every source; piece->bytes is cut to what all of them have. MOVED, or BLOCKED or FAULT. */
+/* Whether a message is a part of what is missing of a chunk: whole elements, and none where none are missing. */
+static inline bool take_makes_sense(const struct program *program, const struct link_view *view,
+                                    size_t left)
+{
+    return view->bytes <= left && view->bytes % program->element_bytes == 0 &&
+           (view->bytes == 0) == (left == 0);
+}
+
+/* The same of what may be encoded, which is whole units; view->bytes becomes bytes of memory. */
+static inline bool take_decodes(const struct program *program, struct link_view *view, size_t left)
+{
+    if (program->encoding == NULL) return take_makes_sense(program, view, left);
+    size_t bytes;
+    if (!wire_to_memory(program->encoding, program->element_bytes, view->bytes, left, &bytes))
+        return false;
+    view->bytes = bytes;
+    return (bytes == 0) == (left == 0);
+}
+
+/* Collects the next piece of every source; piece->bytes is cut to what all of them have. MOVED, or BLOCKED or FAULT. special: as in
+ * run_step. */
 static inline enum run_result take_look(struct operation *operation, const struct run_lane *lane,
-                                        const struct program_step *step, struct piece *piece)
+                                        const struct program_step *step, struct piece *piece,
+                                        bool special)
 {
     const struct program *program = operation->program;
     const size_t left = step->bytes - lane->done;
@@ -40,8 +61,8 @@ static inline enum run_result take_look(struct operation *operation, const struc
         const enum link_state state = link->ops->peek(link, &view);
         if (state == LINK_EMPTY) return RUN_BLOCKED;
         /* Lengths are checked before anything is written. */
-        if (state == LINK_FAULT || view.bytes > left || view.bytes % program->element_bytes != 0 ||
-            (view.bytes == 0) != (left == 0)) {
+        if (state == LINK_FAULT || !(special ? take_decodes(program, &view, left)
+                                             : take_makes_sense(program, &view, left))) {
             operation->fault_peer = link->peer;
             operation->is_special = true;
             return RUN_FAULT;

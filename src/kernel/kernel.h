@@ -16,6 +16,9 @@
  * Any alignment of any pointer to whole elements is allowed (slots and mapped memory are 64-byte aligned).
  * destination, also and each of `others` may be equal to one of the sources, as in an allreduce in place; otherwise
  * nothing overlaps.
+ *
+ * The kernels of CPUs read and store elements as they are, in memory of the host. Whoever has other formats (format.h) brings kernels
+ * that know them (a kernel_set): these also do all copying, as a reduction of one source.
  */
 #ifndef TUTTI_KERNEL_KERNEL_H
 #define TUTTI_KERNEL_KERNEL_H
@@ -24,6 +27,7 @@
 #include <stddef.h>
 
 #include "base/op.h"
+#include "kernel/format.h"
 #include "tutti/tutti.h"
 
 enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_NEON, KERNEL_LEVEL_COUNT };
@@ -40,6 +44,7 @@ struct kernel_call {
     size_t count;                            /* elements */
     const struct tutti_operation *operation; /* looked at by OP_USER only, and so is dtype */
     enum tutti_dtype dtype;
+    const struct kernel_formats *formats; /* NULL: elements as they are, in memory of the host, everywhere */
 };
 
 typedef void kernel_reduce(const struct kernel_call *call);

@@ -314,8 +314,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             .left = size};
     for (int r = 0; r < RANKS; r++) {
         for (int c = 0; c < CHANNELS; c++) {
-            script.tx[r][c] = (struct fuzz_tx){{&tx_ops, r, LINK_REFERS}, NULL, &script};
-            script.rx[r][c] = (struct fuzz_rx){.base = {&rx_ops, r, LINK_REFERS}};
+            script.tx[r][c] =
+                (struct fuzz_tx){.base = {.ops = &tx_ops, .peer = r, .capabilities = LINK_REFERS},
+                                 .script = &script};
+            script.rx[r][c] =
+                (struct fuzz_rx){.base = {.ops = &rx_ops, .peer = r, .capabilities = LINK_REFERS}};
             script.rx[r][c].end = &script.rx[r][c].first;
         }
     }

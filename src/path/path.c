@@ -41,6 +41,7 @@ const struct path_row *path_row_of(const struct path_table *table, enum path_way
 
 static bool applies(const struct path_rule *rule, const struct path_case *message)
 {
+    if (message->is_encoded && (path_bit(rule->way) & PATH_AS_THEY_LIE) != 0) return false;
     return message->bytes >= rule->bytes_min && message->bytes <= rule->bytes_max &&
            (rule->traffic & message->traffic) != 0 && (rule->readers & message->readers) != 0 &&
            (rule->steps & message->step) != 0 && (rule->cores & message->cores) != 0 &&

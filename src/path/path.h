@@ -63,6 +63,8 @@ static inline bool path_is_place(enum path_way way)
 {
     return (path_bit(way) & PATH_PLACES) != 0;
 }
+/* Which move bytes from memory to memory as they lie. */
+enum { PATH_AS_THEY_LIE = 1 << PATH_READ | 1 << PATH_COPY | 1 << PATH_WRITE | 1 << PATH_DIRECT };
 const char *path_way_name(enum path_way way);
 
 /* ---------------------------------------------------------------------------------------------- what is sent */
@@ -120,6 +122,7 @@ struct path_case {
     enum path_cores cores;
     enum path_senders senders;
     int rank_count;
+    bool is_encoded; /* on the link its bytes are others than in memory: no way moves them as they lie */
 };
 
 /* --------------------------------------------------------------------------------------------------- tables */

@@ -149,12 +149,31 @@ static void what_is_agreed_has_another_hash_when_it_differs(void **state)
     assert_true(path_agreed(&map) != path_agreed(&other_map));
 }
 
+static void what_is_encoded_does_not_go_as_it_lies(void **state)
+{
+    (void)state;
+    struct path_case message = {.bytes = 1500,
+                                .traffic = PATH_EXCHANGE,
+                                .readers = PATH_TO_ONE,
+                                .step = PATH_SENDS,
+                                .cores = PATH_OWN_CORES,
+                                .senders = PATH_FEW_SENDERS,
+                                .rank_count = 2};
+    struct path_list list = path_choose(&table, &message);
+    assert_true(path_has(&list, PATH_READ));
+    message.is_encoded = true;
+    list = path_choose(&table, &message);
+    assert_false(path_has(&list, PATH_READ));
+    assert_true(path_has(&list, PATH_SLOT));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ways_follow_the_order_of_rules_and_their_bounds),
         cmocka_unit_test(a_way_that_links_lack_is_in_no_list),
         cmocka_unit_test(lists_have_in_common_what_both_have),
+        cmocka_unit_test(what_is_encoded_does_not_go_as_it_lies),
         cmocka_unit_test(tables_without_sense_are_refused),
         cmocka_unit_test(what_is_agreed_has_another_hash_when_it_differs),
     };

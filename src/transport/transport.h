@@ -42,6 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memory/kind.h"
 #include "path/path.h"
 #include "transport/peers.h"
 #include "tutti/tutti.h"
@@ -67,7 +68,8 @@ enum link_capability {
     LINK_SHARES = 1, /* tx: a target of send_shared and forward; rx: `place` in views, forward */
     LINK_ADVERTISES = 2,      /* tx: advertised_at, written; rx: advertise */
     LINK_PLACES_DIRECTLY = 4, /* rx: place_directly */
-    LINK_REFERS = 8           /* tx: refer; rx: copy */
+    LINK_REFERS = 8,          /* tx: refer; rx: copy */
+    LINK_OTHER_MEMORY = 16    /* what it gives out may lie in memory of other kinds: see `memory` */
 };
 
 enum { LINK_TO_GROUP = -1 };
@@ -76,6 +78,8 @@ struct link_tx {
     const struct link_tx_ops *ops;
     int peer;              /* a rank, or LINK_TO_GROUP: a multicast link */
     unsigned capabilities; /* of enum link_capability */
+    const struct memory_kind
+        *memory; /* of the place that reserve or advertised_at returned last; NULL: the host's */
 };
 
 struct link_tx_ops {
@@ -114,7 +118,8 @@ enum link_state { LINK_EMPTY, LINK_READY, LINK_FAULT };
 struct link_rx {
     const struct link_rx_ops *ops;
     int peer;
-    unsigned capabilities; /* of enum link_capability */
+    unsigned capabilities;            /* of enum link_capability */
+    const struct memory_kind *memory; /* of what peek showed last; NULL: the host's */
 };
 
 struct link_rx_ops {
@@ -157,6 +162,7 @@ struct transport {
     int group_count;
     /* Which ways lead to each rank, from creation on; a group has the ways of its members. The tables live as long as the transport. */
     struct path_map paths;
+    const struct memory_kind *shared_memory; /* of shared slots; NULL: the host's */
     /* Of the operation that runs in each slot; the engine sets it before the operation's first step. Points to own_signatures; the
      * transports below a router point to the router's. Links keep the pointer, so it is set before the first of them is opened. */
     uint64_t *signatures;

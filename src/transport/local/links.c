@@ -57,9 +57,9 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
         tx_free(tx);
         return status;
     }
-    tx->base = (struct link_tx){local->checks ? &checked_sending_ops : &sending_ops,
-                                multicast ? LINK_TO_GROUP : local_name_of(local, to),
-                                capabilities_of(local, multicast)};
+    tx->base = (struct link_tx){.ops = local->checks ? &checked_sending_ops : &sending_ops,
+                                .peer = multicast ? LINK_TO_GROUP : local_name_of(local, to),
+                                .capabilities = capabilities_of(local, multicast)};
     tx->local = local;
     tx->local_peer = to;
     tx->signature = &local->base.signatures[slot];
@@ -112,8 +112,9 @@ static enum tutti_status rx_create(struct local *local, int slot, int channel, i
         free(rx);
         return status;
     }
-    rx->base = (struct link_rx){local->checks ? &checked_receiving_ops : &receiving_ops,
-                                local_name_of(local, peer), capabilities_of(local, multicast)};
+    rx->base = (struct link_rx){.ops = local->checks ? &checked_receiving_ops : &receiving_ops,
+                                .peer = local_name_of(local, peer),
+                                .capabilities = capabilities_of(local, multicast)};
     rx->local = local;
     rx->local_peer = peer;
     rx->signature = &local->base.signatures[slot];

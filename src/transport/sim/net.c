@@ -581,7 +581,7 @@ static enum tutti_status sim_open_tx(struct transport *transport, int slot, int 
     if (tx == NULL) {
         tx = end->tx[index] = allocate(sizeof *tx);
         TRY(tcp_tx_create(&net->shape, &transport->signatures[slot], &tx->link));
-        tx->base = (struct link_tx){&tx_ops, peer, 0};
+        tx->base = (struct link_tx){.ops = &tx_ops, .peer = peer};
         tx->end = end;
         tx->link->index = index;
         tx->link->is_granted = tcp_set_has(&end->granted, index);
@@ -602,7 +602,9 @@ static enum tutti_status sim_open_rx(struct transport *transport, int slot, int 
         rx = end->rx[index] = allocate(sizeof *rx);
         TRY(tcp_rx_create(&net->shape, &transport->signatures[slot], &rx->link));
         rx->base = (struct link_rx){
-            &rx_ops, peer, net->options.expects ? LINK_ADVERTISES | LINK_PLACES_DIRECTLY : 0};
+            .ops = &rx_ops,
+            .peer = peer,
+            .capabilities = net->options.expects ? LINK_ADVERTISES | LINK_PLACES_DIRECTLY : 0};
         rx->end = end;
         rx->link->index = index;
         tcp_set_add(&end->due, index);

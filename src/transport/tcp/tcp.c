@@ -310,7 +310,7 @@ static enum tutti_status tcp_open_tx(struct transport *transport, int slot, int 
     TRY(find_pair(tcp_of(transport), peer, &pair));
     TRY(tcp_pair_open_tx(pair, index_of(slot, channel), &tx));
     if (bytes > TCP_SMALL_BYTES) TRY(tcp_tx_make_slots(tx));
-    tx->base = (struct link_tx){&tx_ops, peer, 0};
+    tx->base = (struct link_tx){.ops = &tx_ops, .peer = peer};
     tcp_pair_want(pair);
     *link = &tx->base;
     return TUTTI_OK;
@@ -323,7 +323,8 @@ static enum tutti_status tcp_open_rx(struct transport *transport, int slot, int 
     struct tcp_rx *rx;
     TRY(find_pair(tcp_of(transport), peer, &pair));
     TRY(tcp_pair_open_rx(pair, index_of(slot, channel), &rx));
-    rx->base = (struct link_rx){&rx_ops, peer, LINK_ADVERTISES | LINK_PLACES_DIRECTLY};
+    rx->base = (struct link_rx){
+        .ops = &rx_ops, .peer = peer, .capabilities = LINK_ADVERTISES | LINK_PLACES_DIRECTLY};
     tcp_pair_want(pair);
     *link = &rx->base;
     return TUTTI_OK;

@@ -1,0 +1,58 @@
+#include "engine/start.h"
+
+#include "engine/buffer.h"
+#include "kernel/executor.h"
+
+void start_kernel(const struct program *program, kernel_reduce *kernel,
+                  const struct kernel_call *call)
+{
+    struct kernel_executor *executor = program->executor;
+    if (executor != NULL)
+        executor->ops->start(executor, kernel, call);
+    else
+        kernel(call);
+}
+
+uint64_t start_end(const struct program *program, bool any)
+{
+    struct kernel_executor *executor = program->executor;
+    return any && executor != NULL ? executor->ops->flush(executor) : 0;
+}
+
+bool start_is_finished(const struct program *program, uint64_t group)
+{
+    struct kernel_executor *executor = program->executor;
+    return executor->ops->is_finished(executor, group);
+}
+
+void start_copy(struct operation *operation, struct run_send *send, void *place,
+                const struct memory_kind *memory, size_t bytes)
+{
+    const struct program *program = operation->program;
+    const struct kernel_format from = {NULL, program->kinds[send->buffer]};
+    const struct kernel_formats formats = {.destination = {program->encoding, memory},
+                                           .sources = &from};
+    for (size_t done = 0, run; done < bytes; done += run) {
+        run = bytes - done;
+        const void *const source =
+            buffer_at(&operation->buffers[send->buffer], send->offset + send->done + done, &run);
+        const struct kernel_call call = {.destination =
+                                             (char *)place + program_wire_bytes(program, done),
+                                         .sources = &source,
+                                         .source_count = 1,
+                                         .count = run / program->element_bytes,
+                                         .operation = program->op,
+                                         .dtype = program->dtype,
+                                         .formats = program->has_formats ? &formats : NULL};
+        start_kernel(program, program->kernels.reduce, &call);
+    }
+    send->computing = bytes;
+    send->group = start_end(program, bytes > 0);
+}
+
+bool start_is_copied(struct operation *operation, struct run_send *send)
+{
+    if (send->group != 0 && !start_is_finished(operation->program, send->group)) return false;
+    send->group = 0;
+    return true;
+}
