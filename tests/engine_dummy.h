@@ -16,7 +16,8 @@
 #define ENGINE_DUMMIES(X) \
     X(prompt)   /* an executor that has finished before it is asked */ \
     X(late)     /* one that finishes late, in an order from a seed */ \
-    X(late_gate) /* a gate that opens late, after a number of looks from a seed */
+    X(late_gate) /* a gate that opens late, after a number of looks from a seed */ \
+    X(far)  /* memory that faults when anything but kernels touches it */
 /* clang-format on */
 
 struct engine_dummy {
