@@ -17,7 +17,8 @@
     X(prompt)   /* an executor that has finished before it is asked */ \
     X(late)     /* one that finishes late, in an order from a seed */ \
     X(late_gate) /* a gate that opens late, after a number of looks from a seed */ \
-    X(far)  /* memory that faults when anything but kernels touches it */
+    X(far)  /* memory that faults when anything but kernels touches it */ \
+    X(half) /* an encoding of half the bytes */
 /* clang-format on */
 
 struct engine_dummy {
