@@ -18,7 +18,8 @@
     X(late)     /* one that finishes late, in an order from a seed */ \
     X(late_gate) /* a gate that opens late, after a number of looks from a seed */ \
     X(far)  /* memory that faults when anything but kernels touches it */ \
-    X(half) /* an encoding of half the bytes */
+    X(half) /* an encoding of half the bytes */ \
+    X(units) /* the same in units of several elements */
 /* clang-format on */
 
 struct engine_dummy {
