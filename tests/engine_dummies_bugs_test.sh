@@ -6,14 +6,15 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/planted_bugs.sh
 . tests/planted_bugs.sh
-run=src/engine/run.c computing=src/engine/computing.c send=src/engine/send.c
+run=src/engine/run.c computing=src/engine/computing.c send=src/engine/send.c deliver=src/engine/deliver.c way=src/engine/way.c
+start=src/engine/start.c paths=src/path/path.c
 libraries=(-lcmocka)
 seeds=12000
-begin_planting engine_dummies_main "$run" "$computing" "$send"
+begin_planting engine_dummies_main "$run" "$computing" "$send" "$deliver" "$way" "$start" "$paths"
 
 # ------------------------------------------------------------------------------------- kernels that finish late
-end_of_start='    operation->shared_slot_is_taken |= piece->way == PATH_SHARED_SLOT && place_count > 0;'
-deliver='    deliver_computed(operation, lane, step, piece);'
+end_of_start='        computing_has_begun(operation, lane) && piece->way == PATH_SHARED_SLOT && place_count > 0;'
+deliver_late='    deliver_computed(operation, lane, step, piece);'
 
 # A piece for which CONDITION holds is sent by EARLY as soon as its kernels are started; only the rest is done when they are finished.
 sent_early() {
@@ -25,17 +26,17 @@ sent_early() {
         $early
         if (piece->way == PATH_SHARED_SLOT) operation->shared_slot_is_taken = false;
     }" \
-        "$deliver" \
+        "$deliver_late" \
         "    if ($condition)
-        deliver_back(operation, step, piece, piece->way == PATH_FORWARD && !lane->placing);
+        deliver_back(operation, step, piece, piece->way == PATH_FORWARD && !lane->placing, piece->bytes);
     else deliver_computed(operation, lane, step, piece);"
 }
 
 bug 'what a kernel reads is consumed before it has finished' "$computing" \
     "$end_of_start" \
     "$end_of_start
-    deliver_back(operation, step, piece, deliver_sends(lane, step) && piece->way == PATH_FORWARD);" \
-    "$deliver" \
+    deliver_back(operation, step, piece, deliver_sends(lane, step) && piece->way == PATH_FORWARD, piece->bytes);" \
+    "$deliver_late" \
     '    struct program_step rest = *step;
     rest.source_count = 0;
     deliver_computed(operation, lane, &rest, piece);'
@@ -64,8 +65,70 @@ bug 'a step is over while it computes' "$run" \
     'if (computing_has_begun(operation, lane)) return RUN_MOVED;' \
     'if (computing_has_begun(operation, lane)) return advance(lane, step, computing_deliver(operation, lane, step));'
 bug 'what is given up is taken to compute no more' "$run" \
-    'if (program->executor == NULL) return false;' \
+    'return operation->program->executor != NULL && computing_any(operation);' \
     'return false;'
+bug 'what is copied into a place is sent before its kernels have finished' "$send" \
+    '    return send->group == 0;' \
+    '    send->group = 0;
+    return true;'
+bug 'another lane takes the shared slot that a message is copied into' "$send" \
+    '    else
+        operation->shared_slot_is_taken = true;
+' \
+    ''
+bug 'a message that is given up is taken not to be copied any more' "$computing" \
+    '        any |= !start_is_copied(operation, &operation->sends[t]);' \
+    '        (void)t;'
+
+# ------------------------------------------------------------------------------------------- kinds of memory
+bug 'what comes on links is taken to lie in memory of the host' "$computing" \
+    '{program->encoding, operation->rx[sources[i].rx]->memory}' \
+    '{program->encoding, NULL}'
+bug 'buffers are taken to lie in memory of the host' "$computing" \
+    '{NULL, program->kinds[sources[i].buffer]}' \
+    '{NULL, NULL}'
+bug 'places of links are taken to lie where shared slots do' "$computing" \
+    'if (!placing && piece->way == PATH_SHARED_SLOT) return' \
+    'if (!placing) return'
+bug 'shared slots are taken to lie where places of links do' "$computing" \
+    '    if (!placing && piece->way == PATH_SHARED_SLOT) return operation->transport->shared_memory;
+' \
+    ''
+bug 'what is expected is taken to lie in memory of its sender' "$computing" \
+    'if (placing || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;' \
+    'if (placing) return operation->program->kinds[PLAN_OUTPUT];
+    if (piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;'
+bug 'scratch is memory of the host' "$run" \
+    'const struct memory_kind *kind = program->kinds[PLAN_SCRATCH];' \
+    'const struct memory_kind *kind = NULL;'
+bug 'what is posted is copied by this CPU' "$send" \
+    'if (!operation->program->moves_by_kernels) {' \
+    'if (operation->program->executor == NULL && operation->program->encoding == NULL) {'
+bug 'small messages are copied by this CPU' "$run" \
+    'if (special || !send_at_once(' \
+    'if (!send_at_once('
+
+# ----------------------------------------------------------------------------------------------- encodings
+bug 'as much is given back as lies in memory' "$deliver" \
+    '                 program_wire_bytes(operation->program, piece->bytes));
+}' \
+    '                 piece->bytes);
+}'
+bug 'pieces come as far apart on links as in memory' "$computing" \
+    'program_wire_bytes(program, done), &run)' \
+    'done, &run)'
+bug 'runs go as far apart to links as in memory' "$computing" \
+    'lane->placing ? run : program_wire_bytes(program, run)' \
+    'run'
+bug 'what is posted goes as far apart as in memory' "$start" \
+    '(char *)place + program_wire_bytes(program, done)' \
+    '(char *)place + done'
+bug 'what is encoded is read where it lies' "$paths" \
+    'if (message->is_encoded && ' \
+    'if (false && '
+bug 'places are as large as in memory' "$way" \
+    'const size_t on_link = program_wire_bytes(operation->program, bytes);' \
+    'const size_t on_link = bytes;'
 
 # ---------------------------------------------------------------------------------------------------- gates
 bug 'a gate is taken to be open' "$run" \
