@@ -1,6 +1,6 @@
 /* kernel_bench - how near the kernels are to memcpy.
  *
- *     kernel_bench [LEVEL|DTYPE|OP]...
+ *     kernel_bench [LEVEL|DTYPE|OP|paged|straight]...
  *
  * LEVEL is scalar, avx2, avx512 or neon; where none is named, all that this processor has. Naming dtypes or operations
  * leaves the others out: kernel_bench avx512 float16 sum max.
@@ -20,16 +20,26 @@
 #include "base/dtype.h"
 #include "base/op.h"
 #include "kernel/kernel.h"
+#include "kernel/kernel_pages.h"
 
-enum { SOURCES_MAX = 8, OTHERS_MAX = 7, BUFFERS = 2 + SOURCES_MAX + OTHERS_MAX, TURNS = 7 };
+enum {
+    SOURCES_MAX = 8,
+    OTHERS_MAX = 7,
+    BUFFERS = 2 + SOURCES_MAX + OTHERS_MAX,
+    TURNS = 7,
+    SHIFT = 320
+};
 
 struct place {
     const char *name;
     size_t bytes; /* of one buffer */
     unsigned repeats;
+    bool alike; /* all buffers begin at the same place of a page, as large ones often do */
 };
-static const struct place places[] = {
-    {"L1", 4 << 10, 4000}, {"L2", 96 << 10, 200}, {"DRAM", 48 << 20, 1}};
+static const struct place places[] = {{"L1", 4 << 10, 4000, false},
+                                      {"L2", 96 << 10, 200, false},
+                                      {"DRAM", 48 << 20, 1, false},
+                                      {"alike", 48 << 20, 1, true}};
 enum { PLACES = sizeof(places) / sizeof(places[0]) };
 
 struct job {
@@ -81,21 +91,25 @@ static void measure(const struct job *job, unsigned repeats, double *speed, doub
 static void print_job(const char *level, const char *name, struct job job)
 {
     static const void *sources[SOURCES_MAX];
-    for (int i = 0; i < SOURCES_MAX; i++) sources[i] = buffers[2 + i];
-    job.call.others = (void *const *)buffers + 2 + SOURCES_MAX;
-    job.call.destination = buffers[0];
-    if (job.call.also != NULL) job.call.also = buffers[1];
-    job.call.sources = sources;
+    static void *others[OTHERS_MAX];
     const size_t element = job.bytes;
     printf("%-7s %-30s", level, name);
     for (int i = 0; i < PLACES; i++) {
         double speed, memcpy_speed;
+        unsigned char *at[BUFFERS];
+        for (int b = 0; b < BUFFERS; b++) at[b] = buffers[b] + (places[i].alike ? 0 : b * SHIFT);
+        for (int s = 0; s < SOURCES_MAX; s++) sources[s] = at[2 + s];
+        for (int o = 0; o < OTHERS_MAX; o++) others[o] = at[2 + SOURCES_MAX + o];
+        job.call.others = others;
+        job.call.destination = at[0];
+        if (job.call.also != NULL) job.call.also = at[1];
+        job.call.sources = sources;
         job.bytes = places[i].bytes;
         job.call.count = job.bytes / element;
         job.traffic = job.bytes *
                       (job.call.source_count + 1 + job.call.other_count + (job.call.also != NULL));
         measure(&job, places[i].repeats, &speed, &memcpy_speed);
-        printf("  %-4s %6.1f GB/s (x%4.2f)", places[i].name, speed, speed / memcpy_speed);
+        printf("  %-5s %6.1f GB/s (x%4.2f)", places[i].name, speed, speed / memcpy_speed);
     }
     printf("\n");
     fflush(stdout);
@@ -170,7 +184,11 @@ static bool choose(struct choice *choice, int count, char **names)
                strcmp(names[i], kernel_level_name((enum kernel_level)level)) != 0)
             level++;
         const unsigned dtype = dtype_from_name(names[i]), op = op_from_name(names[i]);
-        if (level < KERNEL_LEVEL_COUNT)
+        if (strcmp(names[i], "paged") == 0)
+            kernel_set_paging(PAGING_ALWAYS);
+        else if (strcmp(names[i], "straight") == 0)
+            kernel_set_paging(PAGING_NEVER);
+        else if (level < KERNEL_LEVEL_COUNT)
             choice->levels[level] = true;
         else if (dtype < DTYPE_COUNT)
             choice->dtypes[dtype] = true;
@@ -214,23 +232,24 @@ int main(int argc, char **argv)
     struct choice choice = {0};
     if (!choose(&choice, argc - 1, argv + 1)) {
         fprintf(stderr,
-                "usage: kernel_bench [LEVEL|DTYPE|OP]...   for example: avx512 float16 sum\n");
+                "usage: kernel_bench [LEVEL|DTYPE|OP|paged|straight]...   for example: avx512 "
+                "float16 sum\n"
+                "paged, straight: how stores past the caches go, instead of as the processor likes "
+                "it\n");
         return 2;
     }
     size_t bytes_max = 0;
     for (int i = 0; i < PLACES; i++)
         if (places[i].bytes > bytes_max) bytes_max = places[i].bytes;
     for (int i = 0; i < BUFFERS; i++) {
-        buffers[i] = aligned_alloc(4096, bytes_max + 4096);
+        buffers[i] = aligned_alloc(4096, bytes_max + 2 * 4096);
         if (buffers[i] == NULL) {
             fprintf(stderr, "kernel_bench: no memory for %d buffers of %zu bytes\n", BUFFERS,
                     bytes_max);
             return 1;
         }
         /* As any of the dtypes an ordinary number, and so are products: denormals would be slow. */
-        memset(buffers[i], 0x3f, bytes_max + 4096);
-        /* Not all at the same place of a page, which would measure the collisions and not the kernel. */
-        buffers[i] += (size_t)i * 320;
+        memset(buffers[i], 0x3f, bytes_max + 2 * 4096);
     }
     const void *const copy_sources[1] = {buffers[2]};
     print_job("-", "copy_stream",

@@ -251,7 +251,8 @@ static void bind_placement(struct binder *binder, uint32_t s)
     if (!step->places && !may_come) return;
     const enum placement placement = placement_of_step(binder->plan, s, binder->options->in_place);
     step->places &= placement == PLACEMENT_PLACES;
-    step->streams |= step->places && is_large(binder->options, program);
+    step->streams |=
+        step->places && !binder->options->in_place && is_large(binder->options, program);
     if (placement != PLACEMENT_ADVERTISES || !may_come) return;
     step->expects = true;
     program->expects[program->expect_count++] = (struct program_expect){

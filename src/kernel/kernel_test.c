@@ -2,6 +2,7 @@
  *
  * ctest: label=notsan */
 #include "kernel/kernel.h"
+#include "kernel/kernel_pages.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -380,6 +381,7 @@ static void experiment_run_with(const struct experiment *x, enum kernel_level le
                                      .operation = operation,
                                      .dtype = x->dtype};
     const struct kernel_set set = kernel_get(level, x->dtype, x->op);
+    kernel_set_paging(random_below(2) ? PAGING_ALWAYS : PAGING_NEVER);
     (x->stream ? set.reduce_stream : set.reduce)(&call);
     bytes_check(x, level, "wrong bits", destination, expected, bytes);
     guards_check(x, level, room_destination, destination, bytes);
@@ -1004,6 +1006,7 @@ static void copies_copy_at_this_level(void)
         for (unsigned to = 0; to < 64; to += 3) {
             copy_check(kernel_copy, sizes[i], to, random_below(64));
             copy_check(kernel_copy_far, sizes[i], to, random_below(64));
+            kernel_set_paging(to % 2 != 0 ? PAGING_ALWAYS : PAGING_NEVER);
             copy_check(kernel_copy_stream, sizes[i], to, random_below(64));
         }
 }

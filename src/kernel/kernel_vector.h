@@ -20,6 +20,7 @@
 #include <stdbool.h>
 
 #include "kernel/kernel_element.h"
+#include "kernel/kernel_pages.h"
 
 #define VECTOR_OF(type, bytes) type __attribute__((vector_size(bytes)))
 typedef VECTOR_OF(float, VECTOR_BYTES) vector_float32;

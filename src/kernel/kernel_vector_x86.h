@@ -179,7 +179,7 @@ static void copy_past_caches(void *destination, const void *source, size_t bytes
     }
     memcpy(to, from, head);
     to += head, from += head, bytes -= head;
-    const size_t paged = bytes / PAGES_BYTES * PAGES_BYTES;
+    const size_t paged = kernel_streams_by_pages() ? bytes / PAGES_BYTES * PAGES_BYTES : 0;
     for (size_t done = 0; done < paged; done += PAGES * ROW) {
         const size_t row = row_of_pages(done);
         for (size_t offset = row; offset < row + PAGES_BYTES; offset += PAGE_BYTES)
