@@ -76,8 +76,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     const bool may_end_soon = call_may_be_short(comm, call);
     if (run_first(comm, request, may_end_soon) != RUN_DONE)
         status = comm_await_blocking(comm, request);
-    recorder_note_ways(&comm->health.recorder, request->base.sequence,
-                       operation_ways(&request->operation));
+    recorder_note_ways(&comm->health.recorder, request->base.sequence, request->operation.ways);
     comm_program_release(request->program);
     board_end(health_own_calls(&comm->health, 0), request->begun);
     recorder_end(&comm->health.recorder, request->base.sequence, status,

@@ -148,7 +148,7 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
                      false);
     } else {
         recorder_note_ways(&comm->health.recorder, request->sequence,
-                           operation_ways(&request_call(request)->operation));
+                           request_call(request)->operation.ways);
         recorder_end(&comm->health.recorder, request->sequence, status, false);
     }
     if (!request->is_prepared && !request->is_message) release_program(request_call(request));

@@ -62,6 +62,7 @@ static inline void taken(struct operation *operation, const struct program_step 
                          enum path_way way)
 {
     operation->taken[step - operation->program->steps] |= (uint16_t)path_bit(way);
+    operation->ways |= path_bit(way);
 }
 static inline void passed_over(struct operation *operation, enum path_way way,
                                enum passed_reason reason)

@@ -147,6 +147,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->shared_slot_is_taken = false;
     operation->takes_short_way = !is_cut && !program->moves_by_kernels;
     operation->fault_peer = -1;
+    operation->ways = 0;
     operation->is_special = program->moves_by_kernels;
     operation->is_gated = false;
     operation->gate = NULL;

@@ -94,14 +94,15 @@ struct operation {
     bool is_gated;   /* it waits for its gate, and is opened then */
     struct operation_gate *gate; /* whom to tell that it is over; or NULL */
     uint64_t gated_signature;
-    int fault_peer;                                       /* whose message made no sense, or -1 */
+    unsigned ways;  /* that its messages took so far, of path_bit: for traces */
+    int fault_peer; /* whose message made no sense, or -1 */
     uint32_t passed_over[PATH_WAY_COUNT][PASSED_REASONS]; /* ways, of all runs so far: for traces */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
     struct run_send *sends;
-    bool *completed;    /* of each step, where the program has dependencies */
-    uint16_t *taken;    /* of each step, the ways that its messages took, as path_bit: for traces */
-    const void **views; /* of the links among a step's sources; NULL where a source is memory */
+    bool *completed;      /* of each step, where the program has dependencies */
+    uint16_t *taken;      /* of each step, as `ways` */
+    const void **views;   /* of the links among a step's sources; NULL where a source is memory */
     const void **sources; /* what a kernel reads */
     void **places;
     struct link_tx **targets; /* of a step */
@@ -145,14 +146,6 @@ enum run_result operation_run(struct operation *operation);
 /* Whether kernels of an operation still run. Whoever gives one up before it is done leaves its buffers, and itself, alone until none
  * does; and then it cannot go on. */
 bool operation_is_computing(struct operation *operation);
-/* The ways that its messages took so far, of path_bit; 0: it has no program. */
-static inline unsigned operation_ways(const struct operation *operation)
-{
-    unsigned ways = 0;
-    const uint32_t count = operation->program != NULL ? operation->program->step_count : 0;
-    for (uint32_t s = 0; s < count; s++) ways |= operation->taken[s];
-    return ways;
-}
 /* The caller gives the operation up, and has its buffers: tells its gate, unless that has been told. */
 void operation_give_up(struct operation *operation);
 /* Who is being waited for: a rank whose message (or room) is missing, the first that is found; -1 if none. */
