@@ -160,6 +160,13 @@ static bool is_full(struct wire *wire)
     return wire->sent - least_read(wire) >= wire->net->mood.pieces || is_moody(wire->net);
 }
 
+/* A message that goes another way: who still writes to the place is found out. */
+static void drop_reserved(struct wire *wire)
+{
+    give_memory(engine_net_kind(wire->net, wire->writer), wire->reserved, wire->reserved_bytes);
+    wire->reserved = NULL;
+}
+
 static void *net_reserve(struct link_tx *link, size_t bytes)
 {
     struct wire *wire = (struct wire *)link;
@@ -202,7 +209,7 @@ static bool net_post(struct link_tx *link, const void *address, size_t bytes)
 {
     struct wire *wire = (struct wire *)link;
     assert_true(wire->net->mood.reach != REACH_NONE);
-    assert_null(wire->reserved);
+    drop_reserved(wire);
     if (is_full(wire)) return false;
     send_message(wire, NULL, address, bytes);
     return true;
@@ -233,7 +240,7 @@ static void *net_advertised_at(struct link_tx *link, size_t bytes)
 static void net_written(struct link_tx *link, size_t bytes)
 {
     struct wire *wire = (struct wire *)link;
-    assert_null(wire->reserved);
+    drop_reserved(wire);
     assert_true(net_has_room(link));
     char *const destination = net_advertised_at(link, bytes);
     assert_non_null(destination);
@@ -279,7 +286,7 @@ static void send_parcel(struct parcel *parcel, struct link_tx *const *links, uns
         struct wire *wire = (struct wire *)links[i];
         assert_true((links[i]->capabilities & LINK_SHARES) != 0);
         assert_true(wire->sent - least_read(wire) < wire->net->mood.pieces);
-        assert_null(wire->reserved);
+        drop_reserved(wire);
         send_message(wire, NULL, parcel->data, parcel->bytes);
         wire->messages[(wire->sent - 1) % DEPTH_MAX].parcel = parcel;
         parcel->readers += (unsigned)wire->reader_count;

@@ -84,7 +84,8 @@ struct link_tx {
 
 struct link_tx_ops {
     /* A place for exactly that many bytes (at most what `limits` says) of the next message, 64-byte aligned for
-     * more than a few bytes; NULL while there is none. Until commit the same again, with what was written to it. */
+     * more than a few bytes; NULL while there is none. Until commit the same again, with what was written to it; but who sends the
+     * next message another way first has no place any more. */
     void *(*reserve)(struct link_tx *link, size_t bytes);
     /* Sends what was written to the reserved place. */
     void (*commit)(struct link_tx *link, size_t bytes);
