@@ -96,9 +96,10 @@ struct operation {
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
     struct run_send *sends;
-    bool *completed;    /* of each step, where the program has dependencies */
-    uint16_t *taken;    /* of each step, the ways that its messages took, as path_bit: for traces */
-    const void **views; /* of the links among a step's sources; NULL where a source is memory */
+    bool *completed; /* of each step, where the program has dependencies */
+    /* Of each step, as path_bit, for traces: the ways that its messages took, and those by which what it stores came where it belongs. */
+    uint16_t *taken;
+    const void **views;   /* of the links among a step's sources; NULL where a source is memory */
     const void **sources; /* what a kernel reads */
     void **places;
     struct link_tx **targets; /* of a step */

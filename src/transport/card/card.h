@@ -45,7 +45,7 @@ struct card_options {
     size_t piece_bytes;     /* of a message: a multiple of 64 up to 4032; 0: that */
     unsigned piece_count;   /* messages of a link under way, up to 32; 0: 16 */
     unsigned receive_count; /* posted for each peer, 8 to 64; 0: 32 */
-    size_t reach_bytes; /* from this size on memory is posted; 0: as this module thinks best; SIZE_MAX: never */
+    size_t reach_bytes; /* from this size on memory is posted; 0: as the table of paths says; SIZE_MAX: never */
     size_t offer_bytes; /* the same of memory that is offered */
     /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this transport.
      * NULL: they are dropped. */
