@@ -179,6 +179,8 @@ exits 0 paths broadcast direct --ranks 3 --count 8192 --memory private
 says out "32768 bytes to all: copy, group-slot"
 exits 0 paths --all --ranks 2 --transport tcp --collective barrier
 [ "$(wc -l <out)" = 3 ] || fail "not one line below the head of a table"
+exits 0 paths broadcast direct --ranks 2 --count 8192 --transport card
+says out "32768 bytes to 1: read, slot"
 exits 2 paths allreduce ring --ranks 2
 says err "how many elements"
 exits 2 paths allreduce ring --ranks 2-4 --count 1

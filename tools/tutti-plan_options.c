@@ -31,11 +31,12 @@ static const char help[] =
     "      draws a plan as SVG, in rounds in which a lane sends P messages (1; 0: any number),\n"
     "      with the sums if each rank's values are given\n"
     "  tutti-plan paths COLLECTIVE ALGORITHM --ranks N --count ELEMENTS [--root R] [--radix K]\n"
-    "          [--in-place] [--transport local|tcp] [--memory private|mapped] [--shared-cores]\n"
+    "          [--in-place] [--transport local|tcp|card] [--memory private|mapped]\n"
+    "          [--shared-cores]\n"
     "      prints the ways that the messages of each step can take, best first, for blocks of so\n"
     "      many float32; with --memory those that are possible with such buffers\n"
-    "  tutti-plan paths --all --ranks N [--collective COLLECTIVE] [--transport local|tcp]\n"
-    "          [--memory private|mapped] [--shared-cores]\n"
+    "  tutti-plan paths --all --ranks N [--collective COLLECTIVE]\n"
+    "          [--transport local|tcp|card] [--memory private|mapped] [--shared-cores]\n"
     "      prints a table of the ways that messages take by the algorithms that are chosen\n"
     "  show, verify, draw and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ones side by side, for algorithms that use this order\n"
@@ -228,7 +229,7 @@ static enum exit_code check_paths(const struct options *options)
 {
     if (options->file != NULL) return usage_error("paths are of an algorithm, not of a file");
     if (transport_paths(options->transport) == NULL)
-        return usage_error("--transport %s is neither local nor tcp", options->transport);
+        return usage_error("--transport %s is none of local, tcp and card", options->transport);
     if (options->ranks_min == 0 || options->ranks_min != options->ranks_max)
         return usage_error("paths takes one number of ranks (--ranks)");
     if (options->all) return EXIT_FINE;

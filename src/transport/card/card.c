@@ -9,7 +9,7 @@
 #include "transport/card/card_state.h"
 #include "transport/card/paths.h"
 
-enum { PIECE_COUNT_DEFAULT = 16, RECEIVE_COUNT_DEFAULT = 32, COMPLETIONS_A_LOOK = 256 };
+enum { RECEIVE_COUNT_DEFAULT = 32, COMPLETIONS_A_LOOK = 256 };
 
 /* ------------------------------------------------------------------------------------------- sending */
 
@@ -340,7 +340,7 @@ static enum tutti_status create(const struct card_options *options, struct card 
         .rank = options->rank,
         .shape = {.piece_bytes =
                       options->piece_bytes != 0 ? options->piece_bytes : CARD_PIECE_BYTES_MAX,
-                  .window = given_or(options->piece_count, PIECE_COUNT_DEFAULT)},
+                  .window = given_or(options->piece_count, CARD_PIECE_COUNT_DEFAULT)},
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
         .signatures = &card->base.signatures,
         .hears = options->hears,
