@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 const char *path_way_name(enum path_way way)
 {
     static const char *const names[PATH_WAY_COUNT] = {
@@ -176,21 +178,15 @@ const char *path_check(const struct path_table *table)
 
 /* --------------------------------------------------------------------------------------------------- agreed */
 
-static uint64_t mixed(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
-
 uint64_t path_agreed(const struct path_map *map)
 {
     uint64_t hash = 1;
     for (int t = 0; t < PATH_TABLES_MAX && map->tables[t] != NULL; t++) {
         const struct path_sizes *sizes = &map->tables[t]->sizes;
-        hash = mixed(hash, sizes->piece_bytes_min);
-        hash = mixed(hash, sizes->piece_bytes_max);
-        hash = mixed(hash, sizes->mapped_bytes_min);
-        hash = mixed(hash, sizes->copies_bytes_min);
+        hash = hash_take(hash, sizes->piece_bytes_min);
+        hash = hash_take(hash, sizes->piece_bytes_max);
+        hash = hash_take(hash, sizes->mapped_bytes_min);
+        hash = hash_take(hash, sizes->copies_bytes_min);
     }
     return hash;
 }
