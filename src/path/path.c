@@ -41,7 +41,7 @@ const struct path_row *path_row_of(const struct path_table *table, enum path_way
 
 /* ------------------------------------------------------------------------------------------------ choosing */
 
-static bool applies(const struct path_rule *rule, const struct path_case *message)
+bool path_applies(const struct path_rule *rule, const struct path_case *message)
 {
     return message->bytes >= rule->bytes_min && message->bytes <= rule->bytes_max &&
            (rule->traffic & message->traffic) != 0 && (rule->readers & message->readers) != 0 &&
@@ -62,7 +62,8 @@ struct path_list path_choose(const struct path_table *table, const struct path_c
 {
     struct path_list list = {.count = 0};
     for (unsigned i = 0; i < table->rule_count; i++)
-        if ((table->lacks & path_bit(table->rules[i].way)) == 0 && applies(&table->rules[i], message))
+        if ((table->lacks & path_bit(table->rules[i].way)) == 0 &&
+            path_applies(&table->rules[i], message))
             path_add(&list, table->rules[i].way);
     return list;
 }
