@@ -217,7 +217,7 @@ static bool is_asked(const struct question *question, const struct algorithm *al
 /* Blocks of the size of one, some and all messages. */
 static bool is_noticed_by(const struct question *question, const struct algorithm *algorithm)
 {
-    for (int size = 2; size <= 4; size++) {
+    for (int size = 2; size <= 4; size += 2) {
         if (!algo_supports(algorithm, size)) continue;
         const int roots = collective_is_rooted(algorithm->collective) ? 2 : 1;
         for (int i = 0; i < 2 * roots; i++) {
