@@ -26,7 +26,7 @@ foreach(source IN LISTS fuzzers)
     target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
     if(path MATCHES "^transport/card/") # which is for tests, and no part of the library
         file(GLOB cards CONFIGURE_DEPENDS src/transport/card/*.c)
-        list(FILTER cards EXCLUDE REGEX "(_test|_fuzz|virtual_net)\\.c$")
+        list(FILTER cards EXCLUDE REGEX "(_test|_fuzz|virtual_net|/paths)\\.c$")
         target_sources(${name}_fuzz PRIVATE ${cards})
     endif()
 

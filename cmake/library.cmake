@@ -1,11 +1,14 @@
 # The library three times from one set of objects:
-#     tutti_internal   every symbol, for tests and tools; never installed
+#     tutti_internal   every symbol, for tests and tools, and what only these need; never installed
 #     tutti            libtutti.so, exports tutti_* only
 #     tutti_static     libtutti.a, one object in which everything but tutti_* is local
 
 file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c train/*.c)
 list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(FILTER sources EXCLUDE REGEX "/src/transport/(card|sim)/") # for tests: see cmake/tests.cmake
+# The tables of paths by the names of their transports, for those who have none open: also of the one that is for tests.
+list(FILTER sources EXCLUDE REGEX "/src/transport/paths\\.c$")
+set(named_paths src/transport/paths.c src/transport/card/paths.c)
 
 # src/kernel: the scalar twin is the reference that no optimiser may reorder; a SIMD file is compiled for its
 # instruction set and called only where the processor has it.  No file may fuse a multiply and an add: every
@@ -74,7 +77,7 @@ add_library(tutti_objects OBJECT ${sources})
 target_include_directories(tutti_objects PUBLIC src include)
 target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir})
 
-add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects>)
+add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects> ${named_paths})
 target_include_directories(tutti_internal PUBLIC src include)
 target_link_libraries(tutti_internal PUBLIC ${crypto_library} Threads::Threads m ${CMAKE_DL_LIBS})
 if(TUTTI_TOPOLOGY)

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { WIRE_BYTES = 32 << 10, SETTLE_STEPS_MAX = 2000000 };
+enum { ALIGNMENT = 64, WIRE_BYTES = 32 << 10, SETTLE_STEPS_MAX = 2000000 };
 
 /* A link to all: what is reserved lies in `place` until it is copied to each link. */
 struct fan_tx {
@@ -49,6 +49,7 @@ struct wire {
 };
 
 struct tcp_world {
+    void *memory; /* in which it lies */
     struct tcp_mood mood;
     int size;
     uint64_t random;
@@ -96,9 +97,11 @@ static void hears(void *context, int peer, const void *note, size_t bytes)
 
 struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed)
 {
-    struct tcp_world *world = aligned_alloc(64, (sizeof *world + 63) / 64 * 64);
-    assert_non_null(world);
-    memset(world, 0, sizeof *world);
+    char *memory = calloc(1, sizeof(struct tcp_world) + ALIGNMENT); /* zero without a touch */
+    assert_non_null(memory);
+    struct tcp_world *world =
+        (struct tcp_world *)(memory + ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
+    world->memory = memory;
     world->mood = mood;
     world->size = size;
     world->random = seed;
@@ -141,7 +144,7 @@ void tcp_world_free(struct tcp_world *world)
     for (int a = 0; a < world->size; a++)
         for (int b = a + 1; b < world->size; b++)
             for (unsigned s = 0; s < world->mood.streams; s++) break_wire(&world->wires[a][b][s]);
-    free(world);
+    free(world->memory);
 }
 
 struct transport *const *tcp_world_transports(const struct tcp_world *world)

@@ -177,14 +177,33 @@ says out "400000 bytes to 1: write, forward, read"
 says out "400000 bytes are advertised"
 exits 0 paths broadcast direct --ranks 3 --count 8192 --memory private
 says out "32768 bytes to all: copy, group-slot"
+exits 0 paths broadcast --ranks 8 --count 2048 --memory private --why
+says out "algorithm direct"
+says out "8192 bytes to all: group-slot, stage"
+says out "+ group-slot from 41 bytes on: "
+says out "- read from 8192 bytes on, in other memory: "
+says out "- copy from 16384 to 1048576 bytes: "
+says out "rank 7 sends nothing"
+exits 0 paths gather --ranks 4 --count 20000 --shared-cores --why
+says out "+ copy from 16384 to 524288 bytes: "
+says out "- copy from 16384 to 1048576 bytes, where each rank has a core: "
+exits 0 paths allreduce circulant --ranks 4 --count 80000 --transport tcp --why
+says out "+ write from 65536 bytes on: "
 exits 0 paths --all --ranks 2 --transport tcp --collective barrier
 [ "$(wc -l <out)" = 3 ] || fail "not one line below the head of a table"
+exits 0 paths broadcast direct --ranks 2 --count 8192 --transport card
+says out "32768 bytes to 1: read, slot"
 exits 2 paths allreduce ring --ranks 2
 says err "how many elements"
 exits 2 paths allreduce ring --ranks 2-4 --count 1
 exits 2 paths allreduce ring --ranks 2 --count 1 --transport pigeon
 exits 2 paths allreduce ring --ranks 2 --count 1 --memory far
 exits 2 paths mine.plan --ranks 2 --count 1
+exits 2 paths --all --ranks 2 --count 1
+exits 2 paths --all --ranks 2 --why
+exits 2 paths broadcast --hosts 2x2 --count 1
+says err "which algorithm"
+exits 2 paths --ranks 2 --count 1
 
 if [ $failures -gt 0 ]; then
     echo "$failures failed"

@@ -30,13 +30,22 @@ static const char help[] =
     "          [-o FILE | --output FILE]\n"
     "      draws a plan as SVG, in rounds in which a lane sends P messages (1; 0: any number),\n"
     "      with the sums if each rank's values are given\n"
-    "  tutti-plan paths COLLECTIVE ALGORITHM --ranks N --count ELEMENTS [--root R] [--radix K]\n"
-    "          [--in-place] [--transport local|tcp] [--memory private|mapped] [--shared-cores]\n"
-    "      prints the ways that the messages of each step can take, best first, for blocks of so\n"
-    "      many float32; with --memory those that are possible with such buffers\n"
-    "  tutti-plan paths --all --ranks N [--collective COLLECTIVE] [--transport local|tcp]\n"
-    "          [--memory private|mapped] [--shared-cores]\n"
-    "      prints a table of the ways that messages take by the algorithms that are chosen\n"
+    "  tutti-plan paths COLLECTIVE [ALGORITHM] --ranks N --count ELEMENTS [--root R] [--radix K]\n"
+    "          [--in-place] [--transport local|tcp|card] [--memory private|mapped]\n"
+    "          [--shared-cores] [--why]\n"
+    "      prints the ways that the messages of each step can take, best first, when each block\n"
+    "      has so many float32 (4 bytes each); a step takes the first one that it can\n"
+    "      ALGORITHM: without it, the one that is chosen; it is printed first\n"
+    "      --transport: ranks of one host (local, the default), connections, or simulated cards\n"
+    "      --memory: only ways that are possible with such buffers; mapped: of tutti_mem_alloc,\n"
+    "      or ranks are threads; private: all other memory\n"
+    "      --shared-cores: there are more ranks than cores\n"
+    "      --why: below each step, + the rules that put its ways in the list, - those that would\n"
+    "      at another size, in other memory or on other cores\n"
+    "  tutti-plan paths --all --ranks N [--collective COLLECTIVE]\n"
+    "          [--transport local|tcp|card] [--memory private|mapped] [--shared-cores]\n"
+    "      prints a table of the ways that messages take, for six sizes of blocks, by the\n"
+    "      algorithms that are chosen\n"
     "  show, verify, draw and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ones side by side, for algorithms that use this order\n"
     "  and, in place of --ranks, [--hosts 4x2] [--racks 2x2] [--interleaved]\n"
@@ -169,6 +178,7 @@ static enum exit_code read_option(int letter, struct options *options)
         options->memory = strcmp(optarg, "mapped") == 0 ? PATH_MAPPED : PATH_PRIVATE;
         return EXIT_FINE;
     case 'S': options->shares_cores = true; return EXIT_FINE;
+    case 'W': options->says_why = true; return EXIT_FINE;
     case 'm': options->markdown = true; return EXIT_FINE;
     case 'v': options->values = optarg; return EXIT_FINE;
     case 't': options->title = optarg; return EXIT_FINE;
@@ -177,10 +187,12 @@ static enum exit_code read_option(int letter, struct options *options)
     }
 }
 
-/* What stands after the command: COLLECTIVE ALGORITHM, or FILE. */
+/* What stands after the command: COLLECTIVE ALGORITHM, or FILE; for paths COLLECTIVE alone, by the algorithm that is chosen. */
 static enum exit_code read_subject(int count, char **words, struct options *options)
 {
     if (count > 2) return usage_error("what is %s?", words[2]);
+    if (count == 1 && strcmp(options->command, "paths") == 0)
+        return read_collective(words[0], &options->collective);
     if (count == 1) options->file = words[0];
     if (count != 2) return EXIT_FINE;
     const enum exit_code code = read_collective(words[0], &options->collective);
@@ -226,13 +238,18 @@ static bool is_supported(const struct options *options, bool verify)
 
 static enum exit_code check_paths(const struct options *options)
 {
-    if (options->file != NULL) return usage_error("paths are of an algorithm, not of a file");
     if (transport_paths(options->transport) == NULL)
-        return usage_error("--transport %s is neither local nor tcp", options->transport);
+        return usage_error("--transport %s is none of local, tcp and card", options->transport);
     if (options->ranks_min == 0 || options->ranks_min != options->ranks_max)
         return usage_error("paths takes one number of ranks (--ranks)");
-    if (options->all) return EXIT_FINE;
+    if (options->all) {
+        if (options->count >= 0 || options->says_why)
+            return usage_error("a table (--all) has sizes of its own, and no reasons");
+        return EXIT_FINE;
+    }
     if (options->count < 0) return usage_error("how many elements? (--count)");
+    if (options->algorithm == NULL && (options->hosts.rank_count > 0 || options->radix > 0))
+        return usage_error("which algorithm? It is chosen here for ranks of one host alone");
     return EXIT_FINE;
 }
 
@@ -258,12 +275,14 @@ static enum exit_code check_subject(const struct options *options)
             return usage_error("the ranks of a plan in a file are as they are");
         return EXIT_FINE;
     }
-    if (options->algorithm == NULL) return usage_error("%s what?", options->command);
+    if (paths ? options->collective == COLLECTIVE_COUNT : options->algorithm == NULL)
+        return usage_error("%s what?", options->command);
     if (paths) {
         const enum exit_code code = check_paths(options);
         if (code != EXIT_FINE) return code;
     }
-    if (options->algorithm->needs_levels && options->hosts.rank_count == 0 && !verify)
+    if (options->algorithm != NULL && options->algorithm->needs_levels &&
+        options->hosts.rank_count == 0 && !verify)
         return usage_error("%s %s needs to know hosts (--hosts)",
                            collective_name(options->collective), options->algorithm->name);
     if (options->ranks_min == 0) return usage_error("how many ranks? (--ranks)");
@@ -273,7 +292,8 @@ static enum exit_code check_subject(const struct options *options)
         return usage_error("root %d is not one of %d ranks", options->root, options->ranks_min);
     if (options->root > 0 && !collective_is_rooted(options->collective))
         return usage_error("%s has no root", collective_name(options->collective));
-    if (options->ranks_min == options->ranks_max && !is_supported(options, verify))
+    if (options->algorithm != NULL && options->ranks_min == options->ranks_max &&
+        !is_supported(options, verify))
         return usage_error("%s %s cannot do %d ranks", collective_name(options->collective),
                            options->algorithm->name, options->ranks_min);
     return check_order(options);
@@ -300,6 +320,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"transport", required_argument, NULL, 'T'},
                                                  {"memory", required_argument, NULL, 'M'},
                                                  {"shared-cores", no_argument, NULL, 'S'},
+                                                 {"why", no_argument, NULL, 'W'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {"version", no_argument, NULL, 'V'},
                                                  {NULL, 0, NULL, 0}};

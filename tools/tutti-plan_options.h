@@ -30,7 +30,7 @@ struct options {
     const char *transport;               /* of paths: "local" when not said */
     long count;                          /* of paths: elements of a block; -1 when not said */
     unsigned memory;                     /* of paths: enum path_memory; 0 when not said */
-    bool shares_cores;                   /* of paths */
+    bool shares_cores, says_why;         /* of paths */
 };
 
 /* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and

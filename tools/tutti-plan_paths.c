@@ -17,7 +17,7 @@ struct job {
     struct algo_params params;
     size_t count;
     unsigned memory;
-    bool shares_cores;
+    bool shares_cores, says_why;
     struct transport_path path;
     struct transport_group everybody;
     int *ranks;
@@ -29,16 +29,18 @@ static enum exit_code complain(const char *what)
     return EXIT_WRONG;
 }
 
-/* One rank's program; NULL: there is none, which has been said. */
-static struct program *bind_rank(const struct job *job, int rank)
+/* One rank's program, and how the tables see what its steps send, which the caller frees; NULL: there is none, which has been said. */
+static struct program *bind_rank(const struct job *job, int rank, struct path_case **cases)
 {
     struct rank_plan *plan;
     struct program *program = NULL;
     const char *message = "";
+    *cases = NULL;
     if (algo_rank_plan(job->algorithm, &job->params, rank, &plan, &message) != TUTTI_OK) {
         complain(message);
         return NULL;
     }
+    *cases = calloc(plan->step_count + 1, sizeof **cases);
     const struct bind_options options = {.count = job->count,
                                          .dtype = TUTTI_FLOAT32,
                                          .op = op_builtin(OP_SUM),
@@ -51,8 +53,13 @@ static struct program *bind_rank(const struct job *job, int rank)
                                          .piece_bytes_max = job->path.piece_bytes_max,
                                          .piece_count_max = job->path.piece_count_max,
                                          .groups = &job->everybody,
-                                         .group_count = job->path.has_group};
-    if (bind_program(plan, &options, &program) != TUTTI_OK) complain(tutti_error_message());
+                                         .group_count = job->path.has_group,
+                                         .cases = *cases};
+    if (*cases == NULL)
+        complain("out of memory");
+    else if (bind_program(plan, &options, &program) != TUTTI_OK)
+        complain(tutti_error_message());
+    if (program == NULL) free(*cases);
     plan_rank_free(plan);
     return program;
 }
@@ -69,11 +76,104 @@ static bool job_init(struct job *job, const struct options *options)
                    .levels = options->hosts.rank_count > 0 ? &options->hosts.levels : NULL},
         .memory = options->memory,
         .shares_cores = options->shares_cores,
+        .says_why = options->says_why,
         .ranks = calloc((size_t)options->ranks_min, sizeof *job->ranks)};
     if (job->ranks == NULL) return false;
     for (int r = 0; r < options->ranks_min; r++) job->ranks[r] = r;
     job->everybody = (struct transport_group){job->ranks, options->ranks_min};
     return transport_path_of(options->transport, options->ranks_min, &job->path);
+}
+
+/* The algorithm that is chosen for blocks of that size. */
+static bool choose(struct job *job, size_t bytes)
+{
+    const struct choose_call call = {.collective = job->params.collective,
+                                     .bytes = bytes,
+                                     .rank_count = job->params.rank_count,
+                                     .oversubscribed = job->shares_cores,
+                                     .mapped = job->memory == PATH_MAPPED,
+                                     .over_sockets = !job->path.has_group};
+    struct choice choice;
+    if (choose_algorithm(&call, &choice) != TUTTI_OK) {
+        complain(tutti_error_message());
+        return false;
+    }
+    job->algorithm = choice.algorithm;
+    job->params.radix = choice.radix;
+    return true;
+}
+
+static const struct path_table *table_of(const struct job *job)
+{
+    return job->path.map.tables[0];
+}
+
+/* ---------------------------------------------------------------------------------------------------- why */
+
+static void print_rule(char sign, const struct path_rule *rule, const char *unless)
+{
+    printf("       %c %s", sign, path_way_name(rule->way));
+    if (rule->bytes_max < SIZE_MAX && rule->bytes_min > 0)
+        printf(" from %zu to %zu bytes", rule->bytes_min, rule->bytes_max);
+    else if (rule->bytes_max < SIZE_MAX)
+        printf(" up to %zu bytes", rule->bytes_max);
+    else if (rule->bytes_min > 1)
+        printf(" from %zu bytes on", rule->bytes_min);
+    if (rule->all_bytes_max > 0) printf(", up to %zu of all ranks together", rule->all_bytes_max);
+    printf("%s: %s\n", unless, rule->why);
+}
+
+/* Whether the table's links have the way, but not for such memory. */
+static bool memory_forbids(const struct job *job, enum path_way way)
+{
+    const struct path_row *row = path_row_of(table_of(job), way);
+    const unsigned needed = way == PATH_WRITE ? row->receiver_memory : row->sender_memory;
+    return job->memory != 0 && (needed & job->memory) == 0;
+}
+
+/* What would have to be another thing for a rule to put its way in the list; NULL: nothing that --count, --memory and --shared-cores say. */
+static const char *unless_of(const struct job *job, const struct path_rule *rule,
+                             const struct path_case *message)
+{
+    struct path_case other = *message;
+    const bool in_other_memory = memory_forbids(job, rule->way);
+    if (path_applies(rule, message)) return in_other_memory ? ", in other memory" : NULL;
+    other.bytes = rule->bytes_min;
+    if (path_applies(rule, &other)) return in_other_memory ? ", in other memory" : "";
+    const bool shares = message->cores == PATH_SHARED_CORES;
+    other.cores = shares ? PATH_OWN_CORES : PATH_SHARED_CORES;
+    if (in_other_memory || !path_applies(rule, &other)) return NULL;
+    return shares ? ", where each rank has a core" : ", where ranks share cores";
+}
+
+/* The rules that put ways in a message's list, and those that would if something were different. */
+static void print_why(const struct job *job, const struct path_case *message,
+                      const struct path_list *list)
+{
+    const struct path_table *const table = table_of(job);
+    for (unsigned i = 0; i < table->rule_count; i++)
+        if (path_has(list, table->rules[i].way) && path_applies(&table->rules[i], message))
+            print_rule('+', &table->rules[i], "");
+    for (unsigned i = 0; i < table->rule_count; i++) {
+        const char *unless = unless_of(job, &table->rules[i], message);
+        if (unless != NULL) print_rule('-', &table->rules[i], unless);
+    }
+}
+
+/* The same of what a step stores. */
+static void print_why_stored(const struct job *job, const struct program_step *step)
+{
+    struct path_case message = {.bytes = step->bytes,
+                                .traffic = path_traffic_of(job->params.collective),
+                                .readers = PATH_TO_ONE,
+                                .step = PATH_STORES,
+                                .cores = job->shares_cores ? PATH_SHARED_CORES : PATH_OWN_CORES,
+                                .senders = PATH_FEW_SENDERS,
+                                .rank_count = job->params.rank_count};
+    struct path_list list = {.count = 0};
+    if (step->expects) path_add(&list, PATH_WRITE);
+    if (step->places_directly) path_add(&list, PATH_DIRECT);
+    print_why(job, &message, &list);
 }
 
 /* ------------------------------------------------------------------------------------------ step by step */
@@ -92,38 +192,66 @@ static void print_targets(const struct program *program, const struct program_st
     }
 }
 
-static void print_step(const struct program *program, uint32_t s)
+static void print_step(const struct job *job, const struct program *program, uint32_t s,
+                       const struct path_case *message)
 {
     const struct program_step *step = &program->steps[s];
     char ways[160], targets[160];
     if (step->tx_count > 0) {
-        path_describe(&program->lists[step->ways], ways, sizeof ways);
+        const struct path_list *list = &program->lists[step->ways];
+        path_describe(list, ways, sizeof ways);
         print_targets(program, step, targets, sizeof targets);
         printf("    %u: %zu bytes to %s: %s\n", s, step->bytes, targets, ways);
+        if (job->says_why) print_why(job, message, list);
     }
     if (step->expects) printf("    %u: %zu bytes are advertised\n", s, step->bytes);
     if (step->places_directly) printf("    %u: %zu bytes may be placed directly\n", s, step->bytes);
+    if (job->says_why && (step->expects || step->places_directly)) print_why_stored(job, step);
 }
 
-static void print_rank(const struct program *program, int rank)
+static bool is_printed(const struct program_step *step)
 {
-    printf("rank %d\n", rank);
-    for (uint32_t l = 0; l < program->lane_count; l++) {
-        printf("  lane %u\n", l);
-        for (uint32_t s = program->lanes[l].first_step; s < program->lanes[l].end_step; s++)
-            print_step(program, s);
+    return step->tx_count > 0 || step->expects || step->places_directly;
+}
+
+/* Lanes that only receive, with nothing to say about it, are left out. */
+static void print_lane(const struct job *job, const struct program *program, uint32_t l,
+                       const struct path_case *cases)
+{
+    const struct program_lane *lane = &program->lanes[l];
+    bool has_head = false;
+    for (uint32_t s = lane->first_step; s < lane->end_step; s++) {
+        if (!is_printed(&program->steps[s])) continue;
+        if (!has_head) printf("  lane %u\n", l);
+        has_head = true;
+        print_step(job, program, s, &cases[s]);
     }
+}
+
+static void print_rank(const struct job *job, const struct program *program, int rank,
+                       const struct path_case *cases)
+{
+    bool is_silent = true;
+    for (uint32_t s = 0; s < program->step_count; s++) is_silent &= !is_printed(&program->steps[s]);
+    printf("rank %d%s\n", rank, is_silent ? " sends nothing" : "");
+    for (uint32_t l = 0; l < program->lane_count; l++) print_lane(job, program, l, cases);
 }
 
 static enum exit_code print_steps(struct job *job, const struct options *options)
 {
     job->params.collective = options->collective;
     job->count = (size_t)options->count;
+    if (job->algorithm == NULL) {
+        if (!choose(job, job->count * sizeof(float))) return EXIT_WRONG;
+        printf("algorithm %s\n", job->algorithm->name);
+    }
     for (int rank = 0; rank < job->params.rank_count; rank++) {
-        struct program *program = bind_rank(job, rank);
+        struct path_case *cases;
+        struct program *program = bind_rank(job, rank, &cases);
         if (program == NULL) return EXIT_WRONG;
-        print_rank(program, rank);
+        print_rank(job, program, rank, cases);
         program_free(program);
+        free(cases);
     }
     return EXIT_FINE;
 }
@@ -135,13 +263,24 @@ static const size_t sizes[SIZE_COUNT] = {8, 1 << 10, 32 << 10, 256 << 10, 2 << 2
 static const char *const size_names[SIZE_COUNT] = {"8 B",     "1 KiB", "32 KiB",
                                                    "256 KiB", "2 MiB", "16 MiB"};
 
-/* What messages take when receivers keep up: the first way of each list that is possible. */
-static unsigned first_ways(const struct program *program, bool may_forward)
+/* Whether what a rank stores can come that way, by the memory that it is stored in. */
+static bool can_come(const struct job *job, enum path_way way)
+{
+    const struct path_row *row = path_row_of(table_of(job), way);
+    return row != NULL && (job->memory == 0 || (row->receiver_memory & job->memory) != 0);
+}
+
+/* What messages take when receivers keep up: the first way of each list that is possible, and the way by which they come where a receiver
+ * has said where they belong. */
+static unsigned first_ways(const struct job *job, const struct program *program, bool may_forward)
 {
     unsigned bits = 0;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const struct program_step *step = &program->steps[s];
         const struct path_list *list = &program->lists[step->ways];
+        const enum path_way comes = step->expects ? PATH_WRITE : PATH_DIRECT;
+        if ((step->expects || step->places_directly) && can_come(job, comes))
+            bits |= path_bit(comes);
         for (uint32_t i = 0; i < list->count; i++) {
             const enum path_way way = (enum path_way)list->ways[i];
             if ((way == PATH_WRITE && !step->places) || (way == PATH_FORWARD && !may_forward))
@@ -153,32 +292,22 @@ static unsigned first_ways(const struct program *program, bool may_forward)
     return bits;
 }
 
-static bool print_cell(struct job *job, size_t bytes, bool mapped)
+static bool print_cell(struct job *job, size_t bytes)
 {
-    const struct choose_call call = {.collective = job->params.collective,
-                                     .bytes = bytes,
-                                     .rank_count = job->params.rank_count,
-                                     .oversubscribed = job->shares_cores,
-                                     .mapped = mapped,
-                                     .over_sockets = !job->path.has_group};
-    struct choice choice;
-    if (choose_algorithm(&call, &choice) != TUTTI_OK) {
-        complain(tutti_error_message());
-        return false;
-    }
-    job->algorithm = choice.algorithm;
-    job->params.radix = choice.radix;
+    if (!choose(job, bytes)) return false;
     job->count = bytes / sizeof(float);
     unsigned bits = 0;
     for (int rank = 0; rank < job->params.rank_count; rank++) {
-        struct program *program = bind_rank(job, rank);
+        struct path_case *cases;
+        struct program *program = bind_rank(job, rank, &cases);
         if (program == NULL) return false;
-        const unsigned ways = first_ways(program, false);
+        const unsigned ways = first_ways(job, program, false);
         bits |= ways; /* only a message that came in a shared slot can be forwarded */
-        if ((ways & path_bit(PATH_SHARED_SLOT)) != 0) bits |= first_ways(program, true);
+        if ((ways & path_bit(PATH_SHARED_SLOT)) != 0) bits |= first_ways(job, program, true);
         program_free(program);
+        free(cases);
     }
-    printf(" %s:", choice.algorithm->name);
+    printf(" %s:", job->algorithm->name);
     for (int way = 0, written = 0; way < PATH_WAY_COUNT; way++)
         if ((bits & path_bit((unsigned)way)) != 0)
             printf("%s %s", written++ > 0 ? "," : "", path_way_name((enum path_way)way));
@@ -188,7 +317,6 @@ static bool print_cell(struct job *job, size_t bytes, bool mapped)
 
 static enum exit_code print_table(struct job *job, const struct options *options)
 {
-    const bool mapped = options->memory == PATH_MAPPED;
     printf("| |");
     for (int i = 0; i < SIZE_COUNT; i++) printf(" %s |", size_names[i]);
     printf("\n|---|");
@@ -203,7 +331,7 @@ static enum exit_code print_table(struct job *job, const struct options *options
             const bool is_empty = c == COLLECTIVE_BARRIER && i > 0;
             if (is_empty)
                 printf(" |");
-            else if (!print_cell(job, c == COLLECTIVE_BARRIER ? 0 : sizes[i], mapped))
+            else if (!print_cell(job, c == COLLECTIVE_BARRIER ? 0 : sizes[i]))
                 return EXIT_WRONG;
         }
         printf("\n");

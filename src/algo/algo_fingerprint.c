@@ -1,6 +1,7 @@
 #include "algo/algo_fingerprint.h"
 
 #include "algo/levels.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "plan/fingerprint.h"
 
@@ -21,7 +22,7 @@ static enum tutti_status take_plan(const struct algorithm *algorithm,
         of_plan = fingerprint_rank(of_plan, plan);
         plan_rank_free(plan);
     }
-    *fingerprint = fingerprint_take(*fingerprint, of_plan);
+    *fingerprint = hash_take(*fingerprint, of_plan);
     return TUTTI_OK;
 }
 
@@ -65,10 +66,10 @@ static enum tutti_status take_levels(const struct algo_params *params, uint64_t 
     *message = "out of memory while a plan was made";
     TRY(hierarchy_init(&hierarchy, params->levels, params->order, params->rank_count));
     for (int i = 0; i < params->rank_count; i++)
-        *fingerprint = fingerprint_take(*fingerprint, (uint32_t)hierarchy.order[i]);
+        *fingerprint = hash_take(*fingerprint, (uint32_t)hierarchy.order[i]);
     for (int level = 0; level <= hierarchy.top; level++)
         for (int unit = 0; unit < hierarchy.unit_count[level]; unit++)
-            *fingerprint = fingerprint_take(*fingerprint, (uint32_t)hierarchy.units[level][unit]);
+            *fingerprint = hash_take(*fingerprint, (uint32_t)hierarchy.units[level][unit]);
     hierarchy_release(&hierarchy);
     return TUTTI_OK;
 }
@@ -76,15 +77,14 @@ static enum tutti_status take_levels(const struct algo_params *params, uint64_t 
 static enum tutti_status take_params(const struct algo_params *params, uint64_t *fingerprint,
                                      const char **message)
 {
-    *fingerprint = fingerprint_take(*fingerprint, (uint64_t)params->collective << 32 |
-                                                      (uint32_t)params->rank_count);
     *fingerprint =
-        fingerprint_take(*fingerprint, (uint64_t)(uint32_t)params->root << 32 | params->radix);
-    *fingerprint = fingerprint_take(*fingerprint, params->order != NULL);
+        hash_take(*fingerprint, (uint64_t)params->collective << 32 | (uint32_t)params->rank_count);
+    *fingerprint = hash_take(*fingerprint, (uint64_t)(uint32_t)params->root << 32 | params->radix);
+    *fingerprint = hash_take(*fingerprint, params->order != NULL);
     for (int r = 0; params->order != NULL && r < params->rank_count; r++)
-        *fingerprint = fingerprint_take(*fingerprint, (uint32_t)params->order[r]);
+        *fingerprint = hash_take(*fingerprint, (uint32_t)params->order[r]);
     if (params->levels == NULL) return TUTTI_OK;
-    *fingerprint = fingerprint_take(*fingerprint, (uint32_t)params->levels->level_count);
+    *fingerprint = hash_take(*fingerprint, (uint32_t)params->levels->level_count);
     return take_levels(params, fingerprint, message);
 }
 

@@ -5,16 +5,11 @@
 
 #include "algo/algo_fingerprint.h"
 #include "base/dtype.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "call/communicator.h"
 #include "call/program.h"
 #include "tune/choose.h"
-
-static uint64_t mixed(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
 
 /* Blocks of different counts that every rank knows; else each end of a transfer knows its own. */
 static bool knows_all_counts(const struct call *call)
@@ -50,17 +45,17 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
                              uint64_t fingerprint)
 {
     const struct call_description *what = &call->what;
-    uint64_t hash = mixed(0x7475747469u, described(what));
+    uint64_t hash = hash_take(0x7475747469u, described(what));
     if (!what->varies)
-        hash = mixed(hash, what->count);
+        hash = hash_take(hash, what->count);
     else if (knows_all_counts(call))
-        for (int r = 0; r < comm->team.size; r++) hash = mixed(hash, counts_of(call)[r]);
-    hash = mixed(hash, (uint64_t)(uint32_t)what->root);
-    if (collective_reduces(what->collective)) hash = mixed(hash, call->op->identity);
-    for (const char *c = algorithm; *c != '\0'; c++) hash = mixed(hash, (unsigned char)*c);
-    if (params->levels != NULL) hash = mixed(hash, comm->team.members.levels->fingerprint);
-    hash = mixed(hash, path_agreed(&comm->team.transports.set.all->paths));
-    return mixed(hash, fingerprint);
+        for (int r = 0; r < comm->team.size; r++) hash = hash_take(hash, counts_of(call)[r]);
+    hash = hash_take(hash, (uint64_t)(uint32_t)what->root);
+    if (collective_reduces(what->collective)) hash = hash_take(hash, call->op->identity);
+    for (const char *c = algorithm; *c != '\0'; c++) hash = hash_take(hash, (unsigned char)*c);
+    if (params->levels != NULL) hash = hash_take(hash, comm->team.members.levels->fingerprint);
+    hash = hash_take(hash, path_agreed(&comm->team.transports.set.all->paths));
+    return hash_take(hash, fingerprint);
 }
 
 /* ------------------------------------------------------------------------------------------- choice */
@@ -140,8 +135,8 @@ static enum tutti_status find_fingerprint(struct tutti_comm *comm, const struct 
                                           const char **message)
 {
     const int level_count = params->levels != NULL ? params->levels->level_count : 0;
-    const uint64_t hash = mixed((uintptr_t)choice->algorithm + choice->radix,
-                                (uint64_t)(uint32_t)params->root << 32 | (uint32_t)level_count);
+    const uint64_t hash = hash_take((uintptr_t)choice->algorithm + choice->radix,
+                                    (uint64_t)(uint32_t)params->root << 32 | (uint32_t)level_count);
     struct cached_fingerprint *const place =
         &comm->programs.fingerprints[hash >> 40 & (FINGERPRINT_CACHE_SIZE - 1)];
     if (place->algorithm != choice->algorithm || place->radix != choice->radix ||
@@ -234,11 +229,11 @@ static bool is_same(const struct cached_program *cached, const struct call *call
 static struct cached_program *cache_place(struct tutti_comm *comm, const struct call *call,
                                           uint64_t shape)
 {
-    uint64_t hash = mixed(call->what.count, shape);
-    hash = mixed(hash, (uintptr_t)call->algorithm + call->radix);
+    uint64_t hash = hash_take(call->what.count, shape);
+    hash = hash_take(hash, (uintptr_t)call->algorithm + call->radix);
     /* Ranks that are not root have no counts in gatherv and scatterv. */
     if (call->extra != NULL && call->extra->count_bytes > 0)
-        hash = mixed(hash, counts_of(call)[0] ^ counts_of(call)[comm->team.size - 1] << 7);
+        hash = hash_take(hash, counts_of(call)[0] ^ counts_of(call)[comm->team.size - 1] << 7);
     return &comm->programs.cached[hash >> 40 & (PROGRAM_CACHE_SIZE - 1)];
 }
 

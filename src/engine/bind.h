@@ -132,6 +132,8 @@ struct bind_options {
     unsigned piece_count_max;
     const struct transport_group *groups;
     int group_count;
+    struct path_case *
+        cases; /* for tools: filled in for each step that sends, as tables see its message to the first link; or NULL */
 };
 
 /* Fills in what a transport's links take, the ways that they have, and the groups to which they lead. */

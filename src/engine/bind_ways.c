@@ -153,6 +153,8 @@ enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
         const struct program_link *link = &program->tx_links[program->step_tx[bound->first_tx + i]];
         const struct path_table *table = table_of(binder, link);
         message.readers = link->group != PROGRAM_NONE ? PATH_TO_GROUP : readers;
+        if (i == 0 && binder->options->cases != NULL)
+            binder->options->cases[bound - program->steps] = message;
         const struct path_list all = path_choose(table, &message),
                                list = possible(binder, bound, table, &all);
         common = i == 0 ? list : path_common(&common, &list);

@@ -245,6 +245,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     if (look == RUN_BLOCKED && step->places_directly && !lane->has_said)
         take_directly(operation, lane, step);
     if (look != RUN_MOVED) return look;
+    if (step->expects || step->places_directly) take_notice(operation, lane, step);
     if (step->places && !lane->has_asked) lane->placing = way_is_expected(operation, lane, step);
     if (step->sends_input && lane->done == 0 && !lane->is_staged)
         way_send_input(operation, lane, step);

@@ -94,8 +94,9 @@ struct operation {
     bool is_gated;   /* it waits for its gate, and is opened then */
     struct operation_gate *gate; /* whom to tell that it is over; or NULL */
     uint64_t gated_signature;
-    unsigned ways;  /* that its messages took so far, of path_bit: for traces */
-    int fault_peer; /* whose message made no sense, or -1 */
+    /* As path_bit, for traces: the ways that its messages took so far, and those by which what it stores came where it belongs. */
+    unsigned ways;
+    int fault_peer;                                       /* whose message made no sense, or -1 */
     uint32_t passed_over[PATH_WAY_COUNT][PASSED_REASONS]; /* ways, of all runs so far: for traces */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;

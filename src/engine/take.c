@@ -11,8 +11,19 @@ bool take_placed(struct operation *operation, const struct program_step *step)
         view.data != buffer_at(&operation->buffers[PLAN_OUTPUT], step->destination_offset, &run) ||
         run < step->bytes)
         return false;
+    taken(operation, step, PATH_WRITE);
     link->ops->consume(link, step->bytes);
     return true;
+}
+
+void take_notice(struct operation *operation, const struct run_lane *lane,
+                 const struct program_step *step)
+{
+    size_t run = 1;
+    const char *belongs = buffer_at(&operation->buffers[step->destination_buffer],
+                                    step->destination_offset + lane->done, &run);
+    if (operation->views[0] == belongs)
+        taken(operation, step, lane->has_said ? PATH_DIRECT : PATH_WRITE);
 }
 
 void take_directly(struct operation *operation, struct run_lane *lane,

@@ -13,6 +13,9 @@ bool take_placed(struct operation *operation, const struct program_step *step);
 /* What has not come of the step's message may come where it belongs, if that is in one piece. Once a step. */
 void take_directly(struct operation *operation, struct run_lane *lane,
                    const struct program_step *step);
+/* Writes down how a piece came that lies where it belongs: by PATH_DIRECT if the step has told its link in take_directly, else by PATH_WRITE. */
+void take_notice(struct operation *operation, const struct run_lane *lane,
+                 const struct program_step *step);
 /* Of a plain receive whose message lies elsewhere: copies it to where it belongs, or to where the first run of that ends, and cuts *bytes
  * to that. False: not now. */
 bool take_copy(struct operation *operation, const struct run_lane *lane,

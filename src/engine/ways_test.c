@@ -1,4 +1,7 @@
-/* Which ways messages take, as the trace of a run says: each rule of a table decides something, and nothing but tables does. */
+/* Which ways messages take, as the trace of a run says: each rule and each row of each transport's table decides something, and nothing but
+ * tables does.
+ *
+ * ctest: label=notsan */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,216 +12,383 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "card_world.h"
+#include "changed_table.h"
 #include "engine_world.h"
-#include "transport/paths.h"
+#include "tcp_world.h"
 
-enum { RULES_MAX = 64, STEPS_MAX = 1 << 12, ROOM = 8, PIECE_BYTES = 64 << 10 };
+enum { STEPS_MAX = 1 << 12, ROOM = 8, PIECE_BYTES = 64 << 10, FEW_BYTES = 4 << 10 };
 
-/* The ways of all steps of all ranks, one after the other. */
-struct trace {
-    uint16_t taken[STEPS_MAX];
-    uint32_t count;
-    unsigned bits;
+/* ------------------------------------------------------------------------------------------------ worlds */
+
+/* A job, and the links that it runs over: those of one thread for the tables of shared memory; sockets of this host; simulated cards in
+ * virtual time. */
+struct world {
+    const struct engine_job *job;
+    struct tcp_world *tcp;
+    struct card_world *card;
+    struct engine_net *net;
+    struct engine_rank ranks[ENGINE_RANKS_MAX];
 };
 
-static void run_traced(const struct engine_job *job, const struct engine_mood *mood,
-                       struct trace *trace)
-{
-    struct engine_rank ranks[ENGINE_RANKS_MAX] = {0};
-    struct engine_net *net = engine_net_create(job->size, *mood, 1);
-    trace->count = trace->bits = 0;
-    for (int r = 0; r < job->size; r++) engine_rank_prepare(job, net, r, &ranks[r]);
-    engine_run(job, net, ranks);
-    for (int r = 0; r < job->size; r++) {
-        const struct operation *const operation = &ranks[r].operation;
-        for (uint32_t s = 0; s < operation->program->step_count; s++) {
-            assert_true(trace->count < STEPS_MAX);
-            trace->taken[trace->count++] = operation->taken[s];
-            trace->bits |= operation->taken[s];
-            /* Only what is in the step's list, or at the end of a link alone. */
-            const struct program_step *step = &operation->program->steps[s];
-            unsigned allowed = operation->program->lists[step->ways].bits | path_bit(step->place);
-            for (uint32_t i = 0; i < step->tx_count; i++)
-                allowed |=
-                    operation->program->lists[operation->program->step_tx_ways[step->first_tx + i]].bits;
-            if ((operation->taken[s] & ~allowed) != 0)
-                fail_msg("%s by %s: a step took a way that is not in its list",
-                         collective_name(job->algorithm->collective), job->algorithm->name);
-        }
-    }
-    for (int r = 0; r < job->size; r++) {
-        engine_expect_right(job, r, &ranks[r]);
-        engine_rank_release(&ranks[r]);
-    }
-    engine_net_free(net);
-}
-
-/* ------------------------------------------------------------------------------------------ a rule less */
-
-static struct path_rule rules[RULES_MAX];
-static struct path_table changed;
-
-static void change(const struct path_table *table)
-{
-    assert_true(table->rule_count <= RULES_MAX);
-    memcpy(rules, table->rules, table->rule_count * sizeof *rules);
-    changed = *table;
-    changed.rules = rules;
-}
-
+/* What rows need to be taken: memory within reach, or links that are short of room. */
 static enum link_reach reach_for(enum path_way way)
 {
     if (way == PATH_READ) return REACH_READ;
     return way == PATH_COPY ? REACH_COPY : REACH_NONE;
 }
 
-/* Whether the trace of that job is another one with the changed table. */
-static bool differs(const struct engine_job *job, enum path_way way, bool expects)
+/* Where a message has to be stored first, or may be, it is longer than a piece. */
+static size_t piece_bytes_for(enum path_way way)
 {
-    static struct trace before, after;
-    struct engine_mood mood = {.piece_bytes = PIECE_BYTES,
-                               .pieces = ROOM,
-                               .delay = 1,
-                               .reach = reach_for(way),
-                               .expects = expects,
-                               .shares = ROOM};
-    run_traced(job, &mood, &before);
-    mood.paths = &changed;
-    run_traced(job, &mood, &after);
-    return memcmp(before.taken, after.taken, before.count * sizeof *before.taken) != 0;
+    return way == PATH_STAGE || way == PATH_SLOT ? FEW_BYTES : PIECE_BYTES;
 }
 
-/* Whether a job in which the rule can apply takes other ways with the changed table. Blocks of one, some and all messages' size. */
-static bool is_noticed(const struct path_rule *rule, size_t bytes)
+static struct engine_mood mood_for(enum path_way way, const struct path_table *table)
 {
-    for (int a = 0; a < algo_count; a++) {
-        const struct algorithm *const algorithm = &algo_list[a];
-        if ((path_traffic_of(algorithm->collective) & rule->traffic) == 0 ||
-            algorithm->collective == COLLECTIVE_BARRIER || algorithm->needs_levels)
-            continue;
-        for (int size = 2; size <= 4; size += 2) {
-            if (!algo_supports(algorithm, size)) continue;
-            const int roots = collective_is_rooted(algorithm->collective) ? 2 : 1;
-            for (int i = 0; i < 2 * roots; i++) {
-                const struct engine_job job = {.algorithm = algorithm,
-                                               .size = size,
-                                               .root = i % roots,
-                                               .count = (bytes + 3) / sizeof(int32_t) *
-                                                        (i < roots ? 1 : (size_t)size)};
-                if (differs(&job, rule->way, rule->way == PATH_WRITE)) return true;
-            }
+    return (struct engine_mood){.piece_bytes = piece_bytes_for(way),
+                                .pieces = way == PATH_STAGE ? 1 : ROOM,
+                                .delay = way == PATH_STAGE ? 3 : 1,
+                                .reach = reach_for(way),
+                                .expects = way == PATH_WRITE,
+                                .shares = way == PATH_SLOT ? 0 : ROOM,
+                                .paths = table};
+}
+
+static struct transport *const *open_tcp(struct world *world, enum path_way way)
+{
+    world->tcp = tcp_world_create(world->job->size,
+                                  (struct tcp_mood){.streams = 1,
+                                                    .piece_bytes = piece_bytes_for(way),
+                                                    .piece_count = way == PATH_STAGE ? 1 : ROOM,
+                                                    .is_plain = true},
+                                  1);
+    return tcp_world_transports(world->tcp);
+}
+
+static struct transport *const *open_card(struct world *world, enum path_way way)
+{
+    world->card = card_world_create(
+        world->job->size,
+        (struct card_mood){
+            .is_virtual = true, .packets = 8, .card = {.piece_count = way == PATH_STAGE ? 1 : 0}},
+        1);
+    return card_world_transports(world->card);
+}
+
+/* Over the links of a table, which do as another one says: what `way` needs is there. Nothing runs yet. */
+static void world_open(struct world *world, const struct engine_job *job, enum table_number number,
+                       const struct path_table *paths, enum path_way way)
+{
+    *world = (struct world){.job = job};
+    if (number == TABLE_LOCAL || number == TABLE_LOCAL_CHECKED) {
+        world->net = engine_net_create(job->size, mood_for(way, paths), 1);
+    } else {
+        const bool is_tcp = number == TABLE_TCP;
+        struct transport *const *transports = is_tcp ? open_tcp(world, way) : open_card(world, way);
+        for (int r = 0; r < job->size; r++) transports[r]->paths.tables[0] = paths;
+        world->net =
+            engine_net_over(job->size, transports, is_tcp ? tcp_world_step : card_world_step,
+                            is_tcp ? (void *)world->tcp : (void *)world->card, 1);
+    }
+    for (int r = 0; r < job->size; r++) engine_rank_prepare(job, world->net, r, &world->ranks[r]);
+}
+
+static void world_close(struct world *world)
+{
+    for (int r = 0; r < world->job->size; r++) engine_rank_release(&world->ranks[r]);
+    engine_net_free(world->net);
+    if (world->tcp != NULL) tcp_world_free(world->tcp);
+    if (world->card != NULL) card_world_free(world->card);
+}
+
+/* ------------------------------------------------------------------------------------------------ traces */
+
+/* Of all steps of all ranks, one after the other: ways as path_bit. */
+struct trace {
+    uint16_t bits[STEPS_MAX];
+    uint32_t count;
+};
+
+static void add_to(struct trace *trace, unsigned bits)
+{
+    assert_true(trace->count < STEPS_MAX);
+    trace->bits[trace->count++] = (uint16_t)bits;
+}
+
+/* Those in the lists of a step, for all its links and for each alone; and by which what it stores may come. */
+static unsigned chosen_of(const struct program *program, const struct program_step *step)
+{
+    unsigned bits = program->lists[step->ways].bits;
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        bits |= program->lists[program->step_tx_ways[step->first_tx + i]].bits;
+    return bits | (step->expects ? path_bit(PATH_WRITE) : 0) |
+           (step->places_directly ? path_bit(PATH_DIRECT) : 0);
+}
+
+static void trace_chosen(const struct world *world, struct trace *chosen)
+{
+    chosen->count = 0;
+    for (int r = 0; r < world->job->size; r++) {
+        const struct program *program = world->ranks[r].program;
+        for (uint32_t s = 0; s < program->step_count; s++)
+            add_to(chosen, chosen_of(program, &program->steps[s]));
+    }
+}
+
+/* Runs it. No step takes a way that is not in its lists, but for the place of its links that is always there. */
+static void trace_taken(struct world *world, struct trace *taken)
+{
+    const struct engine_job *job = world->job;
+    taken->count = 0;
+    engine_run(job, world->net, world->ranks);
+    for (int r = 0; r < job->size; r++) {
+        const struct operation *operation = &world->ranks[r].operation;
+        const struct program *program = operation->program;
+        for (uint32_t s = 0; s < program->step_count; s++) {
+            const struct program_step *step = &program->steps[s];
+            add_to(taken, operation->taken[s]);
+            if ((operation->taken[s] & ~(chosen_of(program, step) | path_bit(step->place))) != 0)
+                fail_msg("%s by %s: a step took a way that is not in its list",
+                         collective_name(job->algorithm->collective), job->algorithm->name);
+        }
+        engine_expect_right(job, r, &world->ranks[r]);
+    }
+}
+
+/* ------------------------------------------------------------------------- each rule and each row decides */
+
+/* One rule of a table, and a copy of the table that says something else about messages of that size. */
+struct question {
+    enum table_number number; /* whose links */
+    const struct path_table *table;
+    const struct path_rule *rule;
+    enum table_change change;
+    struct changed_table changed;
+    size_t bytes;
+};
+
+/* Whether a step had the way in its list and took it, and with the changed table neither. A step whose links have no place left in its
+ * list takes their slots nevertheless, and first stores what it can: so only that it is staged shows that its slot is in no list. */
+static bool is_step_changed(enum path_way way, unsigned chosen_before, unsigned chosen_after,
+                            unsigned taken_before, unsigned taken_after)
+{
+    const unsigned bit = path_bit(way), staged = path_bit(PATH_STAGE);
+    if ((chosen_before & bit) == 0 || (chosen_after & bit) != 0 || (taken_before & bit) == 0)
+        return false;
+    return way == PATH_SLOT ? (taken_after & ~taken_before & staged) != 0 : (taken_after & bit) == 0;
+}
+
+static bool is_changed(const struct question *question, const struct engine_job *job)
+{
+    static struct trace chosen_before, chosen_after, taken_before, taken_after;
+    static struct world before, after;
+    const enum path_way way = question->rule->way;
+    bool is_seen = false;
+    world_open(&before, job, question->number, question->table, way);
+    world_open(&after, job, question->number, &question->changed.table, way);
+    trace_chosen(&before, &chosen_before);
+    trace_chosen(&after, &chosen_after);
+    if (memcmp(chosen_before.bits, chosen_after.bits,
+               chosen_before.count * sizeof *chosen_before.bits) != 0) {
+        trace_taken(&before, &taken_before);
+        trace_taken(&after, &taken_after);
+        for (uint32_t i = 0; i < taken_before.count && !is_seen; i++)
+            is_seen = is_step_changed(way, chosen_before.bits[i], chosen_after.bits[i],
+                                      taken_before.bits[i], taken_after.bits[i]);
+    }
+    world_close(&before);
+    world_close(&after);
+    return is_seen;
+}
+
+/* Whether an algorithm can ask. Ranks in a ring that do not stage wait for each other for ever: then only a broadcast is asked, in which
+ * nobody sends to whom it waits for. */
+static bool is_asked(const struct question *question, const struct algorithm *algorithm)
+{
+    const enum collective collective = algorithm->collective;
+    if ((path_traffic_of(collective) & question->rule->traffic) == 0 ||
+        collective == COLLECTIVE_BARRIER || algorithm->needs_levels)
+        return false;
+    return question->rule->way != PATH_STAGE ||
+           (collective == COLLECTIVE_BROADCAST && strcmp(algorithm->name, "chain") == 0);
+}
+
+/* Blocks of the size of one, some and all messages. */
+static bool is_noticed_by(const struct question *question, const struct algorithm *algorithm)
+{
+    for (int size = 2; size <= 4; size += 2) {
+        if (!algo_supports(algorithm, size)) continue;
+        const int roots = collective_is_rooted(algorithm->collective) ? 2 : 1;
+        for (int i = 0; i < 2 * roots; i++) {
+            const size_t count = question->bytes / sizeof(int32_t);
+            const struct engine_job job = {.algorithm = algorithm,
+                                           .size = size,
+                                           .root = i % roots,
+                                           .count = count * (i < roots ? 1 : (size_t)size)};
+            if (is_changed(question, &job)) return true;
         }
     }
     return false;
 }
 
-static void each_rule_decides_something(void **state)
+static bool is_noticed(const struct question *question)
+{
+    for (int a = 0; a < algo_count; a++)
+        if (is_asked(question, &algo_list[a]) && is_noticed_by(question, &algo_list[a]))
+            return true;
+    return false;
+}
+
+/* Two pieces, which no table sends by reference, where a step may have to stage; and nobody shares a slot for a few bytes. */
+static void suit(struct question *question)
+{
+    const enum path_way way = question->rule->way;
+    if (way == PATH_STAGE || (way == PATH_SLOT && question->change != RULE_LATER))
+        question->bytes = 2 * FEW_BYTES - 1024;
+    if (way == PATH_FORWARD && question->bytes < FEW_BYTES) question->bytes = FEW_BYTES;
+}
+
+/* Rules and bounds that decide nothing, and why they are there. */
+#define ALWAYS_THERE                                                                              \
+    "a message that no place of its links is in the list for takes their slots; the bound keeps " \
+    "slots out of the lists of messages that go inline"
+static const struct {
+    enum table_number number;
+    enum path_way way;
+    enum table_change change;
+    const char *why;
+} kept[] = {
+    {TABLE_LOCAL, PATH_SLOT, RULE_LATER, ALWAYS_THERE},
+    {TABLE_LOCAL_CHECKED, PATH_SLOT, RULE_LATER, ALWAYS_THERE},
+    {TABLE_TCP, PATH_SLOT, RULE_LATER, ALWAYS_THERE},
+};
+
+static const char *why_kept(const struct question *question)
+{
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (kept[i].number == question->number && kept[i].way == question->rule->way &&
+            kept[i].change == question->change)
+            return kept[i].why;
+    return NULL;
+}
+
+/* False: collectives do not follow that rule, or it has no such bound. */
+static bool ask(enum table_number number, const struct path_table *table, unsigned rule,
+                enum table_change change, struct question *question)
+{
+    *question = (struct question){
+        .number = number, .table = table, .rule = &table->rules[rule], .change = change};
+    if ((question->rule->traffic & PATH_ANY_COLLECTIVE) == 0 ||
+        !table_change(table, rule, change, &question->changed, &question->bytes))
+        return false;
+    suit(question);
+    return true;
+}
+
+/* Each change of each rule that collectives follow. Those for messages of send and recv: see p2p/ways_test.c. */
+static void each_rule_of_each_table_decides_something(void **state)
 {
     (void)state;
-    const struct path_table *const table = transport_paths("local");
+    int wrong = 0;
+    static struct question question;
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        const struct path_table *const table = table_numbered((enum table_number)t);
+        for (unsigned i = 0; i < table->rule_count * TABLE_CHANGE_COUNT; i++) {
+            const unsigned r = i / TABLE_CHANGE_COUNT;
+            const enum table_change change = (enum table_change)(i % TABLE_CHANGE_COUNT);
+            if (!ask((enum table_number)t, table, r, change, &question)) continue;
+            const char *const why = why_kept(&question);
+            if (is_noticed(&question) == (why == NULL)) continue;
+            print_message("%s: rule %u, %s from %zu bytes on (%s): %s messages go %s%s\n",
+                          table->name, r, path_way_name(question.rule->way),
+                          question.rule->bytes_min, question.rule->why, table_change_text(change),
+                          why == NULL ? "as before" : "another way, although it is said here: ",
+                          why == NULL ? "" : why);
+            wrong++;
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* The test can fail. */
+static void a_rule_that_decides_nothing_is_found(void **state)
+{
+    (void)state;
+    static struct question question;
+    static struct changed_table twice;
+    const struct path_table *const table = table_numbered(TABLE_LOCAL);
     for (unsigned r = 0; r < table->rule_count; r++) {
-        const struct path_rule *const rule = &table->rules[r];
-        if ((rule->traffic & PATH_ANY_COLLECTIVE) == 0 || path_is_place(rule->way) ||
-            rule->way == PATH_STAGE)
-            continue; /* those of messages, and what is always possible: below */
-        change(table);
-        rules[r].bytes_min = rules[r].bytes_max = SIZE_MAX;
-        const size_t bytes = rule->bytes_min > 4 << 10 ? rule->bytes_min : 4 << 10;
-        if (!is_noticed(rule, bytes) && !is_noticed(rule, 2 * bytes))
-            fail_msg("rule %u, %s from %zu bytes on (%s), decides nothing", r,
-                     path_way_name(rule->way), rule->bytes_min, rule->why);
+        if (table->rules[r].way != PATH_READ) continue;
+        table_repeat(table, r, &twice);
+        assert_true(ask(TABLE_LOCAL, &twice.table, r, RULE_WITHOUT, &question));
+        assert_false(is_noticed(&question));
+        assert_true(ask(TABLE_LOCAL, &twice.table, r, ROW_LACKING, &question));
+        assert_true(is_noticed(&question));
     }
 }
 
-/* What links lack is taken by nobody, whatever rules there are for it. */
-static void each_row_can_be_lacking(void **state)
+/* So that a row is not forgotten by the test above. */
+static void each_row_of_each_table_has_a_rule_for_collectives(void **state)
 {
     (void)state;
-    const struct path_table *const table = transport_paths("local");
-    for (unsigned r = 0; r < table->rule_count; r++) {
-        const struct path_rule *const rule = &table->rules[r];
-        if ((rule->traffic & PATH_ANY_COLLECTIVE) == 0 || path_is_place(rule->way) ||
-            rule->way == PATH_STAGE)
-            continue;
-        change(table);
-        changed.lacks = path_bit(rule->way);
-        const size_t bytes = rule->bytes_min > 4 << 10 ? rule->bytes_min : 4 << 10;
-        if (!is_noticed(rule, bytes) && !is_noticed(rule, 2 * bytes))
-            fail_msg("%s is taken without being there", path_way_name(rule->way));
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        const struct path_table *const table = table_numbered((enum table_number)t);
+        for (unsigned i = 0; i < table->row_count; i++) {
+            unsigned traffic = 0;
+            for (unsigned r = 0; r < table->rule_count; r++)
+                if (table->rules[r].way == table->rows[i].way) traffic |= table->rules[r].traffic;
+            if ((traffic & PATH_ANY_COLLECTIVE) == 0)
+                fail_msg("%s: no rule for %s", table->name, path_way_name(table->rows[i].way));
+        }
     }
 }
 
-/* ---------------------------------------------------------------------------------------- always possible */
+/* ------------------------------------------------------------------------------------------- out of room */
 
-static const struct algorithm *algorithm_of(enum collective collective, const char *name)
+static struct engine_job job_of(enum collective collective, const char *name, int size, size_t count)
 {
     unsigned radix;
-    const struct algorithm *algorithm;
-    if (!algo_parse(collective, name, &algorithm, &radix)) fail_msg("no %s", name);
-    return algorithm;
+    struct engine_job job = {.size = size, .count = count};
+    if (!algo_parse(collective, name, &job.algorithm, &radix)) fail_msg("no %s", name);
+    return job;
 }
 
-static void places_follow_their_bounds(void **state)
-{
-    (void)state;
-    struct trace trace;
-    struct engine_mood mood = {.piece_bytes = PIECE_BYTES, .pieces = ROOM, .delay = 1};
-    const struct engine_job to_one = {.algorithm = algorithm_of(COLLECTIVE_ALLTOALL, "direct"),
-                                      .size = 4,
-                                      .count = 10},
-                            to_all = {.algorithm = algorithm_of(COLLECTIVE_ALLREDUCE, "oneshot"),
-                                      .size = 4,
-                                      .count = 20};
-    run_traced(&to_one, &mood, &trace);
-    assert_int_equal(trace.bits, path_bit(PATH_INLINE));
-    run_traced(&to_all, &mood, &trace);
-    assert_int_equal(trace.bits, path_bit(PATH_GROUP_SLOT));
-    change(transport_paths("local"));
-    for (unsigned r = 0; r < changed.rule_count; r++) {
-        if (rules[r].way == PATH_INLINE) rules[r].bytes_max = 8;
-        if (rules[r].way == PATH_SLOT) rules[r].bytes_min = 9;
-    }
-    mood.paths = &changed;
-    run_traced(&to_one, &mood, &trace);
-    assert_int_equal(trace.bits, path_bit(PATH_SLOT));
-}
-
-/* Links with room for one piece: ranks of a ring would wait for each other. */
+/* Ranks of a ring would wait for each other. */
 static void what_has_no_room_is_staged(void **state)
 {
     (void)state;
-    struct trace trace;
-    const struct engine_mood mood = {.piece_bytes = 16 << 10, .pieces = 1, .delay = 3};
-    const struct engine_job job = {
-        .algorithm = algorithm_of(COLLECTIVE_ALLGATHER, "ring"), .size = 4, .count = 50000};
-    run_traced(&job, &mood, &trace);
-    assert_true((trace.bits & path_bit(PATH_STAGE)) != 0 && (trace.bits & path_bit(PATH_SLOT)) != 0);
+    static struct trace taken;
+    static struct world world;
+    const struct engine_job job = job_of(COLLECTIVE_ALLGATHER, "ring", 4, 50000);
+    world_open(&world, &job, TABLE_LOCAL, table_numbered(TABLE_LOCAL), PATH_STAGE);
+    trace_taken(&world, &taken);
+    unsigned bits = 0;
+    for (uint32_t i = 0; i < taken.count; i++) bits |= taken.bits[i];
+    assert_true((bits & path_bit(PATH_STAGE)) != 0 && (bits & path_bit(PATH_SLOT)) != 0);
+    world_close(&world);
 }
 
 /* A way that could not be taken is counted with the reason. */
 static void what_is_passed_over_is_counted(void **state)
 {
     (void)state;
-    struct engine_rank ranks[2] = {0};
-    const struct engine_job job = {
-        .algorithm = algorithm_of(COLLECTIVE_ALLTOALL, "direct"), .size = 2, .count = 10000};
-    const struct engine_mood mood = {.piece_bytes = PIECE_BYTES, .pieces = 4, .delay = 1};
-    struct engine_net *net = engine_net_create(2, mood, 1);
-    for (int r = 0; r < 2; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
-    engine_run(&job, net, ranks);
-    for (int r = 0; r < 2; r++) {
-        assert_true(ranks[r].operation.passed_over[PATH_READ][PASSED_OUT_OF_REACH] > 0);
-        engine_rank_release(&ranks[r]);
-    }
-    engine_net_free(net);
+    static struct trace taken;
+    static struct world world;
+    const struct engine_job job = job_of(COLLECTIVE_ALLTOALL, "direct", 2, 10000);
+    world_open(&world, &job, TABLE_LOCAL, table_numbered(TABLE_LOCAL), PATH_SLOT);
+    trace_taken(&world, &taken);
+    for (int r = 0; r < 2; r++)
+        assert_true(world.ranks[r].operation.passed_over[PATH_READ][PASSED_OUT_OF_REACH] > 0);
+    world_close(&world);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_rule_decides_something),
-        cmocka_unit_test(each_row_can_be_lacking),
-        cmocka_unit_test(places_follow_their_bounds),
+        cmocka_unit_test(each_rule_of_each_table_decides_something),
+        cmocka_unit_test(a_rule_that_decides_nothing_is_found),
+        cmocka_unit_test(each_row_of_each_table_has_a_rule_for_collectives),
         cmocka_unit_test(what_has_no_room_is_staged),
         cmocka_unit_test(what_is_passed_over_is_counted),
     };

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 const char *path_way_name(enum path_way way)
 {
     static const char *const names[PATH_WAY_COUNT] = {
@@ -39,7 +41,7 @@ const struct path_row *path_row_of(const struct path_table *table, enum path_way
 
 /* ------------------------------------------------------------------------------------------------ choosing */
 
-static bool applies(const struct path_rule *rule, const struct path_case *message)
+bool path_applies(const struct path_rule *rule, const struct path_case *message)
 {
     if (message->is_encoded && (path_bit(rule->way) & PATH_AS_THEY_LIE) != 0) return false;
     return message->bytes >= rule->bytes_min && message->bytes <= rule->bytes_max &&
@@ -61,7 +63,8 @@ struct path_list path_choose(const struct path_table *table, const struct path_c
 {
     struct path_list list = {.count = 0};
     for (unsigned i = 0; i < table->rule_count; i++)
-        if ((table->lacks & path_bit(table->rules[i].way)) == 0 && applies(&table->rules[i], message))
+        if ((table->lacks & path_bit(table->rules[i].way)) == 0 &&
+            path_applies(&table->rules[i], message))
             path_add(&list, table->rules[i].way);
     return list;
 }
@@ -177,21 +180,15 @@ const char *path_check(const struct path_table *table)
 
 /* --------------------------------------------------------------------------------------------------- agreed */
 
-static uint64_t mixed(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
-
 uint64_t path_agreed(const struct path_map *map)
 {
     uint64_t hash = 1;
     for (int t = 0; t < PATH_TABLES_MAX && map->tables[t] != NULL; t++) {
         const struct path_sizes *sizes = &map->tables[t]->sizes;
-        hash = mixed(hash, sizes->piece_bytes_min);
-        hash = mixed(hash, sizes->piece_bytes_max);
-        hash = mixed(hash, sizes->mapped_bytes_min);
-        hash = mixed(hash, sizes->copies_bytes_min);
+        hash = hash_take(hash, sizes->piece_bytes_min);
+        hash = hash_take(hash, sizes->piece_bytes_max);
+        hash = hash_take(hash, sizes->mapped_bytes_min);
+        hash = hash_take(hash, sizes->copies_bytes_min);
     }
     return hash;
 }

@@ -234,6 +234,7 @@ struct path_list {
 /* The ways that a message is worth sending by (of a step that stores: may come by). Of a step that sends the last is one for which it can
  * always wait: a place of the link, or PATH_STAGE behind that. */
 struct path_list path_choose(const struct path_table *table, const struct path_case *message);
+bool path_applies(const struct path_rule *rule, const struct path_case *message);
 void path_add(struct path_list *list, enum path_way way);
 static inline bool path_has(const struct path_list *list, enum path_way way)
 {

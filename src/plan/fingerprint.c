@@ -1,9 +1,11 @@
 #include "plan/fingerprint.h"
 
+#include "base/hash.h"
+
 /* Two numbers of 32 bits. */
 static uint64_t take(uint64_t fingerprint, uint32_t high, uint32_t low)
 {
-    return fingerprint_take(fingerprint, (uint64_t)high << 32 | low);
+    return hash_take(fingerprint, (uint64_t)high << 32 | low);
 }
 
 /* In barriers, whose steps act on no chunks, a place is a buffer only. */
@@ -29,7 +31,7 @@ static uint64_t take_targets(uint64_t fingerprint, const struct rank_plan *plan,
     if (!sends) return fingerprint;
     fingerprint = take(fingerprint, (uint32_t)step->target_group, (uint32_t)step->target_channel);
     for (uint32_t i = 0; i < step->target_count; i++)
-        fingerprint = fingerprint_take(fingerprint, (uint32_t)plan->targets[step->first_target + i]);
+        fingerprint = hash_take(fingerprint, (uint32_t)plan->targets[step->first_target + i]);
     return fingerprint;
 }
 
@@ -42,7 +44,7 @@ static uint64_t take_step(uint64_t fingerprint, const struct rank_plan *plan,
     fingerprint = take(fingerprint, step->after_count,
                        (uint32_t)step->has_destination << 1 | (uint32_t)step->final);
     for (uint32_t i = 0; i < step->after_count; i++)
-        fingerprint = fingerprint_take(fingerprint, plan->afters[step->first_after + i]);
+        fingerprint = hash_take(fingerprint, plan->afters[step->first_after + i]);
     if (step->has_destination) fingerprint = take_place(fingerprint, step, &step->destination);
     return take_targets(fingerprint, plan, step);
 }
@@ -51,10 +53,9 @@ static uint64_t take_groups(uint64_t fingerprint, const struct rank_plan *plan)
 {
     for (uint32_t g = 0; g < plan->group_count; g++) {
         const struct plan_group *group = &plan->groups[g];
-        fingerprint = fingerprint_take(fingerprint, group->member_count);
+        fingerprint = hash_take(fingerprint, group->member_count);
         for (uint32_t i = 0; i < group->member_count; i++)
-            fingerprint =
-                fingerprint_take(fingerprint, (uint32_t)plan->members[group->first_member + i]);
+            fingerprint = hash_take(fingerprint, (uint32_t)plan->members[group->first_member + i]);
     }
     return fingerprint;
 }
@@ -71,11 +72,11 @@ uint64_t fingerprint_rank(uint64_t fingerprint, const struct rank_plan *rank_pla
     fingerprint = take(fingerprint, rank_plan->group_count, rank_plan->scratch_count);
     fingerprint = take_groups(fingerprint, rank_plan);
     for (uint32_t i = 0; i < rank_plan->scratch_count; i++)
-        fingerprint = fingerprint_take(fingerprint, rank_plan->scratch_like[i]);
-    fingerprint = fingerprint_take(fingerprint, rank_plan->lane_count);
+        fingerprint = hash_take(fingerprint, rank_plan->scratch_like[i]);
+    fingerprint = hash_take(fingerprint, rank_plan->lane_count);
     for (uint32_t l = 0; l < rank_plan->lane_count; l++) {
         const struct plan_lane *lane = &rank_plan->lanes[l];
-        fingerprint = fingerprint_take(fingerprint, lane->step_count);
+        fingerprint = hash_take(fingerprint, lane->step_count);
         for (uint32_t i = 0; i < lane->step_count; i++)
             fingerprint = take_step(fingerprint, rank_plan, &rank_plan->steps[lane->first_step + i]);
     }

@@ -24,12 +24,4 @@ uint64_t plan_fingerprint(const struct plan *plan);
 uint64_t fingerprint_begin(const struct plan_shape *shape);
 uint64_t fingerprint_rank(uint64_t fingerprint, const struct rank_plan *rank_plan);
 
-/* Takes one more number. For a given number no two fingerprints become one, and for a given fingerprint no two numbers do: so
- * a single change always shows. */
-static inline uint64_t fingerprint_take(uint64_t fingerprint, uint64_t number)
-{
-    fingerprint = (fingerprint ^ number) * UINT64_C(0x9e3779b97f4a7c15);
-    return fingerprint ^ fingerprint >> 32;
-}
-
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "algo/levels.h"
+#include "base/hash.h"
 #include "base/option.h"
 #include "base/status.h"
 #include "os/file.h"
@@ -194,21 +195,15 @@ static enum tutti_status add_places(struct host_levels *levels, const char *cons
     return status;
 }
 
-static uint64_t mixed(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
-
 /* Of what is together with what, whatever numbers groups have. */
 static uint64_t fingerprint_of(const struct host_levels *levels, const struct hierarchy *h)
 {
-    uint64_t hash = mixed(0x6c6576656c73u, (uint64_t)levels->rank_count);
-    hash = mixed(hash, (uint64_t)levels->network.host_count);
-    for (int i = 0; i < levels->rank_count; i++) hash = mixed(hash, (uint64_t)h->order[i]);
+    uint64_t hash = hash_take(0x6c6576656c73u, (uint64_t)levels->rank_count);
+    hash = hash_take(hash, (uint64_t)levels->network.host_count);
+    for (int i = 0; i < levels->rank_count; i++) hash = hash_take(hash, (uint64_t)h->order[i]);
     for (int level = 0; level <= h->top; level++)
         for (int unit = 0; unit < h->unit_count[level]; unit++)
-            hash = mixed(hash, (uint64_t)h->units[level][unit] | (uint64_t)level << 32);
+            hash = hash_take(hash, (uint64_t)h->units[level][unit] | (uint64_t)level << 32);
     return hash;
 }
 

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "transport/card/card.h"
+#include "transport/card/message.h"
+#include "transport/card/paths.h"
 #include "transport/local/local.h"
 #include "transport/local/paths.h"
 #include "transport/tcp/frame.h"
@@ -12,6 +15,7 @@ const struct path_table *transport_paths(const char *name)
 {
     if (strcmp(name, "local") == 0) return local_paths(false);
     if (strcmp(name, "tcp") == 0) return tcp_paths();
+    if (strcmp(name, "card") == 0) return card_paths();
     return NULL;
 }
 
@@ -23,6 +27,9 @@ bool transport_path_of(const char *name, int rank_count, struct transport_path *
     if (table == tcp_paths()) {
         path->piece_bytes_max = TCP_FRAME_BYTES_MAX;
         path->piece_count_max = TCP_PIECE_COUNT_DEFAULT;
+    } else if (table == card_paths()) {
+        path->piece_bytes_max = CARD_PIECE_BYTES_MAX;
+        path->piece_count_max = CARD_PIECE_COUNT_DEFAULT;
     } else {
         local_limits(rank_count, false, &path->piece_bytes_max, &path->piece_count_max);
         path->has_group = rank_count > 1;
@@ -32,6 +39,6 @@ bool transport_path_of(const char *name, int rank_count, struct transport_path *
 
 const char *const *transport_path_names(void)
 {
-    static const char *const names[] = {"local", "tcp", NULL};
+    static const char *const names[] = {"local", "tcp", "card", NULL};
     return names;
 }

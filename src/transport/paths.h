@@ -1,4 +1,5 @@
-/* paths.h - the tables of paths of the library's transports, by name: for tools, models and tests that have no transport open. */
+/* paths.h - the tables of paths of all transports, by name: for tools, models and tests that have no transport open. They are data, so the
+ * simulated network card has its own here, too, although that transport is for tests. The library itself does not need these names. */
 #ifndef TUTTI_TRANSPORT_PATHS_H
 #define TUTTI_TRANSPORT_PATHS_H
 
@@ -15,11 +16,11 @@ struct transport_path {
     bool has_group; /* of all ranks */
 };
 
-/* Of "local" or "tcp", as it is by default for so many ranks. False: there is none of that name. */
+/* Of a transport, as it is by default for so many ranks. False: there is none of that name. */
 bool transport_path_of(const char *name, int rank_count, struct transport_path *path);
-/* "local" and "tcp"; NULL: there is none of that name. */
+/* NULL: there is none of that name. */
 const struct path_table *transport_paths(const char *name);
-/* Their names, ended by NULL. */
+/* "local", "tcp", "card", NULL. */
 const char *const *transport_path_names(void);
 
 #endif

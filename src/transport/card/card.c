@@ -9,12 +9,7 @@
 #include "transport/card/card_state.h"
 #include "transport/card/paths.h"
 
-enum {
-    PIECE_COUNT_DEFAULT = 16,
-    RECEIVE_COUNT_DEFAULT = 32,
-    REACH_BYTES_DEFAULT = 16 << 10, /* less costs little to copy */
-    COMPLETIONS_A_LOOK = 256
-};
+enum { RECEIVE_COUNT_DEFAULT = 32, COMPLETIONS_A_LOOK = 256 };
 
 /* ------------------------------------------------------------------------------------------- sending */
 
@@ -338,13 +333,14 @@ static enum tutti_status create(const struct card_options *options, struct card 
         .ops = &ops, .peers = &card_peer_ops, .rank = options->rank, .size = options->size};
     card->base.paths.tables[0] = card_paths();
     card->base.signatures = card->base.own_signatures;
-    card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : REACH_BYTES_DEFAULT;
-    card->offer_bytes = options->offer_bytes != 0 ? options->offer_bytes : REACH_BYTES_DEFAULT;
+    const size_t least = path_least_bytes(card_paths(), PATH_READ); /* worth registering */
+    card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : least;
+    card->offer_bytes = options->offer_bytes != 0 ? options->offer_bytes : least;
     card->shared = (struct card_shared){
         .rank = options->rank,
         .shape = {.piece_bytes =
                       options->piece_bytes != 0 ? options->piece_bytes : CARD_PIECE_BYTES_MAX,
-                  .window = given_or(options->piece_count, PIECE_COUNT_DEFAULT)},
+                  .window = given_or(options->piece_count, CARD_PIECE_COUNT_DEFAULT)},
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
         .signatures = &card->base.signatures,
         .hears = options->hears,

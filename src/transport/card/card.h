@@ -38,14 +38,16 @@
 #include "transport/card/wire.h"
 #include "transport/transport.h"
 
+enum { CARD_PIECE_COUNT_DEFAULT = 16 };
+
 /* The same on all ranks, but for rank, nonce, seed and who hears. */
 struct card_options {
     int rank, size;
-    uint64_t nonce, seed;   /* see device.h; nonce 0: at random */
-    size_t piece_bytes;     /* of a message: a multiple of 64 up to 4032; 0: that */
-    unsigned piece_count;   /* messages of a link under way, up to 32; 0: 16 */
+    uint64_t nonce, seed; /* see device.h; nonce 0: at random */
+    size_t piece_bytes;   /* of a message: a multiple of 64 up to 4032; 0: that */
+    unsigned piece_count; /* messages of a link under way, up to 32; 0: CARD_PIECE_COUNT_DEFAULT */
     unsigned receive_count; /* posted for each peer, 8 to 64; 0: 32 */
-    size_t reach_bytes; /* from this size on memory is posted; 0: as this module thinks best; SIZE_MAX: never */
+    size_t reach_bytes; /* from this size on memory is posted; 0: as the table of paths says; SIZE_MAX: never */
     size_t offer_bytes; /* the same of memory that is offered */
     /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this transport.
      * NULL: they are dropped. */

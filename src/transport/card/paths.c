@@ -1,7 +1,6 @@
 #include "transport/card/paths.h"
 
-#define KIB(n) ((size_t)(n) << 10)
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+#include "transport/path_rules.h"
 
 /* --------------------------------------------------------------------------------------------------- rows */
 
@@ -24,22 +23,13 @@ static const struct path_row rows[] = {
 
 /* -------------------------------------------------------------------------------------------------- rules */
 
-#define RULE(to, least, of, in, because)                                           \
-    {                                                                              \
-        .way = (to), .bytes_min = (least), .bytes_max = SIZE_MAX, .traffic = (of), \
-        .readers = PATH_ANY_READERS, .steps = (in), .cores = PATH_ANY_CORES,       \
-        .senders = PATH_ANY_SENDERS, .why = (because)                              \
-    }
-
 static const struct path_rule rules[] = {
-    RULE(PATH_WRITE, KIB(64), PATH_REDUCED | PATH_REDUCED_FOR_ALL, PATH_STORES,
-         "the sender's card writes it where it was advertised"),
-    RULE(PATH_DIRECT, KIB(128), PATH_ANY_TRAFFIC, PATH_STORES, "the same, advertised late"),
-    RULE(PATH_READ, KIB(8), PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
+    RULES_OF_RECEIVERS,
+    RULE(PATH_READ, KIB(8), ANY_SIZE, PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
          "below, a copy costs less than registering memory"),
-    RULE(PATH_SLOT, 0, PATH_ANY_TRAFFIC, PATH_ANY_SENDER, "one copy into registered memory"),
-    RULE(PATH_STAGE, 0, PATH_ANY_TRAFFIC, PATH_PASSES,
-         "ranks in a ring, each with a full link before and behind it, would wait for each other"),
+    RULE(PATH_SLOT, 0, ANY_SIZE, PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
+         "one copy into registered memory"),
+    RULE_TO_STAGE,
 };
 
 const struct path_table *card_paths(void)

@@ -1,11 +1,7 @@
 #include "transport/local/paths.h"
 
 #include "transport/local/segment.h"
-
-#define KIB(n) ((size_t)(n) << 10)
-#define MIB(n) ((size_t)(n) << 20)
-#define ANY_SIZE SIZE_MAX
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+#include "transport/path_rules.h"
 
 /* --------------------------------------------------------------------------------------------------- rows */
 
@@ -98,7 +94,7 @@ enum { CHECKED_ROWS = 4 };
 
 /* -------------------------------------------------------------------------------------------------- rules */
 
-#define RULE(to, least, most, of, by, in, on, from, because)                                      \
+#define RULE_FOR(to, least, most, of, by, in, on, from, because)                                  \
     {                                                                                             \
         .way = (to), .bytes_min = (least), .bytes_max = (most), .traffic = (of), .readers = (by), \
         .steps = (in), .cores = (on), .senders = (from), .why = (because)                         \
@@ -124,49 +120,48 @@ enum {
 
 /* Places of a link, for which a step can always wait. */
 #define LAST_RULES \
-    RULE(PATH_INLINE, 0, INLINE_BYTES, PATH_ANY_TRAFFIC, ANY_READER, SENDER, ANY_CORES, ANY_SENDERS, \
+    RULE(PATH_INLINE, 0, INLINE_BYTES, PATH_ANY_TRAFFIC, SENDER, \
          "the room that there is in the cache line of a header"), \
-    RULE(PATH_GROUP_SLOT, INLINE_BYTES + 1, ANY_SIZE, PATH_ANY_TRAFFIC, PATH_TO_GROUP, SENDER, ANY_CORES, ANY_SENDERS, \
-         "binding opens a link to a group only for what fits into its slots as a whole"), \
-    RULE(PATH_SLOT, INLINE_BYTES + 1, ANY_SIZE, PATH_ANY_TRAFFIC, ONE | PATH_TO_SEVERAL, SENDER, ANY_CORES, ANY_SENDERS, \
-         "one copy into a cache, and one out of it"), \
-    RULE(PATH_STAGE, 0, ANY_SIZE, PATH_ANY_TRAFFIC, ANY_READER, PASSES, ANY_CORES, ANY_SENDERS, \
-         "ranks in a ring, each with a full link before and behind it, would wait for each other")
+    RULE_FOR(PATH_GROUP_SLOT, INLINE_BYTES + 1, ANY_SIZE, PATH_ANY_TRAFFIC, PATH_TO_GROUP, SENDER, ANY_CORES, ANY_SENDERS, \
+             "binding opens a link to a group only for what fits into its slots as a whole"), \
+    RULE_FOR(PATH_SLOT, INLINE_BYTES + 1, ANY_SIZE, PATH_ANY_TRAFFIC, ONE | PATH_TO_SEVERAL, SENDER, ANY_CORES, ANY_SENDERS, \
+             "one copy into a cache, and one out of it"), \
+    RULE_TO_STAGE
 
 static const struct path_rule rules[] = {
-    RULE(PATH_WRITE, KIB(64), ANY_SIZE, REDUCING, ONE | PATH_TO_SEVERAL, PASSES | PATH_STORES, ANY_CORES, ANY_SENDERS,
-         "below, the receiver copies from a cache what a look at its offer costs"),
-    RULE(PATH_FORWARD, 1, ANY_SIZE, PATH_ANY_TRAFFIC, ANY_READER, PASSES, ANY_CORES, ANY_SENDERS, "saves a copy"),
-    RULE(PATH_READ, KIB(8), ANY_SIZE, PATH_ANY_TRAFFIC, ANY_READER, SENDER, ANY_CORES, ANY_SENDERS,
+    RULE_FOR(PATH_WRITE, KIB(64), ANY_SIZE, REDUCING, ONE | PATH_TO_SEVERAL, PASSES | PATH_STORES, ANY_CORES, ANY_SENDERS,
+             "below, the receiver copies from a cache what a look at its offer costs"),
+    RULE(PATH_FORWARD, 1, ANY_SIZE, PATH_ANY_TRAFFIC, PASSES, "saves a copy"),
+    RULE(PATH_READ, KIB(8), ANY_SIZE, PATH_ANY_TRAFFIC, SENDER,
          "below, a copy through a slot costs less than waiting until somebody has read"),
 
     /* A saved copy, against a system call, work for each page, and the kernel's stores, which go through the cache. */
-    RULE(PATH_COPY, KIB(16), ANY_SIZE, PATH_EXCHANGE | PATH_MESSAGE_BOTH_WAYS, ANY_READER, SENDER, OWN, ANY_SENDERS,
-         "everybody copies out as much as it sends"),
-    RULE(PATH_COPY, KIB(16), MIB(1), PATH_FROM_ROOT | PATH_TO_ROOT | PATH_SPREAD, ANY_READER, SENDER, OWN, ANY_SENDERS,
-         "above, two ranks copy what is in no cache faster through slots than one does alone"),
-    RULE(PATH_COPY, KIB(16), MIB(2), PATH_MESSAGE, ONE, SENDER, OWN, ANY_SENDERS,
-         "as above, and nobody else waits for the receiver"),
-    RULE(PATH_COPY, KIB(16), KIB(512), PATH_REDUCED, ANY_READER, SENDS, OWN, ANY_SENDERS,
-         "copied out near the receiver, and then reduced"),
-    RULE(PATH_COPY, KIB(16), ANY_SIZE, PATH_EXCHANGE | PATH_MESSAGE | PATH_MESSAGE_BOTH_WAYS, ONE, SENDER, SHARED, ANY_SENDERS,
-         "a saved copy is somebody's time"),
-    RULE(PATH_COPY, KIB(16), MIB(2), PATH_SPREAD, ONE, SENDER, SHARED, ANY_SENDERS,
-         "a saved copy is somebody's time, while it comes from a cache"),
-    RULE(PATH_COPY, KIB(16), KIB(512), PATH_TO_ROOT, ONE, SENDER, SHARED, ANY_SENDERS,
-         "the root does all the copying"),
-    RULE(PATH_COPY, KIB(128), ANY_SIZE, PATH_FROM_ROOT, ONE, SENDER, SHARED, ANY_SENDERS,
-         "the root waits until all have had their turn"),
-    RULE(PATH_COPY, KIB(64), MIB(2), PATH_SPREAD, MANY, SENDER, SHARED, MANY_SENDERS,
-         "copied by several; where few ranks send to several, a shared slot serves all readers better"),
+    RULE_FOR(PATH_COPY, KIB(16), ANY_SIZE, PATH_EXCHANGE | PATH_MESSAGE_BOTH_WAYS, ANY_READER, SENDER, OWN, ANY_SENDERS,
+             "everybody copies out as much as it sends"),
+    RULE_FOR(PATH_COPY, KIB(16), MIB(1), PATH_FROM_ROOT | PATH_TO_ROOT | PATH_SPREAD, ANY_READER, SENDER, OWN, ANY_SENDERS,
+             "above, two ranks copy what is in no cache faster through slots than one does alone"),
+    RULE_FOR(PATH_COPY, KIB(16), MIB(2), PATH_MESSAGE, ONE, SENDER, OWN, ANY_SENDERS,
+             "as above, and nobody else waits for the receiver"),
+    RULE_FOR(PATH_COPY, KIB(16), KIB(512), PATH_REDUCED, ANY_READER, SENDS, OWN, ANY_SENDERS,
+             "copied out near the receiver, and then reduced"),
+    RULE_FOR(PATH_COPY, KIB(16), ANY_SIZE, PATH_EXCHANGE | PATH_MESSAGE | PATH_MESSAGE_BOTH_WAYS, ONE, SENDER, SHARED, ANY_SENDERS,
+             "a saved copy is somebody's time"),
+    RULE_FOR(PATH_COPY, KIB(16), MIB(2), PATH_SPREAD, ONE, SENDER, SHARED, ANY_SENDERS,
+             "a saved copy is somebody's time, while it comes from a cache"),
+    RULE_FOR(PATH_COPY, KIB(16), KIB(512), PATH_TO_ROOT, ONE, SENDER, SHARED, ANY_SENDERS,
+             "the root does all the copying"),
+    RULE_FOR(PATH_COPY, KIB(128), ANY_SIZE, PATH_FROM_ROOT, ONE, SENDER, SHARED, ANY_SENDERS,
+             "the root waits until all have had their turn"),
+    RULE_FOR(PATH_COPY, KIB(64), MIB(2), PATH_SPREAD, MANY, SENDER, SHARED, MANY_SENDERS,
+             "copied by several; where few ranks send to several, a shared slot serves all readers better"),
     {.way = PATH_COPY, .bytes_min = KIB(64), .bytes_max = ANY_SIZE, .all_bytes_max = MIB(1), .traffic = PATH_REDUCED,
      .readers = ANY_READER, .steps = SENDS, .cores = SHARED, .senders = ANY_SENDERS,
      .why = "until the messages of all ranks together leave the caches"},
 
-    RULE(PATH_SHARED_SLOT, KIB(4), ANY_SIZE, PATH_ANY_COLLECTIVE, PATH_TO_SEVERAL, SENDER, ANY_CORES, FEW,
-         "below, counting readers costs more than another copy"),
-    RULE(PATH_SHARED_SLOT, KIB(4), ANY_SIZE, PATH_REDUCED_FOR_ALL, PATH_TO_ONE_ON_A_CHAIN, SENDER, ANY_CORES, ANY_SENDERS,
-         "its receiver adds to it in that place and forwards it"),
+    RULE_FOR(PATH_SHARED_SLOT, KIB(4), ANY_SIZE, PATH_ANY_COLLECTIVE, PATH_TO_SEVERAL, SENDER, ANY_CORES, FEW,
+             "below, counting readers costs more than another copy"),
+    RULE_FOR(PATH_SHARED_SLOT, KIB(4), ANY_SIZE, PATH_REDUCED_FOR_ALL, PATH_TO_ONE_ON_A_CHAIN, SENDER, ANY_CORES, ANY_SENDERS,
+             "its receiver adds to it in that place and forwards it"),
     LAST_RULES,
 };
 

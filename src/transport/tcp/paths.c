@@ -1,10 +1,7 @@
 #include "transport/tcp/paths.h"
 
+#include "transport/path_rules.h"
 #include "transport/tcp/link.h"
-
-#define KIB(n) ((size_t)(n) << 10)
-#define ANY_SIZE SIZE_MAX
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* --------------------------------------------------------------------------------------------------- rows */
 
@@ -33,27 +30,16 @@ static const struct path_row rows[] = {
 
 /* -------------------------------------------------------------------------------------------------- rules */
 
-#define RULE(to, least, most, of, in, because)                                   \
-    {                                                                            \
-        .way = (to), .bytes_min = (least), .bytes_max = (most), .traffic = (of), \
-        .readers = PATH_ANY_READERS, .steps = (in), .cores = PATH_ANY_CORES,     \
-        .senders = PATH_ANY_SENDERS, .why = (because)                            \
-    }
-
 /* clang-format off */
 static const struct path_rule rules[] = {
-    RULE(PATH_WRITE, KIB(64), ANY_SIZE, PATH_REDUCED | PATH_REDUCED_FOR_ALL, PATH_STORES,
-         "this end of the connection stores it where it was advertised; below, a copy out of a cache costs as much as saying so"),
-    RULE(PATH_DIRECT, KIB(128), ANY_SIZE, PATH_ANY_TRAFFIC, PATH_STORES,
-         "below, what comes stays in a cache until it is stored"),
+    RULES_OF_RECEIVERS,
     RULE(PATH_READ, KIB(64), ANY_SIZE, PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
          "below, a copy costs less than waiting until the receiver has consumed it"),
     RULE(PATH_INLINE, 0, TCP_SMALL_BYTES, PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
          "room that each link has from the beginning"),
     RULE(PATH_SLOT, TCP_SMALL_BYTES + 1, ANY_SIZE, PATH_ANY_TRAFFIC, PATH_ANY_SENDER,
          "one copy, so that the sender's memory is free at once"),
-    RULE(PATH_STAGE, 0, ANY_SIZE, PATH_ANY_TRAFFIC, PATH_PASSES,
-         "ranks in a ring, each with a full link before and behind it, would wait for each other"),
+    RULE_TO_STAGE,
 };
 /* clang-format on */
 
