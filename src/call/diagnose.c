@@ -268,18 +268,6 @@ static bool may_learn_more(struct tutti_comm *comm, const struct call_request *r
     return waited_ns < request->call.timeout_ns + ANSWER_NS;
 }
 
-/* A rank that has called it, and waits for its gate: the one that is waited for, or else the first; -1. */
-static int rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer)
-{
-    if (peer >= 0 && board_is_gated(known_calls(&comm->health, peer, request->slot), request->begun))
-        return peer;
-    for (int r = 0; r < comm->team.size; r++)
-        if (r != comm->team.rank &&
-            board_is_gated(known_calls(&comm->health, r, request->slot), request->begun))
-            return r;
-    return -1;
-}
-
 static void fail_late(struct tutti_comm *comm, struct call_request *request)
 {
     const double seconds = (double)request->call.timeout_ns * 1e-9;
@@ -293,7 +281,7 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
         return;
     }
     const int peer = operation_waits_for(&request->operation);
-    const int gated = rank_at_gate(comm, request, peer);
+    const int gated = comm_rank_at_gate(comm, request, peer);
     if (gated >= 0) {
         health_name_rank(&comm->health, gated, who, sizeof who);
         comm_fail(comm, &request->base, TUTTI_TIMEOUT, gated,
