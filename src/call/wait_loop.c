@@ -115,10 +115,9 @@ static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, 
 /* Time-driven checks of one call; cheap when it is too early for them. */
 static void look_sometimes(struct tutti_comm *comm, struct call_request *request, uint64_t now)
 {
-    /* Before its gate opens its deadline is as far away as ever. */
-    if (request_is_gated(request)) request->base.started_ns = now;
-    if (is_time_to_look(&request->base, request->call.timeout_ns, now))
-        comm_diagnose(comm, request, now);
+    /* The deadline counts from when the gate opens. */
+    const uint64_t timeout_ns = request_is_gated(request) ? UINT64_MAX : request->call.timeout_ns;
+    if (is_time_to_look(&request->base, timeout_ns, now)) comm_diagnose(comm, request, now);
 }
 
 /* There may be thousands: what takes a system call is done once for all. */
