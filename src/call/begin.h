@@ -69,7 +69,7 @@ void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request);
 enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request);
 /* A communicator of one: input becomes output. Of a call without a gate. */
 void comm_call_alone(struct tutti_comm *comm, const struct call *call);
-/* The same with a gate. A blocking call comes back when it has opened, or when the communicator has failed; *call has no gate then. */
+/* The same with a gate. A blocking call comes back when the gate has opened, or when the communicator has failed, and has told the gate. */
 enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *call);
 /* A started one begins in its slot, and goes on when its gate has opened; domain held. */
 void comm_begin_alone(struct tutti_comm *comm, struct call_request *request);
