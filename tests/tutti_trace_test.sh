@@ -10,12 +10,14 @@ shared=$(realpath "${BASH_SOURCE[0]%/*}/tool.sh")
 
 trace=${TUTTI_BIN:-}/tutti-trace
 player=${TUTTI_BUILD:-}/tests/tests_tracing_test
-if [ ! -x "$trace" ] || [ ! -x "$player" ]; then
-    echo "TUTTI_BIN names no tutti-trace, or TUTTI_BUILD no tests_tracing_test: skipped"
+gates=${TUTTI_BUILD:-}/tests/tests_gates_test
+if [ ! -x "$trace" ] || [ ! -x "$player" ] || [ ! -x "$gates" ]; then
+    echo "TUTTI_BIN names no tutti-trace, or TUTTI_BUILD no tests_tracing_test and tests_gates_test: skipped"
     exit 77
 fi
 trace=$(realpath "$trace")
 player=$(realpath "$player")
+gates=$(realpath "$gates")
 
 work=$(mktemp -d) || exit 1
 children=()
@@ -104,6 +106,10 @@ says out '^nothing is wrong$'
 [ "$(find fine -type f | wc -l)" = 3 ] || fail "something else lies there: $(ls fine)"
 verdict_of 1 late
 says out '^rank 1 \(host .*, pid [0-9]+\) is late: rank [02] waits in allreduce\(count 4, float32, sum\) #4, which it has not called'
+tracing=$player player=$gates
+verdict_of 1 gate
+says out '^rank 1 \(host .*, pid [0-9]+\) is late: it has called allreduce\(count 1, int32, sum\) #1, which waits for its gate there for '
+player=$tracing
 export TUTTI_TIMEOUT=20
 verdict_of 1 die
 says out '^rank 1 \(host .*, pid [0-9]+\) is dead or gone: .*died.*; it left no trace$'
@@ -122,6 +128,12 @@ says out ' done .* allreduce\(count 4, float32, sum\) #3'
 exits 0 show late/*-rank0.json
 says out '^failed: TIMEOUT: '
 says out ' (TIMEOUT|running) .*#4, waited for rank 1 ' # who writes it may be the monitor, while the call still is on its way out
+
+exits 0 show gate/*-rank1.json
+says out ' (TIMEOUT|running) .*allreduce\(count 1, int32, sum\) #1, wait(ed|s) for its gate'
+exits 0 show gate/*-rank0.json
+says out '^failed: TIMEOUT: .*has called it, and waits for its gate'
+says out ' (TIMEOUT|running) .*#1, waited for rank [12] '
 
 echo "queries"
 export TUTTI_TIMEOUT=60 TUTTI_TRACE_DIR=$work/signalled TUTTI_TRACE_SIGNAL=USR2

@@ -370,6 +370,20 @@ static void traces_that_do_not_fit_are_refused(void **state)
     for (int i = 0; i < 2; i++) trace_json_release(&scene.traces[i]);
 }
 
+static void who_has_called_it_and_waits_for_a_gate_is_late(void **state)
+{
+    (void)state;
+    struct scene scene = scene_of(3);
+    hold(&scene.traces[0], 5, 1); /* a chain of waiting */
+    hold(&scene.traces[1], 6, 2);
+    hold(&scene.traces[2], 4, -1);
+    scene.traces[2].operations[scene.traces[2].operation_count - 1].is_gated = true;
+    const struct verdict verdict = judged(&scene);
+    assert_int_equal(verdict.kind, VERDICT_LATE);
+    assert_int_equal(verdict.culprit, 2);
+    assert_non_null(strstr(verdict.text, "waits for its gate there for 4.00 s"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +401,7 @@ int main(void)
         cmocka_unit_test(a_failure_without_traces_of_it_is_told),
         cmocka_unit_test(who_has_not_called_what_others_wait_in_is_late),
         cmocka_unit_test(who_is_in_the_call_is_not_late),
+        cmocka_unit_test(who_has_called_it_and_waits_for_a_gate_is_late),
         cmocka_unit_test(an_earlier_call_explains_later_ones),
         cmocka_unit_test(nobody_is_named_where_nobody_can_be),
         cmocka_unit_test(who_does_not_send_what_somebody_is_blocked_for_is_late),

@@ -73,6 +73,7 @@ static void show_entry(const struct trace_json *trace, const struct trace_entry 
         describe_rank(&trace->places[entry->waits_for], whom);
         fprintf(file, ", waited for %s", whom);
     }
+    if (entry->is_gated) fputs(is_over ? ", waited for its gate" : ", waits for its gate", file);
     if (entry->ways[0] != '\0') fprintf(file, " [%s]", entry->ways);
     fputc('\n', file);
 }
@@ -112,6 +113,7 @@ static size_t show_running(const struct trace_json *trace, const struct trace_en
         describe_duration(entry->begin_ns, trace->monotonic_ns, since);
         fprintf(file, "%s%s for %s", between, what, since);
         between = "; ";
+        if (entry->is_gated) fputs(", waits for its gate", file);
         shown++;
         if (entry->waits_for < 0) continue;
         char whom[RANK_TEXT_SIZE];

@@ -303,6 +303,33 @@ static bool find_late(const struct group *group, uint64_t stuck, const struct tr
     return true;
 }
 
+/* A rank that has called it, and waits for its gate: what it computes, on a device say, is late. Of several the one that has waited
+ * longest. */
+static bool find_gated(const struct group *group, uint64_t stuck)
+{
+    const struct trace_json *slowest = NULL;
+    const struct trace_entry *its = NULL;
+    uint64_t longest_ns = 0;
+    for (size_t t = 0; stuck > 0 && t < group->count; t++) {
+        const struct trace_json *trace = &group->traces[t];
+        const struct trace_entry *entry = open_entry(trace);
+        if (entry == NULL || entry->number != stuck || !entry->is_gated) continue;
+        const uint64_t waits_ns =
+            trace->monotonic_ns > entry->begin_ns ? trace->monotonic_ns - entry->begin_ns : 0;
+        if (slowest != NULL && waits_ns <= longest_ns) continue;
+        slowest = trace;
+        its = entry;
+        longest_ns = waits_ns;
+    }
+    if (slowest == NULL) return false;
+    char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
+    describe_entry(its, what);
+    describe_duration(0, longest_ns, since);
+    judge(group, VERDICT_LATE, slowest->own.rank,
+          "it has called %s, which waits for its gate there for %s", what, since);
+    return true;
+}
+
 static bool find_slow(const struct group *group, uint64_t stuck)
 {
     const struct trace_json *slowest = NULL;
@@ -379,8 +406,8 @@ static enum tutti_status judge_group(const struct group *group)
     if (found || (speaks_for_itself(group) && find_failure(group))) return TUTTI_OK;
     const uint64_t stuck = stuck_call(group, &waiter);
     if (find_missing(group, stuck, true) || find_late(group, stuck, waiter) ||
-        find_missing(group, stuck, false) || find_slow(group, stuck) || find_silent(group) ||
-        find_failure(group))
+        find_missing(group, stuck, false) || find_gated(group, stuck) || find_slow(group, stuck) ||
+        find_silent(group) || find_failure(group))
         return TUTTI_OK;
     if (stuck > 0)
         judge(group, VERDICT_SLOW_LINK, -1,

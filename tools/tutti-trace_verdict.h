@@ -4,7 +4,7 @@
  *     mismatched, desynchronised   its call of some number is another one than the others'
  *     failed     something else ended the communicator, and says why
  *     late       others wait in a call that it has not called, and it is in none
- *                or somebody is blocked in a message to or from it
+ *                or it has called it, and waits for its gate; or somebody is blocked in a message to or from it
  *     slow link  everybody is in the same call; of those who wait, one has waited longest, for it
  */
 #ifndef TUTTI_TOOLS_TRACE_VERDICT_H

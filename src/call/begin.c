@@ -6,9 +6,11 @@
 
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "call/gated.h"
 #include "engine/program_links.h"
 #include "kernel/kernel.h"
 
@@ -35,6 +37,10 @@ void comm_end_wait(struct tutti_comm *comm, const struct call_request *request)
 
 void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
 {
+    if (comm->team.size == 1) { /* only its gate held it up */
+        gated_end(&request->call.extra->gate, false);
+        return;
+    }
     while (operation_is_computing(&request->operation))
         sched_yield(); /* kernels end, whoever died */
     const struct engagement engagement = {.slot = request->slot,
@@ -42,6 +48,16 @@ void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
                                           .any_referenced = request->operation.any_referenced,
                                           .any_advertised = request->operation.any_advertised};
     health_quiesce(&comm->health, &engagement);
+    operation_give_up(&request->operation);
+}
+
+/* Apart, so that calls without a gate pay nothing for it but a look. */
+__attribute__((cold, noinline)) static void begin_gated(struct tutti_comm *comm,
+                                                        struct call_request *request)
+{
+    gated_begin(comm, request);
+    operation_open_at(&request->operation, &request->call.extra->gate.base,
+                      signature_of_messages(request));
 }
 
 enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request)
@@ -63,7 +79,10 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
         comm_quiesce_call(comm, request);
         return health_check(&comm->health);
     }
-    operation_open(&request->operation, signature_of_messages(request));
+    if (__builtin_expect(call_has_gate(&request->call), 0))
+        begin_gated(comm, request);
+    else
+        operation_open(&request->operation, signature_of_messages(request));
     return TUTTI_OK;
 }
 
@@ -105,4 +124,42 @@ void comm_call_alone(struct tutti_comm *comm, const struct call *call)
     call_record(comm, call, sequence, 0, NULL, is_short ? 0 : clock_ticks());
     move_alone(call);
     recorder_end(&comm->health.recorder, sequence, TUTTI_OK, is_short);
+}
+
+enum { GATE_NAP_NS = 50000 };
+
+enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *call)
+{
+    struct operation_gate *asked = call->extra->gate.asked;
+    const uint64_t sequence = recorder_next(&comm->health.recorder);
+    enum tutti_status status = TUTTI_OK;
+    call_record(comm, call, sequence, 0, NULL, clock_ticks());
+    recorder_set_gated(&comm->health.recorder, sequence, true);
+    while (status == TUTTI_OK && !asked->ops->is_open(asked)) {
+        nanosleep(&(struct timespec){0, GATE_NAP_NS}, NULL);
+        if (board_has_failed(comm->health.board)) status = health_check(&comm->health);
+    }
+    if (status == TUTTI_OK) {
+        recorder_set_gated(&comm->health.recorder, sequence, false);
+        move_alone(call);
+    }
+    gated_end(&call->extra->gate, status == TUTTI_OK);
+    recorder_end(&comm->health.recorder, sequence, status, false);
+    return status;
+}
+
+void comm_begin_alone(struct tutti_comm *comm, struct call_request *request)
+{
+    request->begun = ++comm->calls.begun[request->slot];
+    board_begin(health_own_calls(&comm->health, request->slot), &request->call.what, request->begun);
+    gated_begin(comm, request);
+}
+
+enum run_result comm_run_alone(struct call_request *request)
+{
+    struct operation_gate *gate = &request->call.extra->gate.base;
+    if (!gate->ops->is_open(gate)) return RUN_BLOCKED;
+    move_alone(&request->call);
+    gated_end(&request->call.extra->gate, true);
+    return RUN_DONE;
 }

@@ -61,12 +61,18 @@ static inline struct straggler_call call_of_request(const struct call_request *r
 }
 /* A call is over in which this rank slept, perhaps for a straggler. */
 void comm_end_wait(struct tutti_comm *comm, const struct call_request *request);
-/* After a failure: until nobody can still be reading or writing the call's memory. */
+/* After a failure: until nobody can still be reading or writing the call's memory. Then its gate, if it has one, is told that it was
+ * given up. */
 void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request);
 
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
 enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request);
-/* A communicator of one: input becomes output. */
+/* A communicator of one: input becomes output. Of a call without a gate. */
 void comm_call_alone(struct tutti_comm *comm, const struct call *call);
+/* The same with a gate. A blocking call comes back when the gate has opened, or when the communicator has failed, and has told the gate. */
+enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *call);
+/* A started one begins in its slot, and goes on when its gate has opened; domain held. */
+void comm_begin_alone(struct tutti_comm *comm, struct call_request *request);
+enum run_result comm_run_alone(struct call_request *request);
 
 #endif

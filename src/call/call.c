@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "call/begin.h"
 #include "call/call.h"
+#include "call/gated.h"
 #include "call/program.h"
 #include "call/wait_loop.h"
 #include "health/failure.h"
@@ -74,8 +75,10 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     comm_program_hold(request->program); /* calls that begin while this one waits may take its place */
     request->passes = 0;
     const bool may_end_soon = call_may_be_short(comm, call);
-    if (run_first(comm, request, may_end_soon) != RUN_DONE)
+    if (run_first(comm, request, may_end_soon) != RUN_DONE) {
+        gated_record(comm, request);
         status = comm_await_blocking(comm, request);
+    }
     recorder_note_ways(&comm->health.recorder, request->base.sequence, request->operation.ways);
     comm_program_release(request->program);
     board_end(health_own_calls(&comm->health, 0), request->begun);
@@ -90,6 +93,8 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
     if (comm->team.size == 1) {
         if (board_has_failed(comm->health.board))
             status = health_check(&comm->health);
+        else if (call_has_gate(call))
+            status = comm_call_alone_gated(comm, call);
         else
             comm_call_alone(comm, call);
     } else {
@@ -100,7 +105,10 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
             health_unlock(&comm->health);
         }
     }
-    if (__builtin_expect(status != TUTTI_OK, 0)) trace_dump_failure(&comm->health);
+    if (__builtin_expect(status != TUTTI_OK, 0)) {
+        gated_give_up(call);
+        trace_dump_failure(&comm->health);
+    }
     if (call->extra != NULL) free(call->extra);
     return status;
 }

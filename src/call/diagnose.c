@@ -281,6 +281,13 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
         return;
     }
     const int peer = operation_waits_for(&request->operation);
+    const int gated = comm_rank_at_gate(comm, request, peer);
+    if (gated >= 0) {
+        health_name_rank(&comm->health, gated, who, sizeof who);
+        comm_fail(comm, &request->base, TUTTI_TIMEOUT, gated,
+                  "%s has called it, and waits for its gate; deadline of %.3g s", who, seconds);
+        return;
+    }
     if (peer >= 0)
         health_name_rank(&comm->health, peer, who, sizeof who);
     else
@@ -315,8 +322,28 @@ static int whom_it_waits_for(const struct tutti_comm *comm, const struct call_re
     return peer >= 0 ? peer : absentee(comm, request);
 }
 
+/* A call waits for its gate, and not for other ranks: only that one of them is gone ends it; or that its own rank frees the
+ * communicator, which has to come to an end. */
+static void diagnose_gated(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
+{
+    comm_report_presence(comm, now_ns);
+    if (comm->team.size > 1 &&
+        (comm_look_for_deaths(comm, &request->base) || look_for_leavers(comm, request)))
+        return;
+    const uint64_t finish_ns = atomic_load_explicit(&comm->gated.finish_ns, memory_order_relaxed);
+    if (finish_ns == 0 || now_ns < finish_ns || now_ns - finish_ns < request->call.timeout_ns)
+        return;
+    comm_fail(comm, &request->base, TUTTI_TIMEOUT, comm->team.rank,
+              "rank %d frees the communicator, and it waits for its gate; deadline of %.3g s",
+              comm->team.rank, (double)request->call.timeout_ns * 1e-9);
+}
+
 void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
+    if (request_is_gated(request)) {
+        diagnose_gated(comm, request, now_ns);
+        return;
+    }
     recorder_wait(&comm->health.recorder, request->base.sequence, whom_it_waits_for(comm, request),
                   request->base.started_ns, now_ns);
     comm_report_presence(comm, now_ns);

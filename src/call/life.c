@@ -6,6 +6,7 @@
 #include "call/wait_loop.h"
 #include "engine/footprint.h"
 #include "health/lock.h"
+#include "os/clock.h"
 
 void comm_calls_init(struct tutti_comm *comm)
 {
@@ -20,6 +21,7 @@ void comm_calls_open(struct tutti_comm *comm)
 
 void comm_calls_finish(struct tutti_comm *comm)
 {
+    atomic_store_explicit(&comm->gated.finish_ns, clock_now_ns(), memory_order_relaxed);
     while (comm_has_requests(comm)) {
         struct tutti_request *request = NULL;
         if (domain_try_lock(&comm->team.domain)) {

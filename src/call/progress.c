@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "call/begin.h"
 #include "call/diagnose.h"
+#include "call/gated.h"
 #include "call/message.h"
 #include "call/program.h"
 #include "call/report.h"
@@ -44,6 +45,18 @@ static int next_slot(const struct tutti_comm *comm)
     return 1 + (int)(comm->calls.begun_started % STARTED_SLOT_COUNT);
 }
 
+static enum tutti_status begin(struct tutti_comm *comm, struct call_request *request)
+{
+    if (comm->team.size == 1) {
+        comm_begin_alone(comm, request);
+        return TUTTI_OK;
+    }
+    TRY(comm_begin(comm, request));
+    comm_record(comm, request, clock_ticks());
+    gated_record(comm, request);
+    return TUTTI_OK;
+}
+
 /* Begins a call in the next slot, which is free; its program is there, or was tried for with that status. The
  * other ranks wait for it: if it cannot begin, it fails everywhere. */
 static void begin_started(struct tutti_comm *comm, struct call_request *request,
@@ -51,20 +64,21 @@ static void begin_started(struct tutti_comm *comm, struct call_request *request,
 {
     request->slot = next_slot(comm);
     comm->calls.begun_started++;
-    if (status == TUTTI_OK) status = comm_begin(comm, request);
+    if (status == TUTTI_OK) status = begin(comm, request);
     if (status == TUTTI_OK) {
-        comm_record(comm, request, clock_ticks());
         add_running(comm, request);
         return;
     }
     if (!board_has_failed(comm->health.board))
         comm_fail(comm, &request->base, status, comm->team.rank, "%s", tutti_error_message());
+    gated_give_up(&request->call);
     comm_finish_request(&request->base, health_check(&comm->health));
 }
 
 enum tutti_status comm_find_program(struct tutti_comm *comm, struct call_request *request)
 {
-    if (request->program != NULL) return TUTTI_OK; /* prepared */
+    if (request->program != NULL || comm->team.size == 1)
+        return TUTTI_OK; /* prepared, or needs none */
     TRY(comm_program(comm, &request->call, &request->program));
     comm_program_hold(request->program);
     return TUTTI_OK;
@@ -85,12 +99,18 @@ static bool begin_next(struct tutti_comm *comm)
     return true;
 }
 
+static enum run_result run(struct tutti_comm *comm, struct call_request *request)
+{
+    if (comm->team.size == 1) return comm_run_alone(request);
+    request->operation.must_not_spin = domain_is_last_look(&comm->team.domain);
+    return operation_run(&request->operation);
+}
+
 static bool run_one(struct tutti_comm *comm, struct call_request *request)
 {
     enum tutti_status status = TUTTI_OK;
-    request->operation.must_not_spin = domain_is_last_look(&comm->team.domain);
-    enum run_result result =
-        board_has_failed(comm->health.board) ? RUN_FAULT : operation_run(&request->operation);
+    const enum run_result result =
+        board_has_failed(comm->health.board) ? RUN_FAULT : run(comm, request);
     if (result == RUN_FAULT) {
         if (!board_has_failed(comm->health.board) &&
             !comm_fault(comm, request, request->operation.fault_peer))
@@ -132,6 +152,11 @@ void comm_count_started(struct tutti_comm *comm, struct call_request *request)
     request->base.sequence = recorder_next(&comm->health.recorder);
     request->number = ++comm->calls.started;
     board_set_started(comm->health.board, comm->health.board_number, request->number);
+    /* Already now: calls without a gate, which are over at once, are recorded by the same thread. */
+    if (comm->team.size == 1) {
+        call_record(comm, &request->call, request->base.sequence, 0, NULL, clock_ticks());
+        recorder_set_gated(&comm->health.recorder, request->base.sequence, true);
+    }
 }
 
 /* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail

@@ -1,7 +1,8 @@
 /* report.c - whom a call waits for in the end, said while it still waits.
  *
- *     rank 0 ──waits for──► rank 2 ──waits for──► rank 5, which has not called it       LATE
- *        ▲                    │                   or is stopped                         STALLED
+ *     rank 0 ──waits for──► rank 2 ──waits for──► rank 5, which has not called it,      LATE
+ *        ▲                    │                   or waits for its gate,
+ *        │                    │                   or is stopped                         STALLED
  *        └────its finding─────┘
  *
  * A rank sees on its board, and in the answers of the rank of another host that it waits for, who has not called; in /proc, who is
@@ -29,6 +30,19 @@ bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request
 {
     return known_call(&comm->health, rank, request->slot, request->begun) &&
            board_begun(known_calls(&comm->health, rank, request->slot)) < request->begun;
+}
+
+static bool is_at_gate(const struct tutti_comm *comm, const struct call_request *request, int rank)
+{
+    return board_is_gated(known_calls(&comm->health, rank, request->slot), request->begun);
+}
+
+int comm_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer)
+{
+    if (peer >= 0 && is_at_gate(comm, request, peer)) return peer;
+    for (int r = 0; r < comm->team.size; r++)
+        if (r != comm->team.rank && is_at_gate(comm, request, r)) return r;
+    return -1;
 }
 
 /* A rank that has not called it because it is in another call waits, too: it will find out for whom. */
@@ -92,7 +106,10 @@ static bool find(struct tutti_comm *comm, const struct call_request *request, ui
         finding->is_stopped = true;
         return true;
     }
-    return find_hearsay(comm, request, peer, finding);
+    const int gated = comm_rank_at_gate(comm, request, peer);
+    if (gated < 0) return find_hearsay(comm, request, peer, finding);
+    *finding = known_standing(&comm->health, gated);
+    return true;
 }
 
 /* A rank that called something else instead, in the other form. */
@@ -124,6 +141,9 @@ static void say(struct tutti_comm *comm, const struct call_request *request,
     else if (finding->is_stopped)
         log_write(LOG_WARN, "rank %d: STALLED: %s does not run, and %s #%llu waits for it%s",
                   comm->team.rank, who, what, (unsigned long long)request->base.sequence, at);
+    else if (is_at_gate(comm, request, finding->rank))
+        log_write(LOG_WARN, "rank %d: LATE: %s has called %s #%llu, and waits for its gate",
+                  comm->team.rank, who, what, (unsigned long long)request->base.sequence);
     else
         log_write(LOG_WARN, "rank %d: LATE: %s has not called %s #%llu%s", comm->team.rank, who,
                   what, (unsigned long long)request->base.sequence, at);

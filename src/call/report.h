@@ -20,6 +20,8 @@ struct comm_report {
 
 /* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
 bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank);
+/* A rank that is known to have called it and to wait for its gate: `peer` (or -1), which this one waits for, else the first; -1: none. */
+int comm_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer);
 /* Looks, now and then, whom a call waits for that has waited long, and says so once. */
 void comm_report(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* At every look at a call, whatever it waits for: that this rank runs. */

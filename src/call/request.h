@@ -8,17 +8,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/gate.h"
 #include "engine/run.h"
 #include "health/board.h"
 #include "p2p/p2p.h"
 #include "tutti/tutti.h"
 
-/* What a call needs besides two contiguous buffers: counts and segments. One allocation. */
+/* What a call waits for before it runs, see gated.h. */
+struct call_gate {
+    struct operation_gate base;   /* the operation's */
+    struct operation_gate *asked; /* the call's; NULL: it has none */
+    struct call_request *request; /* of a call that has begun */
+    bool is_closed;               /* the call has begun, and waits for it */
+    bool is_told;                 /* that the call is over */
+};
+
+/* What a call needs besides two contiguous buffers: counts and segments, a gate. One allocation. */
 struct call_extra {
     size_t *input_counts, *output_counts;  /* for v forms, one count for each rank; else NULL */
     struct segment_of_buffer *segments[2]; /* of send and recv; NULL: in one piece */
     size_t segment_counts[2];
     size_t count_bytes; /* of both counts together: they lie one after the other */
+    struct call_gate gate;
 };
 
 /* What is called, checked and complete. */
@@ -35,6 +46,11 @@ struct call {
     const struct algorithm *algorithm; /* requested by name, or NULL */
     struct call_extra *extra;          /* the call owns it; NULL: it needs none */
 };
+
+static inline bool call_has_gate(const struct call *call)
+{
+    return __builtin_expect(call->extra != NULL, 0) && call->extra->gate.asked != NULL;
+}
 
 /* A message to send or to receive, checked and complete. */
 struct message_call {
@@ -60,11 +76,11 @@ struct tutti_request {
     bool is_owned;              /* a caller will still wait for it (not used for prepared ones) */
     _Atomic bool is_waited_for; /* a thread is in tutti_wait for it */
     enum tutti_status status;
-    uint64_t sequence;   /* number of the call on the communicator, from 1; 0: a message */
-    uint64_t started_ns; /* when the wait loop first found it unfinished; 0: not yet */
-    uint64_t looked_ns;  /* when the wait loop last looked for reasons */
-    uint64_t left_ns;    /* since when a rank that it waits for is known to have left; 0: none is */
-    char error[256];     /* of a failure */
+    uint64_t sequence; /* number of the call on the communicator, from 1; 0: a message */
+    uint64_t started_ns; /* when the wait loop first found it unfinished, or its gate opened; 0: not yet */
+    uint64_t looked_ns; /* when the wait loop last looked for reasons */
+    uint64_t left_ns;   /* since when a rank that it waits for is known to have left; 0: none is */
+    char error[256];    /* of a failure */
     _Atomic int event; /* ~ the descriptor to signal when it is done; or one of enum request_event */
     _Atomic bool done; /* stored last, with release order */
     struct tutti_request *_Atomic next_free;
@@ -96,6 +112,12 @@ struct message_request {
         *takes_back; /* the receive that this one cancels, instead of being a message; else NULL */
     uint64_t record; /* in the recorder of messages; 0: none */
 };
+
+/* Whether a call has begun, and waits for its gate. */
+static inline bool request_is_gated(const struct call_request *request)
+{
+    return __builtin_expect(request->call.extra != NULL, 0) && request->call.extra->gate.is_closed;
+}
 
 static inline struct call_request *request_call(struct tutti_request *request)
 {

@@ -32,14 +32,28 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_reques
             health_unlock(&comm->health);
         TRY(status);
     } else {
-        if (request->program == NULL) TRY(comm_program_check(comm, &request->call));
+        if (request->program == NULL && comm->team.size > 1)
+            TRY(comm_program_check(comm, &request->call));
         comm_count_started(comm, request);
         comm_enqueue(comm, &comm->requests.queue, &request->base);
-        comm->team.transports.set.all->ops->wake(
-            comm->team.transports.set.all); /* whoever has the domain begins it */
+        if (comm->team.size > 1)
+            comm->team.transports.set.all->ops->wake(
+                comm->team.transports.set.all); /* whoever has the domain begins it */
     }
     if (!request->base.is_grouped && !atomic_load_explicit(&request->base.done, memory_order_acquire))
         progress_notify();
+    return TUTTI_OK;
+}
+
+/* A communicator of one: only a gate can make anything wait. */
+static enum tutti_status start_alone(struct tutti_comm *comm, struct call_request *request)
+{
+    if (call_has_gate(&request->call)) {
+        TRY(domain_register(&comm->team.domain));
+        return comm_start_request(comm, request);
+    }
+    comm_call_alone(comm, &request->call);
+    comm_finish_request(&request->base, TUTTI_OK);
     return TUTTI_OK;
 }
 
@@ -53,15 +67,12 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool 
     started->base.is_grouped = is_grouped;
     call->what.started = true;
     started->call = *call;
-    if (comm->team.size == 1) {
-        comm_call_alone(comm, call);
-        comm_finish_request(&started->base, TUTTI_OK);
-    } else {
-        const enum tutti_status status = comm_start_request(comm, started);
-        if (status != TUTTI_OK) {
-            comm_give_back(&started->base);
-            return status;
-        }
+    const enum tutti_status status =
+        comm->team.size == 1 ? start_alone(comm, started) : comm_start_request(comm, started);
+    if (status != TUTTI_OK) {
+        started->call.extra = NULL; /* the caller has it */
+        comm_give_back(&started->base);
+        return status;
     }
     call->extra = NULL; /* the request has it */
     *request = &started->base;
@@ -147,8 +158,7 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     if (started->is_message) {
         TRY(comm_message_begin(comm, &prepared->message));
     } else if (comm->team.size == 1) {
-        comm_call_alone(comm, &prepared->call.call);
-        comm_finish_request(started, TUTTI_OK);
+        TRY(start_alone(comm, &prepared->call));
     } else {
         TRY(comm_start_request(comm, &prepared->call));
     }

@@ -34,6 +34,7 @@ enum {
     CROWDED_NS = 50000,
     SLEEP_NS = 20000000, /* then look around */
     JOINING_NS = 500000, /* the same while connections are missing */
+    GATED_NS = 200000,   /* and while calls wait for gates, which do not have to wake anybody */
     LOOK_NS = 20000000,
     NAP_NS = 20000, /* where there is no bell to sleep on */
     PASSES_A_LOOK = 4096,
@@ -75,16 +76,20 @@ static void sleep_and_learn(struct tutti_comm *comm)
     const uint64_t begin_ns = clock_now_ns();
     /* A connection that arrives at the port does not wake this rank. */
     struct transport *all = comm->team.transports.set.all;
-    all->ops->sleep(all, all->peers->is_connecting(all) ? JOINING_NS : SLEEP_NS);
+    const bool looks_at_gates = comm->gated.count > 0;
+    const uint64_t otherwise_ns = all->peers->is_connecting(all) ? JOINING_NS : SLEEP_NS;
+    all->ops->sleep(all, looks_at_gates ? GATED_NS : otherwise_ns);
     const uint64_t woken_ns = clock_now_ns();
     straggler_wake(&comm->health.straggler, woken_ns);
-    domain_learn_sleep(&comm->team.domain, woken_ns - begin_ns);
+    /* A sleep that is kept short says nothing of how long others take. */
+    if (!looks_at_gates) domain_learn_sleep(&comm->team.domain, woken_ns - begin_ns);
 }
 
 /* This rank is about to sleep in a call that has begun. */
 static void sleep_in_call(struct tutti_comm *comm, const struct call_request *request,
                           uint64_t since_ns)
 {
+    if (request_is_gated(request)) return; /* for nobody */
     const struct straggler_call call = call_of_request(request);
     straggler_sleep(&comm->health, &call, operation_waits_for(&request->operation), since_ns);
 }
@@ -110,8 +115,9 @@ static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, 
 /* Time-driven checks of one call; cheap when it is too early for them. */
 static void look_sometimes(struct tutti_comm *comm, struct call_request *request, uint64_t now)
 {
-    if (is_time_to_look(&request->base, request->call.timeout_ns, now))
-        comm_diagnose(comm, request, now);
+    /* The deadline counts from when the gate opens. */
+    const uint64_t timeout_ns = request_is_gated(request) ? UINT64_MAX : request->call.timeout_ns;
+    if (is_time_to_look(&request->base, timeout_ns, now)) comm_diagnose(comm, request, now);
 }
 
 /* There may be thousands: what takes a system call is done once for all. */
@@ -229,7 +235,7 @@ static void sleep_until_something(struct tutti_comm *comm)
 {
     if (comm->team.transports.set.all ==
         NULL) { /* a communicator of one: only another thread can do something */
-        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        nanosleep(&(struct timespec){0, comm->gated.count > 0 ? GATED_NS : NAP_NS}, NULL);
         return;
     }
     comm->team.transports.set.all->ops->sleep_begin(comm->team.transports.set.all);

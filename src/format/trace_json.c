@@ -142,6 +142,7 @@ static enum tutti_status read_entry(const struct part *part, struct trace_json *
     TRY(read_number(part, "end_ns", false, &entry->end_ns));
     TRY(read_signature(part, entry));
     entry->started = json_is_true(json_object_get(part->object, "started"));
+    entry->is_gated = json_is_true(json_object_get(part->object, "waits_for_gate"));
     TRY(read_place(part, "waits_for", trace, &waits, &entry->waits_for));
     return entry->waits_for < 0 ? TUTTI_OK : read_number(&waits, "since_ns", true, &entry->since_ns);
 }

@@ -31,6 +31,7 @@ struct trace_entry {
     char ways[128]; /* of a call that is over: "read, slot"; "" where it is not known */
     char state[24]; /* running, done, or the name of a status */
     bool started;
+    bool is_gated; /* waits for its gate, or did until it failed */
     bool has_signature;
     uint64_t signature, count;
     int root, peer, tag; /* -1: none */

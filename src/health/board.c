@@ -79,6 +79,25 @@ bool board_read_call(struct board_call *calls, uint64_t number, struct call_desc
     return atomic_load_explicit(&call->begun, memory_order_relaxed) == number;
 }
 
+enum { GATED = 1 << 26 }; /* in the word of a call on the board */
+
+void board_set_gated(struct board_call *calls, uint64_t begun, bool is_gated)
+{
+    if (!CALLS_ARE_WATCHED) return;
+    struct board_call *call = &calls[begun % BOARD_CALLS];
+    const uint32_t what = atomic_load_explicit(&call->what, memory_order_relaxed) & ~(uint32_t)GATED;
+    atomic_store_explicit(&call->what, is_gated ? what | GATED : what, memory_order_relaxed);
+}
+
+bool board_is_gated(struct board_call *calls, uint64_t number)
+{
+    struct board_call *call = &calls[number % BOARD_CALLS];
+    if (atomic_load_explicit(&call->begun, memory_order_acquire) != number) return false;
+    const bool is_gated = (atomic_load_explicit(&call->what, memory_order_acquire) & GATED) != 0;
+    return is_gated && atomic_load_explicit(&call->ended, memory_order_acquire) != number &&
+           atomic_load_explicit(&call->begun, memory_order_relaxed) == number;
+}
+
 bool board_has_ended(struct board_call *calls, uint64_t number)
 {
     return atomic_load_explicit(&calls[number % BOARD_CALLS].ended, memory_order_acquire) >= number;

@@ -45,7 +45,8 @@ struct board_call {
         begun;              /* number of the call in its slot; 0 while the rest is being written */
     _Atomic uint64_t ended; /* the same number when it is over */
     _Atomic uint64_t signature, count;
-    _Atomic uint32_t what; /* collective, dtype, op: a byte each; then started, varies: a bit each */
+    _Atomic uint32_t
+        what; /* collective, dtype, op: a byte each; then started, varies, gated: a bit each */
     _Atomic int32_t root;
 };
 
@@ -132,6 +133,10 @@ static inline void board_end(struct board_call *calls, uint64_t begun)
     if (!CALLS_ARE_WATCHED) return;
     atomic_store_explicit(&calls[begun % BOARD_CALLS].ended, begun, memory_order_release);
 }
+/* That a call which has begun waits for its gate (engine/gate.h), or does not any more. */
+void board_set_gated(struct board_call *calls, uint64_t begun, bool is_gated);
+/* Whether a rank's call of that number has begun, is not over, and waits for its gate. */
+bool board_is_gated(struct board_call *calls, uint64_t number);
 /* A rank's call of that number; false when it has not begun, or is forgotten. */
 bool board_read_call(struct board_call *calls, uint64_t number,
                      struct call_description *description);

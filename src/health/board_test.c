@@ -227,6 +227,27 @@ static void a_call_is_read_as_it_was_written(void **state)
     assert_false(board_read_call(calls, 2, &read));
 }
 
+static void a_call_that_waits_for_its_gate_says_so(void **state)
+{
+    struct board_call *calls = board_calls(*state, SIZE, 1, 2);
+    struct call_description read;
+    assert_false(board_is_gated(calls, 1)); /* it has not begun */
+    board_begin(calls, &some_call, 1);
+    assert_false(board_is_gated(calls, 1));
+    board_set_gated(calls, 1, true);
+    assert_true(board_is_gated(calls, 1));
+    assert_false(board_is_gated(calls, 1 + BOARD_CALLS));
+    assert_true(board_read_call(calls, 1, &read)); /* and is the same call as before */
+    assert_int_equal(board_word_of(&read), board_word_of(&some_call));
+    board_set_gated(calls, 1, false);
+    assert_false(board_is_gated(calls, 1));
+    board_set_gated(calls, 1, true);
+    board_end(calls, 1);
+    assert_false(board_is_gated(calls, 1)); /* it is over */
+    board_begin(calls, &some_call, 1 + BOARD_CALLS);
+    assert_false(board_is_gated(calls, 1 + BOARD_CALLS));
+}
+
 static void the_latest_calls_are_remembered(void **state)
 {
     struct board_call *calls = board_calls(*state, SIZE, 0, 0);
@@ -406,6 +427,7 @@ int main(void)
         TEST(ranks_agree_on_what_all_had),
         TEST(calls_of_ranks_and_slots_lie_apart_and_inside),
         TEST(a_call_is_read_as_it_was_written),
+        TEST(a_call_that_waits_for_its_gate_says_so),
         TEST(the_latest_calls_are_remembered),
         TEST(foreign_nonsense_reads_as_some_call),
         TEST(a_reader_never_mixes_two_calls),

@@ -49,6 +49,7 @@ struct call_message {
     uint8_t has_ended, started, varies;
     uint8_t is_in_call;              /* whichever */
     uint8_t has_finding, is_stopped; /* it knows of a rank that holds that up */
+    uint8_t is_gated; /* the call waits for its gate there. An older version says no, or nothing */
     int32_t finding;
     uint64_t sequence, finding_sequence; /* of latest calls in all slots: its own, and that rank's */
     struct straggler_message straggler;

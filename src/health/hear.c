@@ -146,7 +146,8 @@ static void answer(struct network *network, int peer, const struct control_messa
                                                .is_described = true,
                                                .has_ended = board_has_ended(calls, asked->begun),
                                                .started = what.started,
-                                               .varies = what.varies};
+                                               .varies = what.varies,
+                                               .is_gated = board_is_gated(calls, asked->begun)};
     struct board_finding finding;
     message.u.call.sequence = health_sequence_of(health, health->board_number);
     message.u.call.is_in_call =
@@ -191,6 +192,7 @@ static void hear_call(struct network *network, int peer, const struct control_me
         .varies = heard->varies != 0,
         .signature = heard->signature};
     if (heard->is_described && message->begun > 0) board_begin(calls, &what, message->begun);
+    if (heard->is_described && heard->is_gated == 1) board_set_gated(calls, message->begun, true);
     if (heard->is_described && heard->has_ended) board_end(calls, message->begun);
     hear_progress(remote, &heard->progress);
     hear_straggler(health, peer, message);

@@ -25,6 +25,17 @@ void recorder_release(struct recorder *recorder)
     recorder->entries = NULL;
 }
 
+void recorder_set_gated(struct recorder *recorder, uint64_t number, bool is_gated)
+{
+    if (!CALLS_ARE_WATCHED) return;
+    struct record_entry *entry = recorder_place(recorder, number);
+    if (number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number) return;
+    const uint32_t what =
+        atomic_load_explicit(&entry->what, memory_order_relaxed) & ~(uint32_t)RECORDER_GATED;
+    atomic_store_explicit(&entry->what, is_gated ? what | RECORDER_GATED : what,
+                          memory_order_relaxed);
+}
+
 void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_t since_ns,
                    uint64_t now_ns)
 {
@@ -75,6 +86,7 @@ bool recorder_read(const struct recorder *recorder, uint64_t number, struct reco
                         .slot = what >> 12 & 31,
                         .started = (what >> 17 & 1) != 0,
                         .varies = (what >> 18 & 1) != 0,
+                        .is_gated = (what & RECORDER_GATED) != 0,
                         .root = atomic_load_explicit(&entry->root, memory_order_acquire),
                         .algorithm = atomic_load_explicit(&entry->algorithm, memory_order_acquire),
                         .status = (enum tutti_status)(what >> 24),

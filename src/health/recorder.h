@@ -48,7 +48,7 @@ struct record_entry {
     const char *_Atomic algorithm;
     _Atomic uint64_t waits; /* 0: for nobody; else since when, in ms of the ring, and then the peer + 1 */
     _Atomic uint32_t
-        what; /* kind, dtype, op, slot, started, varies, status at its end: see recorder_begin */
+        what; /* kind, dtype, op, slot, started, varies, gated, status at its end: see recorder_begin */
     _Atomic int32_t root; /* of a message: the peer */
 };
 static_assert(sizeof(struct record_entry) == 64, "one cache line a call");
@@ -74,6 +74,7 @@ struct record {
     unsigned kind; /* enum collective, RECORD_SEND or RECORD_RECV */
     unsigned dtype, op, slot;
     bool started, varies;
+    bool is_gated; /* waits for its gate; of one that is over: did so until the end */
     int root;
     const char *algorithm;     /* of this process, for good; or NULL */
     uint64_t begin_ns, end_ns; /* end 0: not over */
@@ -139,6 +140,7 @@ static inline uint32_t record_what(unsigned kind, enum tutti_dtype dtype, unsign
     return kind | (uint32_t)dtype << 4 | op << 8 | (uint32_t)slot << 12 | (uint32_t)started << 17 |
            (uint32_t)varies << 18;
 }
+enum { RECORDER_GATED = 1 << 19 };
 static_assert(RECORD_KINDS <= 16 && DTYPE_COUNT <= 16 && OP_COUNT <= 16, "four bits each");
 static_assert(TRANSPORT_SLOT_COUNT <= 32 && STATUS_COUNT <= 256, "five and eight bits");
 
@@ -177,6 +179,8 @@ static inline void recorder_note_ways(struct recorder *recorder, uint64_t number
                           memory_order_relaxed);
 }
 
+/* That this entry waits for its gate (engine/gate.h), or does not any more. One that is not there, or overtaken, stays as it is. */
+void recorder_set_gated(struct recorder *recorder, uint64_t number, bool is_gated);
 /* When a wait has become long: that this entry waits for a peer; -1: for none that is known. */
 void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_t since_ns,
                    uint64_t now_ns);

@@ -124,6 +124,28 @@ static void who_is_waited_for_is_kept_with_since_when(void **state)
     recorder_release(&recorder);
 }
 
+static void that_a_call_waits_for_its_gate_is_kept(void **state)
+{
+    (void)state;
+    struct recorder recorder = {.entries = NULL};
+    struct record record;
+    assert_int_equal(recorder_init(&recorder), TUTTI_OK);
+    for (uint64_t number = 1; number <= 2; number++) {
+        begin(&recorder, number, number);
+        assert_true(recorder_read(&recorder, number, &record) && !record.is_gated);
+        recorder_set_gated(&recorder, number, true);
+        assert_true(recorder_read(&recorder, number, &record) && record.is_gated);
+    }
+    recorder_set_gated(&recorder, 1, false);
+    recorder_set_gated(&recorder, 1 + RECORDER_ENTRIES, true); /* is not there */
+    recorder_end(&recorder, 1, TUTTI_OK, false);
+    recorder_end(&recorder, 2, TUTTI_ABORTED, false); /* its gate never opened */
+    assert_true(recorder_read(&recorder, 1, &record) && !record.is_gated);
+    assert_true(recorder_read(&recorder, 2, &record) && record.is_gated);
+    assert_int_equal(record.status, TUTTI_ABORTED);
+    recorder_release(&recorder);
+}
+
 static void a_short_call_is_timed_once(void **state)
 {
     (void)state;
@@ -207,6 +229,7 @@ int main(void)
         cmocka_unit_test(the_ring_keeps_the_last_ones),
         cmocka_unit_test(who_was_overtaken_writes_nothing),
         cmocka_unit_test(who_is_waited_for_is_kept_with_since_when),
+        cmocka_unit_test(that_a_call_waits_for_its_gate_is_kept),
         cmocka_unit_test(a_short_call_is_timed_once),
         cmocka_unit_test(a_reader_never_sees_half_an_entry),
     };

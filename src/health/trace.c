@@ -71,6 +71,7 @@ static void put_times(FILE *file, const struct health *health, const struct reco
     else
         fprintf(file, ", \"end_ns\": %" PRIu64 ", \"state\": \"%s\"", record->end_ns,
                 record->status == TUTTI_OK ? "done" : tutti_status_name(record->status));
+    if (record->is_gated) fputs(", \"waits_for_gate\": true", file);
     if (record->waits_for >= 0 && record->waits_for < health->team->size) {
         fputs(", \"waits_for\": ", file);
         put_rank(file, health, record->waits_for);
