@@ -8,13 +8,14 @@
  * 1. the call has its place in the order of calls, its number and its slot like any other, and other ranks see that it has begun;
  * 2. until the gate opens it touches no buffer and sends nothing; calls in other slots go on;
  * 3. its deadline counts from when the gate opens. Before that only a failure of the communicator ends it; a rank that frees the
- *    communicator waits for the gate no longer than the call's deadline;
+ *    communicator waits for the gate no longer than the call's timeout, and then fails the communicator;
  * 4. the gate is told once that the call is over: by a blocking call before it returns, whatever it returns; by a started one before
- *    its request is done. A start that is refused makes no call and tells nobody;
- * 5. a prepared call asks the same gate in each of its runs. It is asked anew from when the run is started.
+ *    its request is done. A start that is refused makes no call, and its gate is told nothing;
+ * 5. a prepared call asks the same gate in each of its runs, anew from when that run is started.
  *
- * The operation waits for a gate of the call's own, which asks the one that was set and notes on the board and in the recorder that it has
- * opened. All of that happens with the domain held. A communicator of one rank has no operation, and asks that gate itself.
+ * There are two gates: the one that was set, and one that belongs to the call (struct call_gate). The operation waits for the call's, which
+ * asks the one that was set, and notes on the board and in the recorder that it has opened. All of that happens with the domain held.
+ * A communicator of one rank has no operation, and asks the gate itself.
  */
 #ifndef TUTTI_CALL_GATED_H
 #define TUTTI_CALL_GATED_H
@@ -26,17 +27,17 @@
 
 /* Of a communicator. */
 struct gated_calls {
-    int count; /* of calls that have begun: those that wait for their gates; with the domain held */
+    int count; /* of calls that have begun and wait for their gates; with the domain held */
     _Atomic uint64_t finish_ns; /* since when the communicator is being freed; 0: it is not */
 };
 
-/* Gives a call that is not made yet a gate, which lives until it is told that the call is over. NO_MEMORY. Any thread. */
+/* Gives a gate to a call that is not made yet. The gate must live until it is told that the call is over. NO_MEMORY. Any thread. */
 enum tutti_status gated_set(struct call *call, struct operation_gate *gate);
 
-/* The rest is for calls on their way. A call with a gate has begun in its slot: it waits from now on, and its operation is to be opened
- * at call.extra->gate.base. */
+/* The rest is for calls on their way. A call with a gate has begun in its slot: it waits from now on, and its operation must be opened
+ * at call.extra->gate.base (operation_open_at). */
 void gated_begin(struct tutti_comm *comm, struct call_request *request);
-/* It stands in the recorder: so does that it waits. */
+/* The call is in the recorder now: notes there that it waits for its gate, if it does. */
 void gated_record(struct tutti_comm *comm, const struct call_request *request);
 /* The call is over: tells its gate, unless it has been told. */
 void gated_end(struct call_gate *gate, bool is_done);

@@ -1,5 +1,7 @@
-/* wire.h - how many bytes of a link so many bytes of memory are. Steps, lanes and pieces count bytes of memory, always of whole elements;
- * where an encoding makes others of them, only what links are asked for, and show, is counted in theirs.
+/* wire.h - converts between bytes of memory and bytes on a link, which differ where elements are encoded (kernel/format.h).
+ *
+ * Steps, lanes and pieces count bytes of memory, always of whole elements. Only what links are asked for, and what they show, is counted in
+ * bytes on the link.
  */
 #ifndef TUTTI_ENGINE_WIRE_H
 #define TUTTI_ENGINE_WIRE_H
@@ -9,7 +11,7 @@
 
 #include "kernel/format.h"
 
-/* On a link, of so many bytes of memory from the first of a unit on. */
+/* Bytes on a link, for so many bytes of memory, the first of which begins a unit. encoding: NULL for elements as they are. */
 static inline size_t wire_bytes(const struct kernel_encoding *encoding, size_t element_bytes,
                                 size_t bytes)
 {
@@ -17,7 +19,8 @@ static inline size_t wire_bytes(const struct kernel_encoding *encoding, size_t e
     return kernel_encoded_bytes(encoding, bytes / element_bytes);
 }
 
-/* In memory, of so many bytes of a link, which end with a unit or with what is `left` of the chunk. False: they do not. */
+/* Bytes of memory, for so many bytes on a link, with an encoding. `left`: bytes of memory that are left of the chunk. False: on_link is no
+ * whole number of units, or more than is left. */
 static inline bool wire_to_memory(const struct kernel_encoding *encoding, size_t element_bytes,
                                   size_t on_link, size_t left, size_t *bytes)
 {

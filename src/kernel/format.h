@@ -3,8 +3,8 @@
  *     memory     a b c d e f g h i                 elements
  *     link       [ a b c d ][ e f g h ][ i ]       units of an encoding, each of the same number of bytes, the last one of a chunk as well
  *
- * On a link elements may lie *encoded*: in fewer bytes, say, or with a common scale for each unit. Buffers and scratch hold elements as they
- * are. A kernel reads and stores both, so nothing is encoded or decoded by itself.
+ * On a link elements may lie *encoded*: in fewer bytes, say, or with a common scale for each unit. The last unit of a chunk may hold fewer
+ * elements. Buffers and scratch hold elements as they are. Kernels read and store both, so encoding and decoding are no steps of their own.
  */
 #ifndef TUTTI_KERNEL_FORMAT_H
 #define TUTTI_KERNEL_FORMAT_H
@@ -14,7 +14,7 @@
 
 #include "memory/kind.h"
 
-/* For one dtype. Encoding what was decoded gives the same bytes again, so that a message may be passed on as it is or anew. */
+/* Is for one dtype. Encoding what was decoded gives the same bytes again: so a rank may pass a message on as it came, or encoded anew. */
 struct kernel_encoding {
     const char *name;
     uint64_t id;            /* what ranks must agree on, for signatures */
@@ -22,7 +22,7 @@ struct kernel_encoding {
     unsigned unit_bytes;
 };
 
-/* Of so many elements, from the first of a unit on. */
+/* How many bytes so many elements are when encoded; the first of them begins a unit. */
 static inline size_t kernel_encoded_bytes(const struct kernel_encoding *encoding, size_t elements)
 {
     const size_t units =
@@ -35,10 +35,10 @@ struct kernel_format {
     const struct memory_kind *memory;       /* NULL: the host's */
 };
 
-/* Of a call. What is encoded begins with a unit, and ends with one unless the chunk ends there. */
+/* The formats of a kernel call. Encoded elements begin with a unit, and end with a whole one unless the chunk ends there. */
 struct kernel_formats {
     struct kernel_format destination;             /* a call with formats has no `also` */
-    const struct kernel_format *sources, *others; /* of each */
+    const struct kernel_format *sources, *others; /* one for each */
 };
 
 #endif

@@ -1,8 +1,8 @@
 /* kernel_pages.h - whether stores past the caches go by pages as loads do (kernel_element.h).
  *
- * It depends on the processor. On Intel's that takes less time. On AMD's (seen on Zen 3) it takes as long as straight on, but three to five
- * times as long where source and destination lie at the same distance into a page, as large buffers mostly do: a load then waits until the
- * store before it has left for memory.
+ * It depends on the processor. On Intel's, stores by pages take less time. On AMD's (seen on Zen 3) they take about as long as straight on,
+ * but several times as long where source and destination lie at the same distance into a page, as large buffers mostly do: a load then
+ * waits until the store before it has left for memory (measured: docs/kernels.md).
  */
 #ifndef TUTTI_KERNEL_KERNEL_PAGES_H
 #define TUTTI_KERNEL_KERNEL_PAGES_H

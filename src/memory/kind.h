@@ -1,6 +1,7 @@
-/* kind.h - kinds of memory: that of the host, which any instruction reaches, and what only kernels and links touch, as a device's.
+/* kind.h - kinds of memory: the host's, which any instruction can reach, and others, a device's say, which only kernels and links touch.
  *
- * A kind is known by the address of its struct; NULL is the host's. Who makes one keeps it for as long as anything lies in it.
+ * The address of its struct identifies a kind; NULL is the host's. Whoever makes a kind keeps the struct for as long as memory of that kind
+ * is in use.
  */
 #ifndef TUTTI_MEMORY_KIND_H
 #define TUTTI_MEMORY_KIND_H
@@ -9,7 +10,7 @@
 
 struct memory_kind {
     const char *name;
-    /* Memory of that kind, 64-byte aligned; NULL when out of memory. Any thread. */
+    /* Returns memory of that kind, 64-byte aligned; NULL when out of memory. Any thread. */
     void *(*allocate)(const struct memory_kind *kind, size_t bytes);
     void (*release)(const struct memory_kind *kind, void *address, size_t bytes);
 };
