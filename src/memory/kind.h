@@ -12,6 +12,7 @@ struct memory_kind {
     const char *name;
     /* Returns memory of that kind, 64-byte aligned; NULL when out of memory. Any thread. */
     void *(*allocate)(const struct memory_kind *kind, size_t bytes);
+    /* What `allocate` returned, and with which bytes. Any thread. */
     void (*release)(const struct memory_kind *kind, void *address, size_t bytes);
 };
 
