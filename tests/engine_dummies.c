@@ -137,7 +137,8 @@ static void draw_job(uint64_t *random, uint64_t seed, struct drawn *drawn)
                              .expects = below(random, 3) == 0,
                              .shares = below(random, 2) == 0 ? 0 : 1 + (unsigned)below(random, 4),
                              .dummy = &drawn->dummy,
-                             .far = 1 + (unsigned)below(random, (1 << ENGINE_RANKS_MAX) - 1)};
+                             .far = 1 + (unsigned)below(random, (1 << ENGINE_RANKS_MAX) - 1),
+                             .reaches_far = below(random, 2) == 0};
     const bool is_expected =
         mood->expects && collective_reduces(collective) && below(random, 2) == 0;
     /* One stores where all expect it, another one has several lanes that use shared slots: hardly any other does. */

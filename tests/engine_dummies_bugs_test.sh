@@ -7,13 +7,13 @@ cd "${TUTTI_ROOT:?}"
 # shellcheck source=tests/planted_bugs.sh
 . tests/planted_bugs.sh
 run=src/engine/run.c computing=src/engine/computing.c send=src/engine/send.c deliver=src/engine/deliver.c way=src/engine/way.c
-start=src/engine/start.c paths=src/path/path.c
+start=src/engine/start.c bind_ways=src/engine/bind_ways.c paths=src/path/path.c
 libraries=(-lcmocka)
 seeds=12000
-begin_planting engine_dummies_main "$run" "$computing" "$send" "$deliver" "$way" "$start" "$paths"
+begin_planting engine_dummies_main "$run" "$computing" "$send" "$deliver" "$way" "$start" "$bind_ways" "$paths"
 
 # ------------------------------------------------------------------------------------- kernels that finish late
-end_of_start='        computing_has_begun(operation, lane) && piece->way == PATH_SHARED_SLOT && place_count > 0;'
+end_of_start='                                       !lane->placing && piece->way == PATH_SHARED_SLOT;'
 deliver_late='    deliver_computed(operation, lane, step, piece);'
 
 # A piece for which CONDITION holds is sent by EARLY as soon as its kernels are started; only the rest is done when they are finished.
@@ -71,11 +71,13 @@ bug 'what is copied into a place is sent before its kernels have finished' "$sen
     '    return send->group == 0;' \
     '    send->group = 0;
     return true;'
+seeds=40000
 bug 'another lane takes the shared slot that a message is copied into' "$send" \
     '    else
         operation->shared_slot_is_taken = true;
 ' \
     ''
+seeds=12000
 bug 'a message that is given up is taken not to be copied any more' "$computing" \
     '        any |= !start_is_copied(operation, &operation->sends[t]);' \
     '        (void)t;'
@@ -98,6 +100,16 @@ bug 'what is expected is taken to lie in memory of its sender' "$computing" \
     'if (placing || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;' \
     'if (placing) return operation->program->kinds[PLAN_OUTPUT];
     if (piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;'
+bug 'other memory is sent by reference over links that do not reach it' "$bind_ways" \
+    'if (is_reference && !takes_kind(' \
+    'if (false && !takes_kind('
+bug 'links store in other memory that they do not reach' "$bind_ways" \
+    'takes_kind(binder, bound->destination_buffer, path_row_of(table, way)->receiver_memory);' \
+    'table != NULL;'
+bug 'links copy to other memory that they do not reach' "$bind_ways" \
+    '    bound->fetches = fetches(binder, bound);
+' \
+    ''
 bug 'scratch is memory of the host' "$run" \
     'const struct memory_kind *kind = program->kinds[PLAN_SCRATCH];' \
     'const struct memory_kind *kind = NULL;'

@@ -81,7 +81,8 @@ struct endpoint {
 
 struct engine_net {
     struct engine_mood mood;
-    struct path_table paths[2]; /* within a host, and between hosts */
+    struct path_table paths[2];           /* within a host, and between hosts */
+    struct path_row rows[PATH_WAY_COUNT]; /* where links reach other memory */
     int size;
     uint64_t random, written, handed_on, shared, multicast;
     struct transport *const *transports; /* of somebody else, or NULL */
@@ -112,6 +113,12 @@ const struct memory_kind *engine_net_kind(const struct engine_net *net, int rank
 {
     const bool is_far = net->mood.dummy != NULL && (net->mood.far >> rank & 1) != 0;
     return is_far ? net->mood.dummy->memory : NULL;
+}
+
+/* Whether what one rank has in its buffers may be reached from outside of its kernels. */
+static bool may_reach(const struct engine_net *net, int rank)
+{
+    return net->mood.reaches_far || engine_net_kind(net, rank) == NULL;
 }
 
 static void *take_memory(const struct memory_kind *kind, size_t bytes)
@@ -208,7 +215,7 @@ static enum link_reach net_reach(struct link_tx *link, const void *address, size
 static bool net_post(struct link_tx *link, const void *address, size_t bytes)
 {
     struct wire *wire = (struct wire *)link;
-    assert_true(wire->net->mood.reach != REACH_NONE);
+    assert_true(wire->net->mood.reach != REACH_NONE && may_reach(wire->net, wire->writer));
     drop_reserved(wire);
     if (is_full(wire)) return false;
     send_message(wire, NULL, address, bytes);
@@ -412,6 +419,7 @@ static bool net_take(struct link_rx *link, void *destination, size_t bytes)
 {
     const struct reader *reader = (const struct reader *)link;
     const struct engine_dummy *dummy = reader->wire->net->mood.dummy;
+    assert_true(may_reach(reader->wire->net, reader->rank));
     begin_touching(dummy);
     memcpy(destination, elsewhere(reader, bytes), bytes);
     end_touching(dummy);
@@ -441,6 +449,7 @@ static void net_advertise(struct link_rx *link, void *destination, size_t bytes)
     assert_true((link->capabilities & LINK_ADVERTISES) != 0 && bytes > 0);
     if (engine_net_draw(wire->net) % 8 == 0) return;
     const int reader = wire->tx.peer;
+    assert_true(may_reach(wire->net, reader));
     wire->offer = (struct offer){wire->read[reader] + 1, destination, bytes};
 }
 
@@ -608,6 +617,18 @@ static void open_endpoint(struct engine_net *net, int rank)
     endpoint->base.shared_memory = engine_net_kind(net, rank);
 }
 
+/* Every way takes memory of every kind. */
+static void reach_far(struct engine_net *net)
+{
+    assert_true(net->paths[0].row_count <= PATH_WAY_COUNT);
+    for (unsigned i = 0; i < net->paths[0].row_count; i++) {
+        net->rows[i] = net->paths[0].rows[i];
+        net->rows[i].sender_memory |= PATH_OTHER_MEMORY;
+        net->rows[i].receiver_memory |= PATH_OTHER_MEMORY;
+    }
+    for (int t = 0; t < 2; t++) net->paths[t].rows = net->rows;
+}
+
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed)
 {
     struct engine_net *net = calloc(1, sizeof *net);
@@ -622,6 +643,7 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
             net->paths[t].lacks |= path_bit(PATH_SHARED_SLOT) | path_bit(PATH_FORWARD);
         if (!mood.expects || t == 1) net->paths[t].lacks |= path_bit(PATH_WRITE);
     }
+    if (mood.reaches_far) reach_far(net);
     for (int r = 0; r < size; r++) open_endpoint(net, r);
     return net;
 }

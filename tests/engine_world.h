@@ -29,8 +29,9 @@ struct engine_mood {
     const int *host_of;
     const struct path_table *paths; /* within a host; NULL: those of shared memory */
     const struct engine_dummy
-        *dummy;   /* in whose memory some ranks have their buffers and their places; or NULL */
-    unsigned far; /* those ranks, a bit each */
+        *dummy;       /* in whose memory some ranks have their buffers and their places; or NULL */
+    unsigned far;     /* those ranks, a bit each */
+    bool reaches_far; /* links reach such memory, too */
 };
 
 struct engine_net; /* opaque: the links of all ranks */

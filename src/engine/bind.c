@@ -63,6 +63,13 @@ static int find_group(const struct binder *binder, int plan_group)
     return PROGRAM_NONE;
 }
 
+/* What of a piece of a link is units of the encoding. */
+static size_t whole_units(const struct binder *binder, size_t piece)
+{
+    const struct kernel_encoding *encoding = binder->options->encoding;
+    return encoding == NULL ? piece : piece / encoding->unit_bytes * encoding->unit_bytes;
+}
+
 /* Whether messages of so many chunks fit into a multicast link as a whole. */
 static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
 {
@@ -75,7 +82,7 @@ static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
     const size_t part_bytes_max = (count_max / layout->parts + 1) * layout->element_bytes + 128;
     const size_t piece = bind_piece_bytes_max(binder->options);
     return chunk_count * bind_wire_bytes(binder, part_bytes_max) <=
-           binder->options->piece_count_max * piece;
+           binder->options->piece_count_max * whole_units(binder, piece);
 }
 
 /* The group of the transport whose multicast link takes a message to a group of the plan; PROGRAM_NONE: it goes one by
@@ -280,6 +287,15 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
            program->expects;
 }
 
+/* Bytes on a link of so many whole units, one at least, that `count` pieces of them are all of `on_link`; 0: nothing is encoded. */
+static size_t least_units(const struct binder *binder, size_t on_link, unsigned count)
+{
+    const struct kernel_encoding *encoding = binder->options->encoding;
+    if (encoding == NULL) return 0;
+    const size_t units = on_link / encoding->unit_bytes;
+    return (units / count + (units % count != 0 || units == 0)) * encoding->unit_bytes;
+}
+
 /* Bytes on a link, so that the largest chunk that has to find room in it as a whole does (multicast_group). */
 static size_t choose_piece(const struct binder *binder)
 {
@@ -287,10 +303,13 @@ static size_t choose_piece(const struct binder *binder)
     size_t largest = 0;
     for (uint32_t i = 0; i < program->step_count; i++)
         if (program->steps[i].bytes > largest) largest = program->steps[i].bytes;
-    size_t piece =
-        (bind_wire_bytes(binder, largest) / binder->options->piece_count_max + 4095) / 4096 * 4096;
+    const size_t on_link = bind_wire_bytes(binder, largest);
+    const unsigned count = binder->options->piece_count_max;
+    size_t piece = (on_link / count + 4095) / 4096 * 4096;
     if (piece < program->paths->sizes.piece_bytes_min)
         piece = program->paths->sizes.piece_bytes_min;
+    const size_t least = least_units(binder, on_link, count);
+    if (piece < least) piece = least;
     const size_t most = bind_piece_bytes_max(binder->options);
     return piece > most ? most : piece;
 }

@@ -46,6 +46,7 @@ struct program_step {
     bool is_small; /* in one piece, copied into its links and out of them: see small.h; known when links are open */
     bool expects; /* one of the program's `expects`: PATH_WRITE, at the end where it is stored */
     bool places; /* PATH_WRITE is one of its ways: stores where the receivers expect it, if all do */
+    bool fetches; /* what comes by reference is fetched to where its kernels can read it, and not taken to where it belongs */
     bool places_directly; /* PATH_DIRECT: stores what comes on a link as it is; it can come right there */
     unsigned divisor;
     double factor;

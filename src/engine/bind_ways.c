@@ -65,6 +65,13 @@ static const struct path_table *table_of(const struct binder *binder,
     return path_table_to(binder->options->paths, peer);
 }
 
+/* Whether memory of the kind that a buffer (or PROGRAM_NONE) lies in is among those that an end of a way takes, of enum path_memory. */
+static bool takes_kind(const struct binder *binder, int buffer, unsigned memory)
+{
+    return buffer == PROGRAM_NONE || binder->options->kinds[buffer] == NULL ||
+           (memory & PATH_OTHER_MEMORY) != 0;
+}
+
 bool bind_may_come(const struct binder *binder, const struct program_step *bound, enum path_way way)
 {
     const int rx = binder->program->sources[bound->first_source].rx;
@@ -73,8 +80,21 @@ bool bind_may_come(const struct binder *binder, const struct program_step *bound
     struct path_case message = case_of(binder, bound);
     message.step = PATH_STORES;
     message.readers = link->group != PROGRAM_NONE ? PATH_TO_GROUP : PATH_TO_ONE;
-    const struct path_list list = path_choose(table_of(binder, link), &message);
-    return path_has(&list, way);
+    const struct path_table *const table = table_of(binder, link);
+    const struct path_list list = path_choose(table, &message);
+    return path_has(&list, way) &&
+           takes_kind(binder, bound->destination_buffer, path_row_of(table, way)->receiver_memory);
+}
+
+/* Whether what comes by reference, and lies elsewhere, is to be copied to where kernels can read it: its link cannot copy it to where the
+ * step stores it. */
+static bool fetches(const struct binder *binder, const struct program_step *bound)
+{
+    const int rx = binder->program->sources[bound->first_source].rx;
+    if (rx == PROGRAM_NONE || bound->destination_buffer == PROGRAM_NONE) return false;
+    const struct path_row *const row =
+        path_row_of(table_of(binder, &binder->program->rx_links[rx]), PATH_COPY);
+    return !takes_kind(binder, bound->destination_buffer, row != NULL ? row->receiver_memory : 0);
 }
 
 static bool receives(const struct program *program, const struct program_step *bound)
@@ -82,6 +102,13 @@ static bool receives(const struct program *program, const struct program_step *b
     for (uint32_t i = 0; i < bound->source_count; i++)
         if (program->sources[bound->first_source + i].rx != PROGRAM_NONE) return true;
     return false;
+}
+
+/* The buffer that what a step sends lies in, where it is sent by reference. */
+static int sent_from(const struct binder *binder, const struct program_step *bound)
+{
+    const struct program_source *first = &binder->program->sources[bound->first_source];
+    return bound->send_only ? first->buffer : bound->destination_buffer;
 }
 
 /* A list without the ways for which memory is not of the right kind, or for which the step has no memory, or nothing that came. */
@@ -98,6 +125,8 @@ static struct path_list possible(const struct binder *binder, const struct progr
         if (way == PATH_FORWARD && !receives(binder->program, bound)) continue;
         const struct path_row *row = path_row_of(table, way);
         const unsigned needed = way == PATH_WRITE ? row->receiver_memory : row->sender_memory;
+        if (is_reference && !takes_kind(binder, sent_from(binder, bound), row->sender_memory))
+            continue;
         if ((is_reference || way == PATH_WRITE) && memory != 0 && (needed & memory) == 0) continue;
         path_add(&left, way);
     }
@@ -166,6 +195,7 @@ enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
     if (number != LISTS_MAX) number = number_of(program, &common);
     if (number == LISTS_MAX) return error_set(TUTTI_NO_MEMORY, "binding a plan: out of memory");
     bound->ways = number;
+    bound->fetches = fetches(binder, bound);
     bound->shares = path_has(&common, PATH_SHARED_SLOT);
     bound->places = path_has(&common, PATH_WRITE);
     program->shares |= bound->shares;

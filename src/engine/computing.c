@@ -131,8 +131,8 @@ void computing_start(struct operation *operation, struct run_lane *lane,
         for (uint32_t i = 0; i < place_count; i++) places[i] = (char *)places[i] + further;
     }
     *computing_flight(operation, lane) = (struct flight){*piece, start_end(program, any)};
-    operation->shared_slot_is_taken |=
-        computing_has_begun(operation, lane) && piece->way == PATH_SHARED_SLOT && place_count > 0;
+    operation->shared_slot_is_taken |= computing_has_begun(operation, lane) && place_count > 0 &&
+                                       !lane->placing && piece->way == PATH_SHARED_SLOT;
 }
 
 bool computing_is_finished(struct operation *operation, struct run_lane *lane)

@@ -86,7 +86,7 @@ struct operation {
     struct buffer buffers[PLAN_BUFFER_COUNT];
     uint32_t lanes_left, sends_active;
     bool any_referenced, any_advertised;
-    bool shared_slot_is_taken; /* a lane computes in it */
+    bool shared_slot_is_taken; /* a lane, or a posted message, computes in it */
     bool takes_short_way; /* where steps are small: each of its buffers is in one piece, and not only kernels move */
     uint32_t spin_budget;
     bool must_not_spin; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
@@ -111,7 +111,7 @@ struct operation {
     const struct memory_kind *scratch_kind; /* NULL: the host's */
     uint32_t lane_capacity, send_capacity, step_capacity, source_capacity;
     size_t scratch_capacity;
-    /* of programs that move by kernels (computing.h); else NULL: */
+    /* of programs that move by kernels (computing.h): */
     struct flight *flights; /* of each lane */
     struct kernel_format *source_formats, *place_formats;
     uint32_t flight_capacity, source_format_capacity, place_format_capacity;

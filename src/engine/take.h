@@ -40,6 +40,7 @@ static inline bool take_decodes(const struct program *program, struct link_view 
 {
     if (program->encoding == NULL) return take_makes_sense(program, view, left);
     size_t bytes;
+    if (view->data == NULL) return false; /* nobody sends a reference to what is not encoded */
     if (!wire_to_memory(program->encoding, program->element_bytes, view->bytes, left, &bytes))
         return false;
     view->bytes = bytes;
@@ -70,7 +71,7 @@ static inline enum run_result take_look(struct operation *operation, const struc
             operation->is_special = true;
             return RUN_FAULT;
         }
-        if (view.data == NULL && !take_is_plain(step)) {
+        if (view.data == NULL && (!take_is_plain(step) || step->fetches)) {
             if (!link->ops->fetch(link)) return RUN_BLOCKED;
             link->ops->peek(link, &view);
         }

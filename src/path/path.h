@@ -132,7 +132,8 @@ enum path_memory {
     PATH_PRIVATE = 1, /* of the heap, the stack: only its process can address it */
     PATH_MAPPED =
         2, /* that the other end can address, too: of tutti_mem_alloc, or of another thread */
-    PATH_HOST_MEMORY = 3
+    PATH_HOST_MEMORY = 3,
+    PATH_OTHER_MEMORY = 4 /* of another kind than the host's (memory/kind.h) */
 };
 
 /* When the sender may use its memory again. */
