@@ -330,6 +330,7 @@ static void diagnose_gated(struct tutti_comm *comm, struct call_request *request
     if (comm->team.size > 1 &&
         (comm_look_for_deaths(comm, &request->base) || look_for_leavers(comm, request)))
         return;
+    if (!request_is_gated(request)) return; /* looking has found it open */
     const uint64_t finish_ns = atomic_load_explicit(&comm->gated.finish_ns, memory_order_relaxed);
     if (finish_ns == 0 || now_ns < finish_ns || now_ns - finish_ns < request->call.timeout_ns)
         return;

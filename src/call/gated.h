@@ -6,7 +6,8 @@
  * Whoever makes a struct call may give it a gate before the call is made; a call through the interface has none. Then
  *
  * 1. the call has its place in the order of calls, its number and its slot like any other, and other ranks see that it has begun;
- * 2. until the gate opens it touches no buffer and sends nothing; calls in other slots go on;
+ * 2. until the gate opens it touches no buffer and sends nothing; calls in other slots go on. A thread in a blocking call keeps the
+ *    communicator to itself meanwhile, so other threads' blocking calls may time out: gates are for started calls mostly;
  * 3. its deadline counts from when the gate opens. Before that only a failure of the communicator ends it; a rank that frees the
  *    communicator waits for the gate no longer than the call's timeout, and then fails the communicator;
  * 4. the gate is told once that the call is over: by a blocking call before it returns, whatever it returns; by a started one before
@@ -15,7 +16,7 @@
  *
  * There are two gates: the one that was set, and one that belongs to the call (struct call_gate). The operation waits for the call's, which
  * asks the one that was set, and notes on the board and in the recorder that it has opened. All of that happens with the domain held.
- * A communicator of one rank has no operation, and asks the gate itself.
+ * A communicator of one rank has no operation: the call itself asks its gate, a blocking one the gate that was set.
  */
 #ifndef TUTTI_CALL_GATED_H
 #define TUTTI_CALL_GATED_H
@@ -31,7 +32,8 @@ struct gated_calls {
     _Atomic uint64_t finish_ns; /* since when the communicator is being freed; 0: it is not */
 };
 
-/* Gives a gate to a call that is not made yet. The gate must live until it is told that the call is over. NO_MEMORY. Any thread. */
+/* Gives a gate to a call that is not made yet. The gate must live until it is told that the call is over; that of a prepared call until the
+ * prepared call is freed. NO_MEMORY. Any thread. */
 enum tutti_status gated_set(struct call *call, struct operation_gate *gate);
 
 /* The rest is for calls on their way. A call with a gate has begun in its slot: it waits from now on, and its operation must be opened

@@ -40,8 +40,11 @@ static bool is_at_gate(const struct tutti_comm *comm, const struct call_request 
 int comm_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     if (peer >= 0 && is_at_gate(comm, request, peer)) return peer;
-    for (int r = 0; r < comm->team.size; r++)
-        if (r != comm->team.rank && is_at_gate(comm, request, r)) return r;
+    /* What ranks of other hosts answered once may be over, unless they are asked again, as `peer` is. */
+    for (int i = 0; i < team_local_size(&comm->team); i++) {
+        const int rank = team_local_rank(&comm->team, i);
+        if (rank != comm->team.rank && is_at_gate(comm, request, rank)) return rank;
+    }
     return -1;
 }
 
@@ -143,6 +146,9 @@ static void say(struct tutti_comm *comm, const struct call_request *request,
                   comm->team.rank, who, what, (unsigned long long)request->base.sequence, at);
     else if (is_at_gate(comm, request, finding->rank))
         log_write(LOG_WARN, "rank %d: LATE: %s has called %s #%llu, and waits for its gate",
+                  comm->team.rank, who, what, (unsigned long long)request->base.sequence);
+    else if (finding->sequence >= request->base.sequence) /* as ranks of another host say */
+        log_write(LOG_WARN, "rank %d: LATE: %s has called %s #%llu, and does not go on",
                   comm->team.rank, who, what, (unsigned long long)request->base.sequence);
     else
         log_write(LOG_WARN, "rank %d: LATE: %s has not called %s #%llu%s", comm->team.rank, who,

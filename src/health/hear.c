@@ -192,7 +192,8 @@ static void hear_call(struct network *network, int peer, const struct control_me
         .varies = heard->varies != 0,
         .signature = heard->signature};
     if (heard->is_described && message->begun > 0) board_begin(calls, &what, message->begun);
-    if (heard->is_described && heard->is_gated == 1) board_set_gated(calls, message->begun, true);
+    if (heard->is_described && message->begun > 0 && heard->is_gated == 1)
+        board_set_gated(calls, message->begun, true);
     if (heard->is_described && heard->has_ended) board_end(calls, message->begun);
     hear_progress(remote, &heard->progress);
     hear_straggler(health, peer, message);

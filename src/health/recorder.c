@@ -30,10 +30,11 @@ void recorder_set_gated(struct recorder *recorder, uint64_t number, bool is_gate
     if (!CALLS_ARE_WATCHED) return;
     struct record_entry *entry = recorder_place(recorder, number);
     if (number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number) return;
-    const uint32_t what =
-        atomic_load_explicit(&entry->what, memory_order_relaxed) & ~(uint32_t)RECORDER_GATED;
-    atomic_store_explicit(&entry->what, is_gated ? what | RECORDER_GATED : what,
-                          memory_order_relaxed);
+    /* One bit alone: in a communicator of one rank another thread may begin the next call in this place. */
+    if (is_gated)
+        atomic_fetch_or_explicit(&entry->what, RECORDER_GATED, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&entry->what, ~(uint32_t)RECORDER_GATED, memory_order_relaxed);
 }
 
 void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_t since_ns,
