@@ -15,6 +15,7 @@
 
 #include "base/collective.h"
 #include "engine_dummies.h"
+#include "sanitized.h"
 
 static uint64_t seed;
 
@@ -28,7 +29,9 @@ static int say_seed(void **state)
 static void results_are_right_with_every_dummy(void **state)
 {
     (void)state;
-    const unsigned each = getenv("TUTTI_LONG") != NULL ? 10000 : 450; /* seeds of a dummy */
+    const unsigned each = getenv("TUTTI_LONG") != NULL ? 10000
+                          : IS_SANITIZED               ? 180
+                                                       : 450; /* seeds of a dummy */
     const uint64_t seeds = (uint64_t)each / COLLECTIVE_COUNT * engine_dummies_round();
     struct engine_dummies_report report = {0};
     for (seed = 1; seed <= seeds; seed++) engine_dummies_run(seed, &report);
