@@ -100,7 +100,7 @@ static struct engine_dummy both(const struct engine_dummy *a, const struct engin
     return both;
 }
 
-/* What a seed draws. */
+/* A job with its mood and its stand-in, as a seed draws them. */
 struct drawn {
     struct engine_job job;
     struct engine_mood mood;

@@ -1,4 +1,4 @@
-/* engine_dummies.h - all collectives with all stand-ins of engine_dummy.h, over the links of engine_world.h: a seed draws the dummy, the
+/* engine_dummies.h - all collectives with all stand-ins of engine_dummy.h, over the links of engine_net.h: a seed draws the dummy, the
  * collective and its algorithm, ranks, counts, buffers and moods of links.
  *
  * Holds always
@@ -16,7 +16,7 @@ unsigned engine_dummies_round(void);
 
 /* How often what was seen. */
 struct engine_dummies_report {
-    uint64_t written, handed_on, shared, multicast; /* see engine_world.h */
+    uint64_t written, handed_on, shared, multicast; /* see engine_net.h */
     unsigned done, given_up;                        /* operations */
 };
 

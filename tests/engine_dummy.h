@@ -34,7 +34,7 @@ struct engine_dummy {
     void (*free_gate)(struct operation_gate *gate);
     /* In which some of the ranks have their buffers, scratch and places; NULL: all are in the host's. */
     const struct memory_kind *memory;
-    /* Whoever but kernels and links touches such memory does it between these. */
+    /* A test that touches such memory itself does it between these. */
     void (*begin_touching)(void);
     void (*end_touching)(void);
     const struct kernel_encoding

@@ -92,7 +92,7 @@ static void open_operand(const void *address, const struct kernel_format *format
     protect(find(address, bytes), protection);
 }
 
-/* What it reads first, because what it stores may be the same. */
+/* Opens sources first, because a destination may be one of them. */
 static void far_reduce(const struct kernel_call *call)
 {
     const struct kernel_formats *const formats = call->formats;

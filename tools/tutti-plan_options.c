@@ -187,7 +187,7 @@ static enum exit_code read_option(int letter, struct options *options)
     }
 }
 
-/* What stands after the command: COLLECTIVE ALGORITHM, or FILE; for paths COLLECTIVE alone, by the algorithm that is chosen. */
+/* The arguments after the command: COLLECTIVE ALGORITHM, or FILE; for paths COLLECTIVE alone, by the algorithm that is chosen. */
 static enum exit_code read_subject(int count, char **words, struct options *options)
 {
     if (count > 2) return usage_error("what is %s?", words[2]);

@@ -131,7 +131,7 @@ static bool memory_forbids(const struct job *job, enum path_way way)
     return job->memory != 0 && (needed & job->memory) == 0;
 }
 
-/* What would have to be another thing for a rule to put its way in the list; NULL: nothing that --count, --memory and --shared-cores say. */
+/* The option that would have to differ for a rule to put its way in the list; NULL: none that --count, --memory and --shared-cores say. */
 static const char *unless_of(const struct job *job, const struct path_rule *rule,
                              const struct path_case *message)
 {
@@ -270,7 +270,7 @@ static bool can_come(const struct job *job, enum path_way way)
     return row != NULL && (job->memory == 0 || (row->receiver_memory & job->memory) != 0);
 }
 
-/* What messages take when receivers keep up: the first way of each list that is possible, and the way by which they come where a receiver
+/* The ways that messages take when receivers keep up: the first way of each list that is possible, and the way by which they come where a receiver
  * has said where they belong. */
 static unsigned first_ways(const struct job *job, const struct program *program, bool may_forward)
 {

@@ -303,56 +303,71 @@ static bool find_late(const struct group *group, uint64_t stuck, const struct tr
     return true;
 }
 
+/* A rank in a call, and since when it waits there. */
+struct waiting {
+    const struct trace_json *trace;
+    const struct trace_entry *entry;
+};
+
+/* Whether a call waits, and since when. */
+typedef bool waits_since(const struct trace_entry *entry, uint64_t *since_ns);
+
+static bool waits_for_gate(const struct trace_entry *entry, uint64_t *since_ns)
+{
+    *since_ns = entry->begin_ns;
+    return entry->is_gated;
+}
+
+static bool waits_for_rank(const struct trace_entry *entry, uint64_t *since_ns)
+{
+    *since_ns = entry->since_ns;
+    return entry->waits_for >= 0;
+}
+
+/* The rank that has waited longest in the stuck call, the call as text, and how long; false: none waits. */
+static bool find_longest(const struct group *group, uint64_t stuck, waits_since *waits,
+                         struct waiting *found, char what[ENTRY_TEXT_SIZE],
+                         char since[DURATION_TEXT_SIZE])
+{
+    uint64_t longest_ns = 0;
+    *found = (struct waiting){0};
+    for (size_t t = 0; stuck > 0 && t < group->count; t++) {
+        const struct trace_json *trace = &group->traces[t];
+        const struct trace_entry *entry = open_entry(trace);
+        uint64_t since_ns;
+        if (entry == NULL || entry->number != stuck || !waits(entry, &since_ns)) continue;
+        const uint64_t waits_ns =
+            trace->monotonic_ns > since_ns ? trace->monotonic_ns - since_ns : 0;
+        if (found->trace != NULL && waits_ns <= longest_ns) continue;
+        *found = (struct waiting){trace, entry};
+        longest_ns = waits_ns;
+    }
+    if (found->trace == NULL) return false;
+    describe_entry(found->entry, what);
+    describe_duration(0, longest_ns, since);
+    return true;
+}
+
 /* A rank that has called it, and waits for its gate: what it computes, on a device say, is late. Of several the one that has waited
  * longest. */
 static bool find_gated(const struct group *group, uint64_t stuck)
 {
-    const struct trace_json *slowest = NULL;
-    const struct trace_entry *its = NULL;
-    uint64_t longest_ns = 0;
-    for (size_t t = 0; stuck > 0 && t < group->count; t++) {
-        const struct trace_json *trace = &group->traces[t];
-        const struct trace_entry *entry = open_entry(trace);
-        if (entry == NULL || entry->number != stuck || !entry->is_gated) continue;
-        const uint64_t waits_ns =
-            trace->monotonic_ns > entry->begin_ns ? trace->monotonic_ns - entry->begin_ns : 0;
-        if (slowest != NULL && waits_ns <= longest_ns) continue;
-        slowest = trace;
-        its = entry;
-        longest_ns = waits_ns;
-    }
-    if (slowest == NULL) return false;
+    struct waiting found;
     char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
-    describe_entry(its, what);
-    describe_duration(0, longest_ns, since);
-    judge(group, VERDICT_LATE, slowest->own.rank,
+    if (!find_longest(group, stuck, waits_for_gate, &found, what, since)) return false;
+    judge(group, VERDICT_LATE, found.trace->own.rank,
           "it has called %s, which waits for its gate there for %s", what, since);
     return true;
 }
 
 static bool find_slow(const struct group *group, uint64_t stuck)
 {
-    const struct trace_json *slowest = NULL;
-    const struct trace_entry *its = NULL;
-    uint64_t longest_ns = 0;
-    for (size_t t = 0; stuck > 0 && t < group->count; t++) {
-        const struct trace_json *trace = &group->traces[t];
-        const struct trace_entry *entry = open_entry(trace);
-        if (entry == NULL || entry->number != stuck || entry->waits_for < 0) continue;
-        const uint64_t waits_ns =
-            trace->monotonic_ns > entry->since_ns ? trace->monotonic_ns - entry->since_ns : 0;
-        if (slowest != NULL && waits_ns <= longest_ns) continue;
-        slowest = trace;
-        its = entry;
-        longest_ns = waits_ns;
-    }
-    if (slowest == NULL) return false;
+    struct waiting found;
     char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
-    describe_entry(its, what);
-    describe_duration(0, longest_ns, since);
-    judge(group, VERDICT_SLOW_LINK, slowest->places[its->waits_for].rank,
+    if (!find_longest(group, stuck, waits_for_rank, &found, what, since)) return false;
+    judge(group, VERDICT_SLOW_LINK, found.trace->places[found.entry->waits_for].rank,
           "everybody is in %s, and rank %d has waited longest, for it, for %s", what,
-          slowest->own.rank, since);
+          found.trace->own.rank, since);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* Hashes: what they owe to those who compare them. */
+/* Hashes: ranks that compare them find the same, and differences show. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -40,7 +40,7 @@ static bool is_at_gate(const struct tutti_comm *comm, const struct call_request 
 int comm_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     if (peer >= 0 && is_at_gate(comm, request, peer)) return peer;
-    /* What ranks of other hosts answered once may be over, unless they are asked again, as `peer` is. */
+    /* Only those of this host: an answer of a rank elsewhere may be out of date, unless it is asked again, as `peer` is. */
     for (int i = 0; i < team_local_size(&comm->team); i++) {
         const int rank = team_local_rank(&comm->team, i);
         if (rank != comm->team.rank && is_at_gate(comm, request, rank)) return rank;

@@ -14,7 +14,7 @@
 #include "p2p/p2p.h"
 #include "tutti/tutti.h"
 
-/* What a call waits for before it runs, see gated.h. */
+/* The gate that a call waits for before it runs, see gated.h. */
 struct call_gate {
     struct operation_gate base;   /* the operation's */
     struct operation_gate *asked; /* the call's; NULL: it has none */
@@ -23,7 +23,7 @@ struct call_gate {
     bool is_told;                 /* that the call is over */
 };
 
-/* What a call needs besides two contiguous buffers: counts and segments, a gate. One allocation. */
+/* The rest of a call that is more than two contiguous buffers: counts, segments, a gate. One allocation. */
 struct call_extra {
     size_t *input_counts, *output_counts;  /* for v forms, one count for each rank; else NULL */
     struct segment_of_buffer *segments[2]; /* of send and recv; NULL: in one piece */

@@ -63,7 +63,7 @@ static int find_group(const struct binder *binder, int plan_group)
     return PROGRAM_NONE;
 }
 
-/* What of a piece of a link is units of the encoding. */
+/* The bytes of a piece of a link that whole units of the encoding fill. */
 static size_t whole_units(const struct binder *binder, size_t piece)
 {
     const struct kernel_encoding *encoding = binder->options->encoding;

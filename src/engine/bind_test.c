@@ -599,6 +599,35 @@ static void what_is_encoded_goes_in_units(void **state)
         for_all(&options, check_units);
 }
 
+static const struct kernel_encoding wide = {
+    .name = "wide", .unit_elements = 5000, .unit_bytes = 20000};
+
+static void check_wide(const struct program *program, const struct algorithm *algorithm, int size,
+                       int rank, const struct bind_options *options)
+{
+    (void)algorithm, (void)size, (void)rank;
+    size_t largest = 0;
+    for (uint32_t t = 0; t < program->tx_count; t++)
+        if (program->tx_links[t].bytes_max > largest) largest = program->tx_links[t].bytes_max;
+    const size_t on_link = program->piece_bytes / (5000 * sizeof(float)) * 20000;
+    assert_true(on_link > 0 && on_link <= options->piece_bytes_max);
+    /* As many pieces as a link has room for are the largest message, where pieces may be so large. */
+    const size_t most = options->piece_bytes_max / 20000 * 20000;
+    assert_true(on_link == most || on_link * options->piece_count_max >= largest);
+}
+
+/* Whether a unit fits into a piece depends on what links take, and not on how much there is: all ranks must find the same. */
+static void a_unit_that_links_take_fits_whatever_the_count(void **state)
+{
+    (void)state;
+    const struct kernel_set kernels = {NULL, NULL};
+    struct bind_options options = usual;
+    options.encoding = &wide;
+    options.kernels = &kernels;
+    for (options.count = 0; options.count < 3000000; options.count = options.count * 13 + 1)
+        for_all(&options, check_wide);
+}
+
 static void a_unit_larger_than_a_piece_is_refused(void **state)
 {
     (void)state;
@@ -637,6 +666,7 @@ int main(void)
         cmocka_unit_test(results_are_placed_with_those_that_they_were_reduced_from),
         cmocka_unit_test(what_is_only_copied_is_not_expected),
         cmocka_unit_test(what_is_encoded_goes_in_units),
+        cmocka_unit_test(a_unit_that_links_take_fits_whatever_the_count),
         cmocka_unit_test(a_unit_larger_than_a_piece_is_refused),
     };
     return cmocka_run_group_tests(tests, know_paths, NULL);

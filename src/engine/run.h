@@ -62,8 +62,8 @@ struct run_send {
     uint32_t tx_count; /* of the first of them; the others have 0 */
     uint32_t stalled;  /* shared: looks in a row that found nothing to borrow */
     /* where only kernels move (computing.h): */
-    size_t computing; /* bytes that a kernel copies into the link's place; not done yet */
-    uint64_t group;   /* of the kernel; 0: it has finished */
+    size_t computing; /* bytes that kernels are copying to the link's place; 0: none */
+    uint64_t group;   /* of those kernels; 0: they have finished */
     bool referenced;  /* something of this operation was posted by reference on this link */
     char *expected;   /* placing: where its receiver does */
 };

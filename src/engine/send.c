@@ -68,7 +68,6 @@ static void send_filled(struct operation *operation, struct run_send *send, size
     const struct program *program = operation->program;
     operation->transport->ops->send_shared(operation->transport, operation->slot, operation->targets,
                                            send->tx_count, program_wire_bytes(program, bytes));
-    send->computing = 0;
     send->done += bytes;
     if (send->done < send->total) return;
     for (uint32_t i = 0; i < send->tx_count; i++)
@@ -84,7 +83,9 @@ static bool land_shared(struct operation *operation, struct run_send *send)
     const bool has_room = send_has_room(operation, send->first_tx, send->tx_count);
     assert(has_room); /* it had, and nothing else was sent there */
     (void)has_room;
-    send_filled(operation, send, send->computing);
+    const size_t bytes = send->computing;
+    send->computing = 0;
+    send_filled(operation, send, bytes);
     return true;
 }
 
@@ -129,7 +130,6 @@ static bool push_through_place(struct operation *operation, struct run_send *sen
             *bytes = 0;
             return true;
         }
-        send->computing = 0;
     }
     link->ops->commit(link, program_wire_bytes(program, *bytes));
     return true;

@@ -46,8 +46,8 @@ void start_copy(struct operation *operation, struct run_send *send, void *place,
                                          .formats = program->has_formats ? &formats : NULL};
         start_kernel(program, program->kernels.reduce, &call);
     }
-    send->computing = bytes;
     send->group = start_end(program, bytes > 0);
+    send->computing = send->group != 0 ? bytes : 0;
 }
 
 bool start_is_copied(struct operation *operation, struct run_send *send)

@@ -17,7 +17,7 @@
  * destination, also and each of `others` may be equal to one of the sources, as in an allreduce in place; otherwise
  * nothing overlaps.
  *
- * The kernels of CPUs read and store elements as they are, in memory of the host. Whoever has other formats (format.h) brings kernels
+ * The kernels of CPUs read and store elements as they are, in memory of the host. A program with other formats (format.h) brings kernels
  * that know them (a kernel_set): these also do all copying, as a reduction of one source.
  */
 #ifndef TUTTI_KERNEL_KERNEL_H

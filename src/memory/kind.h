@@ -1,6 +1,6 @@
 /* kind.h - kinds of memory: the host's, which any instruction can reach, and others, a device's say, which only kernels and links touch.
  *
- * The address of its struct identifies a kind; NULL is the host's. Whoever makes a kind keeps the struct for as long as memory of that kind
+ * The address of its struct identifies a kind; NULL is the host's. The maker of a kind keeps the struct for as long as memory of that kind
  * is in use.
  */
 #ifndef TUTTI_MEMORY_KIND_H

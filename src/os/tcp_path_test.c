@@ -114,7 +114,7 @@ static void a_sender_is_told_no_more_room_than_the_limit(void **state)
         skip();
     }
     assert_true(before > LIMIT + WINDOW_UNIT);
-    /* What the receiver told once it never takes back: that much comes first, more where buffers have grown meanwhile. */
+    /* A receiver never takes back room that it has told: that much comes first, more where buffers have grown meanwhile. */
     for (int i = 0; i < PASSES_MAX && room_told_to(ends.sender) > LIMIT + WINDOW_UNIT; i++) {
         tcp_path_limit(ends.receiver, LIMIT); /* again, as buffers grow */
         pass(&ends, 10);

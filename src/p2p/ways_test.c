@@ -1,5 +1,5 @@
-/* Which ways messages of send and recv take: each rule of each transport's table that is for them decides something. What binding and running
- * do with the rules for collectives is in engine/ways_test.c.
+/* The ways of messages of send and recv: each rule of each transport's table that is for them decides something. engine/ways_test.c has the
+ * rules for collectives.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
