@@ -104,8 +104,8 @@ bug 'other memory is sent by reference over links that do not reach it' "$bind_w
     'if (is_reference && !takes_kind(' \
     'if (false && !takes_kind('
 bug 'links store in other memory that they do not reach' "$bind_ways" \
-    'takes_kind(binder, bound->destination_buffer, path_row_of(table, way)->receiver_memory);' \
-    'table != NULL;'
+    'return takes_memory(binder, memory) && takes_kind(binder, bound->destination_buffer, memory);' \
+    'return takes_memory(binder, memory);'
 bug 'links copy to other memory that they do not reach' "$bind_ways" \
     '    bound->fetches = fetches(binder, bound);
 ' \

@@ -168,7 +168,7 @@ static enum exit_code read_option(int letter, struct options *options)
     case 'a': options->all = true; return EXIT_FINE;
     case 'C':
         if (!read_whole_number(optarg, INT_MAX, &number))
-            return usage_error("--count %s is not a number of elements", optarg);
+            return usage_error("--count %s is not a number of elements up to %d", optarg, INT_MAX);
         options->count = number;
         return EXIT_FINE;
     case 'T': options->transport = optarg; return EXIT_FINE;
@@ -245,6 +245,7 @@ static enum exit_code check_paths(const struct options *options)
     if (options->all) {
         if (options->count >= 0 || options->says_why)
             return usage_error("a table (--all) has sizes of its own, and no reasons");
+        if (options->root > 0) return usage_error("a table (--all) has rank 0 for its root");
         return EXIT_FINE;
     }
     if (options->count < 0) return usage_error("how many elements? (--count)");

@@ -263,24 +263,18 @@ static const size_t sizes[SIZE_COUNT] = {8, 1 << 10, 32 << 10, 256 << 10, 2 << 2
 static const char *const size_names[SIZE_COUNT] = {"8 B",     "1 KiB", "32 KiB",
                                                    "256 KiB", "2 MiB", "16 MiB"};
 
-/* Whether what a rank stores can come that way, by the memory that it is stored in. */
-static bool can_come(const struct job *job, enum path_way way)
-{
-    const struct path_row *row = path_row_of(table_of(job), way);
-    return row != NULL && (job->memory == 0 || (row->receiver_memory & job->memory) != 0);
-}
-
 /* The ways that messages take when receivers keep up: the first way of each list that is possible, and the way by which they come where a receiver
  * has said where they belong. */
-static unsigned first_ways(const struct job *job, const struct program *program, bool may_forward)
+static unsigned first_ways(const struct program *program, bool may_forward)
 {
     unsigned bits = 0;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const struct program_step *step = &program->steps[s];
         const struct path_list *list = &program->lists[step->ways];
-        const enum path_way comes = step->expects ? PATH_WRITE : PATH_DIRECT;
-        if ((step->expects || step->places_directly) && can_come(job, comes))
-            bits |= path_bit(comes);
+        if (step->expects)
+            bits |= path_bit(PATH_WRITE);
+        else if (step->places_directly)
+            bits |= path_bit(PATH_DIRECT);
         for (uint32_t i = 0; i < list->count; i++) {
             const enum path_way way = (enum path_way)list->ways[i];
             if ((way == PATH_WRITE && !step->places) || (way == PATH_FORWARD && !may_forward))
@@ -301,9 +295,9 @@ static bool print_cell(struct job *job, size_t bytes)
         struct path_case *cases;
         struct program *program = bind_rank(job, rank, &cases);
         if (program == NULL) return false;
-        const unsigned ways = first_ways(job, program, false);
+        const unsigned ways = first_ways(program, false);
         bits |= ways; /* only a message that came in a shared slot can be forwarded */
-        if ((ways & path_bit(PATH_SHARED_SLOT)) != 0) bits |= first_ways(job, program, true);
+        if ((ways & path_bit(PATH_SHARED_SLOT)) != 0) bits |= first_ways(program, true);
         program_free(program);
         free(cases);
     }

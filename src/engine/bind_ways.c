@@ -65,6 +65,12 @@ static const struct path_table *table_of(const struct binder *binder,
     return path_table_to(binder->options->paths, peer);
 }
 
+/* Whether memory that input and output may be is among that which an end of a way takes, of enum path_memory. */
+static bool takes_memory(const struct binder *binder, unsigned memory)
+{
+    return binder->options->memory == 0 || (memory & binder->options->memory) != 0;
+}
+
 /* Whether memory of the kind that a buffer (or PROGRAM_NONE) lies in is among those that an end of a way takes, of enum path_memory. */
 static bool takes_kind(const struct binder *binder, int buffer, unsigned memory)
 {
@@ -82,8 +88,9 @@ bool bind_may_come(const struct binder *binder, const struct program_step *bound
     message.readers = link->group != PROGRAM_NONE ? PATH_TO_GROUP : PATH_TO_ONE;
     const struct path_table *const table = table_of(binder, link);
     const struct path_list list = path_choose(table, &message);
-    return path_has(&list, way) &&
-           takes_kind(binder, bound->destination_buffer, path_row_of(table, way)->receiver_memory);
+    if (!path_has(&list, way)) return false;
+    const unsigned memory = path_row_of(table, way)->receiver_memory;
+    return takes_memory(binder, memory) && takes_kind(binder, bound->destination_buffer, memory);
 }
 
 /* Whether what comes by reference, and lies elsewhere, is to be copied to where kernels can read it: its link cannot copy it to where the
@@ -116,7 +123,6 @@ static struct path_list possible(const struct binder *binder, const struct progr
                                  const struct path_table *table, const struct path_list *list)
 {
     struct path_list left = {.count = 0};
-    const unsigned memory = binder->options->memory;
     const bool has_memory = bound->send_only || bound->destination_buffer != PROGRAM_NONE;
     for (unsigned i = 0; i < list->count; i++) {
         const enum path_way way = (enum path_way)list->ways[i];
@@ -127,7 +133,7 @@ static struct path_list possible(const struct binder *binder, const struct progr
         const unsigned needed = way == PATH_WRITE ? row->receiver_memory : row->sender_memory;
         if (is_reference && !takes_kind(binder, sent_from(binder, bound), row->sender_memory))
             continue;
-        if ((is_reference || way == PATH_WRITE) && memory != 0 && (needed & memory) == 0) continue;
+        if ((is_reference || way == PATH_WRITE) && !takes_memory(binder, needed)) continue;
         path_add(&left, way);
     }
     return left;
