@@ -24,7 +24,8 @@ run=$(realpath "$run")
 work=$(mktemp -d) || exit 1
 failures=0
 tutti_options=()
-trap 'rm -rf "$work"' EXIT
+# A subshell that a signal ends before it has forgotten this trap runs it, too.
+trap '[ "$BASHPID" != $$ ] || rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
 fail() {
@@ -103,6 +104,7 @@ run_tests() {
     [ $# -gt 0 ] || mapfile -t tests < <(compgen -A function | grep -vxF "$helpers")
     for current in "${tests[@]}"; do
         before=$failures
+        rm -f out err # so that nobody takes what an earlier rank printed for the start of its own
         "$current"
         [ $failures -eq "$before" ] && echo "ok      $current" || echo "FAILED  $current"
     done
