@@ -1,0 +1,74 @@
+/* machine.h - what a model is told of machines and of the network between them.
+ *
+ *     core ── memory of a host ── card ══ switch of the rack ══ uplink ══ other racks
+ *     ranks    copies, sums        port      latency               port
+ *
+ * The parameters are those of LogGP, for each class of links instead of one: L is `latency_ps`, o is what a way costs its two ranks (struct
+ * path_cost, path/path.h), and g and G are what a message and a byte occupy a port for (struct model_port). Sources: Culler et al., "LogP:
+ * Towards a Realistic Model of Parallel Computation", PPoPP 1993; Alexandrov et al., "LogGP", SPAA 1995; the gap of a core between two ranks
+ * and the shared ports are ours.
+ *
+ * Times are whole picoseconds, and what a byte costs is whole femtoseconds (80,000 are 12.5 GB/s), so a model gives every rank the same
+ * number, whatever compiled it.
+ *
+ * Neglected: the routes within a rack (its switch carries all that its ports do), caches other than through the costs of ways, traffic of
+ * others, and that processors change their speed.
+ */
+#ifndef TUTTI_MODEL_MACHINE_H
+#define TUTTI_MODEL_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "path/path.h"
+
+/* For a piece of work, and for each of its bytes. */
+struct model_cost {
+    uint64_t each_ps, byte_fs;
+};
+
+static inline uint64_t model_cost_ps(struct model_cost cost, uint64_t bytes)
+{
+    return cost.each_ps + (uint64_t)((unsigned __int128)cost.byte_fs * bytes / 1000);
+}
+
+/* One direction of what messages pass one after the other: of a host's card, of a rack's uplink. */
+struct model_port {
+    struct model_cost message; /* for how long one occupies it */
+    uint64_t burst_bytes;      /* a token bucket: after a rest, so much passes at once; 0: none */
+    uint64_t queue_bytes; /* more than that waits, from several senders: some of it is lost and sent again; 0: nothing is ever lost */
+    unsigned again_permille; /* of what comes while so much waits */
+};
+
+enum model_distance { MODEL_SAME_HOST, MODEL_SAME_RACK, MODEL_OTHER_RACK, MODEL_DISTANCES };
+
+struct model_machine {
+    int rank_count, host_count, rack_count;
+    const int *host_of; /* of each rank; NULL: every rank is on host 0 */
+    const int *rack_of; /* of each host; NULL: every host is in rack 0 */
+    int core_count;     /* of each host; its ranks get them in turns */
+
+    uint64_t latency_ps[MODEL_DISTANCES]; /* from when a message leaves until it can be used */
+    struct model_port card, uplink;       /* each direction of each of them */
+    uint64_t turn_ps;                     /* a core goes from one rank to another */
+    struct model_cost copy, reduce; /* of a core: of a byte of result; reduce: once for each further source */
+    uint64_t memory_byte_fs; /* of a byte that a host's cores read or write, all of them together; 0: they never wait for memory */
+
+    const struct path_table *within, *between; /* ranks of one host, and of several; NULL: messages cost their ranks nothing */
+    bool is_mapped;          /* buffers are memory that all ranks of a host can address */
+    size_t piece_bytes_max;  /* what a chunk is cut into at most; SIZE_MAX: it stays whole */
+    unsigned piece_count_max; /* under way on a link */
+};
+
+static inline int model_host_of(const struct model_machine *machine, int rank)
+{
+    return machine->host_of != NULL ? machine->host_of[rank] : 0;
+}
+
+static inline int model_rack_of(const struct model_machine *machine, int host)
+{
+    return machine->rack_of != NULL ? machine->rack_of[host] : 0;
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* simulate.h - how long a plan takes on a machine: its steps are run in the head, event by event, piece by piece, as the engine would.
+ *
+ *     lane ── piece of a step ──► core ──► link ──► card ──► uplink ──► card ──► core ──► lane of the receiver
+ *              waits for its       copies,   up to       each passes one piece after        takes it, and gives
+ *              messages, and for   adds      so many     the other                          the link its room back
+ *              links with room               pieces
+ *
+ * 1. What the engine promises holds here: a lane's steps in order, `after`, one message posted on a link before its lane waits, fused steps
+ *    piece by piece, a send is done when its link has taken it, and a message by reference when its receiver has consumed it.
+ * 2. A core, a card and an uplink serve whoever comes first; pieces are small, so those who always have some share it fairly.
+ * 3. Links differ by where their ends are (enum model_distance) and by the way that a message takes: the first one of the path table.
+ *
+ * Neglected: ways that are given up while running for want of room, and that a receiver's advertisement can come late. All ranks begin at the
+ * same time, with idle links.
+ */
+#ifndef TUTTI_MODEL_SIMULATE_H
+#define TUTTI_MODEL_SIMULATE_H
+
+#include "model/machine.h"
+#include "plan/plan.h"
+#include "plan/wiring.h"
+#include "tutti/tutti.h"
+
+/* What is busy, and what an explanation names. */
+enum model_resource { MODEL_CORE, MODEL_MEMORY, MODEL_CARD_OUT, MODEL_CARD_IN, MODEL_UPLINK_OUT, MODEL_UPLINK_IN, MODEL_RESOURCES };
+const char *model_resource_name(enum model_resource resource);
+
+struct model_load {
+    uint64_t busy_ps; /* of the busiest one of its kind */
+    int number;       /* which: a core's (host times core_count + core), a host's, a rack's */
+};
+
+struct model_result {
+    uint64_t time_ps; /* until the last rank is done */
+    int last_rank;
+    uint64_t *rank_ps; /* of each rank; the caller's array, or NULL */
+    struct model_load loads[MODEL_RESOURCES];
+    uint64_t events, steps;
+};
+
+/* A plan that was proven and wired, for `count` elements of that size in a block. result->rank_ps is the caller's; the rest is filled in.
+ * NO_MEMORY; INVALID_ALGORITHM: it comes to a halt, which no plan does that was proven. Any thread; pure. */
+enum tutti_status model_simulate(const struct plan *plan, const struct wiring *wiring,
+                                 const struct model_machine *machine, size_t count,
+                                 size_t element_bytes, struct model_result *result);
+
+#endif
