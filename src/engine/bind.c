@@ -6,7 +6,6 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "engine/bind_ways.h"
-#include "engine/layout.h"
 #include "plan/placement.h"
 
 enum { REFERENCES_MAX = 8 }; /* that a chunk is cut into, where more would do, too */
@@ -117,6 +116,18 @@ static void add_target(struct binder *binder, struct program_step *bound, int pe
     bound->tx_count++;
 }
 
+/* One by one, each rank beginning with the one behind it: if all began with the first, that one would get everything at once, and the
+ * last one nothing for long. */
+static void add_members(struct binder *binder, struct program_step *bound,
+                        const struct plan_group *group, int channel)
+{
+    const int *const members = binder->plan->members + group->first_member;
+    uint32_t own = 0;
+    while (members[own] != binder->plan->rank) own++;
+    for (uint32_t i = 1; i < group->member_count; i++)
+        add_target(binder, bound, members[(own + i) % group->member_count], PROGRAM_NONE, channel);
+}
+
 static void bind_targets(struct binder *binder, const struct plan_step *step,
                          struct program_step *bound)
 {
@@ -128,11 +139,7 @@ static void bind_targets(struct binder *binder, const struct plan_step *step,
     if (group != PROGRAM_NONE) {
         add_target(binder, bound, PROGRAM_NONE, group, channel);
     } else if (step->target_group != PLAN_NO_GROUP) {
-        const struct plan_group *members = &plan->groups[step->target_group];
-        for (uint32_t i = 0; i < members->member_count; i++) {
-            const int peer = plan->members[members->first_member + i];
-            if (peer != plan->rank) add_target(binder, bound, peer, PROGRAM_NONE, channel);
-        }
+        add_members(binder, bound, &plan->groups[step->target_group], channel);
     }
     for (uint32_t i = 0; i < step->target_count; i++)
         add_target(binder, bound, plan->targets[step->first_target + i], PROGRAM_NONE, channel);
@@ -200,8 +207,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
                 place_offset(binder, step->destination.buffer, step->destination.first);
     }
     const bool from_memory = program->sources[bound->first_source].rx == PROGRAM_NONE;
-    bound->send_only =
-        bound->source_count == 1 && from_memory && !step->has_destination && !step->final;
+    bound->send_only = plan_step_only_sends(binder->plan, step);
     if (!step->has_destination && !bound->send_only) {
         bound->stages = true;
         bound->destination_buffer = PLAN_SCRATCH;
@@ -362,7 +368,7 @@ static enum tutti_status bind_all(struct binder *binder)
         binder->scratch_offsets[i + 1] = binder->scratch_offsets[i] + bytes;
     }
     program->scratch_bytes = (binder->scratch_offsets[plan->scratch_count] + 63) / 64 * 64;
-    bind_look_at_flow(binder);
+    plan_flow_init(&binder->flow, binder->plan);
     for (uint32_t l = 0; l < plan->lane_count; l++)
         program->lanes[l] = (struct program_lane){
             plan->lanes[l].first_step, plan->lanes[l].first_step + plan->lanes[l].step_count};

@@ -5,40 +5,15 @@
 
 #include "base/status.h"
 
-/* Shared slots are few, so they help where they keep moving: what waits in them must not wait for something else that waits for a place. So
- * it is on a chain, where nobody needs several messages at once to go on, and where at most two ranks send to groups, whose messages all
- * take in as they come. (Where it is not, each link soon goes its own way, and all are right but slow.) */
-void bind_look_at_flow(struct binder *binder)
-{
-    const struct rank_plan *plan = binder->plan;
-    int senders[2] = {-1, -1}, sender_count = 0;
-    binder->is_chain = true;
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        const struct plan_step *step = &plan->steps[i];
-        int links = 0, sender = step->target_group != PLAN_NO_GROUP ? plan->rank : -1;
-        for (uint32_t s = 0; s < step->source_count; s++) {
-            const struct plan_source *source = &plan->sources[step->first_source + s];
-            links += source->is_link;
-            if (source->is_link && source->group != PLAN_NO_GROUP) sender = source->peer;
-        }
-        if (links > 1) binder->is_chain = false;
-        if (sender < 0 || sender == senders[0] || sender == senders[1]) continue;
-        if (sender_count < 2) senders[sender_count] = sender;
-        sender_count++;
-    }
-    binder->has_few_senders = sender_count <= 2;
-}
-
-/* Of its links to one rank. On a chain goes what is not complete: input, and what was added to it. */
+/* Of its links to one rank. Shared slots are few, so they help where they keep moving: what waits in them must not wait for something else
+ * that waits for a place. So it is on a chain, where nobody needs several messages at once to go on, and where at most two ranks send to
+ * groups, whose messages all take in as they come. (Where it is not, each link soon goes its own way, and all are right but slow.) */
 static enum path_readers readers_of(const struct binder *binder, const struct plan_step *step,
                                     const struct program_step *bound)
 {
-    const struct program *program = binder->program;
     if (bound->tx_count > 1) return PATH_TO_SEVERAL;
-    const struct program_source *first = &program->sources[bound->first_source];
-    const bool is_partial =
-        bound->source_count > 1 || (first->rx == PROGRAM_NONE && first->buffer == PLAN_INPUT);
-    return binder->is_chain && is_partial && !step->final ? PATH_TO_ONE_ON_A_CHAIN : PATH_TO_ONE;
+    return plan_flow_is_partial(&binder->flow, binder->plan, step) ? PATH_TO_ONE_ON_A_CHAIN
+                                                                   : PATH_TO_ONE;
 }
 
 static struct path_case case_of(const struct binder *binder, const struct program_step *bound)
@@ -48,7 +23,7 @@ static struct path_case case_of(const struct binder *binder, const struct progra
         .bytes = bind_wire_bytes(binder, bound->bytes),
         .traffic = path_traffic_of(shape->collective),
         .cores = binder->options->shares_cores ? PATH_SHARED_CORES : PATH_OWN_CORES,
-        .senders = binder->has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS,
+        .senders = binder->flow.has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS,
         .rank_count = shape->rank_count,
         .is_encoded = binder->options->encoding != NULL};
 }

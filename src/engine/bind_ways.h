@@ -7,8 +7,9 @@
 #define TUTTI_ENGINE_BIND_WAYS_H
 
 #include "engine/bind.h"
-#include "engine/layout.h"
 #include "engine/wire.h"
+#include "plan/flow.h"
+#include "plan/layout.h"
 
 struct binder {
     const struct rank_plan *plan;
@@ -16,12 +17,10 @@ struct binder {
     struct program *program;
     struct layout layout;
     size_t *begins; /* of the blocks in input and output, where they have counts of their own */
-    size_t *scratch_offsets;        /* one more than there are scratch chunks */
-    bool is_chain, has_few_senders; /* see bind_look_at_flow */
+    size_t *scratch_offsets; /* one more than there are scratch chunks */
+    struct plan_flow flow;
 };
 
-/* What the plan's steps have in common; before bind_ways. */
-void bind_look_at_flow(struct binder *binder);
 /* Writes down the ways of what a bound step sends. NO_MEMORY. */
 enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
                             struct program_step *bound);

@@ -52,12 +52,14 @@ struct model_machine {
     uint64_t latency_ps[MODEL_DISTANCES]; /* from when a message leaves until it can be used */
     struct model_port card, uplink;       /* each direction of each of them */
     uint64_t turn_ps;                     /* a core goes from one rank to another */
-    struct model_cost copy, reduce; /* of a core: of a byte of result; reduce: once for each further source */
+    struct model_cost copy,
+        reduce; /* of a core: of a byte of result; reduce: once for each further source */
     uint64_t memory_byte_fs; /* of a byte that a host's cores read or write, all of them together; 0: they never wait for memory */
 
-    const struct path_table *within, *between; /* ranks of one host, and of several; NULL: messages cost their ranks nothing */
-    bool is_mapped;          /* buffers are memory that all ranks of a host can address */
-    size_t piece_bytes_max;  /* what a chunk is cut into at most; SIZE_MAX: it stays whole */
+    const struct path_table *within,
+        *between;   /* ranks of one host, and of several; NULL: messages cost their ranks nothing */
+    bool is_mapped; /* buffers are memory that all ranks of a host can address */
+    size_t piece_bytes_max;   /* what a chunk is cut into at most; SIZE_MAX: it stays whole */
     unsigned piece_count_max; /* under way on a link */
 };
 

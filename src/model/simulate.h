@@ -22,7 +22,15 @@
 #include "tutti/tutti.h"
 
 /* What is busy, and what an explanation names. */
-enum model_resource { MODEL_CORE, MODEL_MEMORY, MODEL_CARD_OUT, MODEL_CARD_IN, MODEL_UPLINK_OUT, MODEL_UPLINK_IN, MODEL_RESOURCES };
+enum model_resource {
+    MODEL_CORE,
+    MODEL_MEMORY,
+    MODEL_CARD_OUT,
+    MODEL_CARD_IN,
+    MODEL_UPLINK_OUT,
+    MODEL_UPLINK_IN,
+    MODEL_RESOURCES
+};
 const char *model_resource_name(enum model_resource resource);
 
 struct model_load {

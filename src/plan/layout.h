@@ -7,8 +7,8 @@
  * Offsets are those of a buffer whose blocks lie one after the other; where its bytes really are is for
  * buffer.h to say.
  */
-#ifndef TUTTI_ENGINE_LAYOUT_H
-#define TUTTI_ENGINE_LAYOUT_H
+#ifndef TUTTI_PLAN_LAYOUT_H
+#define TUTTI_PLAN_LAYOUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 
 #include <cmocka.h>
 
-#include "engine/layout.h"
+#include "plan/layout.h"
 
 static const size_t counts[] = {0,  1,  2,  3,    15,   16,    17,
                                 63, 64, 65, 1000, 4099, 65541, (size_t)1 << 40};

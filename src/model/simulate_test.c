@@ -1,0 +1,378 @@
+/* Simulated plans against published closed forms, and against what must be so: more of anything never makes a plan faster. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "algo/algo.h"
+#include "base/status.h"
+#include "model/simulate.h"
+
+enum { ELEMENT_BYTES = 4, RANKS_MAX = 64 };
+
+/* Whole picoseconds and femtoseconds that nothing has to be rounded for. */
+#define ALPHA_PS UINT64_C(5000000)
+#define BETA_FS UINT64_C(800000)
+#define GAMMA_FS UINT64_C(125000)
+
+static uint64_t bytes_ps(uint64_t byte_fs, uint64_t bytes)
+{
+    return byte_fs * bytes / 1000;
+}
+
+static const int *each_alone(void)
+{
+    static int hosts[RANKS_MAX];
+    for (int r = 0; r < RANKS_MAX; r++) hosts[r] = r;
+    return hosts;
+}
+
+/* One port each way and one core for every rank; chunks stay whole. */
+static struct model_machine one_port(int rank_count)
+{
+    return (struct model_machine){.rank_count = rank_count,
+                                  .host_count = rank_count,
+                                  .rack_count = 1,
+                                  .host_of = each_alone(),
+                                  .core_count = 1,
+                                  .piece_bytes_max = SIZE_MAX,
+                                  .piece_count_max = 64};
+}
+
+struct job {
+    enum collective collective;
+    const char *algorithm;
+    unsigned radix;
+    size_t bytes; /* of a block */
+};
+
+static struct plan *plan_of(const struct job *job, int rank_count, struct wiring *wiring)
+{
+    const struct algorithm *algorithm = algo_find(job->collective, job->algorithm);
+    const struct algo_params params = {
+        .collective = job->collective, .rank_count = rank_count, .radix = job->radix};
+    struct plan *plan;
+    struct verify_report report;
+    const char *message = "no such algorithm";
+    if (algorithm == NULL || algo_plan(algorithm, &params, &plan, &message) != TUTTI_OK)
+        fail_msg("%s: %s", job->algorithm, message);
+    if (wiring_init(wiring, plan, &report) != VERIFY_PROVEN) fail_msg("%s", report.message);
+    return plan;
+}
+
+static struct model_result run(const struct job *job, const struct model_machine *machine)
+{
+    struct wiring wiring;
+    struct plan *plan = plan_of(job, machine->rank_count, &wiring);
+    struct model_result result = {.rank_ps = NULL};
+    if (model_simulate(plan, &wiring, machine, job->bytes / ELEMENT_BYTES, ELEMENT_BYTES,
+                       &result) != TUTTI_OK)
+        fail_msg("%s of %s: %s", job->algorithm, collective_name(job->collective),
+                 tutti_error_message());
+    wiring_release(&wiring);
+    plan_free(plan);
+    return result;
+}
+
+static void expect_time(const struct job *job, const struct model_machine *machine,
+                        uint64_t expected_ps)
+{
+    const uint64_t time_ps = run(job, machine).time_ps;
+    const double error = (double)time_ps / (double)expected_ps - 1;
+    if (error < -1e-9 || error > 1e-9)
+        fail_msg("%s of %s on %d ranks, %zu bytes: %.6f us instead of %.6f us", job->algorithm,
+                 collective_name(job->collective), machine->rank_count, job->bytes,
+                 (double)time_ps * 1e-6, (double)expected_ps * 1e-6);
+}
+
+static uint64_t lg(uint64_t count)
+{
+    uint64_t rounds = 0;
+    while (UINT64_C(1) << rounds < count) rounds++;
+    return rounds;
+}
+
+/* ------------------------------------------------------------------------------------------ closed forms */
+
+/* Hoefler, Schneider, Lumsdaine: LogGOPSim, HPDC 2010: 4 (2o + L). */
+static void dissemination_costs_what_loggopsim_says(void **state)
+{
+    (void)state;
+    static const struct path_row rows[] = {{.way = PATH_INLINE,
+                                            .sender_memory = PATH_HOST_MEMORY,
+                                            .receiver_memory = PATH_HOST_MEMORY,
+                                            .alignment = 1,
+                                            .in_flight = 1,
+                                            .cost = {1500000, 1500000, 0, 0}}};
+    static const struct path_rule rules[] = {{.way = PATH_INLINE,
+                                              .bytes_max = SIZE_MAX,
+                                              .traffic = PATH_ANY_TRAFFIC,
+                                              .readers = PATH_ANY_READERS,
+                                              .steps = PATH_ANY_SENDER,
+                                              .cores = PATH_ANY_CORES,
+                                              .senders = PATH_ANY_SENDERS,
+                                              .why = "a test"}};
+    static const struct path_table loggop = {.name = "LogGOP",
+                                             .rows = rows,
+                                             .row_count = 1,
+                                             .rules = rules,
+                                             .rule_count = 1,
+                                             .sizes = PATH_SIZES};
+    struct model_machine machine = one_port(16);
+    machine.between = &loggop;
+    machine.latency_ps[MODEL_SAME_RACK] = 2500000;
+    machine.card.message.byte_fs = 6000000;
+    expect_time(&(struct job){COLLECTIVE_BARRIER, "dissemination", 0, 0}, &machine, 22000000);
+}
+
+/* 100 kB over a link of 10 ms and 1 Mbit/s. */
+static void a_link_costs_latency_and_bytes(void **state)
+{
+    (void)state;
+    struct model_machine machine = one_port(2);
+    machine.latency_ps[MODEL_SAME_RACK] = UINT64_C(10000000000);
+    machine.card.message.byte_fs = UINT64_C(8000000000);
+    expect_time(&(struct job){COLLECTIVE_BROADCAST, "direct", 0, 100000}, &machine,
+                UINT64_C(810000000000));
+}
+
+static struct model_machine alpha_on_the_wire(int rank_count)
+{
+    struct model_machine machine = one_port(rank_count);
+    machine.latency_ps[MODEL_SAME_RACK] = ALPHA_PS;
+    machine.card.message.byte_fs = BETA_FS;
+    return machine;
+}
+
+static struct model_machine alpha_on_the_port(int rank_count)
+{
+    struct model_machine machine = one_port(rank_count);
+    machine.card.message = (struct model_cost){ALPHA_PS, BETA_FS};
+    return machine;
+}
+
+/* Any p; n a multiple of 64 p. */
+static void rings(void **state)
+{
+    (void)state;
+    for (int p = 2; p <= 17; p++) {
+        struct model_machine machine = alpha_on_the_wire(p);
+        const uint64_t rounds = (uint64_t)p - 1, block = 64 * 1000;
+        expect_time(&(struct job){COLLECTIVE_ALLGATHER, "ring", 0, block}, &machine,
+                    rounds * (ALPHA_PS + bytes_ps(BETA_FS, block)));
+        machine.reduce.byte_fs = GAMMA_FS;
+        expect_time(&(struct job){COLLECTIVE_REDUCE_SCATTER, "ring", 0, block}, &machine,
+                    rounds * (ALPHA_PS + bytes_ps(BETA_FS + GAMMA_FS, block)));
+    }
+}
+
+static void recursive_doubling(void **state)
+{
+    (void)state;
+    for (int p = 2; p <= 64; p *= 2) {
+        struct model_machine machine = alpha_on_the_wire(p);
+        machine.reduce.byte_fs = GAMMA_FS;
+        const uint64_t n = 64000;
+        expect_time(&(struct job){COLLECTIVE_ALLREDUCE, "doubling", 0, n}, &machine,
+                    lg((uint64_t)p) * (ALPHA_PS + bytes_ps(BETA_FS + GAMMA_FS, n)));
+    }
+}
+
+/* Rabenseifner. */
+static void halving_doubling(void **state)
+{
+    (void)state;
+    for (uint64_t p = 2; p <= 64; p *= 2) {
+        struct model_machine machine = alpha_on_the_wire((int)p);
+        machine.reduce.byte_fs = GAMMA_FS;
+        const uint64_t part = 64 * 40, n = p * part;
+        expect_time(&(struct job){COLLECTIVE_ALLREDUCE, "halving_doubling", 0, n}, &machine,
+                    2 * lg(p) * ALPHA_PS + 2 * (p - 1) * bytes_ps(BETA_FS, part) +
+                        (p - 1) * bytes_ps(GAMMA_FS, part));
+    }
+}
+
+static void twoshot(void **state)
+{
+    (void)state;
+    for (uint64_t p = 2; p <= 16; p++) {
+        struct model_machine machine = alpha_on_the_wire((int)p);
+        machine.reduce.byte_fs = GAMMA_FS;
+        const uint64_t part = 64 * 40, n = p * part;
+        expect_time(&(struct job){COLLECTIVE_ALLREDUCE, "twoshot", 0, n}, &machine,
+                    2 * ALPHA_PS + 2 * (p - 1) * bytes_ps(BETA_FS, part) +
+                        (p - 1) * bytes_ps(GAMMA_FS, part));
+    }
+}
+
+/* Where every rank has a partner in every round: in the others one or two rest, and their messages wait for each other. */
+static void exchanges(void **state)
+{
+    (void)state;
+    for (uint64_t p = 2; p <= 64; p *= 2) {
+        struct model_machine machine = alpha_on_the_port((int)p);
+        const uint64_t block = 6400;
+        expect_time(&(struct job){COLLECTIVE_ALLTOALL, "pairwise", 0, block}, &machine,
+                    (p - 1) * (ALPHA_PS + bytes_ps(BETA_FS, block)));
+    }
+}
+
+static uint64_t power(uint64_t base, unsigned exponent)
+{
+    uint64_t product = 1;
+    while (exponent-- > 0) product *= base;
+    return product;
+}
+
+static void bruck(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t radix;
+        unsigned digits;
+    } shapes[] = {{2, 1}, {2, 2}, {2, 3}, {2, 4}, {2, 5}, {3, 2}, {3, 3}, {4, 2}, {4, 3}, {8, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const uint64_t r = shapes[i].radix, p = power(r, shapes[i].digits), block = 640;
+        struct model_machine machine = alpha_on_the_port((int)p);
+        expect_time(&(struct job){COLLECTIVE_ALLTOALL, "bruck", (unsigned)r, block}, &machine,
+                    (r - 1) * shapes[i].digits * (ALPHA_PS + bytes_ps(BETA_FS, p / r * block)));
+    }
+}
+
+/* In S pieces: as many as the plan has parts, or as the machine cuts chunks into. */
+static void chain(void **state)
+{
+    (void)state;
+    for (uint64_t p = 2; p <= 17; p++)
+        for (uint64_t pieces = 1; pieces <= 16; pieces *= 4) {
+            struct model_machine machine = alpha_on_the_port((int)p);
+            const uint64_t n = 64 * 1024;
+            machine.piece_bytes_max = n / pieces;
+            expect_time(&(struct job){COLLECTIVE_BROADCAST, "chain", 0, n}, &machine,
+                        (pieces + p - 2) * (ALPHA_PS + bytes_ps(BETA_FS, n / pieces)));
+        }
+}
+
+/* The best number of pieces is sqrt((p - 2) n beta / alpha): here 10, and others cost more the further they are from it. */
+static void a_chain_has_a_best_piece(void **state)
+{
+    (void)state;
+    enum { RANKS = 12 };
+    static const uint64_t pieces[] = {1, 2, 5, 10, 20, 50, 125};
+    uint64_t times_ps[sizeof pieces / sizeof *pieces];
+    struct model_machine machine = alpha_on_the_port(RANKS);
+    const struct job job = {COLLECTIVE_BROADCAST, "chain", 0, 64000};
+    machine.card.message = (struct model_cost){ALPHA_PS, 781250}; /* 10 * 64000 beta = 100 alpha */
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        machine.piece_bytes_max = job.bytes / pieces[i];
+        times_ps[i] = run(&job, &machine).time_ps;
+    }
+    for (size_t i = 0; i < 3; i++) assert_true(times_ps[i] > times_ps[i + 1]);
+    for (size_t i = 3; i < 6; i++) assert_true(times_ps[i] < times_ps[i + 1]);
+}
+
+/* ------------------------------------------------------------------------------------- what else is modelled */
+
+/* Hosts 0 and 1 in one rack, 2 and 3 in another. */
+static struct model_machine two_racks(void)
+{
+    static const int racks[] = {0, 0, 1, 1};
+    struct model_machine machine = alpha_on_the_wire(4);
+    machine.rack_count = 2;
+    machine.rack_of = racks;
+    machine.latency_ps[MODEL_OTHER_RACK] = 2 * ALPHA_PS;
+    machine.uplink.message.byte_fs = 2 * BETA_FS;
+    return machine;
+}
+
+/* Of three blocks that each rank sends two cross the uplink, with those of its neighbour. */
+static void an_uplink_is_shared(void **state)
+{
+    (void)state;
+    const struct model_machine machine = two_racks();
+    const struct job job = {COLLECTIVE_ALLTOALL, "direct", 0, 6400};
+    const struct model_result result = run(&job, &machine);
+    assert_int_equal(result.loads[MODEL_UPLINK_OUT].busy_ps, 4 * bytes_ps(2 * BETA_FS, job.bytes));
+    assert_int_equal(result.loads[MODEL_UPLINK_IN].busy_ps, 4 * bytes_ps(2 * BETA_FS, job.bytes));
+    assert_int_equal(result.loads[MODEL_CARD_OUT].busy_ps, 3 * bytes_ps(BETA_FS, job.bytes));
+    assert_true(result.time_ps >= 2 * ALPHA_PS + 4 * bytes_ps(2 * BETA_FS, job.bytes));
+    assert_true(result.time_ps <= 2 * ALPHA_PS + 6 * bytes_ps(2 * BETA_FS, job.bytes));
+}
+
+/* What fits into the burst passes at once, the rest at the rate. */
+static void a_port_that_has_rested_takes_a_burst(void **state)
+{
+    (void)state;
+    struct model_machine machine = alpha_on_the_wire(2);
+    machine.card.burst_bytes = 10000;
+    expect_time(&(struct job){COLLECTIVE_BROADCAST, "direct", 0, 6400}, &machine, ALPHA_PS);
+    expect_time(&(struct job){COLLECTIVE_BROADCAST, "direct", 0, 64000}, &machine,
+                ALPHA_PS + bytes_ps(BETA_FS, 64000 - 10000));
+}
+
+/* What comes while too much waits costs its port more. */
+static void many_senders_overflow_a_queue(void **state)
+{
+    (void)state;
+    enum { RANKS = 9 };
+    struct model_machine machine = alpha_on_the_wire(RANKS);
+    const struct job job = {COLLECTIVE_GATHER, "direct", 0, 6400};
+    const uint64_t block_ps = bytes_ps(BETA_FS, job.bytes);
+    expect_time(&job, &machine, ALPHA_PS + (RANKS - 1) * block_ps);
+    machine.card.queue_bytes = 6400 * 5 / 2; /* three find at most that much before them */
+    machine.card.again_permille = 500;
+    expect_time(&job, &machine, ALPHA_PS + (RANKS - 1) * block_ps + (RANKS - 1 - 3) * block_ps / 2);
+    const struct job one = {COLLECTIVE_BROADCAST, "direct", 0, 64000};
+    machine = alpha_on_the_wire(2);
+    machine.piece_bytes_max = 6400;
+    machine.card.queue_bytes = 6400;
+    machine.card.again_permille = 500;
+    expect_time(&one, &machine, ALPHA_PS + bytes_ps(BETA_FS, one.bytes)); /* one alone does not */
+}
+
+/* Two ranks on one core copy one after the other, and it takes time to go from one to the other. */
+static void ranks_take_turns_on_a_core(void **state)
+{
+    (void)state;
+    struct model_machine machine = {.rank_count = 4,
+                                    .host_count = 1,
+                                    .rack_count = 1,
+                                    .core_count = 4,
+                                    .copy = {1000, 1000},
+                                    .piece_bytes_max = SIZE_MAX,
+                                    .piece_count_max = 16};
+    const struct job job = {COLLECTIVE_ALLTOALL, "direct", 0, 64000};
+    const uint64_t copy_ps = model_cost_ps(machine.copy, job.bytes);
+    expect_time(&job, &machine, copy_ps);
+    machine.core_count = 2;
+    expect_time(&job, &machine, 2 * copy_ps);
+    machine.turn_ps = 500;
+    expect_time(&job, &machine, 2 * copy_ps + 500);
+    machine.core_count = 4;
+    machine.memory_byte_fs = 2000; /* each block is read and written */
+    expect_time(&job, &machine, 4 * 4 * 2 * bytes_ps(2000, job.bytes));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dissemination_costs_what_loggopsim_says),
+        cmocka_unit_test(a_link_costs_latency_and_bytes),
+        cmocka_unit_test(rings),
+        cmocka_unit_test(recursive_doubling),
+        cmocka_unit_test(halving_doubling),
+        cmocka_unit_test(twoshot),
+        cmocka_unit_test(exchanges),
+        cmocka_unit_test(bruck),
+        cmocka_unit_test(chain),
+        cmocka_unit_test(a_chain_has_a_best_piece),
+        cmocka_unit_test(an_uplink_is_shared),
+        cmocka_unit_test(a_port_that_has_rested_takes_a_burst),
+        cmocka_unit_test(many_senders_overflow_a_queue),
+        cmocka_unit_test(ranks_take_turns_on_a_core),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+#include "model/work.h"
+
+#include <string.h>
+
+void model_sender_init(struct model_sender *sender, const struct model_machine *machine,
+                       const struct rank_plan *rank_plan, bool shares_core)
+{
+    memset(sender, 0, sizeof *sender);
+    sender->shares_core = shares_core;
+    if (machine->within != NULL || machine->between != NULL)
+        plan_flow_init(&sender->flow, rank_plan);
+}
+
+static enum path_readers readers_of(const struct model_sender *sender,
+                                    const struct rank_plan *rank_plan, const struct plan_step *step,
+                                    enum model_distance distance)
+{
+    if (step->target_group != PLAN_NO_GROUP && distance == MODEL_SAME_HOST) return PATH_TO_GROUP;
+    if (step->target_group != PLAN_NO_GROUP || step->target_count > 1) return PATH_TO_SEVERAL;
+    return plan_flow_is_partial(&sender->flow, rank_plan, step) ? PATH_TO_ONE_ON_A_CHAIN
+                                                                : PATH_TO_ONE;
+}
+
+/* The first way of the table that is left; its last ones always are. */
+static struct model_work first_way(const struct path_table *table, const struct path_case *message,
+                                   bool is_mapped, bool has_memory)
+{
+    enum { LEFT_OUT = 1 << PATH_WRITE | 1 << PATH_DIRECT | 1 << PATH_FORWARD };
+    const unsigned memory = is_mapped ? PATH_MAPPED : PATH_PRIVATE;
+    const struct path_list list = path_choose(table, message);
+    for (unsigned i = 0; i < list.count; i++) {
+        const enum path_way way = (enum path_way)list.ways[i];
+        const struct path_row *row = path_row_of(table, way);
+        const bool is_reference = way == PATH_READ || way == PATH_COPY;
+        if ((path_bit(way) & LEFT_OUT) != 0) continue;
+        if (is_reference && (!has_memory || (row->sender_memory & memory) == 0)) continue;
+        return (struct model_work){.cost = row->cost, .is_reference = is_reference};
+    }
+    return (struct model_work){.is_reference = false};
+}
+
+struct model_work model_work_of(struct model_sender *sender, const struct model_machine *machine,
+                                const struct rank_plan *rank_plan, const struct plan_step *step,
+                                enum model_distance distance, uint64_t bytes)
+{
+    const struct path_table *table =
+        distance == MODEL_SAME_HOST ? machine->within : machine->between;
+    if (table == NULL) return (struct model_work){.is_reference = false};
+    const bool only_sends = plan_step_only_sends(rank_plan, step);
+    const bool has_memory = only_sends || step->has_destination;
+    struct path_case message;
+    memset(&message, 0, sizeof message);
+    message.bytes = bytes;
+    message.traffic = path_traffic_of(rank_plan->shape.collective);
+    message.readers = readers_of(sender, rank_plan, step, distance);
+    message.step = only_sends ? PATH_SENDS : PATH_PASSES;
+    message.cores = sender->shares_core ? PATH_SHARED_CORES : PATH_OWN_CORES;
+    message.senders = sender->flow.has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS;
+    message.rank_count = rank_plan->shape.rank_count;
+    if (sender->table == table && sender->has_memory == has_memory &&
+        memcmp(&sender->message, &message, sizeof message) == 0)
+        return sender->work;
+    sender->table = table;
+    sender->message = message;
+    sender->has_memory = has_memory;
+    sender->work = first_way(table, &message, machine->is_mapped, has_memory);
+    return sender->work;
+}
+
+/* ------------------------------------------------------------------------------------------------ effort */
+
+static uint64_t cost_ps(uint32_t each_ps, uint32_t byte_ps, uint64_t bytes, bool counts)
+{
+    return (counts ? each_ps : 0) + byte_ps * bytes;
+}
+
+struct model_effort model_effort_of_sender(const struct model_work *work, uint64_t bytes,
+                                           bool is_first)
+{
+    return (struct model_effort){.core_ps =
+                                     cost_ps(work->cost.sender_ps, work->cost.sender_ps_a_byte,
+                                             bytes, is_first || !work->is_reference)};
+}
+
+void model_add_receiver(struct model_effort *effort, const struct model_work *work, uint64_t bytes,
+                        bool is_first)
+{
+    effort->core_ps += cost_ps(work->cost.receiver_ps, work->cost.receiver_ps_a_byte, bytes,
+                               is_first || !work->is_reference);
+}
+
+struct model_effort model_effort_of_step(const struct model_machine *machine,
+                                         const struct rank_plan *rank_plan,
+                                         const struct plan_step *step, uint64_t bytes)
+{
+    struct model_effort effort = {0, 0};
+    if (step->chunk_count == 0) return effort;
+    const bool copies = step->source_count == 1 && step->has_destination &&
+                        !rank_plan->sources[step->first_source].is_link;
+    if (copies) effort.core_ps = model_cost_ps(machine->copy, bytes);
+    for (uint32_t i = 1; i < step->source_count; i++)
+        effort.core_ps += model_cost_ps(machine->reduce, bytes);
+    effort.memory_bytes = bytes * (step->source_count +
+                                   step->has_destination); /* what a cache holds is counted, too */
+    return effort;
+}

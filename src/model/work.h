@@ -1,0 +1,52 @@
+/* work.h - what messages and steps cost the cores of their ranks: the rows of path tables, and copies and sums of a machine.
+ *
+ * A message takes the first way of its table that its plan and its memory allow, as binding has it. Neglected: storing in a receiver's memory
+ * (PATH_WRITE, PATH_DIRECT) and forwarding in place, which depend on when receivers come; such a message costs what its next way does.
+ */
+#ifndef TUTTI_MODEL_WORK_H
+#define TUTTI_MODEL_WORK_H
+
+#include "model/machine.h"
+#include "plan/flow.h"
+#include "plan/plan.h"
+
+/* Of a message. */
+struct model_work {
+    struct path_cost cost;
+    bool is_reference; /* it costs its sender once, not once a piece, and is over when it is consumed */
+};
+
+/* A rank that sends. */
+struct model_sender {
+    struct plan_flow flow;
+    bool shares_core;
+    /* The last answer, since the next one is often the same. */
+    const struct path_table *table;
+    struct path_case message;
+    bool has_memory;
+    struct model_work work;
+};
+
+/* Of a piece of work: time of a core, and bytes that it reads from or writes to memory. */
+struct model_effort {
+    uint64_t core_ps, memory_bytes;
+};
+
+void model_sender_init(struct model_sender *sender, const struct model_machine *machine,
+                       const struct rank_plan *rank_plan, bool shares_core);
+struct model_work model_work_of(struct model_sender *sender, const struct model_machine *machine,
+                                const struct rank_plan *rank_plan, const struct plan_step *step,
+                                enum model_distance distance, uint64_t bytes);
+
+/* Of a piece of a message, for who sends it. */
+struct model_effort model_effort_of_sender(const struct model_work *work, uint64_t bytes,
+                                           bool is_first);
+/* Of a piece of a step, without its messages. */
+struct model_effort model_effort_of_step(const struct model_machine *machine,
+                                         const struct rank_plan *rank_plan,
+                                         const struct plan_step *step, uint64_t bytes);
+/* And a message of it for who receives that. */
+void model_add_receiver(struct model_effort *effort, const struct model_work *work, uint64_t bytes,
+                        bool is_first);
+
+#endif
