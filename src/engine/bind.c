@@ -1,5 +1,6 @@
 #include "engine/bind.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +8,6 @@
 #include "base/status.h"
 #include "engine/bind_ways.h"
 #include "plan/placement.h"
-
-enum { REFERENCES_MAX = 8 }; /* that a chunk is cut into, where more would do, too */
 
 static size_t place_offset(const struct binder *binder, enum plan_buffer buffer, uint32_t first)
 {
@@ -457,7 +456,7 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
         binder.program->algorithm = options->algorithm;
         binder.program->dtype = options->dtype;
         binder.program->paths = options->paths->tables[0];
-        binder.program->references_max = REFERENCES_MAX;
+        binder.program->references_max = UINT_MAX;
         binder.program->step_count = plan->step_count;
         binder.program->lane_count = plan->lane_count;
         bind_formats(&binder);

@@ -48,11 +48,13 @@ struct core {
 
 /* A link's end at one receiver: messages one after the other, in pieces. */
 struct port {
-    struct model_work work;            /* of the message that is being sent */
-    uint64_t bytes;                    /* of it */
-    uint32_t piece_count, ready, sent; /* of its pieces: to be sent, computed, given to the link */
-    uint32_t under_way;                /* pieces of all messages */
-    uint32_t arrived, taken;           /* the same */
+    struct model_work work; /* of the message that is being sent */
+    uint64_t bytes;         /* of it */
+    uint32_t piece_count, ready, posted,
+        sent;                /* of its pieces: all, computed, to be sent now, given to the link */
+    uint32_t window;         /* pieces under way */
+    uint32_t under_way;      /* pieces of all messages */
+    uint32_t arrived, taken; /* the same */
     int from, to;
     uint32_t writer, reader; /* lanes */
     uint8_t distance;
@@ -69,7 +71,7 @@ struct lane {
     uint32_t target;
     uint64_t bytes;
     bool has_begun; /* its step */
-    bool is_computing, is_looked_at;
+    bool is_computing;
 };
 
 /* A piece on its way through the network. */
@@ -84,6 +86,8 @@ struct rank_state {
     uint32_t first_lane, first_step,
         waits_for; /* lanes, messages to be sent, pieces to be consumed */
     uint32_t core;
+    uint32_t awake; /* lanes that may be able to go on, a bit each */
+    bool is_going_on;
     struct model_sender sender;
 };
 
@@ -257,7 +261,11 @@ static uint64_t piece_of(const struct run *run, uint64_t bytes, uint32_t number)
 
 /* ------------------------------------------------------------------------------------------------- ranks */
 
-static void look_at_lane(struct run *run, uint32_t lane_index);
+static void wake_lane(struct run *run, uint32_t lane_index)
+{
+    struct rank_state *state = &run->ranks[run->lanes[lane_index].rank];
+    state->awake |= 1u << (lane_index - state->first_lane);
+}
 
 static void release_rank(struct run *run, int rank, uint32_t count)
 {
@@ -355,12 +363,21 @@ static void give_to_link(struct run *run, uint32_t port_index)
     release_rank(run, port->from, 1);
 }
 
+/* What is sent by reference while it is computed goes in few parts, see engine/send.c. */
+static bool is_worth_posting(const struct run *run, const struct port *port)
+{
+    if (!port->work.is_reference || port->work.in_flight == 0 || port->ready == port->piece_count)
+        return true;
+    return (port->ready - port->posted) * run->piece_bytes >= port->bytes / port->work.in_flight;
+}
+
 /* Gives a link what is ready, as far as it has room. */
 static void push(struct run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
-    while (port->is_active && !port->is_pushing && port->sent < port->ready &&
-           port->under_way < run->machine->piece_count_max) {
+    if (is_worth_posting(run, port)) port->posted = port->ready;
+    while (port->is_active && !port->is_pushing && port->sent < port->posted &&
+           port->under_way < port->window) {
         const struct model_effort effort = model_effort_of_sender(
             &port->work, piece_of(run, port->bytes, port->sent), port->sent == 0);
         if (!takes_time(run, &effort)) {
@@ -370,6 +387,14 @@ static void push(struct run *run, uint32_t port_index)
         port->is_pushing = true;
         schedule(run, serve_core(run, port->from, effort), PUSHED, port_index);
     }
+}
+
+/* Within a host a message by reference has no more parts than there may be under way. */
+static uint32_t window_of(const struct run *run, const struct port *port)
+{
+    if (port->work.in_flight == 0) return run->machine->piece_count_max;
+    const bool is_free = port->work.is_reference && port->distance == MODEL_SAME_HOST;
+    return is_free ? UINT32_MAX : port->work.in_flight;
 }
 
 /* A message begins; nothing of it is ready yet. */
@@ -382,7 +407,8 @@ static void open_message(struct run *run, uint32_t port_index, const struct plan
                                (enum model_distance)port->distance, bytes);
     port->bytes = bytes;
     port->piece_count = pieces_of(run, bytes);
-    port->ready = port->sent = 0;
+    port->ready = port->posted = port->sent = 0;
+    port->window = window_of(run, port);
     port->is_active = true;
     state->waits_for++;
     if (!port->work.is_reference || port->wants_credit) return;
@@ -409,14 +435,14 @@ static bool afters_are_completed(const struct run *run, const struct lane *lane,
 
 static void complete_step(struct run *run, struct lane *lane)
 {
-    const struct rank_state *state = &run->ranks[lane->rank];
+    struct rank_state *state = &run->ranks[lane->rank];
     run->result->steps++;
     if (state->plan->after_count > 0) run->completed[global_step(run, lane)] = true;
     lane->step++;
     lane->has_begun = false;
     if (lane->step == lane->end_step) release_rank(run, lane->rank, 1);
     if (state->plan->after_count == 0) return;
-    for (uint32_t l = 0; l < state->plan->lane_count; l++) look_at_lane(run, state->first_lane + l);
+    state->awake |= (1u << state->plan->lane_count) - 1;
 }
 
 /* The ports of a step's targets: all those of the links it sends on. Calls `each` for them until that says no. */
@@ -456,10 +482,24 @@ static bool open_it(struct run *run, uint32_t port, void *context)
     return true;
 }
 
+static bool goes_by_reference(struct run *run, uint32_t port, void *context)
+{
+    (void)context;
+    return run->ports[port].work.is_reference;
+}
+
+static bool push_all(struct run *run, uint32_t port, void *context)
+{
+    (void)context;
+    run->ports[port].ready = run->ports[port].piece_count;
+    push(run, port);
+    return true;
+}
+
 static bool push_one_more(struct run *run, uint32_t port, void *context)
 {
     (void)context;
-    run->ports[port].ready++;
+    if (run->ports[port].ready < run->ports[port].piece_count) run->ports[port].ready++;
     push(run, port);
     return true;
 }
@@ -528,6 +568,14 @@ static bool begin_step(struct run *run, struct lane *lane, const struct plan_ste
     return true;
 }
 
+/* What is copied and sent: as a whole from where it lies, if all receivers get at that, before it is copied. */
+static bool copies_input(const struct rank_plan *plan, const struct plan_step *step)
+{
+    const struct plan_source *source = &plan->sources[step->first_source];
+    return step->source_count == 1 && !source->is_link && source->place.buffer == PLAN_INPUT &&
+           step->has_destination && step->destination.buffer == PLAN_OUTPUT;
+}
+
 /* One piece of the lane's step, or what a step that only sends can post; false: it cannot go on now. */
 static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
 {
@@ -545,6 +593,8 @@ static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
     if (lane->piece == 0) {
         if (!for_ports(run, number, NULL, is_free, NULL)) return false;
         for_ports(run, number, NULL, open_it, &message);
+        if (copies_input(plan, step) && for_ports(run, number, NULL, goes_by_reference, NULL))
+            for_ports(run, number, NULL, push_all, NULL);
     }
     const struct model_effort effort = effort_of(run, lane, step);
     if (!takes_time(run, &effort)) {
@@ -556,24 +606,45 @@ static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
     return false;
 }
 
-/* Goes as far as it can now. What it sets going may look at it again, to no end. */
-static void look_at_lane(struct run *run, uint32_t lane_index)
+/* As far as it goes before another lane has its turn: to the end of a piece that is not the last one of its step. */
+static void take_turn(struct run *run, uint32_t lane_index)
 {
     struct lane *lane = &run->lanes[lane_index];
-    if (lane->is_looked_at) return;
-    lane->is_looked_at = true;
-    while (!lane->is_computing && lane->step < lane->end_step && run_step(run, lane, lane_index))
-        ;
-    lane->is_looked_at = false;
+    while (!lane->is_computing && lane->step < lane->end_step) {
+        const uint32_t step = lane->step;
+        if (!run_step(run, lane, lane_index)) return;
+        if (lane->step != step) continue;
+        wake_lane(run, lane_index);
+        return;
+    }
+}
+
+/* Lanes that may go on take turns, as the engine has it. */
+static void go_on(struct run *run, int rank)
+{
+    struct rank_state *state = &run->ranks[rank];
+    if (state->is_going_on) return; /* then it sees them, too */
+    state->is_going_on = true;
+    while (state->awake != 0) {
+        for (uint32_t l = 0; l < state->plan->lane_count; l++) {
+            if ((state->awake >> l & 1) == 0) continue;
+            state->awake &= ~(1u << l);
+            take_turn(run, state->first_lane + l);
+        }
+    }
+    state->is_going_on = false;
+}
+
+static void look_at_lane(struct run *run, uint32_t lane_index)
+{
+    wake_lane(run, lane_index);
+    go_on(run, run->lanes[lane_index].rank);
 }
 
 static void finish_computing(struct run *run, uint32_t lane_index)
 {
-    struct lane *lane = &run->lanes[lane_index];
-    lane->is_computing = false;
-    lane->is_looked_at = true;
-    deliver(run, lane);
-    lane->is_looked_at = false;
+    run->lanes[lane_index].is_computing = false;
+    deliver(run, &run->lanes[lane_index]);
     look_at_lane(run, lane_index);
 }
 
@@ -794,7 +865,8 @@ static void note_loads(const struct run *run)
 
 static void run_all(struct run *run)
 {
-    for (uint32_t l = 0; l < run->wiring->lane_count; l++) look_at_lane(run, l);
+    for (uint32_t l = 0; l < run->wiring->lane_count; l++) wake_lane(run, l);
+    for (int r = 0; r < run->machine->rank_count; r++) go_on(run, r);
     for (int r = 0; r < run->machine->rank_count; r++) release_rank(run, r, 1);
     while (run->event_count > 0 && run->ranks_left > 0 && !run->has_failed) {
         const struct event event = next_event(run);

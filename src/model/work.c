@@ -34,7 +34,8 @@ static struct model_work first_way(const struct path_table *table, const struct 
         const bool is_reference = way == PATH_READ || way == PATH_COPY;
         if ((path_bit(way) & LEFT_OUT) != 0) continue;
         if (is_reference && (!has_memory || (row->sender_memory & memory) == 0)) continue;
-        return (struct model_work){.cost = row->cost, .is_reference = is_reference};
+        return (struct model_work){
+            .cost = row->cost, .is_reference = is_reference, .in_flight = row->in_flight};
     }
     return (struct model_work){.is_reference = false};
 }

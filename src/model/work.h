@@ -14,6 +14,7 @@
 struct model_work {
     struct path_cost cost;
     bool is_reference; /* it costs its sender once, not once a piece, and is over when it is consumed */
+    unsigned in_flight; /* references that it is cut into while it is computed; otherwise pieces under way; 0: any number */
 };
 
 /* A rank that sends. */

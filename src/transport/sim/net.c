@@ -18,6 +18,7 @@ enum {
 /* On its way. */
 struct flight {
     struct tcp_frame frame;
+    uint64_t left_ns; /* with a wire: when all of it has left its sender, and a latency */
     const char *data; /* of a piece, where its sender keeps it until it is consumed */
     char *target;     /* where it comes to, when half of it has come */
     struct flight *next;
@@ -65,6 +66,8 @@ struct endpoint {
     struct sim_net *net;
     int node;
     bool is_stopped;
+    uint64_t out_free_ns,
+        in_free_ns; /* when its card has passed on what has come so far, with a wire */
     struct end *ends[SIM_NODES_MAX]; /* by peer */
 };
 
@@ -75,6 +78,7 @@ struct sim_net {
     struct path_rule rules[RULES_MAX];
     struct sim *sim;
     struct sim_net_options options;
+    struct sim_wire wire;
     struct tcp_shape shape;
     const char *wrong;
     struct sim_net_counts counts;
@@ -95,18 +99,21 @@ static void find_wrong(struct sim_net *net, const char *wrong)
 
 /* ---------------------------------------------------------------------------------------------- events */
 
-enum token { ARRIVE, CONNECT, ROOM, IDLE };
+enum token { ARRIVE, CONNECT, ROOM, IDLE, BEGIN };
+enum { TOKEN_BITS = 3, STREAM_BITS = 2, CREDIT_STREAM = 0, PIECE_STREAM = 1 };
 
 /* At the node of `at`, about its end towards `peer`. */
 static void schedule(struct sim_net *net, uint64_t at_ns, enum token token, int at, int peer,
                      unsigned stream, unsigned generation)
 {
     sim_at(net->sim, at_ns, net->options.kind, net->endpoints[at].node,
-           at * net->options.size + peer, (int)(generation << 4 | stream << 2 | token));
+           at * net->options.size + peer,
+           (int)((generation << STREAM_BITS | stream) << TOKEN_BITS | token));
 }
 
 static uint64_t soon(struct sim_net *net, uint64_t span_ns)
 {
+    if (net->options.wire != NULL) return sim_now_ns(net->sim);
     return sim_now_ns(net->sim) + sim_between(net->sim, 0, span_ns);
 }
 
@@ -130,6 +137,34 @@ static bool has_room(struct end *end, struct stream *stream)
     return false;
 }
 
+static uint64_t service_ns(const struct sim_net *net, size_t bytes)
+{
+    return net->wire.message_ns + (net->wire.byte_ps * bytes + 500) / 1000;
+}
+
+/* Occupies a card from `now` on, or when it is free; returns until when. */
+static uint64_t occupy(uint64_t *free_ns, uint64_t now_ns, uint64_t for_ns)
+{
+    *free_ns = (*free_ns > now_ns ? *free_ns : now_ns) + for_ns;
+    return *free_ns;
+}
+
+static void send_by_wire(struct end *end, unsigned s, struct flight *flight)
+{
+    struct sim_net *net = end->net;
+    const uint64_t now_ns = sim_now_ns(net->sim), latency_ns = net->wire.latency_ns;
+    const unsigned generation = end->streams[s].generation;
+    if (flight->frame.kind != TCP_FRAME_DATA) {
+        schedule(net, now_ns + latency_ns, ARRIVE, end->peer, end->own->base.rank, s, generation);
+        return;
+    }
+    const uint64_t for_ns = service_ns(net, flight->frame.bytes),
+                   until_ns = occupy(&end->own->out_free_ns, now_ns, for_ns);
+    flight->left_ns = until_ns + latency_ns;
+    schedule(net, until_ns - for_ns + latency_ns, BEGIN, end->peer, end->own->base.rank, s,
+             generation);
+}
+
 static void send_frame(struct end *end, unsigned s, const struct tcp_frame *frame, const char *data)
 {
     struct sim_net *net = end->net;
@@ -145,6 +180,10 @@ static void send_frame(struct end *end, unsigned s, const struct tcp_frame *fram
         stream->first = flight;
     stream->last = flight;
     stream->count++;
+    if (net->options.wire != NULL) {
+        send_by_wire(end, s, flight);
+        return;
+    }
     uint64_t at_ns = sim_now_ns(net->sim) + sim_delay_ns(net->sim, from, to);
     if (sim_loses(net->sim, from, to)) at_ns += sim_again_ns(net->sim);
     if (at_ns < stream->last_ns) at_ns = stream->last_ns;
@@ -203,6 +242,10 @@ static void send_piece(struct end *end, unsigned s, unsigned index, const struct
 /* A connection that takes pieces now, any of them; -1: none. */
 static int pick_stream(struct end *end)
 {
+    if (end->net->options.wire != NULL)
+        return end->streams[PIECE_STREAM].is_up && end->streams[PIECE_STREAM].has_greeted
+                   ? PIECE_STREAM
+                   : -1;
     const unsigned count = end->net->options.streams, first = sim_below(end->net->sim, count);
     for (unsigned i = 0; i < count; i++) {
         struct stream *stream = &end->streams[(first + i) % count];
@@ -395,7 +438,8 @@ static bool take_piece(struct end *end, unsigned s, struct flight *flight)
         }
         memcpy(flight->target, flight->data, half);
         struct stream *stream = &other_end(end)->streams[s];
-        if (frame->bytes > TCP_SMALL_BYTES && sim_chance(end->net->sim, 300)) {
+        if (frame->bytes > TCP_SMALL_BYTES && end->net->options.wire == NULL &&
+            sim_chance(end->net->sim, 300)) {
             const uint64_t at_ns = soon(end->net, IDLE_NS_MAX);
             if (at_ns > stream->last_ns) stream->last_ns = at_ns;
             schedule(end->net, at_ns, ARRIVE, end->own->base.rank, end->peer, s, stream->generation);
@@ -446,18 +490,33 @@ static void tell_untold(struct end *end)
     send_all(end);
 }
 
+/* The first byte of a piece is at its receiver's card: of the first one of the stream of which that has not been so yet. */
+static void begin_by_wire(struct end *end, unsigned s)
+{
+    struct sim_net *net = end->net;
+    const struct end *const sender = other_end(end);
+    struct flight *flight = sender->streams[s].first;
+    while (flight->left_ns == 0) flight = flight->next;
+    const uint64_t until_ns =
+        occupy(&end->own->in_free_ns, sim_now_ns(net->sim), service_ns(net, flight->frame.bytes));
+    const uint64_t at_ns = until_ns > flight->left_ns ? until_ns : flight->left_ns;
+    flight->left_ns = 0;
+    schedule(net, at_ns, ARRIVE, end->own->base.rank, end->peer, s, sender->streams[s].generation);
+}
+
 void sim_net_happen(struct sim_net *net, const struct sim_event *event)
 {
-    const unsigned tag = (unsigned)event->tag, s = tag >> 2 & 3;
+    const unsigned tag = (unsigned)event->tag, s = tag >> TOKEN_BITS & ((1u << STREAM_BITS) - 1);
     struct end *const end =
         net->endpoints[event->number / net->options.size].ends[event->number % net->options.size];
-    const enum token token = (enum token)(tag & 3);
-    if (token != IDLE && end->streams[s].generation != tag >> 4) return;
+    const enum token token = (enum token)(tag & ((1u << TOKEN_BITS) - 1));
+    if (token != IDLE && end->streams[s].generation != tag >> (TOKEN_BITS + STREAM_BITS)) return;
     switch (token) {
     case ARRIVE: arrive(end, s); break;
     case CONNECT: greet(end, s); break;
     case ROOM: send_all(end); break;
     case IDLE: tell_untold(end); break;
+    case BEGIN: begin_by_wire(end, s); break;
     }
 }
 
@@ -520,7 +579,7 @@ static void tell_sender(struct sim_rx *rx)
     const unsigned index = rx->link->index;
     if (rx->link->consumed == rx->link->told && !rx->link->owes_expected) return;
     tcp_set_add(&end->untold, index);
-    if (tcp_rx_should_tell(rx->link)) {
+    if (tcp_rx_should_tell(rx->link) || end->net->options.wire != NULL) {
         tcp_set_add(&end->due, index);
         send_all(end);
     } else if (!end->is_idle_due) {
@@ -654,10 +713,12 @@ struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *op
     assert(options->streams >= 1 && options->streams <= SIM_STREAMS_MAX);
     assert(options->piece_bytes > TCP_SMALL_BYTES && options->piece_bytes % 64 == 0);
     assert(options->piece_count >= 1 && 2 * options->piece_count <= TCP_PLACES_MAX);
+    assert(options->wire == NULL || options->streams == 2);
     struct sim_net *net = allocate(sizeof *net);
     net->sim = sim;
     net->options = *options;
     net->options.nodes = NULL;
+    if (options->wire != NULL) net->wire = *options->wire;
     set_paths(net);
     net->shape = (struct tcp_shape){.piece_bytes = options->piece_bytes,
                                     .place_count = 2 * options->piece_count,

@@ -19,6 +19,8 @@
  *   5. The memory of a piece is read when it arrives, not when it is sent: as late as may be.
  *   6. What consumed pieces give back is told at once where the sender needs it, and else some time later.
  *
+ * Or all of this is as regular as clockwork (struct sim_wire), to be compared with what a model foretells.
+ *
  * There are no multicast links and no shared slots, and nobody sleeps: a rank looks at its links after each event at its node.
  *
  * One thread at a time. Who owns the queue hands events of this net to sim_net_happen. Without memory the process ends. */
@@ -33,6 +35,13 @@
 
 enum { SIM_STREAMS_MAX = 3 };
 
+/* Instead of weather: nothing is left to chance, and every time can be foretold. A piece occupies its sender's card for so long, begins to
+ * occupy its receiver's card a latency later, and has come when it has passed both; each card takes one piece after the other, each way.
+ * All other frames take a latency. What is consumed is told at once. */
+struct sim_wire {
+    uint64_t latency_ns, message_ns, byte_ps;
+};
+
 struct sim_net_options {
     int size;           /* ranks, at most SIM_NODES_MAX */
     const int *nodes;   /* of each rank; copied */
@@ -43,6 +52,7 @@ struct sim_net_options {
         frame_count;    /* under way: of a link, 1 to 32; of a connection, 2 or more */
     size_t reach_bytes; /* from this size on memory is sent by reference; SIZE_MAX: never */
     bool expects;       /* messages may come where they are expected */
+    const struct sim_wire *wire; /* with two streams: for credit, and for pieces; copied. NULL: weather */
 };
 
 struct sim_net;
