@@ -4,46 +4,17 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "model/events.h"
+#include "model/servers.h"
 #include "model/work.h"
 #include "plan/layout.h"
 
-const char *model_resource_name(enum model_resource resource)
-{
-    static const char *const names[MODEL_RESOURCES] = {[MODEL_CORE] = "core",
-                                                       [MODEL_MEMORY] = "memory",
-                                                       [MODEL_CARD_OUT] = "card, out",
-                                                       [MODEL_CARD_IN] = "card, in",
-                                                       [MODEL_UPLINK_OUT] = "uplink, out",
-                                                       [MODEL_UPLINK_IN] = "uplink, in"};
-    return (unsigned)resource < MODEL_RESOURCES ? names[resource] : "?";
-}
-
+/* Besides those of flights. */
 enum kind {
-    COMPUTED,   /* a lane's piece */
-    PUSHED,     /* a port's piece is in the hands of its link */
-    UPLINK_OUT, /* a flight's first byte is there */
-    UPLINK_IN,
-    CARD_IN,
-    ARRIVED, /* a port's piece can be used */
-    CREDIT   /* one was consumed, as its sender knows now */
-};
-enum { KIND_BITS = 3 };
-
-struct event {
-    uint64_t at_ps;
-    uint32_t order; /* of those at one time, first in, first out */
-    uint32_t what;  /* index << KIND_BITS | kind */
-};
-
-/* Serves one piece after the other. */
-struct server {
-    int64_t free_ps; /* when it has done all that has come */
-    uint64_t busy_ps;
-};
-
-struct core {
-    struct server server;
-    int last_rank;
+    COMPUTED = FLIGHT_EVENTS, /* a lane's piece */
+    PUSHED,                   /* a port's piece is in the hands of its link */
+    ARRIVED,                  /* a port's piece can be used */
+    CREDIT                    /* one was consumed, as its sender knows now */
 };
 
 /* A link's end at one receiver: messages one after the other, in pieces. */
@@ -74,18 +45,11 @@ struct lane {
     bool is_computing;
 };
 
-/* A piece on its way through the network. */
-struct flight {
-    uint64_t finish_ps; /* of its last byte where it is */
-    uint64_t bytes;
-    uint32_t port; /* of a free one: the next one */
-};
-
 struct rank_state {
     const struct rank_plan *plan;
     uint32_t first_lane, first_step,
         waits_for; /* lanes, messages to be sent, pieces to be consumed */
-    uint32_t core;
+    int core;
     uint32_t awake; /* lanes that may be able to go on, a bit each */
     bool is_going_on;
     struct model_sender sender;
@@ -99,77 +63,20 @@ struct run {
     struct layout layout;
     uint64_t *part_ends; /* bytes of the first parts of a block; parts + 1 of them */
     uint64_t piece_bytes, now_ps;
-    struct event *events;
-    size_t event_count, event_room;
-    uint32_t order;
+    struct events events;
+    struct servers servers;
     struct rank_state *ranks;
     struct lane *lanes;
     struct port *ports;
     uint32_t *first_ports; /* of each link: to whom it sends first */
     bool *completed;       /* of each step, where its rank has dependencies */
-    struct core *cores;
-    struct server *servers[MODEL_RESOURCES];
-    struct flight *flights;
-    uint32_t flight_count, flight_room, free_flight;
     int ranks_left;
     bool has_failed; /* for want of memory */
 };
 
-/* ----------------------------------------------------------------------------------------------- events */
-
-static inline bool is_before(const struct event *one, const struct event *other)
-{
-    if (one->at_ps != other->at_ps) return one->at_ps < other->at_ps;
-    return (int32_t)(one->order - other->order) < 0; /* it turns around */
-}
-
 static void schedule(struct run *run, uint64_t at_ps, enum kind kind, uint32_t index)
 {
-    if (run->event_count == run->event_room) {
-        const size_t room = run->event_room == 0 ? 1024 : 2 * run->event_room;
-        struct event *events = realloc(run->events, room * sizeof *events);
-        if (events == NULL) {
-            run->has_failed = true;
-            return;
-        }
-        run->events = events;
-        run->event_room = room;
-    }
-    const struct event event = {at_ps, run->order++, index << KIND_BITS | kind};
-    size_t at = run->event_count++;
-    for (; at > 0 && is_before(&event, &run->events[(at - 1) / 4]); at = (at - 1) / 4)
-        run->events[at] = run->events[(at - 1) / 4];
-    run->events[at] = event;
-}
-
-static struct event next_event(struct run *run)
-{
-    const struct event first = run->events[0], last = run->events[--run->event_count];
-    size_t at = 0;
-    for (;;) {
-        const size_t begin = 4 * at + 1,
-                     end = begin + 4 < run->event_count ? begin + 4 : run->event_count;
-        size_t least = begin;
-        if (begin >= run->event_count) break;
-        for (size_t child = begin + 1; child < end; child++)
-            if (is_before(&run->events[child], &run->events[least])) least = child;
-        if (!is_before(&run->events[least], &last)) break;
-        run->events[at] = run->events[least];
-        at = least;
-    }
-    run->events[at] = last;
-    return first;
-}
-
-/* ------------------------------------------------------------------------------------------------ servers */
-
-/* A piece of work that comes at `now`; returns when it is done. */
-static uint64_t serve(struct server *server, uint64_t now_ps, uint64_t work_ps)
-{
-    if (server->free_ps < (int64_t)now_ps) server->free_ps = (int64_t)now_ps;
-    server->free_ps += (int64_t)work_ps;
-    server->busy_ps += work_ps;
-    return (uint64_t)server->free_ps;
+    events_add(&run->events, at_ps, kind, index);
 }
 
 static inline bool takes_time(const struct run *run, const struct model_effort *effort)
@@ -177,42 +84,11 @@ static inline bool takes_time(const struct run *run, const struct model_effort *
     return effort->core_ps > 0 || (effort->memory_bytes > 0 && run->machine->memory_byte_fs > 0);
 }
 
-static uint64_t serve_core(struct run *run, int rank, struct model_effort effort)
+/* Returns when it is done. */
+static uint64_t compute(struct run *run, int rank, struct model_effort effort)
 {
-    const struct model_machine *machine = run->machine;
-    struct core *core = &run->cores[run->ranks[rank].core];
-    uint64_t work_ps = effort.core_ps;
-    if (core->last_rank != rank && core->last_rank >= 0) work_ps += machine->turn_ps;
-    core->last_rank = rank;
-    const uint64_t end_ps = serve(&core->server, run->now_ps, work_ps);
-    if (effort.memory_bytes == 0 || machine->memory_byte_fs == 0) return end_ps;
-    const struct model_cost each = {.byte_fs = machine->memory_byte_fs};
-    const uint64_t memory_ps = serve(&run->servers[MODEL_MEMORY][model_host_of(machine, rank)],
-                                     run->now_ps, model_cost_ps(each, effort.memory_bytes));
-    if (memory_ps <= end_ps) return end_ps;
-    core->server.free_ps = (int64_t)memory_ps;
-    return memory_ps;
-}
-
-/* A token bucket (the generic cell rate algorithm, ITU-T I.371): a port that has rested takes up to its burst at once. Returns when the
- * first byte passes. */
-static uint64_t pass(struct run *run, enum model_resource resource, int number,
-                     const struct model_port *kind, struct flight *flight)
-{
-    struct server *port = &run->servers[resource][number];
-    const struct model_cost each = {.byte_fs = kind->message.byte_fs};
-    const int64_t now_ps = (int64_t)run->now_ps,
-                  rested_ps = now_ps - (int64_t)model_cost_ps(each, kind->burst_bytes);
-    uint64_t work_ps = model_cost_ps(kind->message, flight->bytes);
-    if (kind->queue_bytes > 0 && resource != MODEL_CARD_OUT &&
-        port->free_ps - now_ps > (int64_t)model_cost_ps(each, kind->queue_bytes))
-        work_ps += work_ps * kind->again_permille / 1000;
-    if (port->free_ps < rested_ps) port->free_ps = rested_ps;
-    port->free_ps += (int64_t)work_ps;
-    port->busy_ps += work_ps;
-    const int64_t end_ps = port->free_ps > now_ps ? port->free_ps : now_ps;
-    if (flight->finish_ps < (uint64_t)end_ps) flight->finish_ps = (uint64_t)end_ps;
-    return (uint64_t)(end_ps - now_ps > (int64_t)work_ps ? end_ps - (int64_t)work_ps : now_ps);
+    return servers_compute(&run->servers, run->ranks[rank].core, rank, run->now_ps, effort.core_ps,
+                           effort.memory_bytes);
 }
 
 /* ------------------------------------------------------------------------------------------ chunks, pieces */
@@ -282,72 +158,27 @@ static void release_rank(struct run *run, int rank, uint32_t count)
 
 /* ----------------------------------------------------------------------------------------------- messages */
 
-static uint32_t take_flight(struct run *run)
-{
-    if (run->free_flight != UINT32_MAX) {
-        const uint32_t index = run->free_flight;
-        run->free_flight = run->flights[index].port;
-        return index;
-    }
-    if (run->flight_count == run->flight_room) {
-        const uint32_t room = run->flight_room == 0 ? 256 : 2 * run->flight_room;
-        struct flight *flights = realloc(run->flights, room * sizeof *flights);
-        if (flights == NULL) {
-            run->has_failed = true;
-            return UINT32_MAX;
-        }
-        run->flights = flights;
-        run->flight_room = room;
-    }
-    return run->flight_count++;
-}
-
 /* A piece leaves its sender. */
 static void depart(struct run *run, uint32_t port_index, uint64_t bytes)
 {
     const struct port *port = &run->ports[port_index];
-    const struct model_machine *machine = run->machine;
-    const uint64_t latency_ps = machine->latency_ps[port->distance];
-    if (port->distance == MODEL_SAME_HOST) {
-        schedule(run, run->now_ps + latency_ps, ARRIVED, port_index);
-        return;
-    }
-    const uint32_t index = take_flight(run);
-    if (index == UINT32_MAX) return;
-    struct flight *flight = &run->flights[index];
-    *flight = (struct flight){.bytes = bytes, .port = port_index};
-    const uint64_t at_ps =
-        pass(run, MODEL_CARD_OUT, model_host_of(machine, port->from), &machine->card, flight);
-    if (port->distance == MODEL_SAME_RACK)
-        schedule(run, at_ps + latency_ps, CARD_IN, index);
+    if (port->distance == MODEL_SAME_HOST)
+        schedule(run, run->now_ps + run->machine->latency_ps[MODEL_SAME_HOST], ARRIVED, port_index);
     else
-        schedule(run, at_ps, UPLINK_OUT, index);
+        servers_depart(&run->servers, &run->events, run->now_ps,
+                       model_host_of(run->machine, port->from), (enum model_distance)port->distance,
+                       bytes, port_index);
 }
 
-static void fly_on(struct run *run, enum kind kind, uint32_t index)
+static void fly_on(struct run *run, enum flight_event at, uint32_t flight)
 {
-    struct flight *flight = &run->flights[index];
-    const struct model_machine *machine = run->machine;
-    const struct port *port = &run->ports[flight->port];
-    const int from = model_host_of(machine, port->from), to = model_host_of(machine, port->to);
-    const uint64_t latency_ps = machine->latency_ps[port->distance];
-    uint64_t at_ps;
-    switch (kind) {
-    case UPLINK_OUT:
-        at_ps = pass(run, MODEL_UPLINK_OUT, model_rack_of(machine, from), &machine->uplink, flight);
-        schedule(run, at_ps, UPLINK_IN, index);
-        return;
-    case UPLINK_IN:
-        at_ps = pass(run, MODEL_UPLINK_IN, model_rack_of(machine, to), &machine->uplink, flight);
-        schedule(run, at_ps + latency_ps, CARD_IN, index);
-        return;
-    default: break;
-    }
-    flight->finish_ps += latency_ps;
-    pass(run, MODEL_CARD_IN, to, &machine->card, flight);
-    schedule(run, flight->finish_ps, ARRIVED, flight->port);
-    flight->port = run->free_flight;
-    run->free_flight = index;
+    const uint32_t index = run->servers.flights[flight].port;
+    const struct port *port = &run->ports[index];
+    uint64_t arrival_ps;
+    if (servers_fly_on(&run->servers, &run->events, run->now_ps, at, flight,
+                       model_host_of(run->machine, port->from), model_host_of(run->machine, port->to),
+                       (enum model_distance)port->distance, &arrival_ps))
+        schedule(run, arrival_ps, ARRIVED, index);
 }
 
 static void give_to_link(struct run *run, uint32_t port_index)
@@ -385,7 +216,7 @@ static void push(struct run *run, uint32_t port_index)
             continue;
         }
         port->is_pushing = true;
-        schedule(run, serve_core(run, port->from, effort), PUSHED, port_index);
+        schedule(run, compute(run, port->from, effort), PUSHED, port_index);
     }
 }
 
@@ -602,7 +433,7 @@ static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
         return true;
     }
     lane->is_computing = true;
-    schedule(run, serve_core(run, lane->rank, effort), COMPUTED, lane_index);
+    schedule(run, compute(run, lane->rank, effort), COMPUTED, lane_index);
     return false;
 }
 
@@ -655,27 +486,26 @@ static void go_on_sending(struct run *run, uint32_t port_index)
     if (!run->ports[port_index].is_active) look_at_lane(run, run->ports[port_index].writer);
 }
 
-static void happen(struct run *run, enum kind kind, uint32_t index)
+static void happen(struct run *run, unsigned kind, uint32_t index)
 {
+    struct port *port = kind >= PUSHED ? &run->ports[index] : NULL;
     switch (kind) {
     case COMPUTED: finish_computing(run, index); break;
     case PUSHED:
-        run->ports[index].is_pushing = false;
+        port->is_pushing = false;
         give_to_link(run, index);
         go_on_sending(run, index);
         break;
-    case UPLINK_OUT:
-    case UPLINK_IN:
-    case CARD_IN: fly_on(run, kind, index); break;
     case ARRIVED:
-        run->ports[index].arrived++;
-        look_at_lane(run, run->ports[index].reader);
+        port->arrived++;
+        look_at_lane(run, port->reader);
         break;
     case CREDIT:
-        run->ports[index].under_way--;
-        if (run->ports[index].wants_credit) release_rank(run, run->ports[index].from, 1);
+        port->under_way--;
+        if (port->wants_credit) release_rank(run, port->from, 1);
         go_on_sending(run, index);
         break;
+    default: fly_on(run, (enum flight_event)kind, index); break;
     }
 }
 
@@ -782,7 +612,7 @@ static void set_up_ranks(struct run *run)
         state->plan = run->plan->ranks[r];
         state->first_lane = lane;
         state->first_step = run->wiring->first_steps[r];
-        state->core = (uint32_t)(host * machine->core_count + seated[host]++ % machine->core_count);
+        state->core = host * machine->core_count + seated[host]++ % machine->core_count;
         model_sender_init(&state->sender, machine, state->plan, is_full[host]);
         state->waits_for = 1; /* it has begun */
         for (uint32_t l = 0; l < state->plan->lane_count; l++) {
@@ -797,31 +627,18 @@ static void set_up_ranks(struct run *run)
     free(is_full);
 }
 
-/* All have rested for long. */
-static struct server *make_servers(struct run *run, size_t count)
-{
-    struct server *servers = allocate(run, count, sizeof *servers);
-    for (size_t i = 0; i < count && servers != NULL; i++) servers[i].free_ps = INT64_MIN / 2;
-    return servers;
-}
-
 static void set_up(struct run *run, size_t count, size_t element_bytes)
 {
     const struct model_machine *machine = run->machine;
     const struct wiring *wiring = run->wiring;
-    const size_t hosts = (size_t)machine->host_count, racks = (size_t)machine->rack_count;
-    const size_t core_count = hosts * (size_t)machine->core_count;
     cut(run, count, element_bytes);
     run->ranks = allocate(run, (size_t)machine->rank_count, sizeof *run->ranks);
     run->lanes = allocate(run, wiring->lane_count, sizeof *run->lanes);
     run->ports = allocate(run, wiring->port_count, sizeof *run->ports);
     run->first_ports = allocate(run, wiring->link_count, sizeof *run->first_ports);
     run->completed = allocate(run, wiring->step_count, sizeof *run->completed);
-    run->cores = allocate(run, core_count, sizeof *run->cores);
-    for (int r = MODEL_MEMORY; r < MODEL_RESOURCES; r++)
-        run->servers[r] = make_servers(run, r < MODEL_UPLINK_OUT ? hosts : racks);
+    run->has_failed |= !servers_init(&run->servers, machine);
     if (run->has_failed) return;
-    for (size_t c = 0; c < core_count; c++) run->cores[c].last_rank = -1;
     const uint64_t largest = largest_step(run);
     choose_piece(run, largest);
     set_up_ports(run, largest);
@@ -837,29 +654,21 @@ static void tear_down(struct run *run)
     free(run->ports);
     free(run->first_ports);
     free(run->completed);
-    free(run->cores);
-    for (int r = 0; r < MODEL_RESOURCES; r++) free(run->servers[r]);
-    free(run->flights);
-    free(run->events);
+    servers_release(&run->servers);
+    events_release(&run->events);
 }
 
 /* ---------------------------------------------------------------------------------------------------- all */
 
-static void note_load(struct model_load *load, uint64_t busy_ps, int number)
-{
-    if (busy_ps <= load->busy_ps) return;
-    *load = (struct model_load){.busy_ps = busy_ps, .number = number};
-}
-
 static void note_loads(const struct run *run)
 {
-    const struct model_machine *machine = run->machine;
-    struct model_load *loads = run->result->loads;
-    for (int c = 0; c < machine->host_count * machine->core_count; c++)
-        note_load(&loads[MODEL_CORE], run->cores[c].server.busy_ps, c);
-    for (int r = MODEL_MEMORY; r < MODEL_RESOURCES; r++) {
-        const int count = r < MODEL_UPLINK_OUT ? machine->host_count : machine->rack_count;
-        for (int i = 0; i < count; i++) note_load(&loads[r], run->servers[r][i].busy_ps, i);
+    for (int r = 0; r < MODEL_RESOURCES; r++) {
+        struct model_load *load = &run->result->loads[r];
+        for (int i = 0; i < servers_count(&run->servers, (enum model_resource)r); i++) {
+            const uint64_t busy_ps = run->servers.of[r][i].busy_ps;
+            if (busy_ps > load->busy_ps)
+                *load = (struct model_load){.busy_ps = busy_ps, .number = i};
+        }
     }
 }
 
@@ -868,12 +677,13 @@ static void run_all(struct run *run)
     for (uint32_t l = 0; l < run->wiring->lane_count; l++) wake_lane(run, l);
     for (int r = 0; r < run->machine->rank_count; r++) go_on(run, r);
     for (int r = 0; r < run->machine->rank_count; r++) release_rank(run, r, 1);
-    while (run->event_count > 0 && run->ranks_left > 0 && !run->has_failed) {
-        const struct event event = next_event(run);
+    while (run->events.count > 0 && run->ranks_left > 0 && !run->events.has_failed) {
+        const struct event event = events_next(&run->events);
         run->now_ps = event.at_ps;
         run->result->events++;
-        happen(run, (enum kind)(event.what & ((1u << KIND_BITS) - 1)), event.what >> KIND_BITS);
+        happen(run, event_kind(&event), event_index(&event));
     }
+    run->has_failed |= run->events.has_failed;
 }
 
 enum tutti_status model_simulate(const struct plan *plan, const struct wiring *wiring,
@@ -884,11 +694,10 @@ enum tutti_status model_simulate(const struct plan *plan, const struct wiring *w
                       .wiring = wiring,
                       .machine = machine,
                       .result = result,
-                      .free_flight = UINT32_MAX,
                       .ranks_left = plan->shape.rank_count};
     uint64_t *const rank_ps = result->rank_ps;
     *result = (struct model_result){.rank_ps = rank_ps};
-    if (wiring->port_count >> (32 - KIND_BITS) != 0)
+    if (wiring->port_count > EVENT_INDEX_MAX || wiring->lane_count > EVENT_INDEX_MAX)
         return error_set(TUTTI_UNSUPPORTED, "a plan of %u links is too large to be simulated",
                          wiring->port_count);
     set_up(&run, count, element_bytes);

@@ -17,22 +17,12 @@
 #define TUTTI_MODEL_SIMULATE_H
 
 #include "model/machine.h"
+#include "model/servers.h"
 #include "plan/plan.h"
 #include "plan/wiring.h"
 #include "tutti/tutti.h"
 
-/* What is busy, and what an explanation names. */
-enum model_resource {
-    MODEL_CORE,
-    MODEL_MEMORY,
-    MODEL_CARD_OUT,
-    MODEL_CARD_IN,
-    MODEL_UPLINK_OUT,
-    MODEL_UPLINK_IN,
-    MODEL_RESOURCES
-};
-const char *model_resource_name(enum model_resource resource);
-
+/* Of one kind of what serves. */
 struct model_load {
     uint64_t busy_ps; /* of the busiest one of its kind */
     int number;       /* which: a core's (host times core_count + core), a host's, a rack's */

@@ -1,0 +1,70 @@
+/* servers.h - what serves one piece of work after the other, first come, first served: cores, memory, cards, uplinks. And pieces on their way
+ * through the latter two.
+ *
+ *     card of the sender ──────── latency ────────► card of the receiver          hosts of a rack
+ *     card ──► uplink ──► uplink of the other rack ── latency ──► card            hosts of two racks
+ *
+ * A piece begins to pass a port as soon as its first byte is there (cut through), and has passed when its last byte has, also before it.
+ */
+#ifndef TUTTI_MODEL_SERVERS_H
+#define TUTTI_MODEL_SERVERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/events.h"
+#include "model/machine.h"
+
+enum model_resource {
+    MODEL_CORE,
+    MODEL_MEMORY,
+    MODEL_CARD_OUT,
+    MODEL_CARD_IN,
+    MODEL_UPLINK_OUT,
+    MODEL_UPLINK_IN,
+    MODEL_RESOURCES
+};
+const char *model_resource_name(enum model_resource resource);
+
+struct server {
+    int64_t free_ps; /* when it has done all that has come */
+    uint64_t busy_ps;
+    int last; /* of a core: the rank that it served last; -1: none */
+};
+
+/* A piece on its way. */
+struct flight {
+    uint64_t finish_ps; /* of its last byte where it is */
+    uint64_t bytes;
+    uint32_t port; /* the caller's; of a free one: the next one */
+};
+
+struct servers {
+    const struct model_machine *machine;
+    struct server *of[MODEL_RESOURCES];
+    struct flight *flights;
+    uint32_t flight_count, flight_room, free_flight;
+};
+
+/* All have rested for long. False: out of memory; release in any case. */
+bool servers_init(struct servers *servers, const struct model_machine *machine);
+void servers_release(struct servers *servers);
+/* Cores count through all hosts. */
+int servers_count(const struct servers *servers, enum model_resource resource);
+
+/* Work of a rank on a core, which reads and writes so many bytes of its host's memory. Returns when it is done. */
+uint64_t servers_compute(struct servers *servers, int core, int rank, uint64_t now_ps,
+                         uint64_t core_ps, uint64_t memory_bytes);
+
+/* Kinds of events in which pieces arrive at a port; what they index are flights. */
+enum flight_event { FLIGHT_UPLINK_OUT, FLIGHT_UPLINK_IN, FLIGHT_CARD_IN, FLIGHT_EVENTS };
+
+/* A piece leaves its host for another one. (Without memory events->has_failed is set.) */
+void servers_depart(struct servers *servers, struct events *events, uint64_t now_ps, int from_host,
+                    enum model_distance distance, uint64_t bytes, uint32_t port);
+/* It is at the next port on its way. True: that was the last one, and all of it has arrived at *arrival_ps; its flight is over. */
+bool servers_fly_on(struct servers *servers, struct events *events, uint64_t now_ps,
+                    enum flight_event at, uint32_t flight, int from_host, int to_host,
+                    enum model_distance distance, uint64_t *arrival_ps);
+
+#endif
