@@ -10,6 +10,7 @@
 #include "topo/discover.h"
 #include "topo/draw.h"
 #include "topo/racks.h"
+#include "tutti-topo_calibrate.h"
 #include "tutti-topo_options.h"
 #include "tutti-topo_probe.h"
 #include "tutti-topo_text.h"
@@ -157,6 +158,50 @@ static enum exit_code show(const struct topo *topo, const struct probe_result *r
     return code;
 }
 
+static enum exit_code show_calibration(const struct calibration *calibration, const char *output)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    if (file == NULL) return fail("output", strerror(errno));
+    const enum tutti_status status = calibrate_print(calibration, file);
+    const bool whole = fclose(file) == 0 && status == TUTTI_OK;
+    const enum exit_code code =
+        whole ? write_out(output, text, size) : fail("output", "out of memory");
+    free(text);
+    return code;
+}
+
+/* What was measured on a busy machine is written, too, and says so. */
+static enum exit_code calibrate(const struct options *options)
+{
+    struct calibration calibration;
+    char path[CALIBRATE_PATH_SIZE], why[CALIBRATE_WHY_SIZE];
+    if (calibrate_host(&calibration, why) != TUTTI_OK)
+        return fail("--calibrate", tutti_error_message());
+    if (calibrate_write(options->output, path, &calibration) != TUTTI_OK)
+        return fail("--calibrate", tutti_error_message());
+    const enum exit_code code = show_calibration(&calibration, NULL);
+    if (code != EXIT_FINE) return code;
+    fprintf(stderr, "tutti-topo: %s is written\n", path);
+    if (!calibration.is_loaded) return EXIT_FINE;
+    fprintf(stderr, "tutti-topo: this machine is loaded, and the file says so: %s\n", why);
+    return EXIT_LOADED;
+}
+
+/* A file of another machine is shown, too. */
+static enum exit_code check_calibration(const struct options *options)
+{
+    struct calibration read;
+    char path[CALIBRATE_PATH_SIZE];
+    if (calibrate_read(options->file, path, &read) != TUTTI_OK)
+        return fail("--calibration", tutti_error_message());
+    const enum exit_code code = show_calibration(&read, options->output);
+    if (code == EXIT_FINE && calibrate_check(path, &read) != TUTTI_OK)
+        return fail("--calibration", tutti_error_message());
+    return code;
+}
+
 /* Every rank says why it failed, as ranks do; one shows what all found. */
 static enum exit_code probe(const struct options *options)
 {
@@ -178,6 +223,8 @@ int main(int argc, char **argv)
     enum exit_code code = options_parse(argc, argv, &options);
     if (code != EXIT_FINE || options.done) return (int)code;
     if (options.probe) return (int)probe(&options);
+    if (options.calibrate) return (int)calibrate(&options);
+    if (options.calibration) return (int)check_calibration(&options);
     code = get_topo(&options, &topo);
     if (code == EXIT_FINE) code = show(&topo, NULL, &options);
     topo_release(&topo);
