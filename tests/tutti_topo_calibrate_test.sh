@@ -47,7 +47,7 @@ measures() {
 }
 
 echo "wrong command lines are refused with 2"
-for words in "--calibrate x.json" "--calibrate --calibration" "--calibrate --probe" "--calibrate --format json" "--calibration --levels" \
+for words in "--calibrate x.json" "--calibrate --calibration" "--calibration --probe" "--calibrate --levels" "--calibrate --format json" "--calibration --levels" \
     "--calibration --ranks 2" "--calibration --title x" "--calibration a b"; do
     # shellcheck disable=SC2086 # words are words
     exits 2 $words
@@ -107,6 +107,48 @@ chmod 666 here.json
 exits 1 --calibration here.json
 says err "here.json: other users can write it (mode 0666)"
 exits 1 --calibrate -o /dev/null/nowhere.json
+
+# Two ranks on each of two hosts that are none: TUTTI_HOSTID tells them apart.
+echo "hosts of a job measure the way to each other"
+job() { # arguments
+    local rank pids=() code=0 got
+    export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 TUTTI_SECRET=calibration-of-a-job
+    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    export MASTER_PORT
+    : >out
+    : >err
+    for ((rank = 0; rank < WORLD_SIZE; rank++)); do
+        RANK=$rank LOCAL_RANK=$((rank / 2)) LOCAL_WORLD_SIZE=2 TUTTI_HOSTID=$((rank % 2)) \
+            timeout 100 "$tool" --calibrate --probe "$@" >>out 2>>err </dev/null &
+        pids+=($!)
+    done
+    for rank in "${pids[@]}"; do
+        wait "$rank"
+        got=$?
+        [ $got = 0 ] || [ $got = 3 ] || code=$got
+    done
+    unset WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_SECRET
+    [ $code = 0 ] || fail "--calibrate --probe $*: exit $code: $(cat err)"
+}
+if command -v python3 >/dev/null; then
+    job -o job.json
+    says job.json '"host_count": 2, "rank_count": 4'
+    [ "$(grep -c '^job ' out)" = 1 ] || fail "not one rank shows the result: $(cat out)"
+    [ "$(grep -c 'is written' err)" = 1 ] || fail "not one rank writes the file: $(cat err)"
+    for name in latency_rack_ps card_byte_fs; do
+        awk -v name=$name '$1 == name { found = / measured / && $2 > 0 } END { exit !found }' out || fail "$name: $(grep $name out)"
+    done
+    exits 0 --calibration job.json
+    says out 'job        2 hosts, 4 ranks'
+    rm -r "$work/cache"
+    job
+    [ "$(grep -c 'is written' err)" = 2 ] || fail "not each host writes a file: $(cat err)"
+    [ -f "$file" ] || fail "nothing is at $file"
+fi
+export TUTTI_SECRET=calibration-of-one
+timeout 60 env RANK=0 WORLD_SIZE=1 "$tool" --calibrate --probe -o one.json >out 2>err </dev/null && fail "one host has a way to others"
+says err nothing\ to\ measure
+unset TUTTI_SECRET
 
 # More of them than processors, so that measuring has to share whatever the scheduler does.
 echo "a machine that others use is loaded"

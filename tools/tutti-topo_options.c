@@ -16,6 +16,7 @@ static const char help[] =
     "  tutti-topo [FILE] --levels [--ranks N] [-o FILE | --output FILE]\n"
     "  tutti-run --hosts HOSTS tutti-topo --probe [--format FORMAT] [-o FILE | --output FILE]\n"
     "  tutti-topo --calibrate [-o FILE | --output FILE]\n"
+    "  tutti-run --hosts HOSTS tutti-topo --calibrate --probe [-o FILE | --output FILE]\n"
     "  tutti-topo --calibration [FILE] [-o FILE | --output FILE]\n"
     "  tutti-topo -h | --help | -V | --version\n"
     "\n"
@@ -34,7 +35,11 @@ static const char help[] =
     "                   default), or a topology\n"
     "  --calibrate      measures what work costs on this host (a few seconds), shows it, and "
     "writes\n"
-    "                   it to FILE; without FILE to TUTTI_CALIBRATION or the user's cache folder\n"
+    "                   it to FILE; without FILE to TUTTI_CALIBRATION or the user's cache folder.\n"
+    "                   With --probe, as all ranks of a job, also what messages between hosts "
+    "cost:\n"
+    "                   each host writes its own file; with FILE only the host of rank 0 writes "
+    "one\n"
     "  --calibration    shows such a file, and says whether it is for this machine\n"
     "  --ranks N        puts rank r of N on core r, modulo the cores, of a topology without ranks\n"
     "  --title TITLE    title of the picture\n"
@@ -83,9 +88,11 @@ static enum exit_code check_calibration(const struct options *options)
     const char *const name = options->calibrate ? "--calibrate" : "--calibration";
     if (options->calibrate && options->calibration)
         return usage_error("--calibrate measures, --calibration shows: one of them is needed");
-    if (options->probe || options->levels || options->ranks > 0 || options->title != NULL ||
+    if (options->calibration && options->probe)
+        return usage_error("--calibration shows what is there: it has no --probe");
+    if (options->levels || options->ranks > 0 || options->title != NULL ||
         options->format != FORMAT_COUNT)
-        return usage_error("%s has no --probe, --levels, --ranks, --title or --format", name);
+        return usage_error("%s has no --levels, --ranks, --title or --format", name);
     if (options->calibrate && options->file != NULL)
         return usage_error("--calibrate reads no FILE: -o %s writes one", options->file);
     return EXIT_FINE;
@@ -134,9 +141,9 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
     if (optind < argc) options->file = argv[optind];
     if (options->levels && options->format != FORMAT_COUNT)
         return usage_error("--levels has no --format");
+    if (options->calibrate || options->calibration) return check_calibration(options);
     if (options->probe && (options->file != NULL || options->levels || options->ranks > 0))
         return usage_error("--probe measures: it has no FILE, --levels or --ranks");
-    if (options->calibrate || options->calibration) return check_calibration(options);
     if (options->title != NULL && options->format != FORMAT_SVG)
         return usage_error("--title is for --format svg");
     if (options->format == FORMAT_COUNT)

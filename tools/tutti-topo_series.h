@@ -45,17 +45,23 @@ static inline double series_middle(const struct series *series)
 }
 
 /* The parameter is measured now. A value out of bounds becomes the bound. */
-static inline void series_store(const struct series *series, enum calibration_parameter parameter,
-                                struct calibration *calibration)
+static inline void series_store_least(double least, double middle,
+                                      enum calibration_parameter parameter,
+                                      struct calibration *calibration)
 {
     const struct calibration_info *info = calibration_info(parameter);
-    const double least = series_least(series);
-    double value = least + 0.5, spread = least > 0 ? (series_middle(series) / least - 1) * 1000 : 0;
+    double value = least + 0.5, spread = least > 0 ? (middle / least - 1) * 1000 : 0;
     if (value < (double)info->least) value = (double)info->least;
     if (value > (double)info->most) value = (double)info->most;
     if (spread > CALIBRATION_SPREAD_MAX) spread = CALIBRATION_SPREAD_MAX;
     calibration->numbers[parameter] =
         (struct calibration_number){(uint64_t)value, (unsigned)spread, CALIBRATION_MEASURED};
+}
+
+static inline void series_store(const struct series *series, enum calibration_parameter parameter,
+                                struct calibration *calibration)
+{
+    series_store_least(series_least(series), series_middle(series), parameter, calibration);
 }
 
 #endif
