@@ -11,11 +11,14 @@
 #include "tutti-topo_series.h"
 
 enum {
-    NEAR_REPEATS = 15,
+    PLACES =
+        5, /* where in a buffer near pieces lie: which lines they share a set of a cache with differs */
+    NEAR_REPEATS = 4, /* in each place */
     FAR_REPEATS = 5,
     TINY_BYTES = 64,
     NEAR_BYTES = 32 << 10, /* three of them fit in a second-level cache, and not in a first one */
-    BUFFERS = 3
+    BUFFERS = 3,
+    PAGE_BYTES = 4096
 };
 static const uint64_t repeat_ns = 1000000;
 static const size_t far_bytes_min = (size_t)8 << 20, far_bytes_max = (size_t)128 << 20;
@@ -50,17 +53,16 @@ static uint64_t time_runs(const struct work *work, size_t bytes, uint64_t times)
     return clock_now_ns() - begin;
 }
 
-/* Picoseconds a run. Short ones are repeated until they take long enough for the clock. */
-static struct series measure(const struct work *work, size_t bytes, int repeats, struct load *load)
+/* Adds picoseconds a run. Short ones are repeated until they take long enough for the clock. */
+static void measure(const struct work *work, size_t bytes, int repeats, struct series *series,
+                    struct load *load)
 {
-    struct series series = {.count = 0};
     uint64_t times = 1;
     const uint64_t begin_ns = clock_now_ns(), begin_cpu_ns = load_thread_ns();
     while (time_runs(work, bytes, times) < repeat_ns && times < 1 << 24) times *= 2;
     for (int i = 0; i < repeats; i++)
-        series_add(&series, (double)time_runs(work, bytes, times) * 1e3 / (double)times);
+        series_add(series, (double)time_runs(work, bytes, times) * 1e3 / (double)times);
     load_computed(load, clock_now_ns() - begin_ns, load_thread_ns() - begin_cpu_ns);
-    return series;
 }
 
 static struct series per_byte(const struct series *times, double first_ps, double bytes)
@@ -84,12 +86,19 @@ struct parameters {
     enum calibration_parameter each, near_byte, far_byte;
 };
 
-static void measure_near(const struct work *work, const struct parameters *to,
+static void measure_near(const struct work *work, size_t far_bytes, const struct parameters *to,
                          struct calibration *calibration, struct load *load)
 {
-    const struct series tiny = measure(work, TINY_BYTES, NEAR_REPEATS, load),
-                        large = measure(work, NEAR_BYTES, NEAR_REPEATS, load),
-                        bytes = per_byte(&large, series_least(&tiny), NEAR_BYTES - TINY_BYTES),
+    const size_t step = (far_bytes - NEAR_BYTES) / PLACES / PAGE_BYTES * PAGE_BYTES;
+    struct series tiny = {.count = 0}, large = {.count = 0};
+    struct work moved = *work;
+    for (int place = 0; place < PLACES; place++) {
+        for (int i = 0; i < BUFFERS; i++)
+            moved.buffers[i] = work->buffers[i] + (size_t)place * step;
+        measure(&moved, TINY_BYTES, NEAR_REPEATS, &tiny, load);
+        measure(&moved, NEAR_BYTES, NEAR_REPEATS, &large, load);
+    }
+    const struct series bytes = per_byte(&large, series_least(&tiny), NEAR_BYTES - TINY_BYTES),
                         each = without_bytes(&tiny, series_least(&bytes));
     series_store(&bytes, to->near_byte, calibration);
     series_store(&each, to->each, calibration);
@@ -98,8 +107,9 @@ static void measure_near(const struct work *work, const struct parameters *to,
 static void measure_far(const struct work *work, size_t far_bytes, const struct parameters *to,
                         struct calibration *calibration, struct load *load)
 {
-    const struct series times = measure(work, far_bytes, FAR_REPEATS, load),
-                        bytes = per_byte(&times, 0, (double)far_bytes);
+    struct series times = {.count = 0};
+    measure(work, far_bytes, FAR_REPEATS, &times, load);
+    const struct series bytes = per_byte(&times, 0, (double)far_bytes);
     series_store(&bytes, to->far_byte, calibration);
 }
 
@@ -113,7 +123,7 @@ size_t measure_far_bytes(const struct hardware *hardware, size_t count)
     const uint64_t share =
         pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 4 / count : bytes;
     if (bytes > share) bytes = share > NEAR_BYTES ? share : NEAR_BYTES;
-    return (size_t)(bytes & ~(uint64_t)4095);
+    return (size_t)(bytes / PAGE_BYTES * PAGE_BYTES);
 }
 
 static void measure_all(char *const buffers[BUFFERS], size_t far_bytes,
@@ -139,7 +149,7 @@ static void measure_all(char *const buffers[BUFFERS], size_t far_bytes,
         CALIBRATION_copy_each_ps, CALIBRATION_copy_near_byte_fs, CALIBRATION_copy_far_byte_fs};
     struct work work = {.copy = kernel_copy};
     memcpy(work.buffers, buffers, sizeof work.buffers);
-    measure_near(&work, &copies, calibration, load);
+    measure_near(&work, far_bytes, &copies, calibration, load);
     work.copy = kernel_copy_stream;
     measure_far(&work, far_bytes, &copies, calibration, load);
     for (int i = 0; i < CALIBRATION_CLASSES; i++) {
@@ -147,7 +157,7 @@ static void measure_all(char *const buffers[BUFFERS], size_t far_bytes,
             kernel_get(kernel_level_chosen(), classes[i].dtype, OP_SUM);
         work.dtype = classes[i].dtype;
         work.reduce = kernels.reduce;
-        measure_near(&work, &classes[i].to, calibration, load);
+        measure_near(&work, far_bytes, &classes[i].to, calibration, load);
         work.reduce = kernels.reduce_stream;
         measure_far(&work, far_bytes, &classes[i].to, calibration, load);
     }

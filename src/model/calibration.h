@@ -59,19 +59,19 @@ enum { CALIBRATION_PS_MAX = 1000000000, CALIBRATION_BYTE_FS_MAX = 1000000000 };
       "a copied byte, past the caches, by one core")                                                \
     X(reduce_plain_each_ps, "ps", 7000, 0, CALIBRATION_PS_MAX,                                      \
       "a sum of no elements, of integers, float32 or float64")                                      \
-    X(reduce_plain_near_byte_fs, "fs/byte", 58000, 1, CALIBRATION_BYTE_FS_MAX,                      \
+    X(reduce_plain_near_byte_fs, "fs/byte", 52000, 1, CALIBRATION_BYTE_FS_MAX,                      \
       "a byte of their sum, in the cache")                                                          \
     X(reduce_plain_far_byte_fs, "fs/byte", 88000, 1, CALIBRATION_BYTE_FS_MAX,                       \
       "a byte of their sum, past the caches, by one core")                                          \
     X(reduce_float16_each_ps, "ps", 9500, 0, CALIBRATION_PS_MAX,                                    \
       "a sum of no elements, of float16 or bfloat16")                                               \
-    X(reduce_float16_near_byte_fs, "fs/byte", 74000, 1, CALIBRATION_BYTE_FS_MAX,                    \
+    X(reduce_float16_near_byte_fs, "fs/byte", 66000, 1, CALIBRATION_BYTE_FS_MAX,                    \
       "a byte of their sum, in the cache")                                                          \
     X(reduce_float16_far_byte_fs, "fs/byte", 108000, 1, CALIBRATION_BYTE_FS_MAX,                    \
       "a byte of their sum, past the caches, by one core")                                          \
     X(reduce_float8_each_ps, "ps", 7400, 0, CALIBRATION_PS_MAX,                                     \
       "a sum of no elements, of 8-bit floats")                                                      \
-    X(reduce_float8_near_byte_fs, "fs/byte", 504000, 1, CALIBRATION_BYTE_FS_MAX,                    \
+    X(reduce_float8_near_byte_fs, "fs/byte", 478000, 1, CALIBRATION_BYTE_FS_MAX,                    \
       "a byte of their sum, in the cache")                                                          \
     X(reduce_float8_far_byte_fs, "fs/byte", 470000, 1, CALIBRATION_BYTE_FS_MAX,                     \
       "a byte of their sum, past the caches, by one core")                                          \
