@@ -47,7 +47,7 @@ measures() {
 }
 
 echo "wrong command lines are refused with 2"
-for words in "--calibrate x.json" "--calibrate --calibration" "--calibration --probe" "--calibrate --levels" "--calibrate --format json" "--calibration --levels" \
+for words in "--calibrate a b" "--calibrate --calibration" "--calibration --probe" "--calibrate --levels" "--calibrate --format json" "--calibration --levels" \
     "--calibration --ranks 2" "--calibration --title x" "--calibration a b"; do
     # shellcheck disable=SC2086 # words are words
     exits 2 $words
@@ -97,6 +97,17 @@ says out Abacus
 sed 's/"cpu_count": [0-9]*/"cpu_count": 77/' here.json >other.json
 exits 1 --calibration other.json
 says err 'it was measured with 77 processors, and here are'
+
+exits 1 --calibrate other.json
+says err 'not for this machine'
+
+echo "what is not measured is taken from a file"
+printf '{"tutti_calibration": 1, "parameters": {"uplink_byte_fs": {"value": 4711}, "turn_ps": {"value": 0}},\n "within": {"slot": {"sender_ps": 42}}}\n' >mine.json
+measures mine.json -o more.json
+says more.json '"uplink_byte_fs": {"value": 4711, '
+says more.json '"slot": {"sender_ps": 42, '
+says more.json "$(grep -o '"cpu_model": "[^"]*"' here.json)"
+grep -q '"turn_ps": {"value": 0,' more.json && fail "what is measured is taken from a file"
 
 echo "wrong files are told with name and line"
 sed '/"turn_ps"/s/"value": [0-9]*/"value": -1/' here.json >wrong.json

@@ -180,7 +180,7 @@ static enum exit_code calibrate(const struct options *options, const struct prob
 {
     struct calibration calibration;
     char path[CALIBRATE_PATH_SIZE], why[CALIBRATE_WHY_SIZE];
-    if (calibrate_host(&calibration, why) != TUTTI_OK ||
+    if (calibrate_host(options->file, &calibration, why) != TUTTI_OK ||
         (links != NULL && measure_between(links, &calibration) != TUTTI_OK) ||
         calibrate_write(options->output, path, &calibration) != TUTTI_OK)
         return fail("--calibrate", tutti_error_message());

@@ -37,11 +37,21 @@ static enum tutti_status measure(struct calibration *calibration, struct load *l
     return measure_latencies(calibration);
 }
 
-enum tutti_status calibrate_host(struct calibration *calibration,
+/* A file that says nothing of a machine is for any. */
+static enum tutti_status begin_with(const char *file, struct calibration *calibration)
+{
+    char path[CALIBRATE_PATH_SIZE];
+    init(calibration);
+    if (file == NULL) return TUTTI_OK;
+    TRY(calibrate_read(file, path, calibration));
+    return calibration->key.hardware.cpu_count > 0 ? calibrate_check(path, calibration) : TUTTI_OK;
+}
+
+enum tutti_status calibrate_host(const char *file, struct calibration *calibration,
                                  char why[static CALIBRATE_WHY_SIZE])
 {
     struct load load;
-    init(calibration);
+    TRY(begin_with(file, calibration));
     hardware_of_host(&calibration->key.hardware);
     load_begin(&load);
     const enum tutti_status status = measure(calibration, &load);

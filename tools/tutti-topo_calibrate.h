@@ -7,10 +7,11 @@
 
 #include "model/calibration.h"
 
-/* Shipped values where nothing is measured; the key is this host's. Takes a few seconds, and says on a terminal what it is at. If
+/* What is not measured is that of the file, or as it ships: NULL; the key is this host's. INVALID_OPTIONS: the file cannot be read, or is
+ * of another machine. Takes a few seconds, and says on a terminal what it is at. If
  * calibration->is_loaded is true afterwards, `why` says what others used of the machine. */
 enum { CALIBRATE_WHY_SIZE = 256 };
-enum tutti_status calibrate_host(struct calibration *calibration,
+enum tutti_status calibrate_host(const char *file, struct calibration *calibration,
                                  char why[static CALIBRATE_WHY_SIZE]);
 
 /* A file's, or of the place where the calibration of this host belongs: NULL. `path` gets that place. */

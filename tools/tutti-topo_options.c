@@ -15,8 +15,8 @@ static const char help[] =
     "  tutti-topo [FILE] [--format FORMAT] [--ranks N] [-o FILE | --output FILE]\n"
     "  tutti-topo [FILE] --levels [--ranks N] [-o FILE | --output FILE]\n"
     "  tutti-run --hosts HOSTS tutti-topo --probe [--format FORMAT] [-o FILE | --output FILE]\n"
-    "  tutti-topo --calibrate [-o FILE | --output FILE]\n"
-    "  tutti-run --hosts HOSTS tutti-topo --calibrate --probe [-o FILE | --output FILE]\n"
+    "  tutti-topo --calibrate [FILE] [-o FILE | --output FILE]\n"
+    "  tutti-run --hosts HOSTS tutti-topo --calibrate --probe [FILE] [-o FILE]\n"
     "  tutti-topo --calibration [FILE] [-o FILE | --output FILE]\n"
     "  tutti-topo -h | --help | -V | --version\n"
     "\n"
@@ -93,8 +93,6 @@ static enum exit_code check_calibration(const struct options *options)
     if (options->levels || options->ranks > 0 || options->title != NULL ||
         options->format != FORMAT_COUNT)
         return usage_error("%s has no --levels, --ranks, --title or --format", name);
-    if (options->calibrate && options->file != NULL)
-        return usage_error("--calibrate reads no FILE: -o %s writes one", options->file);
     return EXIT_FINE;
 }
 
