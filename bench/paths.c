@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "domain/domain.h"
 #include "drive.h"
@@ -33,26 +34,37 @@ enum {
 
 static struct {
     int repeats;
-    bool each, rows;
+    bool each, rows, json;
 } options = {.repeats = REPEATS_DEFAULT};
 
 /* --------------------------------------------------------------------------------------------- one size */
 
+/* The clock cannot tell less, and a relative error needs something to be relative to. */
+static double at_least_a_nanosecond(double ns)
+{
+    return ns > 1 ? ns : 1;
+}
+
 /* Of a message. */
 struct cost {
     double sender_ns, receiver_ns;
+    double spread; /* the middle repeat above the least one, of the end where that is more: 0.1 is 10 % */
 };
 
 static struct cost measure_size(const struct burst *burst)
 {
+    static double took_ns[REPEATS_MAX];
     double least_ns = 0;
     for (int repeat = -WARM_UP; repeat < options.repeats; repeat++) {
-        const double took_ns = run_repeat(burst, repeat);
-        if (repeat <= 0 || took_ns < least_ns) least_ns = took_ns;
+        const double this_ns = run_repeat(burst, repeat);
+        if (repeat >= 0) took_ns[repeat] = this_ns;
+        if (repeat <= 0 || this_ns < least_ns) least_ns = this_ns;
     }
     const bool sends = rank == burst->from;
-    return (struct cost){largest_of_ranks(sends ? least_ns : 0),
-                         largest_of_ranks(sends ? 0 : least_ns)};
+    const double middle_ns = median(took_ns, options.repeats);
+    return (struct cost){
+        largest_of_ranks(sends ? least_ns : 0), largest_of_ranks(sends ? 0 : least_ns),
+        largest_of_ranks(at_least_a_nanosecond(middle_ns) / at_least_a_nanosecond(least_ns) - 1)};
 }
 
 /* ---------------------------------------------------------------------------------------------- one way */
@@ -139,17 +151,25 @@ static int sizes_of(const struct burst *burst, size_t *sizes)
     return count;
 }
 
-/* The clock cannot tell less, and a relative error needs something to be relative to. */
-static double at_least_a_nanosecond(double ns)
+/* A row of a calibration (docs/calibration.md). */
+static void print_json(enum path_way way, const struct fit_line *sender,
+                       const struct fit_line *receiver, double spread)
 {
-    return ns > 1 ? ns : 1;
+    static const char *comma = "";
+    printf("%s\n  \"%s\": {\"sender_ps\": %.0f, \"receiver_ps\": %.0f, \"sender_byte_fs\": %.0f, "
+           "\"receiver_byte_fs\": %.0f, \"spread_permille\": %.0f, \"known\": \"measured\"}",
+           comma, path_way_name(way), sender->first * 1e3, receiver->first * 1e3,
+           sender->each * 1e6, receiver->each * 1e6, spread < 100 ? spread * 1e3 : 1e5);
+    comma = ",";
 }
 
 static void print_cost(enum path_way way, const struct fit_line *sender,
-                       const struct fit_line *receiver)
+                       const struct fit_line *receiver, double spread)
 {
     const double ps_a_ns = 1000;
-    if (options.rows)
+    if (options.json)
+        print_json(way, sender, receiver, spread);
+    else if (options.rows)
         printf("     .cost = {%.0f, %.0f, %.0f, %.0f}, /* %s */\n", sender->first * ps_a_ns,
                receiver->first * ps_a_ns, sender->each * ps_a_ns, receiver->each * ps_a_ns,
                path_way_name(way));
@@ -171,13 +191,14 @@ static void measure_way(const struct path_table *table, const struct path_row *r
     const bool has_ends = row->way != PATH_GROUP_SLOT || transport->group_count > 0;
     if (has_ends) choose_ends(&burst);
     if (!both(has_ends && is_possible(&burst))) {
-        if (rank == 0)
+        if (rank == 0 && !options.json)
             printf(options.rows ? "     /* %s: not between these ranks */\n"
                                 : "%-12s not between these ranks\n",
                    path_way_name(row->way));
         return;
     }
     struct fit_point sender[FIT_POINTS_MAX], receiver[FIT_POINTS_MAX];
+    double spreads[FIT_POINTS_MAX];
     size_t sizes[FIT_POINTS_MAX];
     const int count = sizes_of(&burst, sizes);
     for (int i = 0; i < count; i++) {
@@ -185,15 +206,21 @@ static void measure_way(const struct path_table *table, const struct path_row *r
         const struct cost cost = measure_size(&burst);
         sender[i] = (struct fit_point){(double)sizes[i], at_least_a_nanosecond(cost.sender_ns)};
         receiver[i] = (struct fit_point){(double)sizes[i], at_least_a_nanosecond(cost.receiver_ns)};
+        spreads[i] = cost.spread;
         if (options.each && rank == 0) print_each(&burst, &cost);
     }
     const struct fit_line sender_line = fit(sender, count), receiver_line = fit(receiver, count);
-    if (rank == 0) print_cost(row->way, &sender_line, &receiver_line);
+    if (rank == 0) print_cost(row->way, &sender_line, &receiver_line, median(spreads, count));
 }
 
 static void print_heading(const struct path_table *table)
 {
     cpu_set_t cpus;
+    if (options.json) {
+        printf("{\"tutti_calibration\": 1,\n \"%s\": {",
+               strcmp(table->name, "local") == 0 ? "within" : "between");
+        return;
+    }
     const bool is_pinned = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
     printf("ways of \"%s\", minima of %d repeats%s\n", table->name, options.repeats,
            is_pinned ? "" : ", NOT pinned");
@@ -211,6 +238,8 @@ static void usage(FILE *file)
         "\n"
         "  --repeats N   of each size, 1 to 100000; default 1000\n"
         "  --each        prints the figures of each size as well\n"
+        "  --json        prints the costs as a calibration with nothing else in it "
+        "(docs/calibration.md)\n"
         "  --rows        prints the costs as C text for a table's rows\n"
         "  --help\n"
         "\n"
@@ -221,21 +250,21 @@ static void usage(FILE *file)
 
 static void read_options(int argc, char **argv)
 {
-    static const struct option long_options[] = {{"repeats", required_argument, NULL, 'n'},
-                                                 {"each", no_argument, NULL, 'e'},
-                                                 {"rows", no_argument, NULL, 'r'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {0}};
+    static const struct option long_options[] = {
+        {"repeats", required_argument, NULL, 'n'}, {"each", no_argument, NULL, 'e'},
+        {"rows", no_argument, NULL, 'r'},          {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},          {0}};
     for (int letter; (letter = getopt_long(argc, argv, "n:erh", long_options, NULL)) != -1;) {
         switch (letter) {
         case 'n': options.repeats = (int)number_of(optarg, REPEATS_MAX); break;
         case 'e': options.each = true; break;
         case 'r': options.rows = true; break;
+        case 'j': options.json = true; break;
         case 'h': usage(stdout); exit(0);
         default: usage(stderr); exit(2);
         }
     }
-    if (optind == argc) return;
+    if (optind == argc && !(options.json && (options.each || options.rows))) return;
     usage(stderr);
     exit(2);
 }
@@ -256,6 +285,7 @@ int main(int argc, char **argv)
     if (rank == 0) print_heading(table);
     for (unsigned i = 0; i < table->row_count; i++)
         if ((table->lacks & path_bit(table->rows[i].way)) == 0) measure_way(table, &table->rows[i]);
+    if (rank == 0 && options.json) puts("}}");
     handshake();
     domain_unlock(&measured->team.domain);
     check(tutti_comm_free(measured), "comm_free");

@@ -40,6 +40,28 @@ measure auto --each --repeats 1
 if ! grep -qE '^ +65536 B +burst +[0-9]+ +sender +[0-9.]+ ns +receiver +[0-9.]+ ns$' <<<"$printed"; then
     fail "no figures of 64 KiB in: $printed"
 fi
+# What it prints as JSON is a calibration with measured ways of one table.
+expect_json() { # transport, ways in the table's words
+    local way
+    ((code == 0)) || fail "$1 --json: exit code $code: $printed"
+    for way in $(ways_of "$1"); do
+        grep -qE "^  \"$way\": \{\"sender_ps\": [0-9]+, .*\"known\": \"measured\"\}[,}]*$" <<<"$printed" ||
+            fail "$1: no $way as JSON in: $printed"
+    done
+    [[ $printed == *"\"$2\": {"* ]] || fail "$1: this is not \"$2\": $printed"
+    [[ ! -x $TUTTI_BIN/tutti-topo ]] && return
+    printf '%s\n' "$printed" >"$work/ways.json"
+    shown=$("$TUTTI_BIN/tutti-topo" --calibration "$work/ways.json" 2>&1)
+    [[ $(grep -cE '^[a-z-]+( +[0-9]+){4}  measured$' <<<"$shown") == $(ways_of "$1" | wc -l) ]] || fail "$1: tutti-topo shows: $shown"
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+measure auto --json --repeats 20
+expect_json local within
+measure tcp --json --repeats 5
+expect_json tcp between
+measure auto --json --rows
+((code == 2)) || fail "two forms at once are accepted: exit code $code"
 measure auto --repeats 0
 ((code == 2)) || fail "0 repeats are accepted: exit code $code"
 printed=$(timeout 60 "$run" -n 1 --no-prefix "$bench" 2>&1)

@@ -91,6 +91,9 @@ gives json matrix racks svg tree -- tutti-topo --format ''
 gives "$work/mine.plan" -- tutti-topo "$work/mi"
 gives "$work/mine.plan" -- tutti-topo --levels -o "$work/mi"
 gives -- tutti-topo "$work/mine.plan" "$work/mi"
+gives --calibrate --calibration -- tutti-topo --c
+gives "$work/mine.plan" -- tutti-topo --calibration "$work/mi"
+gives "$work/mine.plan" -- tutti-topo --calibrate -o "$work/mi"
 
 gives query show verdict -- tutti-trace ''
 includes --help tutti-trace -

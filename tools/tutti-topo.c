@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "format/nccl_xml.h"
 #include "format/topo_json.h"
@@ -10,6 +11,8 @@
 #include "topo/discover.h"
 #include "topo/draw.h"
 #include "topo/racks.h"
+#include "tutti-topo_between.h"
+#include "tutti-topo_calibrate.h"
 #include "tutti-topo_options.h"
 #include "tutti-topo_probe.h"
 #include "tutti-topo_text.h"
@@ -157,6 +160,68 @@ static enum exit_code show(const struct topo *topo, const struct probe_result *r
     return code;
 }
 
+static enum exit_code show_calibration(const struct calibration *calibration, const char *output)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    if (file == NULL) return fail("output", strerror(errno));
+    const enum tutti_status status = calibrate_print(calibration, file);
+    const bool whole = fclose(file) == 0 && status == TUTTI_OK;
+    const enum exit_code code =
+        whole ? write_out(output, text, size) : fail("output", "out of memory");
+    free(text);
+    return code;
+}
+
+/* What was measured on a busy machine is written, too, and says so. links: of a job, or NULL; shows: prints it as well. */
+static enum exit_code calibrate(const struct options *options, const struct probe_result *links,
+                                bool shows)
+{
+    struct calibration calibration;
+    char path[CALIBRATE_PATH_SIZE], why[CALIBRATE_WHY_SIZE];
+    if (calibrate_host(options->file, &calibration, why) != TUTTI_OK ||
+        (links != NULL && measure_between(links, &calibration) != TUTTI_OK) ||
+        calibrate_write(options->output, path, &calibration) != TUTTI_OK)
+        return fail("--calibrate", tutti_error_message());
+    const enum exit_code code = shows ? show_calibration(&calibration, NULL) : EXIT_FINE;
+    if (code != EXIT_FINE) return code;
+    fprintf(stderr, "tutti-topo: %s is written\n", path);
+    if (!calibration.is_loaded) return EXIT_FINE;
+    fprintf(stderr, "tutti-topo: this machine is loaded, and the file says so: %s\n", why);
+    return EXIT_LOADED;
+}
+
+/* First all ranks measure the links. Then the others of a host end, which takes a moment, so that its first one has the host for itself. A file that is named is
+ * rank 0's. */
+static enum exit_code calibrate_job(const struct options *options)
+{
+    struct probe_result links;
+    bool shows;
+    enum exit_code code = EXIT_FINE;
+    if (probe_measure(&links, &shows) != TUTTI_OK)
+        code = fail("--calibrate --probe", tutti_error_message());
+    else if (links.latency_ns != NULL && (shows || options->output == NULL)) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+        code = calibrate(options, &links, shows);
+    }
+    probe_release(&links);
+    return code;
+}
+
+/* A file of another machine is shown, too. */
+static enum exit_code check_calibration(const struct options *options)
+{
+    struct calibration read;
+    char path[CALIBRATE_PATH_SIZE];
+    if (calibrate_read(options->file, path, &read) != TUTTI_OK)
+        return fail("--calibration", tutti_error_message());
+    const enum exit_code code = show_calibration(&read, options->output);
+    if (code == EXIT_FINE && calibrate_check(path, &read) != TUTTI_OK)
+        return fail("--calibration", tutti_error_message());
+    return code;
+}
+
 /* Every rank says why it failed, as ranks do; one shows what all found. */
 static enum exit_code probe(const struct options *options)
 {
@@ -177,7 +242,10 @@ int main(int argc, char **argv)
     struct topo topo = {0};
     enum exit_code code = options_parse(argc, argv, &options);
     if (code != EXIT_FINE || options.done) return (int)code;
+    if (options.calibrate && options.probe) return (int)calibrate_job(&options);
+    if (options.calibrate) return (int)calibrate(&options, NULL, true);
     if (options.probe) return (int)probe(&options);
+    if (options.calibration) return (int)check_calibration(&options);
     code = get_topo(&options, &topo);
     if (code == EXIT_FINE) code = show(&topo, NULL, &options);
     topo_release(&topo);

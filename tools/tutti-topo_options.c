@@ -15,6 +15,9 @@ static const char help[] =
     "  tutti-topo [FILE] [--format FORMAT] [--ranks N] [-o FILE | --output FILE]\n"
     "  tutti-topo [FILE] --levels [--ranks N] [-o FILE | --output FILE]\n"
     "  tutti-run --hosts HOSTS tutti-topo --probe [--format FORMAT] [-o FILE | --output FILE]\n"
+    "  tutti-topo --calibrate [FILE] [-o FILE | --output FILE]\n"
+    "  tutti-run --hosts HOSTS tutti-topo --calibrate --probe [FILE] [-o FILE]\n"
+    "  tutti-topo --calibration [FILE] [-o FILE | --output FILE]\n"
     "  tutti-topo -h | --help | -V | --version\n"
     "\n"
     "FILE is a topology: Tutti's JSON, lines of racks and their hosts, NCCL's XML, or hwloc's "
@@ -30,11 +33,20 @@ static const char help[] =
     "  --probe          measures the links between the hosts of a job; run it as all ranks of the\n"
     "                   job. Rank 0 shows latencies, rates and the racks that follow (matrix, the\n"
     "                   default), or a topology\n"
+    "  --calibrate      measures what work costs on this host (a few seconds), shows it, and "
+    "writes\n"
+    "                   it to FILE; without FILE to TUTTI_CALIBRATION or the user's cache folder.\n"
+    "                   With --probe, as all ranks of a job, also what messages between hosts "
+    "cost:\n"
+    "                   each host writes its own file; with FILE only the host of rank 0 writes "
+    "one\n"
+    "  --calibration    shows such a file, and says whether it is for this machine\n"
     "  --ranks N        puts rank r of N on core r, modulo the cores, of a topology without ranks\n"
     "  --title TITLE    title of the picture\n"
     "  -o, --output FILE  writes to FILE instead of standard output\n"
     "\n"
-    "Exit status: 0; 1 something is wrong; 2 wrong usage.\n";
+    "Exit status: 0; 1 something is wrong; 2 wrong usage; 3 the machine was busy while\n"
+    "it was measured.\n";
 
 static const char *const format_names[FORMAT_COUNT] = {"tree", "matrix", "svg", "json", "racks"};
 
@@ -70,6 +82,20 @@ static enum exit_code read_ranks(const char *text, struct options *options)
     return EXIT_FINE;
 }
 
+/* Costs are no topology. */
+static enum exit_code check_calibration(const struct options *options)
+{
+    const char *const name = options->calibrate ? "--calibrate" : "--calibration";
+    if (options->calibrate && options->calibration)
+        return usage_error("--calibrate measures, --calibration shows: one of them is needed");
+    if (options->calibration && options->probe)
+        return usage_error("--calibration shows what is there: it has no --probe");
+    if (options->levels || options->ranks > 0 || options->title != NULL ||
+        options->format != FORMAT_COUNT)
+        return usage_error("%s has no --levels, --ranks, --title or --format", name);
+    return EXIT_FINE;
+}
+
 enum exit_code options_parse(int argc, char **argv, struct options *options)
 {
     static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
@@ -80,6 +106,8 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"help", no_argument, NULL, 'h'},
                                                  {"version", no_argument, NULL, 'V'},
                                                  {"probe", no_argument, NULL, 'p'},
+                                                 {"calibrate", no_argument, NULL, 'c'},
+                                                 {"calibration", no_argument, NULL, 'C'},
                                                  {NULL, 0, NULL, 0}};
     *options = (struct options){.format = FORMAT_COUNT};
     enum exit_code code = EXIT_FINE;
@@ -90,6 +118,8 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
         case 'n': code = read_ranks(optarg, options); break;
         case 'l': options->levels = true; break;
         case 'p': options->probe = true; break;
+        case 'c': options->calibrate = true; break;
+        case 'C': options->calibration = true; break;
         case 't': options->title = optarg; break;
         case 'o': options->output = optarg; break;
         case 'h':
@@ -109,6 +139,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
     if (optind < argc) options->file = argv[optind];
     if (options->levels && options->format != FORMAT_COUNT)
         return usage_error("--levels has no --format");
+    if (options->calibrate || options->calibration) return check_calibration(options);
     if (options->probe && (options->file != NULL || options->levels || options->ranks > 0))
         return usage_error("--probe measures: it has no FILE, --levels or --ranks");
     if (options->title != NULL && options->format != FORMAT_SVG)

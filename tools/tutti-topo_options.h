@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
+enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_LOADED = 3 };
 
 enum topo_format {
     FORMAT_TREE,
@@ -19,7 +19,7 @@ struct options {
     bool done;        /* help was asked for and given */
     const char *file; /* to read, "-" for standard input; NULL: this machine */
     enum topo_format format;
-    bool levels, probe;
+    bool levels, probe, calibrate, calibration;
     int ranks;                  /* to put on cores; 0: none */
     const char *title, *output; /* or NULL */
 };

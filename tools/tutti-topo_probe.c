@@ -255,11 +255,12 @@ static enum tutti_status measure_job(struct tutti_comm *comm, struct probe_resul
                          result->host_names[0]);
     if (hosts > PROBE_HOSTS_MAX)
         return error_set(TUTTI_UNSUPPORTED, "%d hosts: more than %d", hosts, PROBE_HOSTS_MAX);
+    result->rank_count = size;
     struct tutti_comm *each = NULL;
     const bool measures = first[host_of_rank[rank]] == rank;
     TRY(tutti_comm_split(comm, measures ? 0 : TUTTI_NO_COLOR, rank, NULL, &each));
     enum tutti_status status = measures ? measure_hosts(each, result) : TUTTI_OK;
-    if (status == TUTTI_OK && rank == 0) status = conclude(result, host_of_rank, size);
+    if (status == TUTTI_OK && measures) status = conclude(result, host_of_rank, size);
     if (status == TUTTI_OK) status = tutti_barrier(comm);
     const enum tutti_status freed = tutti_comm_free(each);
     return status != TUTTI_OK ? status : freed;

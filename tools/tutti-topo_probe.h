@@ -10,7 +10,7 @@
 enum { PROBE_HOSTS_MAX = 256 };
 
 struct probe_result {
-    int host_count, rack_count, tournament_count;
+    int rank_count, host_count, rack_count, tournament_count;
     char (*host_names)[TOPO_NAME_SIZE];
     int *rack_of;             /* each host's */
     double *latency_ns;       /* between two hosts, one way */
@@ -18,8 +18,8 @@ struct probe_result {
     struct topo topo;
 };
 
-/* Joins the ranks of the launcher's environment and measures; collective over them, and takes a few seconds. On rank 0 (*shows is
- * true then) *result is all of it; elsewhere it is empty. The caller releases it, also after a failure, whose
+/* Joins the ranks of the launcher's environment and measures; collective over them, and takes a few seconds. *result is all of it on the
+ * first rank of each host, of which rank 0 is one (*shows is true there); on other ranks it has no latencies. The caller releases it, also after a failure, whose
  * message tutti_error_message has. UNSUPPORTED: all ranks are on one host, or too many hosts. */
 enum tutti_status probe_measure(struct probe_result *result, bool *shows);
 /* Matrices of latencies and rates, and the racks. */

@@ -17,7 +17,7 @@ _tutti_options() {
 
 # Whether an option is followed by a value: one blank and a word stand behind it.
 _tutti_takes_value() {
-    _tutti_help | grep -qE -- "(^|[ ,[|])$1(, --[a-z_-]+)? [^] |-]"
+    _tutti_help | grep -qE -- "(^|[ ,[|])$1(, --[a-z_-]+)? [^][ |-]"
 }
 
 # tutti-plan beside the program that is completed, or the one that is found.

@@ -1,0 +1,366 @@
+#include "model/calibration.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/hash.h"
+#include "base/status.h"
+#include "os/cpu.h"
+
+static const struct calibration_info infos[CALIBRATION_PARAMETERS] = {
+#define X(name, unit, shipped, least, most, what) {#name, unit, shipped, least, most, what},
+    CALIBRATION_PARAMETER_LIST(X)
+#undef X
+};
+
+const struct calibration_info *calibration_info(enum calibration_parameter parameter)
+{
+    assert(parameter < CALIBRATION_PARAMETERS);
+    return &infos[parameter];
+}
+
+enum calibration_parameter calibration_find(const char *name)
+{
+    unsigned i = 0;
+    while (i < CALIBRATION_PARAMETERS && strcmp(infos[i].name, name) != 0) i++;
+    return (enum calibration_parameter)i;
+}
+
+enum calibration_class calibration_class_of(enum tutti_dtype dtype)
+{
+    if (dtype_kind(dtype) != DTYPE_FLOAT || dtype_size(dtype) > 2) return CALIBRATION_CLASS_PLAIN;
+    return dtype_size(dtype) == 2 ? CALIBRATION_CLASS_FLOAT16 : CALIBRATION_CLASS_FLOAT8;
+}
+
+const char *calibration_way_value_name(enum calibration_way_value value)
+{
+    static const char *const names[CALIBRATION_WAY_VALUES] = {
+#define X(name, most) #name,
+        CALIBRATION_WAY_LIST(X)
+#undef X
+    };
+    assert(value < CALIBRATION_WAY_VALUES);
+    return names[value];
+}
+
+uint64_t calibration_way_value_most(enum calibration_way_value value)
+{
+    static const uint64_t most_of[CALIBRATION_WAY_VALUES] = {
+#define X(name, most) most,
+        CALIBRATION_WAY_LIST(X)
+#undef X
+    };
+    assert(value < CALIBRATION_WAY_VALUES);
+    return most_of[value];
+}
+
+static const char *const known_names[CALIBRATION_KNOWN_COUNT] = {
+#define X(enumerator, name) name,
+    CALIBRATION_KNOWN_LIST(X)
+#undef X
+};
+
+const char *calibration_known_name(enum calibration_known known)
+{
+    assert(known < CALIBRATION_KNOWN_COUNT);
+    return known_names[known];
+}
+
+enum calibration_known calibration_known_from_name(const char *name)
+{
+    unsigned i = 0;
+    while (i < CALIBRATION_KNOWN_COUNT && strcmp(known_names[i], name) != 0) i++;
+    return (enum calibration_known)i;
+}
+
+const char *calibration_table_name(enum calibration_table table)
+{
+    assert(table < CALIBRATION_TABLES);
+    return table == CALIBRATION_WITHIN ? "within" : "between";
+}
+
+/* ------------------------------------------------------------------------------------------- shipped values */
+
+static void init_ways(struct calibration_way ways[PATH_WAY_COUNT], const struct path_table *table)
+{
+    for (unsigned i = 0; i < table->row_count; i++) {
+        const struct path_row *row = &table->rows[i];
+        ways[row->way] =
+            (struct calibration_way){.is_there = true,
+                                     .values = {row->cost.sender_ps, row->cost.receiver_ps,
+                                                (uint64_t)row->cost.sender_ps_a_byte * 1000,
+                                                (uint64_t)row->cost.receiver_ps_a_byte * 1000},
+                                     .known = CALIBRATION_ASSUMED};
+    }
+}
+
+void calibration_init(struct calibration *calibration, const struct path_table *within,
+                      const struct path_table *between)
+{
+    memset(calibration, 0, sizeof *calibration);
+    for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++)
+        calibration->numbers[i] =
+            (struct calibration_number){.value = infos[i].shipped, .known = CALIBRATION_ASSUMED};
+    if (within != NULL) init_ways(calibration->ways[CALIBRATION_WITHIN], within);
+    if (between != NULL) init_ways(calibration->ways[CALIBRATION_BETWEEN], between);
+}
+
+/* ---------------------------------------------------------------------------------------------------- the key */
+
+/* What is written so far; what does not fit is left out. */
+struct words {
+    char *text;
+    size_t used, size;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct words *words, const char *format, ...)
+{
+    va_list arguments;
+    if (words->used + 1 >= words->size) return;
+    if (words->used > 0)
+        words->used += (size_t)snprintf(words->text + words->used, words->size - words->used, "; ");
+    if (words->used + 1 >= words->size) return;
+    va_start(arguments, format);
+    words->used +=
+        (size_t)vsnprintf(words->text + words->used, words->size - words->used, format, arguments);
+    va_end(arguments);
+}
+
+static void compare_texts(struct words *words, const char *what, const char *its, const char *here)
+{
+    if (strcmp(its, here) != 0)
+        say(words, "it was measured with %s \"%s\", and this is \"%s\"", what, its, here);
+}
+
+static void compare_counts(struct words *words, const char *what, uint64_t its, uint64_t here)
+{
+    if (its != here)
+        say(words, "it was measured with %" PRIu64 " %s, and here are %" PRIu64, its, what, here);
+}
+
+static void compare_hardware(struct words *words, const struct hardware *its,
+                             const struct hardware *here)
+{
+    compare_texts(words, "the processor", its->cpu_model, here->cpu_model);
+    compare_counts(words, "processors", (uint64_t)its->cpu_count, (uint64_t)here->cpu_count);
+    compare_counts(words, "processors around a cache", (uint64_t)its->cpus_a_cache,
+                   (uint64_t)here->cpus_a_cache);
+    for (int i = 0; i < HARDWARE_CACHE_LEVELS; i++) {
+        char what[48];
+        snprintf(what, sizeof what, "bytes of cache on level %d", i + 1);
+        compare_counts(words, what, its->cache_bytes[i], here->cache_bytes[i]);
+    }
+    compare_texts(words, "the kernel", its->kernel_release, here->kernel_release);
+    compare_texts(words, "the network cards", its->cards, here->cards);
+}
+
+bool calibration_is_for(const struct calibration *calibration, const struct calibration_key *here,
+                        char why[static CALIBRATION_WHY_SIZE])
+{
+    const struct calibration_key *key = &calibration->key;
+    struct words words = {why, 0, CALIBRATION_WHY_SIZE};
+    why[0] = '\0';
+    compare_hardware(&words, &key->hardware, &here->hardware);
+    if (key->host_count > 0) {
+        compare_counts(&words, "hosts", (uint64_t)key->host_count, (uint64_t)here->host_count);
+        compare_counts(&words, "ranks", (uint64_t)key->rank_count, (uint64_t)here->rank_count);
+    }
+    return words.used == 0;
+}
+
+/* ---------------------------------------------------------------------------------------------- ranks agree */
+
+void calibration_pack(const struct calibration *calibration,
+                      uint64_t words[static CALIBRATION_WORDS])
+{
+    uint64_t *to = words;
+    *to++ = (uint64_t)calibration->key.hardware.cpu_count;
+    *to++ = (uint64_t)calibration->key.hardware.cpus_a_cache;
+    for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++) *to++ = calibration->numbers[i].value;
+    for (unsigned table = 0; table < CALIBRATION_TABLES; table++)
+        for (unsigned way = 0; way < PATH_WAY_COUNT; way++)
+            for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
+                *to++ = calibration->ways[table][way].values[i];
+    assert(to == words + CALIBRATION_WORDS);
+}
+
+static enum tutti_status refuse(const char *name, uint64_t value)
+{
+    return error_set(TUTTI_INVALID_OPTIONS, "calibration of rank 0: %s cannot be %" PRIu64, name,
+                     value);
+}
+
+static enum tutti_status unpack_ways(const uint64_t **words, struct calibration_way *way)
+{
+    way->spread_permille = 0;
+    way->known = CALIBRATION_ASSUMED;
+    for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++) {
+        way->values[i] = *(*words)++;
+        if (way->values[i] > calibration_way_value_most(i))
+            return refuse(calibration_way_value_name(i), way->values[i]);
+    }
+    return TUTTI_OK;
+}
+
+enum tutti_status calibration_unpack(const uint64_t words[static CALIBRATION_WORDS],
+                                     struct calibration *calibration)
+{
+    struct calibration taken = *calibration;
+    const uint64_t *from = words;
+    if (from[0] > CPU_COUNT_MAX) return refuse("the number of processors", from[0]);
+    if (from[1] > CPU_COUNT_MAX) return refuse("the number of processors around a cache", from[1]);
+    taken.key.hardware.cpu_count = (int)*from++;
+    taken.key.hardware.cpus_a_cache = (int)*from++;
+    for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++, from++) {
+        if (*from < infos[i].least || *from > infos[i].most) return refuse(infos[i].name, *from);
+        taken.numbers[i] = (struct calibration_number){.value = *from, .known = CALIBRATION_ASSUMED};
+    }
+    for (unsigned table = 0; table < CALIBRATION_TABLES; table++)
+        for (unsigned way = 0; way < PATH_WAY_COUNT; way++)
+            TRY(unpack_ways(&from, &taken.ways[table][way]));
+    *calibration = taken;
+    return TUTTI_OK;
+}
+
+uint64_t calibration_fingerprint(const struct calibration *calibration)
+{
+    uint64_t words[CALIBRATION_WORDS], hash = 0;
+    calibration_pack(calibration, words);
+    for (unsigned i = 0; i < CALIBRATION_WORDS; i++) hash = hash_take(hash, words[i]);
+    return hash;
+}
+
+static bool find_way_difference(const struct calibration *one, const struct calibration *other,
+                                char *text, size_t text_bytes)
+{
+    for (unsigned table = 0; table < CALIBRATION_TABLES; table++)
+        for (unsigned way = 0; way < PATH_WAY_COUNT; way++)
+            for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++) {
+                const uint64_t its = one->ways[table][way].values[i],
+                               others = other->ways[table][way].values[i];
+                if (its == others) continue;
+                snprintf(text, text_bytes, "%s of %s %s is %" PRIu64 " and %" PRIu64,
+                         calibration_way_value_name(i), path_way_name(way),
+                         calibration_table_name(table), its, others);
+                return true;
+            }
+    return false;
+}
+
+bool calibration_find_difference(const struct calibration *one, const struct calibration *other,
+                                 char *text, size_t text_bytes)
+{
+    const struct hardware *its = &one->key.hardware, *others = &other->key.hardware;
+    if (its->cpu_count != others->cpu_count || its->cpus_a_cache != others->cpus_a_cache) {
+        snprintf(text, text_bytes, "there are %d processors, %d around a cache, and %d, %d",
+                 its->cpu_count, its->cpus_a_cache, others->cpu_count, others->cpus_a_cache);
+        return true;
+    }
+    for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++) {
+        if (one->numbers[i].value == other->numbers[i].value) continue;
+        snprintf(text, text_bytes, "%s is %" PRIu64 " and %" PRIu64, infos[i].name,
+                 one->numbers[i].value, other->numbers[i].value);
+        return true;
+    }
+    return find_way_difference(one, other, text, text_bytes);
+}
+
+/* --------------------------------------------------------------------------------------------------- its use */
+
+static uint64_t value_of(const struct calibration *calibration, enum calibration_parameter parameter)
+{
+    return calibration->numbers[parameter].value;
+}
+
+static uint32_t whole_ps(uint64_t fs)
+{
+    return (uint32_t)((fs + 500) / 1000);
+}
+
+static const struct path_table *apply_table(const struct calibration_way ways[PATH_WAY_COUNT],
+                                            const struct path_table *shipped,
+                                            struct path_table *table, struct path_row *rows)
+{
+    if (shipped == NULL) return NULL;
+    assert(shipped->row_count <= PATH_WAY_COUNT);
+    *table = *shipped;
+    table->rows = rows;
+    for (unsigned i = 0; i < shipped->row_count; i++) {
+        rows[i] = shipped->rows[i];
+        const struct calibration_way *way = &ways[rows[i].way];
+        if (!way->is_there) continue;
+        rows[i].cost = (struct path_cost){
+            .sender_ps = (uint32_t)way->values[CALIBRATION_WAY_sender_ps],
+            .receiver_ps = (uint32_t)way->values[CALIBRATION_WAY_receiver_ps],
+            .sender_ps_a_byte = whole_ps(way->values[CALIBRATION_WAY_sender_byte_fs]),
+            .receiver_ps_a_byte = whole_ps(way->values[CALIBRATION_WAY_receiver_byte_fs])};
+    }
+    return table;
+}
+
+static struct model_cost reduce_cost(const struct calibration *calibration,
+                                     const struct calibration_use *use)
+{
+    static const struct {
+        enum calibration_parameter each, near_byte, far_byte;
+    } classes[CALIBRATION_CLASSES] = {
+#define X(enumerator, name)                                                         \
+    {CALIBRATION_reduce_##name##_each_ps, CALIBRATION_reduce_##name##_near_byte_fs, \
+     CALIBRATION_reduce_##name##_far_byte_fs},
+        CALIBRATION_CLASS_LIST(X)
+#undef X
+    };
+    const enum calibration_class class = calibration_class_of(use->dtype);
+    return (struct model_cost){
+        value_of(calibration, classes[class].each),
+        value_of(calibration, use->is_far ? classes[class].far_byte : classes[class].near_byte)};
+}
+
+static bool is_wide(const struct calibration *calibration, const struct model_machine *machine)
+{
+    const int hosts = machine->host_count > 0 ? machine->host_count : 1;
+    const int around = calibration->key.hardware.cpus_a_cache;
+    return around > 0 && around < calibration->key.hardware.cpu_count &&
+           (machine->rank_count + hosts - 1) / hosts > around;
+}
+
+#define PORT(calibration, name)                                                                 \
+    {                                                                                           \
+        .message = {value_of(calibration, CALIBRATION_##name##_message_ps),                     \
+                    value_of(calibration, CALIBRATION_##name##_byte_fs)},                       \
+        .burst_bytes = value_of(calibration, CALIBRATION_##name##_burst_bytes),                 \
+        .queue_bytes = value_of(calibration, CALIBRATION_##name##_queue_bytes),                 \
+        .again_permille = (unsigned)value_of(calibration, CALIBRATION_##name##_again_permille), \
+    }
+
+void calibration_apply(const struct calibration *calibration, const struct calibration_use *use,
+                       struct model_machine *machine)
+{
+    struct calibration_tables *const tables = use->tables;
+    if (calibration->key.hardware.cpu_count > 0)
+        machine->core_count = calibration->key.hardware.cpu_count;
+    machine->latency_ps[MODEL_SAME_HOST] =
+        value_of(calibration, is_wide(calibration, machine) ? CALIBRATION_latency_far_ps
+                                                            : CALIBRATION_latency_near_ps);
+    machine->latency_ps[MODEL_SAME_RACK] = value_of(calibration, CALIBRATION_latency_rack_ps);
+    machine->latency_ps[MODEL_OTHER_RACK] = value_of(calibration, CALIBRATION_latency_cluster_ps);
+    machine->card = (struct model_port)PORT(calibration, card);
+    machine->uplink = (struct model_port)PORT(calibration, uplink);
+    machine->turn_ps = value_of(calibration, CALIBRATION_turn_ps);
+    machine->copy =
+        (struct model_cost){value_of(calibration, CALIBRATION_copy_each_ps),
+                            value_of(calibration, use->is_far ? CALIBRATION_copy_far_byte_fs
+                                                              : CALIBRATION_copy_near_byte_fs)};
+    machine->reduce = reduce_cost(calibration, use);
+    machine->memory_byte_fs = use->is_far ? value_of(calibration, CALIBRATION_memory_byte_fs) : 0;
+    machine->within =
+        apply_table(calibration->ways[CALIBRATION_WITHIN], use->within,
+                    &tables->tables[CALIBRATION_WITHIN], tables->rows[CALIBRATION_WITHIN]);
+    machine->between =
+        apply_table(calibration->ways[CALIBRATION_BETWEEN], use->between,
+                    &tables->tables[CALIBRATION_BETWEEN], tables->rows[CALIBRATION_BETWEEN]);
+}
