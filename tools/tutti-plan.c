@@ -8,6 +8,7 @@
 #include "os/file.h"
 #include "plan/draw.h"
 #include "plan/text.h"
+#include "tutti-plan_explain.h"
 #include "tutti-plan_options.h"
 #include "tutti-plan_paths.h"
 #include "tutti-plan_verify.h"
@@ -238,8 +239,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         enum exit_code (*run)(const struct options *options);
-    } commands[] = {
-        {"list", list}, {"show", show}, {"verify", verify}, {"draw", draw}, {"paths", print_paths}};
+    } commands[] = {{"list", list}, {"show", show},         {"verify", verify},
+                    {"draw", draw}, {"paths", print_paths}, {"explain", explain}};
     struct options options;
     enum exit_code code = options_parse(argc, argv, &options);
     for (size_t i = 0;

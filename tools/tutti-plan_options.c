@@ -12,6 +12,9 @@
 #include "transport/paths.h"
 #include "tutti/tutti.h"
 
+enum { CORES_MAX = 4096 };
+#define EXPLAIN_BYTES_MAX ((size_t)1 << 40)
+
 static const char help[] =
     "tutti-plan - lists algorithms; shows, proves and draws the plans of collectives\n"
     "\n"
@@ -46,6 +49,17 @@ static const char help[] =
     "          [--transport local|tcp|card] [--memory private|mapped] [--shared-cores]\n"
     "      prints a table of the ways that messages take, for six sizes of blocks, by the\n"
     "      algorithms that are chosen\n"
+    "  tutti-plan explain COLLECTIVE BYTES --ranks N [--root R] [--in-place] [--memory "
+    "private|mapped]\n"
+    "          [--cores N] [--calibration FILE] [--set NAME=VALUE]\n"
+    "      what each algorithm would cost, by simulation, and what is busy for how much of that\n"
+    "      time; the one that is chosen is marked\n"
+    "      BYTES: of a rank's larger buffer, suffixes K M G; float32, and a sum where something\n"
+    "      is reduced\n"
+    "      --cores: of each host (as calibrated; otherwise one for each rank)\n"
+    "      --calibration: numbers that `tutti-topo --calibrate` measured; without, as shipped\n"
+    "      --set: one of these numbers, such as card_byte_fs=8000000 for a gigabit a second;\n"
+    "      may be said several times\n"
     "  show, verify, draw and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ones side by side, for algorithms that use this order\n"
     "  and, in place of --ranks, [--hosts 4x2] [--racks 2x2] [--interleaved]\n"
@@ -179,6 +193,16 @@ static enum exit_code read_option(int letter, struct options *options)
         return EXIT_FINE;
     case 'S': options->shares_cores = true; return EXIT_FINE;
     case 'W': options->says_why = true; return EXIT_FINE;
+    case 'K':
+        if (!read_whole_number(optarg, CORES_MAX, &options->cores) || options->cores == 0)
+            return usage_error("--cores %s is not a number from 1 to %d", optarg, CORES_MAX);
+        return EXIT_FINE;
+    case 'F': options->calibration = optarg; return EXIT_FINE;
+    case 's':
+        if (options->set_count == SETS_MAX)
+            return usage_error("--set: at most %d of them", SETS_MAX);
+        options->sets[options->set_count++] = optarg;
+        return EXIT_FINE;
     case 'm': options->markdown = true; return EXIT_FINE;
     case 'v': options->values = optarg; return EXIT_FINE;
     case 't': options->title = optarg; return EXIT_FINE;
@@ -187,9 +211,37 @@ static enum exit_code read_option(int letter, struct options *options)
     }
 }
 
-/* The arguments after the command: COLLECTIVE ALGORITHM, or FILE; for paths COLLECTIVE alone, by the algorithm that is chosen. */
+/* "4M" */
+static bool read_bytes(const char *text, size_t *bytes)
+{
+    static const char suffixes[] = "KMG";
+    int number;
+    const char *rest;
+    if (!read_number(text, INT_MAX, &number, &rest)) return false;
+    const char *suffix = *rest != '\0' ? strchr(suffixes, *rest) : NULL;
+    if (*rest != '\0' && (suffix == NULL || rest[1] != '\0')) return false;
+    const unsigned shift = suffix != NULL ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
+    *bytes = (size_t)number << shift;
+    return *bytes <= EXPLAIN_BYTES_MAX;
+}
+
+static enum exit_code read_question(int count, char **words, struct options *options)
+{
+    if (count == 0) return usage_error("explain what?");
+    const enum exit_code code = read_collective(words[0], &options->collective);
+    if (code != EXIT_FINE) return code;
+    if (count > 2) return usage_error("what is %s?", words[2]);
+    if (count == 2 && !read_bytes(words[1], &options->bytes))
+        return usage_error("%s is not a number of bytes such as 64K, up to 1024G", words[1]);
+    if (count == 1 && options->collective != COLLECTIVE_BARRIER)
+        return usage_error("of how many bytes?");
+    return EXIT_FINE;
+}
+
+/* The arguments after the command: COLLECTIVE ALGORITHM, or FILE; for explain COLLECTIVE BYTES; for paths COLLECTIVE alone, by the algorithm that is chosen. */
 static enum exit_code read_subject(int count, char **words, struct options *options)
 {
+    if (strcmp(options->command, "explain") == 0) return read_question(count, words, options);
     if (count > 2) return usage_error("what is %s?", words[2]);
     if (count == 1 && strcmp(options->command, "paths") == 0)
         return read_collective(words[0], &options->collective);
@@ -259,7 +311,8 @@ static enum exit_code check_subject(const struct options *options)
     const bool list = strcmp(options->command, "list") == 0;
     const bool verify = strcmp(options->command, "verify") == 0;
     const bool paths = strcmp(options->command, "paths") == 0;
-    if (!list && !verify && !paths && strcmp(options->command, "show") != 0 &&
+    const bool explains = strcmp(options->command, "explain") == 0;
+    if (!list && !verify && !paths && !explains && strcmp(options->command, "show") != 0 &&
         strcmp(options->command, "draw") != 0)
         return usage_error("no command is called %s", options->command);
     if (list || options->all) {
@@ -276,7 +329,7 @@ static enum exit_code check_subject(const struct options *options)
             return usage_error("the ranks of a plan in a file are as they are");
         return EXIT_FINE;
     }
-    if (paths ? options->collective == COLLECTIVE_COUNT : options->algorithm == NULL)
+    if (paths || explains ? options->collective == COLLECTIVE_COUNT : options->algorithm == NULL)
         return usage_error("%s what?", options->command);
     if (paths) {
         const enum exit_code code = check_paths(options);
@@ -322,6 +375,9 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"memory", required_argument, NULL, 'M'},
                                                  {"shared-cores", no_argument, NULL, 'S'},
                                                  {"why", no_argument, NULL, 'W'},
+                                                 {"cores", required_argument, NULL, 'K'},
+                                                 {"calibration", required_argument, NULL, 'F'},
+                                                 {"set", required_argument, NULL, 's'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {"version", no_argument, NULL, 'V'},
                                                  {NULL, 0, NULL, 0}};

@@ -10,7 +10,7 @@
 
 enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
-enum { ALL_ROOTS = -1 };
+enum { ALL_ROOTS = -1, SETS_MAX = 32 };
 
 struct options {
     const char *command;
@@ -31,6 +31,11 @@ struct options {
     long count;                          /* of paths: elements of a block; -1 when not said */
     unsigned memory;                     /* of paths: enum path_memory; 0 when not said */
     bool shares_cores, says_why;         /* of paths */
+    size_t bytes;                        /* of explain: of a rank's larger buffer */
+    int cores;                           /* of explain: of a host; 0 when not said */
+    const char *calibration;             /* of explain: a file; NULL: numbers as shipped */
+    const char *sets[SETS_MAX];          /* of explain: NAME=VALUE */
+    int set_count;
 };
 
 /* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and

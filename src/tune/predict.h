@@ -1,0 +1,45 @@
+/* predict.h - what each algorithm of a collective would cost on a machine: its plan is made, wired and simulated (model/simulate.h).
+ *
+ * For people and tools that ask why: it takes the plans of all ranks, which is milliseconds for tens of ranks and too much for thousands.
+ */
+#ifndef TUTTI_TUNE_PREDICT_H
+#define TUTTI_TUNE_PREDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "algo/algo.h"
+#include "model/simulate.h"
+#include "tutti/tutti.h"
+
+/* What is called, and where. */
+struct predict_job {
+    enum collective collective;
+    int root;
+    size_t count; /* elements in a block */
+    size_t element_bytes;
+    bool in_place;
+    const struct algo_levels *levels; /* hosts, and racks above them; NULL: all ranks are on one host */
+    const int *order;                 /* of ranks that are near each other, or NULL */
+    const struct model_machine *machine;
+};
+
+struct prediction {
+    const struct algorithm *algorithm;
+    bool only_hosts; /* its plan is made with the level of hosts alone, though there are racks */
+    const char *why_not; /* it was not simulated (static text); NULL: it was */
+    struct model_result result;
+};
+
+enum { PREDICT_STEPS_MAX = 4000000 }; /* of all ranks, beyond which a plan is not simulated */
+
+/* One of them. NO_MEMORY; what the algorithm cannot do is said in why_not. Any thread; pure. */
+enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,
+                              bool only_hosts, struct prediction *prediction);
+
+enum { PREDICTIONS_MAX = 64 };
+/* All of the list, the fastest first, and at the end those that were not simulated. */
+enum tutti_status predict_all(const struct predict_job *job,
+                              struct prediction predictions[PREDICTIONS_MAX], int *count);
+
+#endif

@@ -1,0 +1,292 @@
+#include "tutti-plan_explain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/levels.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "format/calibration_file.h"
+#include "model/calibration.h"
+#include "transport/paths.h"
+#include "tune/choose.h"
+#include "tune/predict.h"
+
+static enum exit_code complain(const char *what)
+{
+    fprintf(stderr, "tutti-plan: explain: %s\n", what);
+    return EXIT_WRONG;
+}
+
+/* Everything that is asked, and what it takes to answer. */
+struct question {
+    const struct options *options;
+    struct calibration calibration;
+    struct calibration_tables tables;
+    struct model_machine machine;
+    struct predict_job job;
+    const struct algo_levels *levels;
+    int *rack_of_host, *order;
+    size_t block_bytes;
+};
+
+/* ------------------------------------------------------------------------------------------------ numbers */
+
+/* NAME=VALUE */
+static enum exit_code override_one(struct calibration *calibration, const char *text)
+{
+    char name[64];
+    const char *equals = strchr(text, '=');
+    const size_t length = equals != NULL ? (size_t)(equals - text) : 0;
+    if (length == 0 || length >= sizeof name)
+        return usage_error("--set %s is not NAME=VALUE", text);
+    memcpy(name, text, length);
+    name[length] = '\0';
+    const enum calibration_parameter parameter = calibration_find(name);
+    if (parameter == CALIBRATION_PARAMETERS)
+        return usage_error("--set: no number is called %s; tutti-topo --calibration lists them",
+                           name);
+    const struct calibration_info *info = calibration_info(parameter);
+    char *end;
+    const unsigned long long value = strtoull(equals + 1, &end, 10);
+    if (equals[1] < '0' || equals[1] > '9' || *end != '\0' || value < info->least ||
+        value > info->most)
+        return usage_error("--set %s: %s takes %llu to %llu (%s)", text, info->name,
+                           (unsigned long long)info->least, (unsigned long long)info->most,
+                           info->unit);
+    calibration->numbers[parameter].value = value;
+    return EXIT_FINE;
+}
+
+static enum exit_code read_numbers(struct question *question, const struct transport_path *within,
+                                   const struct transport_path *between)
+{
+    const struct options *options = question->options;
+    calibration_init(&question->calibration, within->map.tables[0], between->map.tables[0]);
+    if (options->calibration != NULL &&
+        calibration_file_load(options->calibration, &question->calibration) != TUTTI_OK)
+        return complain(tutti_error_message());
+    for (int i = 0; i < options->set_count; i++) {
+        const enum exit_code code = override_one(&question->calibration, options->sets[i]);
+        if (code != EXIT_FINE) return code;
+    }
+    return EXIT_FINE;
+}
+
+/* ------------------------------------------------------------------------------------------------ machine */
+
+static int one_more_than_largest(const int *numbers, int count)
+{
+    int largest = 0;
+    for (int i = 0; i < count; i++)
+        if (numbers[i] > largest) largest = numbers[i];
+    return largest + 1;
+}
+
+/* False: out of memory. */
+static bool place_ranks(struct question *question)
+{
+    const struct options *options = question->options;
+    const struct hosts *hosts = &options->hosts;
+    struct model_machine *machine = &question->machine;
+    const int ranks = options->ranks_min;
+    *machine = (struct model_machine){
+        .rank_count = ranks, .host_count = 1, .rack_count = 1, .core_count = options->cores};
+    if (hosts->rank_count == 0) return true;
+    machine->host_of = hosts->host_of;
+    machine->host_count = one_more_than_largest(hosts->host_of, ranks);
+    if (machine->host_count == 1) return true;
+    question->levels = &hosts->levels;
+    question->order = malloc((size_t)ranks * sizeof *question->order);
+    if (question->order == NULL ||
+        algo_order_by_levels(&hosts->levels, ranks, question->order) != TUTTI_OK)
+        return false;
+    if (hosts->rack_of == NULL) return true;
+    question->rack_of_host = malloc((size_t)machine->host_count * sizeof *question->rack_of_host);
+    if (question->rack_of_host == NULL) return false;
+    for (int r = 0; r < ranks; r++) question->rack_of_host[hosts->host_of[r]] = hosts->rack_of[r];
+    machine->rack_of = question->rack_of_host;
+    machine->rack_count = one_more_than_largest(hosts->rack_of, ranks);
+    return true;
+}
+
+/* A block: what calls count. The size that is asked for is that of a rank's larger buffer, as tutti-perf has it. */
+static size_t block_bytes_of(const struct options *options)
+{
+    switch (options->collective) {
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_BROADCAST: return options->bytes;
+    case COLLECTIVE_BARRIER: return 0;
+    default: return options->bytes / (size_t)options->ranks_min;
+    }
+}
+
+static enum exit_code prepare(struct question *question)
+{
+    const struct options *options = question->options;
+    struct transport_path within, between;
+    if (!transport_path_of("local", options->ranks_min, &within) ||
+        !transport_path_of("tcp", options->ranks_min, &between))
+        return complain("there are no tables of paths");
+    const enum exit_code code = read_numbers(question, &within, &between);
+    if (code != EXIT_FINE) return code;
+    if (!place_ranks(question)) return complain("out of memory");
+    const size_t element_bytes = dtype_size(TUTTI_FLOAT32);
+    question->block_bytes = block_bytes_of(options) / element_bytes * element_bytes;
+    const struct calibration_use use = {.dtype = TUTTI_FLOAT32,
+                                        .is_far = options->bytes >=
+                                                  within.map.tables[0]->sizes.stream_bytes_min,
+                                        .within = within.map.tables[0],
+                                        .between = between.map.tables[0],
+                                        .tables = &question->tables};
+    calibration_apply(&question->calibration, &use, &question->machine);
+    if (options->cores > 0) question->machine.core_count = options->cores;
+    if (question->machine.core_count == 0) question->machine.core_count = options->ranks_min;
+    question->machine.is_mapped = options->memory == PATH_MAPPED;
+    question->machine.piece_bytes_max = within.piece_bytes_max;
+    question->machine.piece_count_max = within.piece_count_max;
+    question->job = (struct predict_job){.collective = options->collective,
+                                         .root = options->root == ALL_ROOTS ? 0 : options->root,
+                                         .count = question->block_bytes / element_bytes,
+                                         .element_bytes = element_bytes,
+                                         .in_place = options->in_place,
+                                         .levels = question->levels,
+                                         .order = question->order,
+                                         .machine = &question->machine};
+    return EXIT_FINE;
+}
+
+/* ----------------------------------------------------------------------------------------------- the choice */
+
+static enum tutti_status choose(const struct question *question, struct choice *choice)
+{
+    struct network_shape network;
+    const struct model_machine *machine = &question->machine;
+    struct choose_call call = {.collective = question->options->collective,
+                               .bytes = question->block_bytes,
+                               .rank_count = machine->rank_count,
+                               .oversubscribed =
+                                   machine->rank_count > machine->host_count * machine->core_count,
+                               .mapped = machine->is_mapped};
+    if (question->levels != NULL) {
+        TRY(network_shape_init(&network, question->levels, machine->rank_count));
+        call.network = &network;
+    }
+    return choose_algorithm(&call, choice);
+}
+
+/* ------------------------------------------------------------------------------------------------- printing */
+
+static const char *time_text(uint64_t time_ps, char *text, size_t size)
+{
+    const double us = (double)time_ps * 1e-6;
+    if (us < 1000)
+        snprintf(text, size, "%.2f us", us);
+    else if (us < 1e6)
+        snprintf(text, size, "%.2f ms", us * 1e-3);
+    else
+        snprintf(text, size, "%.3f s", us * 1e-6);
+    return text;
+}
+
+static enum model_resource busiest(const struct model_result *result)
+{
+    enum model_resource most = MODEL_CORE;
+    for (int r = 0; r < MODEL_RESOURCES; r++)
+        if (result->loads[r].busy_ps > result->loads[most].busy_ps) most = (enum model_resource)r;
+    return most;
+}
+
+/* "host 3, core 1", "host 3", "rack 1" */
+static const char *place_text(const struct model_machine *machine, enum model_resource resource,
+                              int number, char *text, size_t size)
+{
+    if (resource == MODEL_CORE && machine->host_count > 1)
+        snprintf(text, size, "host %d, core %d", number / machine->core_count,
+                 number % machine->core_count);
+    else if (resource == MODEL_CORE)
+        snprintf(text, size, "core %d", number);
+    else
+        snprintf(text, size, "%s %d",
+                 resource == MODEL_UPLINK_OUT || resource == MODEL_UPLINK_IN ? "rack" : "host",
+                 number);
+    return text;
+}
+
+static void print_one(const struct question *question, const struct prediction *prediction,
+                      uint64_t best_ps, bool is_chosen)
+{
+    const struct model_result *result = &prediction->result;
+    const enum model_resource most = busiest(result);
+    const struct model_load *load = &result->loads[most];
+    char time[40], place[60], name[80];
+    snprintf(name, sizeof name, "%s%s", prediction->algorithm->name,
+             prediction->only_hosts ? " (hosts)" : "");
+    printf("%12s %6.2f  %-28s %3.0f%%  %-11s  %s%s\n", time_text(result->time_ps, time, sizeof time),
+           best_ps > 0 ? (double)result->time_ps / (double)best_ps : 1.0, name,
+           result->time_ps > 0 ? 100 * (double)load->busy_ps / (double)result->time_ps : 0.0,
+           model_resource_name(most),
+           place_text(&question->machine, most, load->number, place, sizeof place),
+           is_chosen ? "  <- chosen" : "");
+}
+
+static void print_head(const struct question *question)
+{
+    const struct options *options = question->options;
+    const struct model_machine *machine = &question->machine;
+    printf("%s of %zu bytes on %d rank%s", collective_name(options->collective), options->bytes,
+           machine->rank_count, machine->rank_count == 1 ? "" : "s");
+    printf(", %d host%s of %d core%s", machine->host_count, machine->host_count == 1 ? "" : "s",
+           machine->core_count, machine->core_count == 1 ? "" : "s");
+    if (machine->rack_count > 1) printf(", %d racks", machine->rack_count);
+    printf("; %s memory\nnumbers: %s", machine->is_mapped ? "mapped" : "private",
+           options->calibration != NULL ? options->calibration
+                                        : "as shipped, not measured on these hosts");
+    for (int i = 0; i < options->set_count; i++) printf(", %s", options->sets[i]);
+    printf("\n\n        time of best  %-28s busy  what         which\n", "algorithm");
+}
+
+static void print_all(const struct question *question, const struct prediction *predictions,
+                      int count, const struct choice *choice)
+{
+    const bool has_racks = question->machine.rack_count > 1;
+    bool any_left_out = false;
+    print_head(question);
+    for (int i = 0; i < count; i++) {
+        const struct prediction *one = &predictions[i];
+        if (one->why_not != NULL) {
+            any_left_out = true;
+            continue;
+        }
+        const bool is_chosen =
+            one->algorithm == choice->algorithm &&
+            (!one->algorithm->needs_levels || !has_racks || one->only_hosts == choice->only_hosts);
+        print_one(question, one, predictions[0].result.time_ps, is_chosen);
+    }
+    if (!any_left_out) return;
+    printf("\nnot simulated:\n");
+    for (int i = 0; i < count; i++)
+        if (predictions[i].why_not != NULL && !predictions[i].only_hosts)
+            printf("  %-28s %s\n", predictions[i].algorithm->name, predictions[i].why_not);
+}
+
+enum exit_code explain(const struct options *options)
+{
+    struct prediction predictions[PREDICTIONS_MAX];
+    struct question *question = calloc(1, sizeof *question);
+    struct choice choice;
+    int count;
+    if (question == NULL) return complain("out of memory");
+    question->options = options;
+    enum exit_code code = prepare(question);
+    if (code == EXIT_FINE && (predict_all(&question->job, predictions, &count) != TUTTI_OK ||
+                              choose(question, &choice) != TUTTI_OK))
+        code = complain(tutti_error_message());
+    if (code == EXIT_FINE) print_all(question, predictions, count, &choice);
+    free(question->rack_of_host);
+    free(question->order);
+    free(question);
+    return code;
+}
