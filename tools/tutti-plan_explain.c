@@ -177,7 +177,26 @@ static enum tutti_status choose(const struct question *question, struct choice *
     return choose_algorithm(&call, choice);
 }
 
+/* Without racks there is one plan of each, whatever the levels. */
+static bool is_chosen(const struct choice *choice, const struct prediction *prediction)
+{
+    return prediction->algorithm == choice->algorithm &&
+           (prediction->has_one_plan || prediction->only_hosts == choice->only_hosts);
+}
+
 /* ------------------------------------------------------------------------------------------------- printing */
+
+/* As in an option's value: no blanks. */
+static const char *resource_word(enum model_resource resource)
+{
+    static const char *const words[MODEL_RESOURCES] = {[MODEL_CORE] = "core",
+                                                       [MODEL_MEMORY] = "memory",
+                                                       [MODEL_CARD_OUT] = "card_out",
+                                                       [MODEL_CARD_IN] = "card_in",
+                                                       [MODEL_UPLINK_OUT] = "uplink_out",
+                                                       [MODEL_UPLINK_IN] = "uplink_in"};
+    return words[resource];
+}
 
 static const char *time_text(uint64_t time_ps, char *text, size_t size)
 {
@@ -216,7 +235,7 @@ static const char *place_text(const struct model_machine *machine, enum model_re
 }
 
 static void print_one(const struct question *question, const struct prediction *prediction,
-                      uint64_t best_ps, bool is_chosen)
+                      uint64_t best_ps, bool chosen)
 {
     const struct model_result *result = &prediction->result;
     const enum model_resource most = busiest(result);
@@ -229,7 +248,7 @@ static void print_one(const struct question *question, const struct prediction *
            result->time_ps > 0 ? 100 * (double)load->busy_ps / (double)result->time_ps : 0.0,
            model_resource_name(most),
            place_text(&question->machine, most, load->number, place, sizeof place),
-           is_chosen ? "  <- chosen" : "");
+           chosen ? "  <- chosen" : "");
 }
 
 static void print_head(const struct question *question)
@@ -248,10 +267,28 @@ static void print_head(const struct question *question)
     printf("\n\n        time of best  %-28s busy  what         which\n", "algorithm");
 }
 
+/* For programs: times in nanoseconds; of the network, the busiest port's. */
+static void print_csv(const struct prediction *predictions, int count, const struct choice *choice)
+{
+    printf("algorithm,only_hosts,time_ns,busiest,busy_ns,where,network_ns,chosen\n");
+    for (int i = 0; i < count; i++) {
+        const struct prediction *one = &predictions[i];
+        const struct model_load *loads = one->result.loads;
+        if (one->why_not != NULL) continue;
+        const enum model_resource most = busiest(&one->result);
+        uint64_t network_ps = 0;
+        for (int r = MODEL_CARD_OUT; r < MODEL_RESOURCES; r++)
+            if (loads[r].busy_ps > network_ps) network_ps = loads[r].busy_ps;
+        printf("%s,%d,%.0f,%s,%.0f,%d,%.0f,%d\n", one->algorithm->name, one->only_hosts,
+               (double)one->result.time_ps * 1e-3, resource_word(most),
+               (double)loads[most].busy_ps * 1e-3, loads[most].number, (double)network_ps * 1e-3,
+               is_chosen(choice, one));
+    }
+}
+
 static void print_all(const struct question *question, const struct prediction *predictions,
                       int count, const struct choice *choice)
 {
-    const bool has_racks = question->machine.rack_count > 1;
     bool any_left_out = false;
     print_head(question);
     for (int i = 0; i < count; i++) {
@@ -260,10 +297,7 @@ static void print_all(const struct question *question, const struct prediction *
             any_left_out = true;
             continue;
         }
-        const bool is_chosen =
-            one->algorithm == choice->algorithm &&
-            (!one->algorithm->needs_levels || !has_racks || one->only_hosts == choice->only_hosts);
-        print_one(question, one, predictions[0].result.time_ps, is_chosen);
+        print_one(question, one, predictions[0].result.time_ps, is_chosen(choice, one));
     }
     if (!any_left_out) return;
     printf("\nnot simulated:\n");
@@ -284,7 +318,10 @@ enum exit_code explain(const struct options *options)
     if (code == EXIT_FINE && (predict_all(&question->job, predictions, &count) != TUTTI_OK ||
                               choose(question, &choice) != TUTTI_OK))
         code = complain(tutti_error_message());
-    if (code == EXIT_FINE) print_all(question, predictions, count, &choice);
+    if (code == EXIT_FINE && options->csv)
+        print_csv(predictions, count, &choice);
+    else if (code == EXIT_FINE)
+        print_all(question, predictions, count, &choice);
     free(question->rack_of_host);
     free(question->order);
     free(question);

@@ -70,13 +70,13 @@ static void deal_in_turns(const struct sizes *sizes, int *group_of)
             if (turn < sizes->of[group]) group_of[next++] = group;
 }
 
-static bool add_racks(struct hosts *hosts, const struct sizes *racks)
+static bool add_racks(struct hosts *hosts, const struct sizes *racks, bool in_turns)
 {
     int *rack_of_host = malloc(sizeof *rack_of_host * (size_t)racks->total);
     hosts->rack_of = malloc(sizeof *hosts->rack_of * (size_t)hosts->rank_count);
     const bool memory = rack_of_host != NULL && hosts->rack_of != NULL;
     if (memory) {
-        deal_in_order(racks, rack_of_host);
+        (in_turns ? deal_in_turns : deal_in_order)(racks, rack_of_host);
         for (int r = 0; r < hosts->rank_count; r++)
             hosts->rack_of[r] = rack_of_host[hosts->host_of[r]];
         hosts->levels.group_of[hosts->levels.level_count++] = hosts->rack_of;
@@ -87,23 +87,20 @@ static bool add_racks(struct hosts *hosts, const struct sizes *racks)
 
 /* Racks of no size at all are none. */
 static bool make(struct hosts *hosts, const struct sizes *sizes, const struct sizes *racks,
-                 bool interleaved)
+                 struct hosts_dealing dealing)
 {
     *hosts = (struct hosts){.rank_count = sizes->total};
     hosts->host_of = malloc(sizeof *hosts->host_of * (size_t)sizes->total);
     if (hosts->host_of == NULL) return false;
-    if (interleaved)
-        deal_in_turns(sizes, hosts->host_of);
-    else
-        deal_in_order(sizes, hosts->host_of);
+    (dealing.ranks_in_turns ? deal_in_turns : deal_in_order)(sizes, hosts->host_of);
     hosts->levels = (struct algo_levels){.level_count = 1, .group_of = {hosts->host_of}};
-    if (racks->count == 0 || add_racks(hosts, racks)) return true;
+    if (racks->count == 0 || add_racks(hosts, racks, dealing.hosts_in_turns)) return true;
     hosts_release(hosts);
     return false;
 }
 
 bool hosts_parse(struct hosts *hosts, const char *host_sizes, const char *rack_sizes,
-                 bool interleaved, const char **why)
+                 struct hosts_dealing dealing, const char **why)
 {
     struct sizes sizes, racks = {0};
     *why = read_sizes(host_sizes, &sizes, "hosts are no list of numbers of ranks, as 4x2 or 2,1,5");
@@ -113,7 +110,7 @@ bool hosts_parse(struct hosts *hosts, const char *host_sizes, const char *rack_s
             read_sizes(rack_sizes, &racks, "racks are no list of numbers of hosts, as 2x2 or 2,1");
     if (*why == NULL && rack_sizes != NULL && racks.total != sizes.count)
         *why = "the racks have room for another number of hosts than there are";
-    if (*why == NULL && !make(hosts, &sizes, &racks, interleaved)) *why = OUT_OF_MEMORY;
+    if (*why == NULL && !make(hosts, &sizes, &racks, dealing)) *why = OUT_OF_MEMORY;
     free(sizes.of);
     free(racks.of);
     return *why == NULL;
@@ -135,9 +132,10 @@ bool hosts_generate(struct hosts *hosts, int rank_count, bool interleaved)
 {
     static const int of_hosts[] = {3, 1, 2}, of_racks[] = {2, 1};
     struct sizes sizes, racks = {0};
-    const bool made = generate_sizes(&sizes, rank_count, of_hosts, 3) &&
-                      generate_sizes(&racks, sizes.count, of_racks, 2) &&
-                      make(hosts, &sizes, &racks, interleaved);
+    const bool made =
+        generate_sizes(&sizes, rank_count, of_hosts, 3) &&
+        generate_sizes(&racks, sizes.count, of_racks, 2) &&
+        make(hosts, &sizes, &racks, (struct hosts_dealing){.ranks_in_turns = interleaved});
     free(sizes.of);
     free(racks.of);
     return made;

@@ -10,11 +10,16 @@ struct hosts {
     int *host_of, *rack_of;    /* of each rank; rack_of is NULL without racks */
 };
 
+/* Who is where: one host after the other is filled with ranks, and one rack with hosts; or they get theirs in turns. */
+struct hosts_dealing {
+    bool ranks_in_turns, hosts_in_turns;
+};
+
 /* Lists with commas of sizes, or of COUNTxSIZE: "4x2", "2,1,5", "3x2,8". Hosts of so many ranks, racks of so many of
- * those hosts (NULL: no racks). Ranks are dealt to the hosts one host after the other, or, interleaved, in turns. False
+ * those hosts (NULL: no racks). False
  * and *why (static text) when that cannot be; nothing to release then. */
 bool hosts_parse(struct hosts *hosts, const char *host_sizes, const char *rack_sizes,
-                 bool interleaved, const char **why);
+                 struct hosts_dealing dealing, const char **why);
 /* Some for so many ranks: of 3, 1 and 2 ranks, in racks of 2 and 1 hosts. False when out of memory. */
 bool hosts_generate(struct hosts *hosts, int rank_count, bool interleaved);
 void hosts_release(struct hosts *hosts);

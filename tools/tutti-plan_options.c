@@ -51,7 +51,7 @@ static const char help[] =
     "      algorithms that are chosen\n"
     "  tutti-plan explain COLLECTIVE BYTES --ranks N [--root R] [--in-place] [--memory "
     "private|mapped]\n"
-    "          [--cores N] [--calibration FILE] [--set NAME=VALUE]\n"
+    "          [--cores N] [--calibration FILE] [--set NAME=VALUE] [--csv]\n"
     "      what each algorithm would cost, by simulation, and what is busy for how much of that\n"
     "      time; the one that is chosen is marked\n"
     "      BYTES: of a rank's larger buffer, suffixes K M G; float32, and a sum where something\n"
@@ -60,11 +60,15 @@ static const char help[] =
     "      --calibration: numbers that `tutti-topo --calibrate` measured; without, as shipped\n"
     "      --set: one of these numbers, such as card_byte_fs=8000000 for a gigabit a second;\n"
     "      may be said several times\n"
+    "      --csv: for programs, with times in nanoseconds\n"
     "  show, verify, draw and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ones side by side, for algorithms that use this order\n"
-    "  and, in place of --ranks, [--hosts 4x2] [--racks 2x2] [--interleaved]\n"
+    "  and, in place of --ranks, [--hosts 4x2] [--racks 2x2] [--interleaved] "
+    "[--interleaved-racks]\n"
     "      for hierarchical algorithms: 4 hosts of 2 ranks (2,1,5: three hosts with that many);\n"
-    "      2 racks of 2 hosts; ranks dealt to the hosts in turn, not host by host\n"
+    "      2 racks of 2 hosts; ranks dealt to the hosts in turn, not host by host, and hosts to "
+    "the\n"
+    "      racks\n"
     "  tutti-plan -h | --help | -V | --version\n"
     "\n"
     "ALGORITHM is a name, or NAME/RADIX such as tree/3 if the list says that it takes a radix.\n"
@@ -178,6 +182,7 @@ static enum exit_code read_option(int letter, struct options *options)
     case 'H': options->host_sizes = optarg; return EXIT_FINE;
     case 'R': options->rack_sizes = optarg; return EXIT_FINE;
     case 'I': options->interleaved = true; return EXIT_FINE;
+    case 'J': options->racks_interleaved = true; return EXIT_FINE;
     case 'i': options->in_place = true; return EXIT_FINE;
     case 'a': options->all = true; return EXIT_FINE;
     case 'C':
@@ -197,6 +202,7 @@ static enum exit_code read_option(int letter, struct options *options)
         if (!read_whole_number(optarg, CORES_MAX, &options->cores) || options->cores == 0)
             return usage_error("--cores %s is not a number from 1 to %d", optarg, CORES_MAX);
         return EXIT_FINE;
+    case 'x': options->csv = true; return EXIT_FINE;
     case 'F': options->calibration = optarg; return EXIT_FINE;
     case 's':
         if (options->set_count == SETS_MAX)
@@ -267,11 +273,15 @@ static enum exit_code read_hosts(struct options *options)
 {
     const char *why;
     if (options->host_sizes == NULL) {
-        if (options->rack_sizes == NULL && !options->interleaved) return EXIT_FINE;
-        return usage_error("%s without --hosts", options->interleaved ? "--interleaved" : "--racks");
+        if (options->rack_sizes == NULL && !options->interleaved && !options->racks_interleaved)
+            return EXIT_FINE;
+        return usage_error("%s without --hosts", options->interleaved ? "--interleaved"
+                                                 : options->racks_interleaved
+                                                     ? "--interleaved-racks"
+                                                     : "--racks");
     }
     if (!hosts_parse(&options->hosts, options->host_sizes, options->rack_sizes,
-                     options->interleaved, &why))
+                     (struct hosts_dealing){options->interleaved, options->racks_interleaved}, &why))
         return usage_error("%s", why);
     const int count = options->hosts.rank_count;
     if (options->ranks_min > 0 && (options->ranks_min != count || options->ranks_max != count))
@@ -364,6 +374,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"hosts", required_argument, NULL, 'H'},
                                                  {"racks", required_argument, NULL, 'R'},
                                                  {"interleaved", no_argument, NULL, 'I'},
+                                                 {"interleaved-racks", no_argument, NULL, 'J'},
                                                  {"in-place", no_argument, NULL, 'i'},
                                                  {"all", no_argument, NULL, 'a'},
                                                  {"markdown", no_argument, NULL, 'm'},
@@ -378,6 +389,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"cores", required_argument, NULL, 'K'},
                                                  {"calibration", required_argument, NULL, 'F'},
                                                  {"set", required_argument, NULL, 's'},
+                                                 {"csv", no_argument, NULL, 'x'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {"version", no_argument, NULL, 'V'},
                                                  {NULL, 0, NULL, 0}};

@@ -24,7 +24,7 @@ struct options {
     int order_count;
     struct hosts hosts;                  /* of ranks_min ranks; rank_count 0 when not said */
     const char *host_sizes, *rack_sizes; /* as they were said, or NULL */
-    bool interleaved;
+    bool interleaved, racks_interleaved;
     bool in_place, all, markdown;
     const char *values, *title, *output; /* or NULL */
     const char *transport;               /* of paths: "local" when not said */
@@ -36,6 +36,7 @@ struct options {
     const char *calibration;             /* of explain: a file; NULL: numbers as shipped */
     const char *sets[SETS_MAX];          /* of explain: NAME=VALUE */
     int set_count;
+    bool csv; /* of explain */
 };
 
 /* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and

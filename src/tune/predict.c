@@ -48,7 +48,10 @@ enum tutti_status predict_one(const struct predict_job *job, const struct algori
                                  .in_place = job->in_place,
                                  .order = job->order,
                                  .levels = job->levels};
-    *prediction = (struct prediction){.algorithm = algorithm, .only_hosts = only_hosts};
+    const bool has_racks = job->levels != NULL && job->levels->level_count > 1;
+    *prediction = (struct prediction){.algorithm = algorithm,
+                                      .only_hosts = only_hosts,
+                                      .has_one_plan = !algorithm->needs_levels || !has_racks};
     if (only_hosts && job->levels != NULL) {
         levels = *job->levels;
         levels.level_count = 1;
@@ -96,8 +99,7 @@ enum tutti_status predict_all(const struct predict_job *job,
         const struct algorithm *algorithm = &algo_list[i];
         if (algorithm->collective != job->collective || *count == PREDICTIONS_MAX) continue;
         TRY(predict_one(job, algorithm, false, &predictions[(*count)++]));
-        const bool has_racks = job->levels != NULL && job->levels->level_count > 1;
-        if (!algorithm->needs_levels || !has_racks || *count == PREDICTIONS_MAX) continue;
+        if (predictions[*count - 1].has_one_plan || *count == PREDICTIONS_MAX) continue;
         TRY(predict_one(job, algorithm, true, &predictions[(*count)++]));
     }
     qsort(predictions, (size_t)*count, sizeof *predictions, by_time);

@@ -26,7 +26,8 @@ struct predict_job {
 
 struct prediction {
     const struct algorithm *algorithm;
-    bool only_hosts; /* its plan is made with the level of hosts alone, though there are racks */
+    bool only_hosts;   /* its plan is made with the level of hosts alone, though there are racks */
+    bool has_one_plan; /* it does not heed levels, or there are no racks */
     const char *why_not; /* it was not simulated (static text); NULL: it was */
     struct model_result result;
 };
