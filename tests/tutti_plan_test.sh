@@ -209,4 +209,37 @@ if [ $failures -gt 0 ]; then
     echo "$failures failed"
     exit 1
 fi
+
+echo "explain ranks algorithms by their simulated times, and marks the chosen one"
+exits 0 explain allreduce 4M --hosts 8x1 --set card_byte_fs=8000000
+says out "allreduce of 4194304 bytes on 8 ranks, 8 hosts"
+says out "<- chosen"
+says out "card, out"
+awk '$2 == "ms" { if ($1 < last) exit 1; last = $1 }' out || fail "not in order: $(cat out)"
+exits 0 explain alltoall 64K --hosts 2x3 --racks 1,1 --csv
+says out "algorithm,only_hosts,time_ns"
+says out "hierarchical,1,"
+exits 0 explain barrier --ranks 4
+exits 0 explain allreduce 1K --ranks 3
+says out "cannot do that number of ranks"
+says out "all ranks are on one host"
+# A slower card takes longer, by as much where nothing else counts.
+time_of() { awk -F, -v name="$1" '$1 == name { print int($3) }' out; }
+exits 0 explain broadcast 64M --hosts 4x1 --csv --set card_byte_fs=8000000
+fast=$(time_of chain)
+exits 0 explain broadcast 64M --hosts 4x1 --csv --set card_byte_fs=24000000
+slow=$(time_of chain)
+[ "$slow" -gt $((fast * 29 / 10)) ] && [ "$slow" -lt $((fast * 31 / 10)) ] || fail "$fast and $slow ns"
+exits 0 explain allreduce 64K --hosts 4x1 --racks 2x2 --interleaved-racks
+for words in "explain" "explain sing 4M --ranks 2" "explain allreduce --ranks 2" "explain allreduce 4X --ranks 2" \
+    "explain allreduce 4M" "explain allreduce 4M 5 --ranks 2" "explain allreduce 4M --ranks 2-3" \
+    "explain allreduce 4M --ranks 2 --cores 0" "explain allreduce 4M --ranks 2 --set x=1" \
+    "explain allreduce 4M --ranks 2 --set card_byte_fs" "explain allreduce 4M --ranks 2 --set card_byte_fs=0" \
+    "explain allreduce 4M --ranks 2 --root 1" "explain allreduce 2000G --ranks 2"; do
+    # shellcheck disable=SC2086 # words
+    exits 2 $words
+done
+exits 1 explain allreduce 4M --ranks 2 --calibration none.json
+says err none.json
+
 echo "all fine"
