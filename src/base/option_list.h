@@ -52,7 +52,7 @@
       "The CPUs of the thread that moves [started operations](buckets.md#how-much-is-hidden) while the program computes: name "     \
       "CPUs on which no rank computes.")                                                                                            \
     X(JOB, CALIBRATION, TEXT("a file"), "(in the user's cache folder)",                                                             \
-      "The file that says [what work costs on this host](calibration.md), for `tutti-topo` to write and to show.")                  \
+      "The file that says [what work costs on this host](calibration.md). `tutti-topo --calibrate` writes it.")                     \
     X(JOB, UNEXPECTED, BYTES, "16m",                                                                                                \
       "How many bytes of [messages](point-to-point.md) may wait at a rank for its `tutti_recv`.")                                   \
     X(JOB, TRACE_DIR, TEXT("a folder"), "",                                                                                         \
