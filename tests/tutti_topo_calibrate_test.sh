@@ -117,7 +117,6 @@ says err "wrong.json: line $(grep -n turn_ps wrong.json | cut -d: -f1): \"value\
 chmod 666 here.json
 exits 1 --calibration here.json
 says err "here.json: other users can write it (mode 0666)"
-exits 1 --calibrate -o /dev/null/nowhere.json
 
 # Two ranks on each of two hosts that are none: TUTTI_HOSTID tells them apart.
 echo "hosts of a job measure the way to each other"
@@ -151,10 +150,13 @@ if command -v python3 >/dev/null; then
     done
     exits 0 --calibration job.json
     says out 'job        2 hosts, 4 ranks'
-    rm -r "$work/cache"
-    job
-    [ "$(grep -c 'is written' err)" = 2 ] || fail "not each host writes a file: $(cat err)"
-    [ -f "$file" ] || fail "nothing is at $file"
+    if [ -n "${TUTTI_LONG:-}" ]; then
+        rm -r "$work/cache"
+        job
+        [ "$(grep -c 'is written' err)" = 2 ] || fail "not each host writes a file: $(cat err)"
+        [ -f "$file" ] || fail "nothing is at $file"
+        exits 1 --calibrate -o /dev/null/nowhere.json
+    fi
 fi
 export TUTTI_SECRET=calibration-of-one
 timeout 60 env RANK=0 WORLD_SIZE=1 "$tool" --calibrate --probe -o one.json >out 2>err </dev/null && fail "one host has a way to others"
@@ -163,7 +165,7 @@ unset TUTTI_SECRET
 
 # More of them than processors, so that measuring has to share whatever the scheduler does.
 echo "a machine that others use is loaded"
-for ((i = 0; i <= $(nproc) * 2; i++)); do
+for ((i = 0; i <= $(nproc); i++)); do
     (
         trap - EXIT INT TERM HUP
         while :; do :; done
