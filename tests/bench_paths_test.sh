@@ -1,7 +1,7 @@
 #!/bin/bash
 # A short run of bench/paths has costs for each row of the tables of paths, between processes of one host and over connections, and
 # those are costs: neither end of a message works for nothing.
-# ctest: label=nosan
+# ctest: label=nosan label=once
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1
 run=${TUTTI_BIN:?}/tutti-run bench=$TUTTI_BIN/../bench/paths failures=0

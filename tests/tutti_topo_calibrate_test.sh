@@ -6,7 +6,7 @@
 #     TUTTI_BIN=build/bin tests/tutti_topo_calibrate_test.sh
 #
 # Exit code 77 means skipped.
-# ctest: serial
+# ctest: label=nosan label=once serial
 set -u
 shared=$(realpath "${BASH_SOURCE[0]%/*}/tool.sh")
 
