@@ -131,7 +131,7 @@ static uint64_t run_model(const struct sim_job *job, const struct path_table *pa
                                        .rank_count = job->size,
                                        .root = job->root,
                                        .levels = job->levels};
-    struct plan *plan;
+    struct plan *plan = NULL;
     struct wiring wiring;
     struct verify_report report;
     const char *message = "";

@@ -54,7 +54,7 @@ static struct plan *plan_of(const struct job *job, int rank_count, struct wiring
     const struct algorithm *algorithm = algo_find(job->collective, job->algorithm);
     const struct algo_params params = {
         .collective = job->collective, .rank_count = rank_count, .radix = job->radix};
-    struct plan *plan;
+    struct plan *plan = NULL;
     struct verify_report report;
     const char *message = "no such algorithm";
     if (algorithm == NULL || algo_plan(algorithm, &params, &plan, &message) != TUTTI_OK)
