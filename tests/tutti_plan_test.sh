@@ -230,12 +230,16 @@ fast=$(time_of chain)
 exits 0 explain broadcast 64M --hosts 4x1 --csv --set card_byte_fs=24000000
 slow=$(time_of chain)
 [ "$slow" -gt $((fast * 29 / 10)) ] && [ "$slow" -lt $((fast * 31 / 10)) ] || fail "$fast and $slow ns"
+exits 0 explain broadcast 64M --hosts 4x1 --csv --set card_byte_fs=8000000 --slow 3=3
+slower=$(time_of chain)
+[ "$slower" -gt $((fast * 29 / 10)) ] && [ "$slower" -lt $((fast * 31 / 10)) ] || fail "$fast and $slower ns"
 exits 0 explain allreduce 64K --hosts 4x1 --racks 2x2 --interleaved-racks
 for words in "explain" "explain sing 4M --ranks 2" "explain allreduce --ranks 2" "explain allreduce 4X --ranks 2" \
     "explain allreduce 4M" "explain allreduce 4M 5 --ranks 2" "explain allreduce 4M --ranks 2-3" \
     "explain allreduce 4M --ranks 2 --cores 0" "explain allreduce 4M --ranks 2 --set x=1" \
     "explain allreduce 4M --ranks 2 --set card_byte_fs" "explain allreduce 4M --ranks 2 --set card_byte_fs=0" \
-    "explain allreduce 4M --ranks 2 --root 1" "explain allreduce 2000G --ranks 2"; do
+    "explain allreduce 4M --ranks 2 --slow 1=2" "explain allreduce 4M --ranks 2 --slow 0" \
+    "explain allreduce 4M --ranks 2 --slow 0=x" "explain allreduce 4M --ranks 2 --root 1" "explain allreduce 2000G --ranks 2"; do
     # shellcheck disable=SC2086 # words
     exits 2 $words
 done

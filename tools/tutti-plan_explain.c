@@ -28,6 +28,7 @@ struct question {
     struct predict_job job;
     const struct algo_levels *levels;
     int *rack_of_host, *order;
+    uint32_t *host_permille;
     size_t block_bytes;
 };
 
@@ -111,6 +112,43 @@ static bool place_ranks(struct question *question)
     return true;
 }
 
+static int ranks_of_largest_host(const struct question *question)
+{
+    const struct model_machine *machine = &question->machine;
+    int largest = 0;
+    for (int h = 0; h < machine->host_count; h++) {
+        int count = 0;
+        for (int r = 0; r < machine->rank_count; r++) count += model_host_of(machine, r) == h;
+        if (count > largest) largest = count;
+    }
+    return largest;
+}
+
+/* HOST=FACTOR */
+static enum exit_code slow_down(struct question *question, const char *text)
+{
+    enum { FACTOR_MAX = 1000000 };
+    struct model_machine *machine = &question->machine;
+    char *end, *last;
+    const long host = strtol(text, &end, 10);
+    const double factor = *end == '=' ? strtod(end + 1, &last) : 0;
+    if (*text < '0' || *text > '9' || *end != '=' || *last != '\0' ||
+        !(factor >= 0.001 && factor <= FACTOR_MAX))
+        return usage_error("--slow %s is not HOST=FACTOR with a factor from 0.001 on", text);
+    if (host >= machine->host_count)
+        return usage_error("--slow %s: there are %d hosts, counted from 0", text,
+                           machine->host_count);
+    if (question->host_permille == NULL) {
+        question->host_permille =
+            malloc((size_t)machine->host_count * sizeof *question->host_permille);
+        if (question->host_permille == NULL) return complain("out of memory");
+        for (int h = 0; h < machine->host_count; h++) question->host_permille[h] = 1000;
+        machine->host_permille = question->host_permille;
+    }
+    question->host_permille[host] = (uint32_t)(factor * 1000 + 0.5);
+    return EXIT_FINE;
+}
+
 /* A block: what calls count. The size that is asked for is that of a rank's larger buffer, as tutti-perf has it. */
 static size_t block_bytes_of(const struct options *options)
 {
@@ -130,9 +168,12 @@ static enum exit_code prepare(struct question *question)
     if (!transport_path_of("local", options->ranks_min, &within) ||
         !transport_path_of("tcp", options->ranks_min, &between))
         return complain("there are no tables of paths");
-    const enum exit_code code = read_numbers(question, &within, &between);
+    enum exit_code code = read_numbers(question, &within, &between);
     if (code != EXIT_FINE) return code;
     if (!place_ranks(question)) return complain("out of memory");
+    for (int i = 0; i < options->slow_count && code == EXIT_FINE; i++)
+        code = slow_down(question, options->slows[i]);
+    if (code != EXIT_FINE) return code;
     const size_t element_bytes = dtype_size(TUTTI_FLOAT32);
     question->block_bytes = block_bytes_of(options) / element_bytes * element_bytes;
     const struct calibration_use use = {.dtype = TUTTI_FLOAT32,
@@ -143,7 +184,8 @@ static enum exit_code prepare(struct question *question)
                                         .tables = &question->tables};
     calibration_apply(&question->calibration, &use, &question->machine);
     if (options->cores > 0) question->machine.core_count = options->cores;
-    if (question->machine.core_count == 0) question->machine.core_count = options->ranks_min;
+    if (question->machine.core_count == 0)
+        question->machine.core_count = ranks_of_largest_host(question);
     question->machine.is_mapped = options->memory == PATH_MAPPED;
     question->machine.piece_bytes_max = within.piece_bytes_max;
     question->machine.piece_count_max = within.piece_count_max;
@@ -264,6 +306,7 @@ static void print_head(const struct question *question)
            options->calibration != NULL ? options->calibration
                                         : "as shipped, not measured on these hosts");
     for (int i = 0; i < options->set_count; i++) printf(", %s", options->sets[i]);
+    for (int i = 0; i < options->slow_count; i++) printf(", slow: %s", options->slows[i]);
     printf("\n\n        time of best  %-28s busy  what         which\n", "algorithm");
 }
 
@@ -303,7 +346,8 @@ static void print_all(const struct question *question, const struct prediction *
     printf("\nnot simulated:\n");
     for (int i = 0; i < count; i++)
         if (predictions[i].why_not != NULL && !predictions[i].only_hosts)
-            printf("  %-28s %s\n", predictions[i].algorithm->name, predictions[i].why_not);
+            printf("  %-28s %s%s\n", predictions[i].algorithm->name, predictions[i].why_not,
+                   predictions[i].algorithm == choice->algorithm ? "  <- chosen" : "");
 }
 
 enum exit_code explain(const struct options *options)
@@ -324,6 +368,7 @@ enum exit_code explain(const struct options *options)
         print_all(question, predictions, count, &choice);
     free(question->rack_of_host);
     free(question->order);
+    free(question->host_permille);
     free(question);
     return code;
 }

@@ -51,7 +51,8 @@ static const char help[] =
     "      algorithms that are chosen\n"
     "  tutti-plan explain COLLECTIVE BYTES --ranks N [--root R] [--in-place] [--memory "
     "private|mapped]\n"
-    "          [--cores N] [--calibration FILE] [--set NAME=VALUE] [--csv]\n"
+    "          [--cores N] [--calibration FILE] [--set NAME=VALUE]\n"
+    "          [--slow HOST=FACTOR] [--csv]\n"
     "      what each algorithm would cost, by simulation, and what is busy for how much of that\n"
     "      time; the one that is chosen is marked\n"
     "      BYTES: of a rank's larger buffer, suffixes K M G; float32, and a sum where something\n"
@@ -60,6 +61,8 @@ static const char help[] =
     "      --calibration: numbers that `tutti-topo --calibrate` measured; without, as shipped\n"
     "      --set: one of these numbers, such as card_byte_fs=8000000 for a gigabit a second;\n"
     "      may be said several times\n"
+    "      --slow: this host, counted from 0, takes so many times as long for whatever its cores\n"
+    "      and its network card do; may be said several times\n"
     "      --csv: for programs, with times in nanoseconds\n"
     "  show, verify, draw and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ones side by side, for algorithms that use this order\n"
@@ -208,6 +211,11 @@ static enum exit_code read_option(int letter, struct options *options)
         if (options->set_count == SETS_MAX)
             return usage_error("--set: at most %d of them", SETS_MAX);
         options->sets[options->set_count++] = optarg;
+        return EXIT_FINE;
+    case 'L':
+        if (options->slow_count == SETS_MAX)
+            return usage_error("--slow: at most %d of them", SETS_MAX);
+        options->slows[options->slow_count++] = optarg;
         return EXIT_FINE;
     case 'm': options->markdown = true; return EXIT_FINE;
     case 'v': options->values = optarg; return EXIT_FINE;
@@ -389,6 +397,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"cores", required_argument, NULL, 'K'},
                                                  {"calibration", required_argument, NULL, 'F'},
                                                  {"set", required_argument, NULL, 's'},
+                                                 {"slow", required_argument, NULL, 'L'},
                                                  {"csv", no_argument, NULL, 'x'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {"version", no_argument, NULL, 'V'},

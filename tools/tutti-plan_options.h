@@ -36,6 +36,8 @@ struct options {
     const char *calibration;             /* of explain: a file; NULL: numbers as shipped */
     const char *sets[SETS_MAX];          /* of explain: NAME=VALUE */
     int set_count;
+    const char *slows[SETS_MAX]; /* of explain: HOST=FACTOR */
+    int slow_count;
     bool csv; /* of explain */
 };
 

@@ -16,12 +16,15 @@ static void add(struct costs *costs, double value)
     costs->values[costs->count++] = value;
 }
 
-static void store(struct costs *costs, enum calibration_parameter parameter,
+enum which { LEAST, MIDDLE };
+
+static void store(struct costs *costs, enum which which, enum calibration_parameter parameter,
                   struct calibration *calibration)
 {
     if (costs->count == 0) return;
     qsort(costs->values, (size_t)costs->count, sizeof *costs->values, series_compare);
-    series_store_least(costs->values[0], costs->values[costs->count / 2], parameter, calibration);
+    const double middle = costs->values[costs->count / 2];
+    series_store_least(which == LEAST ? costs->values[0] : middle, middle, parameter, calibration);
     costs->count = 0;
 }
 
@@ -41,11 +44,11 @@ static void store_latencies(const struct probe_result *result, bool is_rack, str
         for (int b = a + 1; b < count; b++)
             if ((result->rack_of[a] == result->rack_of[b]) == is_rack)
                 add(costs, latency_ps(calibration, result->latency_ns[a * count + b]));
-    store(costs, is_rack ? CALIBRATION_latency_rack_ps : CALIBRATION_latency_cluster_ps,
+    store(costs, LEAST, is_rack ? CALIBRATION_latency_rack_ps : CALIBRATION_latency_cluster_ps,
           calibration);
 }
 
-/* Of the cards of hosts; otherwise of what joins switches. */
+/* The middle one: what passes at once after a rest makes some seem faster than they are. Of the cards of hosts; otherwise of what joins switches. */
 static void store_rates(const struct topo *topo, bool is_card, struct costs *costs,
                         struct calibration *calibration)
 {
@@ -54,7 +57,8 @@ static void store_rates(const struct topo *topo, bool is_card, struct costs *cos
         if ((topo->nodes[link->ends[0]].kind == TOPO_NIC) == is_card && link->bytes_per_second > 0)
             add(costs, 1e15 / link->bytes_per_second);
     }
-    store(costs, is_card ? CALIBRATION_card_byte_fs : CALIBRATION_uplink_byte_fs, calibration);
+    store(costs, MIDDLE, is_card ? CALIBRATION_card_byte_fs : CALIBRATION_uplink_byte_fs,
+          calibration);
 }
 
 enum tutti_status measure_between(const struct probe_result *result, struct calibration *calibration)
@@ -67,6 +71,8 @@ enum tutti_status measure_between(const struct probe_result *result, struct cali
     store_latencies(result, false, &costs, calibration);
     store_rates(&result->topo, true, &costs, calibration);
     store_rates(&result->topo, false, &costs, calibration);
+    const double burst_bytes = result->burst_bytes > 0 ? result->burst_bytes : 0;
+    series_store_least(burst_bytes, burst_bytes, CALIBRATION_card_burst_bytes, calibration);
     calibration->key.host_count = result->host_count;
     calibration->key.rank_count = result->rank_count;
     free(costs.values);

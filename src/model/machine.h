@@ -48,6 +48,8 @@ struct model_machine {
     const int *host_of; /* of each rank; NULL: every rank is on host 0 */
     const int *rack_of; /* of each host; NULL: every host is in rack 0 */
     int core_count;     /* of each host; its ranks get them in turns */
+    const uint32_t *
+        host_permille; /* how long each host takes for what its cores and its card do, in thousandths; NULL: 1000 each */
 
     uint64_t latency_ps[MODEL_DISTANCES]; /* from when a message leaves until it can be used */
     struct model_port card, uplink;       /* each direction of each of them */
@@ -66,6 +68,12 @@ struct model_machine {
 static inline int model_host_of(const struct model_machine *machine, int rank)
 {
     return machine->host_of != NULL ? machine->host_of[rank] : 0;
+}
+
+/* What takes so long on a host that is as calibrated. */
+static inline uint64_t model_on_host(const struct model_machine *machine, int host, uint64_t time_ps)
+{
+    return machine->host_permille == NULL ? time_ps : time_ps * machine->host_permille[host] / 1000;
 }
 
 static inline int model_rack_of(const struct model_machine *machine, int host)

@@ -56,6 +56,7 @@ uint64_t servers_compute(struct servers *servers, int core_number, int rank, uin
 {
     const struct model_machine *machine = servers->machine;
     struct server *core = &servers->of[MODEL_CORE][core_number];
+    core_ps = model_on_host(machine, core_number / machine->core_count, core_ps);
     if (core->last != rank && core->last >= 0) core_ps += machine->turn_ps;
     core->last = rank;
     const uint64_t end_ps = serve(core, now_ps, core_ps);
@@ -80,6 +81,8 @@ static uint64_t pass(struct servers *servers, enum model_resource resource, int 
     const int64_t now_ps = (int64_t)now,
                   rested_ps = now_ps - (int64_t)model_cost_ps(each, kind->burst_bytes);
     uint64_t work_ps = model_cost_ps(kind->message, flight->bytes);
+    if (resource == MODEL_CARD_OUT || resource == MODEL_CARD_IN)
+        work_ps = model_on_host(servers->machine, number, work_ps);
     if (kind->queue_bytes > 0 && resource != MODEL_CARD_OUT &&
         port->free_ps - now_ps > (int64_t)model_cost_ps(each, kind->queue_bytes))
         work_ps += work_ps * kind->again_permille / 1000;

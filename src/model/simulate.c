@@ -1,5 +1,6 @@
 #include "model/simulate.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -695,6 +696,8 @@ enum tutti_status model_simulate(const struct plan *plan, const struct wiring *w
                       .machine = machine,
                       .result = result,
                       .ranks_left = plan->shape.rank_count};
+    assert(machine->rank_count == plan->shape.rank_count && machine->core_count > 0);
+    assert(machine->piece_bytes_max > 0 && machine->piece_count_max > 0);
     uint64_t *const rank_ps = result->rank_ps;
     *result = (struct model_result){.rank_ps = rank_ps};
     if (wiring->port_count > EVENT_INDEX_MAX || wiring->lane_count > EVENT_INDEX_MAX)

@@ -36,7 +36,7 @@ struct model_result {
     uint64_t events, steps;
 };
 
-/* A plan that was proven and wired, for `count` elements of that size in a block. result->rank_ps is the caller's; the rest is filled in.
+/* A plan that was proven and wired, of the machine's ranks, for `count` elements of that size in a block. result->rank_ps is the caller's; the rest is filled in.
  * NO_MEMORY; INVALID_ALGORITHM: it comes to a halt, which no plan does that was proven. Any thread; pure. */
 enum tutti_status model_simulate(const struct plan *plan, const struct wiring *wiring,
                                  const struct model_machine *machine, size_t count,

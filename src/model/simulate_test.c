@@ -356,6 +356,24 @@ static void ranks_take_turns_on_a_core(void **state)
     expect_time(&job, &machine, 4 * 4 * 2 * bytes_ps(2000, job.bytes));
 }
 
+/* A ring goes as fast as its slowest host: a card that takes four times as long is the one that the others wait for. */
+static void a_straggler_holds_up_a_ring(void **state)
+{
+    (void)state;
+    enum { RANKS = 8, SLOW = 3 };
+    uint32_t permille[RANKS];
+    for (int h = 0; h < RANKS; h++) permille[h] = h == SLOW ? 4000 : 1000;
+    struct model_machine machine = alpha_on_the_wire(RANKS);
+    const struct job job = {COLLECTIVE_ALLGATHER, "ring", 0, 64000};
+    const uint64_t even_ps = run(&job, &machine).time_ps;
+    machine.host_permille = permille;
+    const struct model_result result = run(&job, &machine);
+    assert_true(result.time_ps > 3 * even_ps && result.time_ps < 4 * even_ps + 4 * ALPHA_PS);
+    assert_int_equal(result.loads[MODEL_CARD_OUT].number, SLOW);
+    assert_int_equal(result.loads[MODEL_CARD_OUT].busy_ps,
+                     4 * (RANKS - 1) * bytes_ps(BETA_FS, job.bytes));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +391,7 @@ int main(void)
         cmocka_unit_test(a_port_that_has_rested_takes_a_burst),
         cmocka_unit_test(many_senders_overflow_a_queue),
         cmocka_unit_test(ranks_take_turns_on_a_core),
+        cmocka_unit_test(a_straggler_holds_up_a_ring),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,9 @@
 #include "base/status.h"
 #include "plan/wiring.h"
 
-/* Whether all ranks' steps are few enough, judged by those of one rank. */
-static enum tutti_status is_too_large(const struct algorithm *algorithm,
+/* Judged by the steps of one rank, as if each acted on one chunk. */
+static enum tutti_status is_too_large(const struct predict_job *job,
+                                      const struct algorithm *algorithm,
                                       const struct algo_params *params, bool *is_large)
 {
     struct rank_plan *plan;
@@ -14,7 +15,9 @@ static enum tutti_status is_too_large(const struct algorithm *algorithm,
     const enum tutti_status status =
         algo_rank_plan(algorithm, params, params->root, &plan, &message);
     if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
-    *is_large = (uint64_t)plan->step_count * (uint64_t)params->rank_count > PREDICT_STEPS_MAX;
+    const uint64_t chunk_bytes = (uint64_t)job->count * job->element_bytes / plan->shape.parts,
+                   pieces = chunk_bytes / job->machine->piece_bytes_max + 1;
+    *is_large = (double)plan->step_count * params->rank_count * (double)pieces > PREDICT_PIECES_MAX;
     plan_rank_free(plan);
     return TUTTI_OK;
 }
@@ -67,9 +70,9 @@ enum tutti_status predict_one(const struct predict_job *job, const struct algori
         return TUTTI_OK;
     }
     bool is_large = false;
-    TRY(is_too_large(algorithm, &params, &is_large));
+    TRY(is_too_large(job, algorithm, &params, &is_large));
     if (is_large) {
-        prediction->why_not = "has too many steps to be simulated";
+        prediction->why_not = "has too many pieces to be simulated";
         return TUTTI_OK;
     }
     struct plan *plan;

@@ -32,7 +32,9 @@ struct prediction {
     struct model_result result;
 };
 
-enum { PREDICT_STEPS_MAX = 4000000 }; /* of all ranks, beyond which a plan is not simulated */
+enum {
+    PREDICT_PIECES_MAX = 20000000
+}; /* of all steps of all ranks, beyond which a plan is not simulated: seconds */
 
 /* One of them. NO_MEMORY; what the algorithm cannot do is said in why_not. Any thread; pure. */
 enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,
