@@ -43,6 +43,7 @@ struct lane {
     uint32_t target;
     uint64_t bytes;
     bool has_begun; /* its step */
+    bool is_open; /* the step's messages are on their links; until then its result waits in memory (staged) */
     bool is_computing;
 };
 
@@ -211,7 +212,7 @@ static void push(struct run *run, uint32_t port_index)
     while (port->is_active && !port->is_pushing && port->sent < port->posted &&
            port->under_way < port->window) {
         const struct model_effort effort = model_effort_of_sender(
-            &port->work, piece_of(run, port->bytes, port->sent), port->sent == 0);
+            run->machine, &port->work, piece_of(run, port->bytes, port->sent), port->sent == 0);
         if (!takes_time(run, &effort)) {
             give_to_link(run, port_index);
             continue;
@@ -328,6 +329,14 @@ static bool push_all(struct run *run, uint32_t port, void *context)
     return true;
 }
 
+static bool push_so_far(struct run *run, uint32_t port, void *context)
+{
+    const struct lane *lane = context;
+    run->ports[port].ready = lane->piece;
+    push(run, port);
+    return true;
+}
+
 static bool push_one_more(struct run *run, uint32_t port, void *context)
 {
     (void)context;
@@ -366,8 +375,8 @@ static struct model_effort effort_of(const struct run *run, const struct lane *l
     struct model_effort effort =
         model_effort_of_step(run->machine, run->ranks[lane->rank].plan, step, bytes);
     for (size_t r = wiring->first_receives[number]; r < wiring->first_receives[number + 1]; r++)
-        model_add_receiver(&effort, &run->ports[wiring->receives[r].port].work, bytes,
-                           lane->piece == 0);
+        model_add_receiver(&effort, run->machine, &run->ports[wiring->receives[r].port].work, step,
+                           bytes, lane->piece == 0);
     return effort;
 }
 
@@ -385,8 +394,10 @@ static void deliver(struct run *run, struct lane *lane)
         else
             port->under_way--; /* nobody needs to know */
     }
+    lane->piece++;
+    if (!lane->is_open) return;
     for_ports(run, step, NULL, push_one_more, NULL);
-    if (++lane->piece == lane->piece_count) complete_step(run, lane);
+    if (lane->piece == lane->piece_count) complete_step(run, lane);
 }
 
 static bool begin_step(struct run *run, struct lane *lane, const struct plan_step *step)
@@ -397,6 +408,7 @@ static bool begin_step(struct run *run, struct lane *lane, const struct plan_ste
     lane->piece = lane->target = 0;
     lane->piece_count = pieces_of(run, lane->bytes);
     lane->has_begun = true;
+    lane->is_open = false;
     return true;
 }
 
@@ -406,6 +418,21 @@ static bool copies_input(const struct rank_plan *plan, const struct plan_step *s
     const struct plan_source *source = &plan->sources[step->first_source];
     return step->source_count == 1 && !source->is_link && source->place.buffer == PLAN_INPUT &&
            step->has_destination && step->destination.buffer == PLAN_OUTPUT;
+}
+
+/* As soon as earlier messages are out of the way; what is computed by then is ready at once. */
+static void open_messages(struct run *run, struct lane *lane, const struct plan_step *step)
+{
+    const uint32_t number = global_step(run, lane);
+    struct message message = {step, lane->bytes};
+    if (!for_ports(run, number, NULL, is_free, NULL)) return;
+    lane->is_open = true;
+    for_ports(run, number, NULL, open_it, &message);
+    if (lane->piece == 0 && copies_input(run->ranks[lane->rank].plan, step) &&
+        for_ports(run, number, NULL, goes_by_reference, NULL))
+        for_ports(run, number, NULL, push_all, NULL);
+    else if (lane->piece > 0)
+        for_ports(run, number, NULL, push_so_far, lane);
 }
 
 /* One piece of the lane's step, or what a step that only sends can post; false: it cannot go on now. */
@@ -421,12 +448,12 @@ static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
         complete_step(run, lane);
         return true;
     }
-    if (!has_come(run, lane)) return false;
-    if (lane->piece == 0) {
-        if (!for_ports(run, number, NULL, is_free, NULL)) return false;
-        for_ports(run, number, NULL, open_it, &message);
-        if (copies_input(plan, step) && for_ports(run, number, NULL, goes_by_reference, NULL))
-            for_ports(run, number, NULL, push_all, NULL);
+    if (lane->piece < lane->piece_count && !has_come(run, lane)) return false;
+    if (!lane->is_open) open_messages(run, lane, step);
+    if (lane->piece == lane->piece_count) {
+        if (!lane->is_open) return false;
+        complete_step(run, lane);
+        return true;
     }
     const struct model_effort effort = effort_of(run, lane, step);
     if (!takes_time(run, &effort)) {
@@ -557,8 +584,20 @@ static void choose_piece(struct run *run, uint64_t largest)
     run->piece_bytes = piece;
 }
 
+/* Of pieces under way on any link, whatever way they take. */
+static unsigned least_window(const struct model_machine *machine)
+{
+    const struct path_table *const tables[] = {machine->within, machine->between};
+    unsigned least = machine->piece_count_max;
+    for (int t = 0; t < 2; t++)
+        for (unsigned i = 0; tables[t] != NULL && i < tables[t]->row_count; i++)
+            if (tables[t]->rows[i].in_flight < least) least = tables[t]->rows[i].in_flight;
+    return least;
+}
+
 static void set_up_ports(struct run *run, uint64_t largest)
 {
+    const unsigned window = least_window(run->machine);
     const struct wiring *wiring = run->wiring;
     for (uint32_t p = 0; p < wiring->port_count; p++) {
         struct port *port = &run->ports[p];
@@ -573,8 +612,7 @@ static void set_up_ports(struct run *run, uint64_t largest)
                          : model_rack_of(run->machine, from) == model_rack_of(run->machine, to)
                              ? MODEL_SAME_RACK
                              : MODEL_OTHER_RACK;
-        port->may_fill =
-            (uint64_t)link->send_count * pieces_of(run, largest) > run->machine->piece_count_max;
+        port->may_fill = (uint64_t)link->send_count * pieces_of(run, largest) > window;
     }
 }
 

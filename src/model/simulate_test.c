@@ -10,6 +10,7 @@
 #include "algo/algo.h"
 #include "base/status.h"
 #include "model/simulate.h"
+#include "transport/paths.h"
 
 enum { ELEMENT_BYTES = 4, RANKS_MAX = 64 };
 
@@ -374,6 +375,42 @@ static void a_straggler_holds_up_a_ring(void **state)
                      4 * (RANKS - 1) * bytes_ps(BETA_FS, job.bytes));
 }
 
+/* However few pieces links take at a time, and by whatever ways: no plan comes to a halt, and less room is never faster. */
+static void narrow_links_hold_up_and_do_not_halt(void **state)
+{
+    (void)state;
+    enum { ROWS_MAX = 16 };
+    const struct path_table *shipped[] = {transport_paths("local"), transport_paths("tcp")};
+    for (int i = 0; i < algo_count; i++) {
+        const struct algorithm *algorithm = &algo_list[i];
+        for (int p = 2; p <= 8; p += 3) {
+            if (!algo_supports(algorithm, p)) continue;
+            uint64_t last_ps = UINT64_MAX;
+            for (unsigned window = 1; window <= 16; window *= 4) {
+                struct path_row rows[ROWS_MAX];
+                struct path_table table = *shipped[i % 2];
+                assert_true(table.row_count <= ROWS_MAX);
+                for (unsigned r = 0; r < table.row_count; r++) {
+                    rows[r] = table.rows[r];
+                    rows[r].in_flight = window;
+                }
+                table.rows = rows;
+                struct model_machine machine = alpha_on_the_wire(p);
+                machine.between = &table;
+                machine.piece_bytes_max = 64 << 10;
+                machine.piece_count_max = 16;
+                const struct job job = {algorithm->collective, algorithm->name, 0, 2 << 20};
+                const uint64_t time_ps = run(&job, &machine).time_ps;
+                if (window == 1) last_ps = time_ps;
+                if (time_ps > last_ps + last_ps / 20)
+                    fail_msg("%s of %s on %d ranks: %.1f us with %u pieces under way, and %.1f",
+                             algorithm->name, collective_name(algorithm->collective), p,
+                             (double)time_ps * 1e-6, window, (double)last_ps * 1e-6);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +429,7 @@ int main(void)
         cmocka_unit_test(many_senders_overflow_a_queue),
         cmocka_unit_test(ranks_take_turns_on_a_core),
         cmocka_unit_test(a_straggler_holds_up_a_ring),
+        cmocka_unit_test(narrow_links_hold_up_and_do_not_halt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,8 +34,10 @@ static struct model_work first_way(const struct path_table *table, const struct 
         const bool is_reference = way == PATH_READ || way == PATH_COPY;
         if ((path_bit(way) & LEFT_OUT) != 0) continue;
         if (is_reference && (!has_memory || (row->sender_memory & memory) == 0)) continue;
-        return (struct model_work){
-            .cost = row->cost, .is_reference = is_reference, .in_flight = row->in_flight};
+        return (struct model_work){.cost = row->cost,
+                                   .is_computed = message->step == PATH_PASSES && path_is_place(way),
+                                   .is_reference = is_reference,
+                                   .in_flight = row->in_flight};
     }
     return (struct model_work){.is_reference = false};
 }
@@ -70,24 +72,31 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
 
 /* ------------------------------------------------------------------------------------------------ effort */
 
-static uint64_t cost_ps(uint32_t each_ps, uint32_t byte_ps, uint64_t bytes, bool counts)
+/* Of a way: the row's message, and its bytes, without the copy where none is made. */
+static uint64_t cost_ps(const struct model_machine *machine, uint64_t each_ps, uint64_t byte_ps,
+                        uint64_t bytes, bool is_copied)
 {
-    return (counts ? each_ps : 0) + byte_ps * bytes;
+    uint64_t byte_fs = byte_ps * 1000;
+    if (!is_copied) byte_fs = byte_fs > machine->copy.byte_fs ? byte_fs - machine->copy.byte_fs : 0;
+    return model_cost_ps((struct model_cost){each_ps, byte_fs}, bytes);
 }
 
-struct model_effort model_effort_of_sender(const struct model_work *work, uint64_t bytes,
+struct model_effort model_effort_of_sender(const struct model_machine *machine,
+                                           const struct model_work *work, uint64_t bytes,
                                            bool is_first)
 {
-    return (struct model_effort){.core_ps =
-                                     cost_ps(work->cost.sender_ps, work->cost.sender_ps_a_byte,
-                                             bytes, is_first || !work->is_reference)};
+    const uint64_t each_ps = is_first || !work->is_reference ? work->cost.sender_ps : 0;
+    return (struct model_effort){.core_ps = cost_ps(machine, each_ps, work->cost.sender_ps_a_byte,
+                                                    bytes, !work->is_computed)};
 }
 
-void model_add_receiver(struct model_effort *effort, const struct model_work *work, uint64_t bytes,
+void model_add_receiver(struct model_effort *effort, const struct model_machine *machine,
+                        const struct model_work *work, const struct plan_step *step, uint64_t bytes,
                         bool is_first)
 {
-    effort->core_ps += cost_ps(work->cost.receiver_ps, work->cost.receiver_ps_a_byte, bytes,
-                               is_first || !work->is_reference);
+    const uint64_t each_ps = is_first || !work->is_reference ? work->cost.receiver_ps : 0;
+    const bool is_copied = step->source_count == 1 && step->has_destination;
+    effort->core_ps += cost_ps(machine, each_ps, work->cost.receiver_ps_a_byte, bytes, is_copied);
 }
 
 struct model_effort model_effort_of_step(const struct model_machine *machine,

@@ -13,6 +13,7 @@
 /* Of a message. */
 struct model_work {
     struct path_cost cost;
+    bool is_computed; /* by its step, straight to its place: the copy that the row counts is not made */
     bool is_reference; /* it costs its sender once, not once a piece, and is over when it is consumed */
     unsigned in_flight; /* references that it is cut into while it is computed; otherwise pieces under way; 0: any number */
 };
@@ -40,14 +41,16 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
                                 enum model_distance distance, uint64_t bytes);
 
 /* Of a piece of a message, for who sends it. */
-struct model_effort model_effort_of_sender(const struct model_work *work, uint64_t bytes,
+struct model_effort model_effort_of_sender(const struct model_machine *machine,
+                                           const struct model_work *work, uint64_t bytes,
                                            bool is_first);
 /* Of a piece of a step, without its messages. */
 struct model_effort model_effort_of_step(const struct model_machine *machine,
                                          const struct rank_plan *rank_plan,
                                          const struct plan_step *step, uint64_t bytes);
-/* And a message of it for who receives that. */
-void model_add_receiver(struct model_effort *effort, const struct model_work *work, uint64_t bytes,
+/* And a message of it for who receives that. What is added to something else is read where it lies, and not copied before. */
+void model_add_receiver(struct model_effort *effort, const struct model_machine *machine,
+                        const struct model_work *work, const struct plan_step *step, uint64_t bytes,
                         bool is_first);
 
 #endif
