@@ -3,6 +3,8 @@
  *
  * The interface has no gates yet, so the calls are made here as src/api/check.c makes them. What tutti-trace says about them is in
  * tutti_trace_test.sh.
+ *
+ * ctest: label=once
  */
 #include <dirent.h>
 #include <pthread.h>

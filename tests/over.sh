@@ -6,6 +6,7 @@
 #     run COMMAND...          quiet, but for what a failing command said, and with what it ran
 #     run_tests NAME...       tests_NAME_test, where it was built
 #     run_beside NAME...      the same, at the same time: of programs that mostly wait
+#     is_sanitized            whether the tests are built with a sanitizer
 bin=${TUTTI_BIN:?}
 tests=$bin/../tests
 failed=0
@@ -34,4 +35,8 @@ run_tests() {
     for name; do
         if [[ -x $tests/tests_${name}_test ]]; then run "$tests/tests_${name}_test"; fi
     done
+}
+
+is_sanitized() {
+    grep -q '^TUTTI_SANITIZE:.*=.' "${TUTTI_BUILD:?}/CMakeCache.txt"
 }

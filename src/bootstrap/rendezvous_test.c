@@ -1,3 +1,4 @@
+/* ctest: label=once */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* ctest: timeout=120 */
+/* ctest: timeout=120 label=once */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
