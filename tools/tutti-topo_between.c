@@ -48,31 +48,43 @@ static void store_latencies(const struct probe_result *result, bool is_rack, str
           calibration);
 }
 
-/* The middle one: what passes at once after a rest makes some seem faster than they are. Of the cards of hosts; otherwise of what joins switches. */
-static void store_rates(const struct topo *topo, bool is_card, struct costs *costs,
-                        struct calibration *calibration)
+/* What pairs of a rack exchanged while all others did the same. The middle one: a round is short, so the fastest of many is luck. */
+static void store_card_rate(const struct probe_result *result, struct costs *costs,
+                            struct calibration *calibration)
+{
+    const int count = result->host_count;
+    for (int a = 0; a < count; a++)
+        for (int b = a + 1; b < count; b++)
+            for (int t = 0; t < result->tournament_count; t++) {
+                const double rate = result->bytes_per_second[(t * count + a) * count + b];
+                if (result->rack_of[a] == result->rack_of[b] && rate > 0) add(costs, 1e15 / rate);
+            }
+    store(costs, MIDDLE, CALIBRATION_card_byte_fs, calibration);
+}
+
+/* Of what joins switches. */
+static void store_uplink_rate(const struct topo *topo, struct costs *costs,
+                              struct calibration *calibration)
 {
     for (int i = 0; i < topo->link_count; i++) {
         const struct topo_link *link = &topo->links[i];
-        if ((topo->nodes[link->ends[0]].kind == TOPO_NIC) == is_card && link->bytes_per_second > 0)
+        if (topo->nodes[link->ends[0]].kind != TOPO_NIC && link->bytes_per_second > 0)
             add(costs, 1e15 / link->bytes_per_second);
     }
-    store(costs, MIDDLE, is_card ? CALIBRATION_card_byte_fs : CALIBRATION_uplink_byte_fs,
-          calibration);
+    store(costs, MIDDLE, CALIBRATION_uplink_byte_fs, calibration);
 }
 
 enum tutti_status measure_between(const struct probe_result *result, struct calibration *calibration)
 {
-    const size_t pairs = (size_t)result->host_count * (size_t)result->host_count;
+    const size_t pairs =
+        (size_t)result->host_count * (size_t)result->host_count * (size_t)result->tournament_count;
     const size_t links = (size_t)result->topo.link_count;
     struct costs costs = {calloc(pairs > links ? pairs : links, sizeof *costs.values), 0};
     if (costs.values == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
     store_latencies(result, true, &costs, calibration);
     store_latencies(result, false, &costs, calibration);
-    store_rates(&result->topo, true, &costs, calibration);
-    store_rates(&result->topo, false, &costs, calibration);
-    const double burst_bytes = result->burst_bytes > 0 ? result->burst_bytes : 0;
-    series_store_least(burst_bytes, burst_bytes, CALIBRATION_card_burst_bytes, calibration);
+    store_card_rate(result, &costs, calibration);
+    store_uplink_rate(&result->topo, &costs, calibration);
     calibration->key.host_count = result->host_count;
     calibration->key.rank_count = result->rank_count;
     free(costs.values);

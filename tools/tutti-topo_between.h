@@ -5,7 +5,7 @@
 #include "model/calibration.h"
 #include "tutti-topo_probe.h"
 
-/* Sets latencies between hosts, what a byte costs cards and uplinks, and the burst of a card; racks that were not found leave theirs as they are. The key gets the
+/* Sets latencies between hosts and what a byte costs cards and uplinks; racks that were not found leave theirs as they are. The key gets the
  * job's hosts and ranks. On a rank on which the result is whole. NO_MEMORY. */
 enum tutti_status measure_between(const struct probe_result *result,
                                   struct calibration *calibration);

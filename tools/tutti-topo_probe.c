@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/option.h"
@@ -21,12 +20,9 @@ enum {
     SIZE_LOG_MAX = 23,
     TOURNAMENTS_MAX = 5,
     ROUNDS_MAX = 48, /* of several tournaments; one is always played to its end */
-    BURST_TRIES = 7,
-    BURST_BYTES = 1 << 20,
     TAG = 0
 };
-static const uint64_t warm_ns = 30000000, round_ns = 120000000, exchange_ns_min = 4000000,
-                      rest_ns = 30000000;
+static const uint64_t warm_ns = 30000000, round_ns = 120000000, exchange_ns_min = 4000000;
 
 /* Two exchanges are under way at any time, so that the wire is busy while one ends. */
 struct exchange {
@@ -125,57 +121,6 @@ static enum tutti_status measure_rate(struct prober *prober, int other, double *
     return TUTTI_OK;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double one = *(const double *)a, other = *(const double *)b;
-    return (one > other) - (one < other);
-}
-
-static void rest(void)
-{
-    const struct timespec time = {.tv_nsec = (long)rest_ns};
-    nanosleep(&time, NULL);
-}
-
-/* From host 0 to host 1 after a rest, and a byte back: the middle one of several tries. */
-static enum tutti_status measure_after_rest(struct prober *prober, size_t bytes, double *time_ns)
-{
-    double times_ns[BURST_TRIES];
-    char *const memory = prober->exchanges[0].send;
-    for (int i = 0; i < BURST_TRIES; i++) {
-        rest();
-        const uint64_t begin = clock_now_ns();
-        if (prober->host == 0) {
-            TRY(tutti_send(memory, bytes, TUTTI_UINT8, 1, TAG, prober->hosts));
-            TRY(tutti_recv(memory, 1, TUTTI_UINT8, 1, TAG, NULL, prober->hosts));
-        } else {
-            TRY(tutti_recv(memory, bytes, TUTTI_UINT8, 0, TAG, NULL, prober->hosts));
-            TRY(tutti_send(memory, 1, TUTTI_UINT8, 0, TAG, prober->hosts));
-        }
-        times_ns[i] = (double)(clock_now_ns() - begin);
-    }
-    qsort(times_ns, BURST_TRIES, sizeof *times_ns, compare);
-    *time_ns = times_ns[BURST_TRIES / 2];
-    return TUTTI_OK;
-}
-
-/* What a token bucket lets pass at once is missing in the time that a message takes at the pair's rate. */
-static enum tutti_status measure_burst(struct prober *prober)
-{
-    struct probe_result *const result = prober->result;
-    double small_ns, large_ns;
-    TRY(tutti_barrier(prober->hosts));
-    if (prober->host < 2) {
-        TRY(measure_after_rest(prober, 1, &small_ns));
-        TRY(measure_after_rest(prober, BURST_BYTES, &large_ns));
-    }
-    if (prober->host == 0)
-        result->burst_bytes =
-            (double)BURST_BYTES - (large_ns - small_ns) * 1e-9 * result->bytes_per_second[1];
-    return tutti_broadcast(&result->burst_bytes, &result->burst_bytes, 1, TUTTI_FLOAT64, 0,
-                           prober->hosts);
-}
-
 /* ---------------------------------------------------------------------------------------- all the pairs */
 
 static enum tutti_status play_round(struct prober *prober, int tournament, int round)
@@ -209,10 +154,9 @@ static enum tutti_status play(struct prober *prober)
     /* Each cell has one rank that knows it, and is 0 elsewhere. */
     TRY(tutti_allreduce(result->latency_ns, result->latency_ns, cells, TUTTI_FLOAT64, TUTTI_SUM,
                         prober->hosts));
-    TRY(tutti_allreduce(result->bytes_per_second, result->bytes_per_second,
-                        cells * (size_t)prober->tournament_count, TUTTI_FLOAT64, TUTTI_SUM,
-                        prober->hosts));
-    return measure_burst(prober);
+    return tutti_allreduce(result->bytes_per_second, result->bytes_per_second,
+                           cells * (size_t)prober->tournament_count, TUTTI_FLOAT64, TUTTI_SUM,
+                           prober->hosts);
 }
 
 static enum tutti_status allocate(struct prober *prober)

@@ -15,7 +15,6 @@ struct probe_result {
     int *rack_of;             /* each host's */
     double *latency_ns;       /* between two hosts, one way */
     double *bytes_per_second; /* a matrix a tournament, see topo/probe.h */
-    double burst_bytes; /* that pass between hosts 0 and 1 at once after a rest; below 0: fewer than their rate lets pass */
     struct topo topo;
 };
 
