@@ -214,7 +214,7 @@ echo "explain ranks algorithms by their simulated times, and marks the chosen on
 exits 0 explain allreduce 4M --hosts 8x1 --set card_byte_fs=8000000
 says out "allreduce of 4194304 bytes on 8 ranks, 8 hosts"
 says out "<- chosen"
-says out "card, out"
+says out "card out"
 awk '$2 == "ms" { if ($1 < last) exit 1; last = $1 }' out || fail "not in order: $(cat out)"
 exits 0 explain alltoall 64K --hosts 2x3 --racks 1,1 --csv
 says out "algorithm,only_hosts,time_ns"

@@ -127,14 +127,15 @@ static int ranks_of_largest_host(const struct question *question)
 /* HOST=FACTOR */
 static enum exit_code slow_down(struct question *question, const char *text)
 {
-    enum { FACTOR_MAX = 1000000 };
+    enum { FACTOR_MAX = 1000 };
     struct model_machine *machine = &question->machine;
     char *end, *last;
     const long host = strtol(text, &end, 10);
     const double factor = *end == '=' ? strtod(end + 1, &last) : 0;
     if (*text < '0' || *text > '9' || *end != '=' || *last != '\0' ||
         !(factor >= 0.001 && factor <= FACTOR_MAX))
-        return usage_error("--slow %s is not HOST=FACTOR with a factor from 0.001 on", text);
+        return usage_error("--slow %s is not HOST=FACTOR with a factor from 0.001 to %d", text,
+                           FACTOR_MAX);
     if (host >= machine->host_count)
         return usage_error("--slow %s: there are %d hosts, counted from 0", text,
                            machine->host_count);
@@ -228,18 +229,6 @@ static bool is_chosen(const struct choice *choice, const struct prediction *pred
 
 /* ------------------------------------------------------------------------------------------------- printing */
 
-/* As in an option's value: no blanks. */
-static const char *resource_word(enum model_resource resource)
-{
-    static const char *const words[MODEL_RESOURCES] = {[MODEL_CORE] = "core",
-                                                       [MODEL_MEMORY] = "memory",
-                                                       [MODEL_CARD_OUT] = "card_out",
-                                                       [MODEL_CARD_IN] = "card_in",
-                                                       [MODEL_UPLINK_OUT] = "uplink_out",
-                                                       [MODEL_UPLINK_IN] = "uplink_in"};
-    return words[resource];
-}
-
 static const char *time_text(uint64_t time_ps, char *text, size_t size)
 {
     const double us = (double)time_ps * 1e-6;
@@ -323,7 +312,7 @@ static void print_csv(const struct prediction *predictions, int count, const str
         for (int r = MODEL_CARD_OUT; r < MODEL_RESOURCES; r++)
             if (loads[r].busy_ps > network_ps) network_ps = loads[r].busy_ps;
         printf("%s,%d,%.0f,%s,%.0f,%d,%.0f,%d\n", one->algorithm->name, one->only_hosts,
-               (double)one->result.time_ps * 1e-3, resource_word(most),
+               (double)one->result.time_ps * 1e-3, model_resource_name(most),
                (double)loads[most].busy_ps * 1e-3, loads[most].number, (double)network_ps * 1e-3,
                is_chosen(choice, one));
     }

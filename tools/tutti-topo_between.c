@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "tutti-topo_series.h"
 
-/* Of pairs or links of a kind: any number, of which a parameter becomes the least. */
+/* Of pairs or links of a kind: any number, of which a parameter becomes the least or the middle one. */
 struct costs {
     double *values;
     int count;

@@ -310,9 +310,7 @@ static size_t choose_piece(const struct binder *binder)
         if (program->steps[i].bytes > largest) largest = program->steps[i].bytes;
     const size_t on_link = bind_wire_bytes(binder, largest);
     const unsigned count = binder->options->piece_count_max;
-    size_t piece = (on_link / count + 4095) / 4096 * 4096;
-    if (piece < program->paths->sizes.piece_bytes_min)
-        piece = program->paths->sizes.piece_bytes_min;
+    size_t piece = path_piece_bytes(&program->paths->sizes, on_link, count);
     const size_t least = least_units(binder, on_link, count);
     if (piece < least) piece = least;
     const size_t most = bind_piece_bytes_max(binder->options);

@@ -2,7 +2,7 @@
  *
  *     $XDG_CACHE_HOME/tutti/calibration-HOST.json, or ~/.cache/tutti/calibration-HOST.json
  *
- * Home folders are often shared by many hosts, so the name has the host's in it. Who can write the file decides which algorithms a job
+ * Home folders are often shared by many hosts, so the name has the host's in it. The writer of the file decides which algorithms a job
  * uses, so only a file of this user or of root will do, which nobody else can write.
  */
 #ifndef TUTTI_FORMAT_CALIBRATION_FILE_H

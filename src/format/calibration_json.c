@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/status.h"
 #include "format/json_place.h"
+#include "format/json_text.h"
 #include "os/cpu.h"
 
 enum { VERSION = 1, RANKS_MAX = 1 << 16 };
@@ -261,15 +262,8 @@ static enum tutti_status load_all(const struct part *whole, struct calibration *
 enum tutti_status calibration_json_load(const char *text, size_t text_bytes,
                                         struct calibration *calibration)
 {
-    if (text_bytes > CALIBRATION_JSON_BYTES_MAX)
-        return error_set(TUTTI_UNSUPPORTED, "calibration: more than %d bytes of JSON",
-                         CALIBRATION_JSON_BYTES_MAX);
-    json_error_t error;
-    json_t *json = json_loadb(text, text_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (json == NULL && json_error_code(&error) == json_error_out_of_memory) return no_memory();
-    if (json == NULL)
-        return error_set(TUTTI_INVALID_OPTIONS, "line %d: %s", error.line > 0 ? error.line : 1,
-                         error.text);
+    json_t *json;
+    TRY(json_text_load("calibration", text, text_bytes, CALIBRATION_JSON_BYTES_MAX, &json));
     const struct part whole = {text, text_bytes, {NULL, NULL, 0}, json};
     struct calibration loaded = *calibration;
     const enum tutti_status status = load_all(&whole, &loaded);

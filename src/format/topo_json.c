@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "format/json_place.h"
+#include "format/json_text.h"
 
 enum { VERSION = 1, ID_SIZE = 32 };
 
@@ -315,15 +316,8 @@ static enum tutti_status load_and_check(struct loader *loader, json_t *json)
 enum tutti_status topo_json_load(const char *text, size_t text_bytes, struct topo *topo)
 {
     *topo = (struct topo){0};
-    if (text_bytes > TOPO_JSON_BYTES_MAX)
-        return error_set(TUTTI_UNSUPPORTED, "topology: more than %d bytes of JSON",
-                         TOPO_JSON_BYTES_MAX);
-    json_error_t error;
-    json_t *json = json_loadb(text, text_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (json == NULL && json_error_code(&error) == json_error_out_of_memory) return no_memory();
-    if (json == NULL)
-        return error_set(TUTTI_INVALID_OPTIONS, "line %d: %s", error.line > 0 ? error.line : 1,
-                         error.text);
+    json_t *json;
+    TRY(json_text_load("topology", text, text_bytes, TOPO_JSON_BYTES_MAX, &json));
     struct loader loader = {.text = text, .text_bytes = text_bytes, .topo = topo};
     const enum tutti_status status = load_and_check(&loader, json);
     json_decref(json);

@@ -5,7 +5,7 @@
  *     tables of paths ──┼─► calibration ──► is it for this machine? ──► struct model_machine ──► a model
  *     a file ───────────┘   value, spread, how it is known     (machine.h)
  *
- * 1. A calibration always has all numbers. What nobody measured has the shipped value, and is said to be assumed.
+ * 1. A calibration always has all numbers. A number that nobody measured has the shipped value, and is said to be assumed.
  * 2. Values are whole numbers within the bounds of the list below: ranks that have the same calibration compute the same, bit for bit.
  * 3. It belongs to one kind of machine, by its key: processor, caches, kernel, network cards. Numbers of another machine are worse than
  *    assumed ones, so a calibration whose key differs is not to be used.

@@ -70,10 +70,11 @@ static inline int model_host_of(const struct model_machine *machine, int rank)
     return machine->host_of != NULL ? machine->host_of[rank] : 0;
 }
 
-/* What takes so long on a host that is as calibrated. */
+/* The time that a host takes, for work of that time on a host that is as calibrated. */
 static inline uint64_t model_on_host(const struct model_machine *machine, int host, uint64_t time_ps)
 {
-    return machine->host_permille == NULL ? time_ps : time_ps * machine->host_permille[host] / 1000;
+    if (machine->host_permille == NULL) return time_ps;
+    return (uint64_t)((unsigned __int128)time_ps * machine->host_permille[host] / 1000);
 }
 
 static inline int model_rack_of(const struct model_machine *machine, int host)

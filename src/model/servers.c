@@ -6,10 +6,10 @@ const char *model_resource_name(enum model_resource resource)
 {
     static const char *const names[MODEL_RESOURCES] = {[MODEL_CORE] = "core",
                                                        [MODEL_MEMORY] = "memory",
-                                                       [MODEL_CARD_OUT] = "card, out",
-                                                       [MODEL_CARD_IN] = "card, in",
-                                                       [MODEL_UPLINK_OUT] = "uplink, out",
-                                                       [MODEL_UPLINK_IN] = "uplink, in"};
+                                                       [MODEL_CARD_OUT] = "card out",
+                                                       [MODEL_CARD_IN] = "card in",
+                                                       [MODEL_UPLINK_OUT] = "uplink out",
+                                                       [MODEL_UPLINK_IN] = "uplink in"};
     return (unsigned)resource < MODEL_RESOURCES ? names[resource] : "?";
 }
 
@@ -43,10 +43,19 @@ void servers_release(struct servers *servers)
     free(servers->flights);
 }
 
+/* Work takes at most so long: with absurd numbers times stay below where they would turn around. */
+#define LONGEST_PS (INT64_MAX / 4)
+
+static int64_t later(int64_t time_ps, uint64_t work_ps)
+{
+    const int64_t work = work_ps < LONGEST_PS ? (int64_t)work_ps : LONGEST_PS;
+    return time_ps < LONGEST_PS - work ? time_ps + work : LONGEST_PS;
+}
+
 static uint64_t serve(struct server *server, uint64_t now_ps, uint64_t work_ps)
 {
     if (server->free_ps < (int64_t)now_ps) server->free_ps = (int64_t)now_ps;
-    server->free_ps += (int64_t)work_ps;
+    server->free_ps = later(server->free_ps, work_ps);
     server->busy_ps += work_ps;
     return (uint64_t)server->free_ps;
 }
@@ -87,7 +96,7 @@ static uint64_t pass(struct servers *servers, enum model_resource resource, int 
         port->free_ps - now_ps > (int64_t)model_cost_ps(each, kind->queue_bytes))
         work_ps += work_ps * kind->again_permille / 1000;
     if (port->free_ps < rested_ps) port->free_ps = rested_ps;
-    port->free_ps += (int64_t)work_ps;
+    port->free_ps = later(port->free_ps, work_ps);
     port->busy_ps += work_ps;
     const int64_t end_ps = port->free_ps > now_ps ? port->free_ps : now_ps;
     if (flight->finish_ps < (uint64_t)end_ps) flight->finish_ps = (uint64_t)end_ps;

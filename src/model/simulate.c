@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "model/events.h"
@@ -62,7 +61,6 @@ struct run {
     const struct wiring *wiring;
     const struct model_machine *machine;
     struct model_result *result;
-    struct layout layout;
     uint64_t *part_ends; /* bytes of the first parts of a block; parts + 1 of them */
     uint64_t piece_bytes, now_ps;
     struct events events;
@@ -196,7 +194,7 @@ static void give_to_link(struct run *run, uint32_t port_index)
     release_rank(run, port->from, 1);
 }
 
-/* What is sent by reference while it is computed goes in few parts, see engine/send.c. */
+/* A message that is sent by reference while it is computed goes in few parts, see engine/send.c. */
 static bool is_worth_posting(const struct run *run, const struct port *port)
 {
     if (!port->work.is_reference || port->work.in_flight == 0 || port->ready == port->piece_count)
@@ -321,26 +319,11 @@ static bool goes_by_reference(struct run *run, uint32_t port, void *context)
     return run->ports[port].work.is_reference;
 }
 
-static bool push_all(struct run *run, uint32_t port, void *context)
+/* So many pieces of its message are ready. */
+static bool push_ready(struct run *run, uint32_t port, void *context)
 {
-    (void)context;
-    run->ports[port].ready = run->ports[port].piece_count;
-    push(run, port);
-    return true;
-}
-
-static bool push_so_far(struct run *run, uint32_t port, void *context)
-{
-    const struct lane *lane = context;
-    run->ports[port].ready = lane->piece;
-    push(run, port);
-    return true;
-}
-
-static bool push_one_more(struct run *run, uint32_t port, void *context)
-{
-    (void)context;
-    if (run->ports[port].ready < run->ports[port].piece_count) run->ports[port].ready++;
+    const uint32_t count = *(const uint32_t *)context;
+    if (run->ports[port].ready < count) run->ports[port].ready = count;
     push(run, port);
     return true;
 }
@@ -349,9 +332,7 @@ static bool post_it(struct run *run, uint32_t port, void *context)
 {
     if (run->ports[port].is_active) return false;
     open_it(run, port, context);
-    run->ports[port].ready = run->ports[port].piece_count;
-    push(run, port);
-    return true;
+    return push_ready(run, port, &run->ports[port].piece_count);
 }
 
 /* Whether the next pieces of the step's messages are here. */
@@ -396,7 +377,7 @@ static void deliver(struct run *run, struct lane *lane)
     }
     lane->piece++;
     if (!lane->is_open) return;
-    for_ports(run, step, NULL, push_one_more, NULL);
+    for_ports(run, step, NULL, push_ready, &lane->piece);
     if (lane->piece == lane->piece_count) complete_step(run, lane);
 }
 
@@ -412,7 +393,8 @@ static bool begin_step(struct run *run, struct lane *lane, const struct plan_ste
     return true;
 }
 
-/* What is copied and sent: as a whole from where it lies, if all receivers get at that, before it is copied. */
+/* Whether a step copies input and sends it. Then the message goes as a whole from where it lies, before it is copied, if all receivers
+ * reach it there. */
 static bool copies_input(const struct rank_plan *plan, const struct plan_step *step)
 {
     const struct plan_source *source = &plan->sources[step->first_source];
@@ -420,7 +402,7 @@ static bool copies_input(const struct rank_plan *plan, const struct plan_step *s
            step->has_destination && step->destination.buffer == PLAN_OUTPUT;
 }
 
-/* As soon as earlier messages are out of the way; what is computed by then is ready at once. */
+/* As soon as earlier messages are out of the way. The pieces that are computed by then are ready at once. */
 static void open_messages(struct run *run, struct lane *lane, const struct plan_step *step)
 {
     const uint32_t number = global_step(run, lane);
@@ -428,11 +410,9 @@ static void open_messages(struct run *run, struct lane *lane, const struct plan_
     if (!for_ports(run, number, NULL, is_free, NULL)) return;
     lane->is_open = true;
     for_ports(run, number, NULL, open_it, &message);
-    if (lane->piece == 0 && copies_input(run->ranks[lane->rank].plan, step) &&
-        for_ports(run, number, NULL, goes_by_reference, NULL))
-        for_ports(run, number, NULL, push_all, NULL);
-    else if (lane->piece > 0)
-        for_ports(run, number, NULL, push_so_far, lane);
+    const bool is_whole = lane->piece == 0 && copies_input(run->ranks[lane->rank].plan, step) &&
+                          for_ports(run, number, NULL, goes_by_reference, NULL);
+    for_ports(run, number, NULL, push_ready, is_whole ? &lane->piece_count : &lane->piece);
 }
 
 /* One piece of the lane's step, or what a step that only sends can post; false: it cannot go on now. */
@@ -576,8 +556,7 @@ static void choose_piece(struct run *run, uint64_t largest)
     const struct path_table *table = machine->within != NULL ? machine->within : machine->between;
     uint64_t piece = machine->piece_bytes_max;
     if (table != NULL) {
-        uint64_t wanted = (largest / machine->piece_count_max + 4095) / 4096 * 4096;
-        if (wanted < table->sizes.piece_bytes_min) wanted = table->sizes.piece_bytes_min;
+        const uint64_t wanted = path_piece_bytes(&table->sizes, largest, machine->piece_count_max);
         if (wanted < piece) piece = wanted;
         if (piece > table->sizes.piece_bytes_max) piece = table->sizes.piece_bytes_max;
     }

@@ -5,7 +5,7 @@
  *              messages, and for   adds      so many     the other                          the link its room back
  *              links with room               pieces
  *
- * 1. What the engine promises holds here: a lane's steps in order, `after`, one message posted on a link before its lane waits, fused steps
+ * 1. The engine's promises hold here: a lane's steps in order, `after`, one message posted on a link before its lane waits, fused steps
  *    piece by piece, a send is done when its link has taken it, and a message by reference when its receiver has consumed it.
  * 2. A core, a card and an uplink serve whoever comes first; pieces are small, so those who always have some share it fairly.
  * 3. Links differ by where their ends are (enum model_distance) and by the way that a message takes: the first one of the path table.

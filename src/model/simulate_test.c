@@ -303,7 +303,7 @@ static void an_uplink_is_shared(void **state)
     assert_true(result.time_ps <= 2 * ALPHA_PS + 6 * bytes_ps(2 * BETA_FS, job.bytes));
 }
 
-/* What fits into the burst passes at once, the rest at the rate. */
+/* As much as fits into the burst passes at once, and the rest at the rate. */
 static void a_port_that_has_rested_takes_a_burst(void **state)
 {
     (void)state;
@@ -314,7 +314,7 @@ static void a_port_that_has_rested_takes_a_burst(void **state)
                 ALPHA_PS + bytes_ps(BETA_FS, 64000 - 10000));
 }
 
-/* What comes while too much waits costs its port more. */
+/* A piece that comes while too much waits costs its port more. */
 static void many_senders_overflow_a_queue(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ struct model_effort model_effort_of_sender(const struct model_machine *machine,
 struct model_effort model_effort_of_step(const struct model_machine *machine,
                                          const struct rank_plan *rank_plan,
                                          const struct plan_step *step, uint64_t bytes);
-/* And a message of it for who receives that. What is added to something else is read where it lies, and not copied before. */
+/* And a message of it for who receives that. Bytes that are added to something else are read where they lie, and not copied before. */
 void model_add_receiver(struct model_effort *effort, const struct model_machine *machine,
                         const struct model_work *work, const struct plan_step *step, uint64_t bytes,
                         bool is_first);

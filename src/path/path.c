@@ -5,6 +5,8 @@
 
 #include "base/hash.h"
 
+enum { PIECE_STEP = 4096 };
+
 const char *path_way_name(enum path_way way)
 {
     static const char *const names[PATH_WAY_COUNT] = {
@@ -37,6 +39,12 @@ const struct path_row *path_row_of(const struct path_table *table, enum path_way
     for (unsigned i = 0; i < table->row_count && (table->lacks & path_bit(way)) == 0; i++)
         if (table->rows[i].way == way) return &table->rows[i];
     return NULL;
+}
+
+size_t path_piece_bytes(const struct path_sizes *sizes, size_t largest_bytes, unsigned piece_count)
+{
+    const size_t bytes = (largest_bytes / piece_count + PIECE_STEP - 1) / PIECE_STEP * PIECE_STEP;
+    return bytes < sizes->piece_bytes_min ? sizes->piece_bytes_min : bytes;
 }
 
 /* ------------------------------------------------------------------------------------------------ choosing */

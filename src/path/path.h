@@ -246,6 +246,9 @@ void path_describe(const struct path_list *list, char *text, size_t text_bytes);
 /* Why a table makes no sense (a rule for a way without a row, bounds the wrong way round, a message that no way is left for); NULL: it does. */
 const char *path_check(const struct path_table *table);
 
+/* Into pieces of which size a message is cut, so that the largest one of a program is at most so many of them. A link may take less. */
+size_t path_piece_bytes(const struct path_sizes *sizes, size_t largest_bytes, unsigned piece_count);
+
 /* From which size on a way is ever worth taking; SIZE_MAX: never. */
 size_t path_least_bytes(const struct path_table *table, enum path_way way);
 /* The largest message that goes inline; 0: none does. */

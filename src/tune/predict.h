@@ -12,7 +12,7 @@
 #include "model/simulate.h"
 #include "tutti/tutti.h"
 
-/* What is called, and where. */
+/* A call, and the machine that it is made on. */
 struct predict_job {
     enum collective collective;
     int root;
@@ -36,7 +36,7 @@ enum {
     PREDICT_PIECES_MAX = 20000000
 }; /* of all steps of all ranks, beyond which a plan is not simulated: seconds */
 
-/* One of them. NO_MEMORY; what the algorithm cannot do is said in why_not. Any thread; pure. */
+/* One of them. NO_MEMORY. If the algorithm cannot do the call, why_not says so. Any thread; pure. */
 enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,
                               bool only_hosts, struct prediction *prediction);
 

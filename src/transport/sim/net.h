@@ -37,7 +37,7 @@ enum { SIM_STREAMS_MAX = 3 };
 
 /* Instead of weather: nothing is left to chance, and every time can be foretold. A piece occupies its sender's card for so long, begins to
  * occupy its receiver's card a latency later, and has come when it has passed both; each card takes one piece after the other, each way.
- * All other frames take a latency. What is consumed is told at once. */
+ * All other frames take a latency. A receiver tells at once what it has consumed. */
 struct sim_wire {
     uint64_t latency_ns, message_ns, byte_ps;
 };
