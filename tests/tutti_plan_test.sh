@@ -238,7 +238,8 @@ for words in "explain" "explain sing 4M --ranks 2" "explain allreduce --ranks 2"
     "explain allreduce 4M" "explain allreduce 4M 5 --ranks 2" "explain allreduce 4M --ranks 2-3" \
     "explain allreduce 4M --ranks 2 --cores 0" "explain allreduce 4M --ranks 2 --set x=1" \
     "explain allreduce 4M --ranks 2 --set card_byte_fs" "explain allreduce 4M --ranks 2 --set card_byte_fs=0" \
-    "explain allreduce 4M --ranks 2 --slow 1=2" "explain allreduce 4M --ranks 2 --slow 0" \
+    "explain allreduce 4M --ranks 2 --radix 3" "explain allreduce 4M --ranks 2 --transport tcp" \
+    "explain allreduce 4M --ranks 2 --order 1,0" "explain allreduce 4M --ranks 2 --slow 1=2" "explain allreduce 4M --ranks 2 --slow 0" \
     "explain allreduce 4M --ranks 2 --slow 0=x" "explain allreduce 4M --ranks 2 --root 1" "explain allreduce 2000G --ranks 2"; do
     # shellcheck disable=SC2086 # words
     exits 2 $words

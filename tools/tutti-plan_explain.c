@@ -60,6 +60,29 @@ static enum exit_code override_one(struct calibration *calibration, const char *
     return EXIT_FINE;
 }
 
+/* Numbers of another machine are asked about on purpose: somebody may plan for it here. */
+static void warn(const struct question *question)
+{
+    char why[CALIBRATION_WHY_SIZE];
+    const char *const name = question->options->calibration;
+    struct calibration_key here = question->calibration.key;
+    if (name == NULL || here.hardware.cpu_count == 0) return;
+    hardware_of_host(&here.hardware);
+    if (!calibration_is_for(&question->calibration, &here, why))
+        fprintf(stderr, "tutti-plan: explain: %s is of another machine than this: %s\n", name, why);
+    if (question->calibration.is_loaded)
+        fprintf(stderr, "tutti-plan: explain: %s was measured while others used the machine\n",
+                name);
+}
+
+static int measured_count(const struct calibration *calibration)
+{
+    int count = 0;
+    for (int i = 0; i < CALIBRATION_PARAMETERS; i++)
+        count += calibration->numbers[i].known == CALIBRATION_MEASURED;
+    return count;
+}
+
 static enum exit_code read_numbers(struct question *question, const struct transport_path *within,
                                    const struct transport_path *between)
 {
@@ -68,6 +91,7 @@ static enum exit_code read_numbers(struct question *question, const struct trans
     if (options->calibration != NULL &&
         calibration_file_load(options->calibration, &question->calibration) != TUTTI_OK)
         return complain(tutti_error_message());
+    warn(question);
     for (int i = 0; i < options->set_count; i++) {
         const enum exit_code code = override_one(&question->calibration, options->sets[i]);
         if (code != EXIT_FINE) return code;
@@ -291,9 +315,12 @@ static void print_head(const struct question *question)
     printf(", %d host%s of %d core%s", machine->host_count, machine->host_count == 1 ? "" : "s",
            machine->core_count, machine->core_count == 1 ? "" : "s");
     if (machine->rack_count > 1) printf(", %d racks", machine->rack_count);
-    printf("; %s memory\nnumbers: %s", machine->is_mapped ? "mapped" : "private",
-           options->calibration != NULL ? options->calibration
-                                        : "as shipped, not measured on these hosts");
+    printf("; %s memory\nnumbers: ", machine->is_mapped ? "mapped" : "private");
+    if (options->calibration == NULL)
+        printf("as shipped, not measured on these hosts");
+    else
+        printf("%s, %d of %d measured", options->calibration,
+               measured_count(&question->calibration), CALIBRATION_PARAMETERS);
     for (int i = 0; i < options->set_count; i++) printf(", %s", options->sets[i]);
     for (int i = 0; i < options->slow_count; i++) printf(", slow: %s", options->slows[i]);
     printf("\n\n        time of best  %-28s busy  what         which\n", "algorithm");

@@ -59,10 +59,13 @@ static const char help[] =
     "      is reduced\n"
     "      --cores: of each host (as calibrated; otherwise one for each rank)\n"
     "      --calibration: numbers that `tutti-topo --calibrate` measured; without, as shipped\n"
-    "      --set: one of these numbers, such as card_byte_fs=8000000 for a gigabit a second;\n"
+    "      --set: one of these numbers, such as card_byte_fs=8000000 for cards of 1 Gbit/s, "
+    "divided\n"
+    "      by 25 for 25 Gbit/s (as shipped, cards have 100 Gbit/s);\n"
     "      may be said several times\n"
-    "      --slow: this host, counted from 0, takes so many times as long for whatever its cores\n"
-    "      and its network card do; may be said several times\n"
+    "      --slow: the cores and the network card of this host, counted from 0, take so many "
+    "times\n"
+    "      as long (0.001 to 1000); may be said several times\n"
     "      --csv: for programs, with times in nanoseconds\n"
     "  show, verify, draw and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ones side by side, for algorithms that use this order\n"
@@ -244,9 +247,11 @@ static enum exit_code read_question(int count, char **words, struct options *opt
     if (count == 0) return usage_error("explain what?");
     const enum exit_code code = read_collective(words[0], &options->collective);
     if (code != EXIT_FINE) return code;
-    if (count > 2) return usage_error("what is %s?", words[2]);
+    if (count > 2) return usage_error("explain takes COLLECTIVE BYTES, and no word more");
     if (count == 2 && !read_bytes(words[1], &options->bytes))
-        return usage_error("%s is not a number of bytes such as 64K, up to 1024G", words[1]);
+        return usage_error("%s is not a whole number of bytes, with K, M or G (1024 each) behind "
+                           "it or not, up to 1024G",
+                           words[1]);
     if (count == 1 && options->collective != COLLECTIVE_BARRIER)
         return usage_error("of how many bytes?");
     return EXIT_FINE;
@@ -324,6 +329,13 @@ static enum exit_code check_paths(const struct options *options)
     return EXIT_FINE;
 }
 
+static enum exit_code check_explain(const struct options *options)
+{
+    if (options->order != NULL || options->radix > 0 || strcmp(options->transport, "local") != 0)
+        return usage_error("explain takes neither --order nor --radix nor --transport");
+    return EXIT_FINE;
+}
+
 static enum exit_code check_subject(const struct options *options)
 {
     const bool list = strcmp(options->command, "list") == 0;
@@ -351,6 +363,10 @@ static enum exit_code check_subject(const struct options *options)
         return usage_error("%s what?", options->command);
     if (paths) {
         const enum exit_code code = check_paths(options);
+        if (code != EXIT_FINE) return code;
+    }
+    if (explains) {
+        const enum exit_code code = check_explain(options);
         if (code != EXIT_FINE) return code;
     }
     if (options->algorithm != NULL && options->algorithm->needs_levels &&

@@ -81,9 +81,10 @@ static void look(void *context)
     const uint64_t until_ns = clock_now_ns() + limit_ns;
     while (atomic_load(&bandwidth->ready_count) < bandwidth->count && clock_now_ns() < until_ns)
         rest();
+    const bool are_ready = atomic_load(&bandwidth->ready_count) == bandwidth->count;
     atomic_store(&bandwidth->has_begun, 1);
     rest(); /* until all of them copy */
-    for (int i = 0; i < WINDOWS; i++) {
+    for (int i = 0; i < WINDOWS && are_ready; i++) {
         const uint64_t begin_ns = clock_now_ns(), begin_bytes = sum_bytes(bandwidth);
         rest();
         const uint64_t bytes = 2 * (sum_bytes(bandwidth) - begin_bytes);
@@ -98,6 +99,7 @@ enum tutti_status measure_bandwidth(struct calibration *calibration, struct load
 {
     int cpus[CREW_CPUS_MAX];
     const int count = crew_cpus(cpus), around = calibration->key.hardware.cpus_a_cache;
+    if (count < 1) return error_set(TUTTI_UNSUPPORTED, "no processor is known");
     const size_t size = sizeof(struct bandwidth) + (size_t)count * sizeof(struct copier);
     struct bandwidth *const bandwidth = crew_memory(size);
     if (bandwidth == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
@@ -109,7 +111,7 @@ enum tutti_status measure_bandwidth(struct calibration *calibration, struct load
     const enum tutti_status status = crew_run(cpus, count, copy, look, bandwidth);
     for (int i = 0; status == TUTTI_OK && i < count; i++)
         load_computed(load, bandwidth->copiers[i].wall_ns, bandwidth->copiers[i].cpu_ns);
-    if (status == TUTTI_OK && bandwidth->series.count > 0)
+    if (status == TUTTI_OK && bandwidth->series.count > 0) /* else it stays assumed */
         series_store(&bandwidth->series, CALIBRATION_memory_byte_fs, calibration);
     crew_free(bandwidth, size);
     return status;

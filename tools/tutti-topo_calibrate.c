@@ -37,14 +37,13 @@ static enum tutti_status measure(struct calibration *calibration, struct load *l
     return measure_latencies(calibration);
 }
 
-/* A file that says nothing of a machine is for any. */
 static enum tutti_status begin_with(const char *file, struct calibration *calibration)
 {
     char path[CALIBRATE_PATH_SIZE];
     init(calibration);
     if (file == NULL) return TUTTI_OK;
     TRY(calibrate_read(file, path, calibration));
-    return calibration->key.hardware.cpu_count > 0 ? calibrate_check(path, calibration) : TUTTI_OK;
+    return calibrate_check(path, calibration);
 }
 
 enum tutti_status calibrate_host(const char *file, struct calibration *calibration,
@@ -93,6 +92,7 @@ enum tutti_status calibrate_write(const char *file, char path[static CALIBRATE_P
 enum tutti_status calibrate_check(const char *path, const struct calibration *calibration)
 {
     char why[CALIBRATION_WHY_SIZE];
+    if (calibration->key.hardware.cpu_count == 0) return TUTTI_OK;
     struct calibration_key here = calibration->key; /* of a job, nothing is known here */
     hardware_of_host(&here.hardware);
     if (calibration_is_for(calibration, &here, why)) return TUTTI_OK;
@@ -116,6 +116,10 @@ static void write_people(uint64_t value, const char *unit, char *text, size_t te
 static void print_machine(const struct calibration *calibration, FILE *file)
 {
     const struct hardware *hardware = &calibration->key.hardware;
+    if (hardware->cpu_count == 0) {
+        fputs("the file names no machine: it is for any\n", file);
+        return;
+    }
     fprintf(file, "processor  %s, %d of them, %d around a cache; caches of", hardware->cpu_model,
             hardware->cpu_count, hardware->cpus_a_cache);
     for (int i = 0; i < HARDWARE_CACHE_LEVELS; i++)

@@ -8,9 +8,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "os/clock.h"
+
+static const uint64_t limit_ns = 20000000000, kill_ns = 2000000000;
 
 void *crew_memory(size_t bytes)
 {
@@ -46,13 +50,24 @@ static void run_child(pid_t parent, int cpu, int index, crew_work *work, void *c
     _exit(work(index, context) ? 0 : 1);
 }
 
-static bool wait_for(pid_t pid)
+/* It ends by itself; if somebody stops it, it is killed, and left to init if not even that helps. */
+static bool wait_for(pid_t pid, uint64_t until_ns)
 {
+    const struct timespec moment = {.tv_nsec = 1000000};
     int status;
-    pid_t ended;
-    do ended = waitpid(pid, &status, 0);
-    while (ended < 0 && errno == EINTR);
-    return ended == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    bool is_killed = false;
+    for (;;) {
+        const pid_t ended = waitpid(pid, &status, WNOHANG);
+        if (ended == pid) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (ended < 0 && errno != EINTR) return false;
+        if (clock_now_ns() > until_ns) {
+            if (is_killed) return false;
+            kill(pid, SIGKILL);
+            is_killed = true;
+            until_ns += kill_ns;
+        }
+        nanosleep(&moment, NULL);
+    }
 }
 
 enum tutti_status crew_run(const int *cpus, int count, crew_work *work, crew_lead *lead,
@@ -62,6 +77,10 @@ enum tutti_status crew_run(const int *cpus, int count, crew_work *work, crew_lea
     const pid_t parent = getpid();
     int started = 0, failed = 0;
     if (pids == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    /* Where it is ignored, children leave nothing to wait for. */
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    struct sigaction before;
+    sigaction(SIGCHLD, &usual, &before);
     for (; started < count; started++) {
         pids[started] = fork();
         if (pids[started] == 0) run_child(parent, cpus[started], started, work, context);
@@ -72,7 +91,9 @@ enum tutti_status crew_run(const int *cpus, int count, crew_work *work, crew_lea
         for (int i = 0; i < started; i++) kill(pids[i], SIGKILL);
     else if (lead != NULL)
         lead(context);
-    for (int i = 0; i < started; i++) failed += !wait_for(pids[i]);
+    const uint64_t until_ns = clock_now_ns() + limit_ns;
+    for (int i = 0; i < started; i++) failed += !wait_for(pids[i], until_ns);
+    sigaction(SIGCHLD, &before, NULL);
     free(pids);
     errno = error;
     if (started < count) return error_system("starting a process that measures");

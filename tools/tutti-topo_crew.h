@@ -14,7 +14,7 @@ typedef bool crew_work(int index, void *context);
 /* This process meanwhile. */
 typedef void crew_lead(void *context);
 
-/* Runs work(i) on processor cpus[i], and waits until all are done. lead may be NULL. SYSTEM, UNSUPPORTED: a process could not be started or
+/* Runs work(i) on processor cpus[i], and waits until all are done, 20 s at most once this process has done its part; then they are killed. lead may be NULL. SYSTEM, UNSUPPORTED: a process could not be started or
  * bound, or failed. */
 enum tutti_status crew_run(const int *cpus, int count, crew_work *work, crew_lead *lead,
                            void *context);

@@ -109,10 +109,11 @@ enum tutti_status calibration_file_load(const char *path, struct calibration *ca
 
 /* ---------------------------------------------------------------------------------------------------- writing */
 
-/* What cannot be made shows when the file is written. */
+/* If one cannot be made, that shows when the file is written. */
 static void make_folders(const char *path)
 {
     char folder[PATH_MAX];
+    if (path[0] == '\0') return;
     if ((size_t)snprintf(folder, sizeof folder, "%s", path) >= sizeof folder) return;
     for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';

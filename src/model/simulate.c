@@ -68,8 +68,10 @@ struct run {
     struct rank_state *ranks;
     struct lane *lanes;
     struct port *ports;
-    uint32_t *first_ports; /* of each link: to whom it sends first */
-    bool *completed;       /* of each step, where its rank has dependencies */
+    uint32_t *first_ports;    /* of each link: to whom it sends first */
+    uint32_t *first_messages; /* of each link, in senders */
+    uint32_t *senders;        /* the step that sends a message, of all */
+    bool *completed;          /* of each step, where its rank has dependencies */
     int ranks_left;
     bool has_failed; /* for want of memory */
 };
@@ -347,7 +349,20 @@ static bool has_come(const struct run *run, const struct lane *lane)
     return true;
 }
 
-static struct model_effort effort_of(const struct run *run, const struct lane *lane,
+/* Of a message that is received: its sender may be at a later one. */
+static struct model_work work_of_message(struct run *run, const struct wiring_receive *receive,
+                                         uint64_t bytes)
+{
+    const struct port *port = &run->ports[receive->port];
+    struct rank_state *from = &run->ranks[port->from];
+    const uint32_t link = run->wiring->ports[receive->port].link,
+                   step = run->senders[run->first_messages[link] + receive->sequence];
+    return model_work_of(&from->sender, run->machine, from->plan,
+                         &from->plan->steps[step - from->first_step],
+                         (enum model_distance)port->distance, bytes);
+}
+
+static struct model_effort effort_of(struct run *run, const struct lane *lane,
                                      const struct plan_step *step)
 {
     const struct wiring *wiring = run->wiring;
@@ -355,9 +370,10 @@ static struct model_effort effort_of(const struct run *run, const struct lane *l
     const uint64_t bytes = piece_of(run, lane->bytes, lane->piece);
     struct model_effort effort =
         model_effort_of_step(run->machine, run->ranks[lane->rank].plan, step, bytes);
-    for (size_t r = wiring->first_receives[number]; r < wiring->first_receives[number + 1]; r++)
-        model_add_receiver(&effort, run->machine, &run->ports[wiring->receives[r].port].work, step,
-                           bytes, lane->piece == 0);
+    for (size_t r = wiring->first_receives[number]; r < wiring->first_receives[number + 1]; r++) {
+        const struct model_work work = work_of_message(run, &wiring->receives[r], lane->bytes);
+        model_add_receiver(&effort, run->machine, &work, step, bytes, lane->piece == 0);
+    }
     return effort;
 }
 
@@ -537,6 +553,23 @@ static void cut(struct run *run, size_t count, size_t element_bytes)
         run->part_ends[i] = layout_part_begin(&layout, count, i) * element_bytes;
 }
 
+/* As binding does, it takes no step between links alone that stores nothing: nobody says how large that is. */
+static bool has_size(const struct rank_plan *plan, const struct plan_step *step)
+{
+    bool has = step->has_destination || step->chunk_count == 0;
+    for (uint32_t i = 0; i < step->source_count; i++)
+        has |= !plan->sources[step->first_source + i].is_link;
+    return has;
+}
+
+static bool all_have_sizes(const struct plan *plan)
+{
+    for (int r = 0; r < plan->shape.rank_count; r++)
+        for (uint32_t i = 0; i < plan->ranks[r]->step_count; i++)
+            if (!has_size(plan->ranks[r], &plan->ranks[r]->steps[i])) return false;
+    return true;
+}
+
 static uint64_t largest_step(const struct run *run)
 {
     uint64_t largest = 0;
@@ -550,9 +583,8 @@ static uint64_t largest_step(const struct run *run)
     return largest;
 }
 
-static void choose_piece(struct run *run, uint64_t largest)
+uint64_t model_piece_bytes(const struct model_machine *machine, uint64_t largest)
 {
-    const struct model_machine *machine = run->machine;
     const struct path_table *table = machine->within != NULL ? machine->within : machine->between;
     uint64_t piece = machine->piece_bytes_max;
     if (table != NULL) {
@@ -560,7 +592,7 @@ static void choose_piece(struct run *run, uint64_t largest)
         if (wanted < piece) piece = wanted;
         if (piece > table->sizes.piece_bytes_max) piece = table->sizes.piece_bytes_max;
     }
-    run->piece_bytes = piece;
+    return piece;
 }
 
 /* Of pieces under way on any link, whatever way they take. */
@@ -609,6 +641,21 @@ static void set_up_links(struct run *run)
     }
 }
 
+static void set_up_messages(struct run *run)
+{
+    const struct wiring *wiring = run->wiring;
+    uint32_t count = 0;
+    for (uint32_t l = 0; l < wiring->link_count; l++) {
+        run->first_messages[l] = count;
+        count += wiring->links[l].send_count;
+    }
+    run->senders = allocate(run, count, sizeof *run->senders);
+    for (uint32_t step = 0; step < wiring->step_count && !run->has_failed; step++)
+        for (size_t s = wiring->first_sends[step]; s < wiring->first_sends[step + 1]; s++)
+            run->senders[run->first_messages[wiring->sends[s].link] + wiring->sends[s].sequence] =
+                step;
+}
+
 static void set_up_ranks(struct run *run)
 {
     const struct model_machine *machine = run->machine;
@@ -654,13 +701,15 @@ static void set_up(struct run *run, size_t count, size_t element_bytes)
     run->lanes = allocate(run, wiring->lane_count, sizeof *run->lanes);
     run->ports = allocate(run, wiring->port_count, sizeof *run->ports);
     run->first_ports = allocate(run, wiring->link_count, sizeof *run->first_ports);
+    run->first_messages = allocate(run, wiring->link_count, sizeof *run->first_messages);
     run->completed = allocate(run, wiring->step_count, sizeof *run->completed);
     run->has_failed |= !servers_init(&run->servers, machine);
     if (run->has_failed) return;
     const uint64_t largest = largest_step(run);
-    choose_piece(run, largest);
+    run->piece_bytes = model_piece_bytes(machine, largest);
     set_up_ports(run, largest);
     set_up_links(run);
+    set_up_messages(run);
     set_up_ranks(run);
 }
 
@@ -671,6 +720,8 @@ static void tear_down(struct run *run)
     free(run->lanes);
     free(run->ports);
     free(run->first_ports);
+    free(run->first_messages);
+    free(run->senders);
     free(run->completed);
     servers_release(&run->servers);
     events_release(&run->events);
@@ -720,6 +771,9 @@ enum tutti_status model_simulate(const struct plan *plan, const struct wiring *w
     if (wiring->port_count > EVENT_INDEX_MAX || wiring->lane_count > EVENT_INDEX_MAX)
         return error_set(TUTTI_UNSUPPORTED, "a plan of %u links is too large to be simulated",
                          wiring->port_count);
+    if (!all_have_sizes(plan))
+        return error_set(TUTTI_UNSUPPORTED,
+                         "the plan has a step between links alone without a destination");
     set_up(&run, count, element_bytes);
     if (!run.has_failed) run_all(&run);
     if (!run.has_failed) note_loads(&run);

@@ -36,8 +36,12 @@ struct model_result {
     uint64_t events, steps;
 };
 
+/* Into pieces of which size steps are cut if the largest one has so many bytes. */
+uint64_t model_piece_bytes(const struct model_machine *machine, uint64_t largest_bytes);
+
 /* A plan that was proven and wired, of the machine's ranks, for `count` elements of that size in a block. result->rank_ps is the caller's; the rest is filled in.
- * NO_MEMORY; INVALID_ALGORITHM: it comes to a halt, which no plan does that was proven. Any thread; pure. */
+ * NO_MEMORY; UNSUPPORTED: it is too large, or has a step between links alone that stores nothing; INVALID_ALGORITHM: it comes to a halt, which
+ * no plan does that was proven. Any thread; pure. */
 enum tutti_status model_simulate(const struct plan *plan, const struct wiring *wiring,
                                  const struct model_machine *machine, size_t count,
                                  size_t element_bytes, struct model_result *result);

@@ -84,7 +84,7 @@ static void read_caches(const char *sys, struct hardware *hardware)
 {
     int last = 0;
     for (int i = 0; i < CACHE_INDEXES; i++) {
-        char folder[PATH_MAX], text[256];
+        char folder[PATH_MAX], text[FILE_SIZE];
         snprintf(folder, sizeof folder, "%.3000s/devices/system/cpu/cpu0/cache/index%d", sys, i);
         if (!read_file(text, sizeof text, "%.4000s/type", folder) ||
             strcmp(text, "Instruction") == 0 ||

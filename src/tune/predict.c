@@ -5,19 +5,38 @@
 #include "base/status.h"
 #include "plan/wiring.h"
 
-/* Judged by the steps of one rank, as if each acted on one chunk. */
+static uint32_t count_receivers(const struct rank_plan *plan, const struct plan_step *step)
+{
+    if (step->target_group == PLAN_NO_GROUP) return step->target_count;
+    return step->target_count + plan->groups[step->target_group].member_count;
+}
+
+/* Judged by the steps of one rank. */
+static bool is_large(const struct predict_job *job, const struct rank_plan *plan)
+{
+    const double ranks = plan->shape.rank_count,
+                 chunk_bytes = (double)(job->count * job->element_bytes) / plan->shape.parts;
+    double largest = 0, pieces = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].chunk_count * chunk_bytes > largest)
+            largest = plan->steps[i].chunk_count * chunk_bytes;
+    const double piece = (double)model_piece_bytes(job->machine, (uint64_t)largest);
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        pieces += (plan->steps[i].chunk_count * chunk_bytes / piece + 1) *
+                  (1 + count_receivers(plan, &plan->steps[i]));
+    return plan->step_count * ranks > PREDICT_STEPS_MAX || pieces * ranks > PREDICT_PIECES_MAX;
+}
+
 static enum tutti_status is_too_large(const struct predict_job *job,
                                       const struct algorithm *algorithm,
-                                      const struct algo_params *params, bool *is_large)
+                                      const struct algo_params *params, bool *is)
 {
     struct rank_plan *plan;
     const char *message = "";
     const enum tutti_status status =
         algo_rank_plan(algorithm, params, params->root, &plan, &message);
     if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
-    const uint64_t chunk_bytes = (uint64_t)job->count * job->element_bytes / plan->shape.parts,
-                   pieces = chunk_bytes / job->machine->piece_bytes_max + 1;
-    *is_large = (double)plan->step_count * params->rank_count * (double)pieces > PREDICT_PIECES_MAX;
+    *is = is_large(job, plan);
     plan_rank_free(plan);
     return TUTTI_OK;
 }
@@ -69,10 +88,10 @@ enum tutti_status predict_one(const struct predict_job *job, const struct algori
         prediction->why_not = "cannot do that number of ranks";
         return TUTTI_OK;
     }
-    bool is_large = false;
-    TRY(is_too_large(job, algorithm, &params, &is_large));
-    if (is_large) {
-        prediction->why_not = "has too many pieces to be simulated";
+    bool is_over = false;
+    TRY(is_too_large(job, algorithm, &params, &is_over));
+    if (is_over) {
+        prediction->why_not = "has too many steps or pieces to be simulated";
         return TUTTI_OK;
     }
     struct plan *plan;

@@ -32,9 +32,8 @@ struct prediction {
     struct model_result result;
 };
 
-enum {
-    PREDICT_PIECES_MAX = 20000000
-}; /* of all steps of all ranks, beyond which a plan is not simulated: seconds */
+/* Of all ranks, beyond which a plan is not simulated: each takes a second, and the steps half a gigabyte. */
+enum { PREDICT_STEPS_MAX = 2000000, PREDICT_PIECES_MAX = 4000000 };
 
 /* One of them. NO_MEMORY. If the algorithm cannot do the call, why_not says so. Any thread; pure. */
 enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,

@@ -257,7 +257,9 @@ static int pick_stream(struct end *end)
 
 static void send_credits(struct end *end)
 {
-    for (unsigned s = 0; s < end->net->options.streams; s++) {
+    const unsigned count =
+        end->net->options.wire != NULL ? CREDIT_STREAM + 1 : end->net->options.streams;
+    for (unsigned s = 0; s < count; s++) {
         int index = 0;
         while (end->streams[s].has_greeted && (index = tcp_set_next(&end->due, 0)) >= 0 &&
                has_room(end, &end->streams[s]))
@@ -496,7 +498,8 @@ static void begin_by_wire(struct end *end, unsigned s)
     struct sim_net *net = end->net;
     const struct end *const sender = other_end(end);
     struct flight *flight = sender->streams[s].first;
-    while (flight->left_ns == 0) flight = flight->next;
+    while (flight != NULL && flight->left_ns == 0) flight = flight->next;
+    assert(flight != NULL);
     const uint64_t until_ns =
         occupy(&end->own->in_free_ns, sim_now_ns(net->sim), service_ns(net, flight->frame.bytes));
     const uint64_t at_ns = until_ns > flight->left_ns ? until_ns : flight->left_ns;
@@ -713,7 +716,7 @@ struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *op
     assert(options->streams >= 1 && options->streams <= SIM_STREAMS_MAX);
     assert(options->piece_bytes > TCP_SMALL_BYTES && options->piece_bytes % 64 == 0);
     assert(options->piece_count >= 1 && 2 * options->piece_count <= TCP_PLACES_MAX);
-    assert(options->wire == NULL || options->streams == 2);
+    assert(options->wire == NULL || (options->streams == 2 && options->wire->latency_ns > 0));
     struct sim_net *net = allocate(sizeof *net);
     net->sim = sim;
     net->options = *options;
