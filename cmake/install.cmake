@@ -29,7 +29,7 @@ else()
 endif()
 
 # bash looks for a file with the program's name.
-foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace)
+foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace tutti-tune)
     install(FILES tools/completion/tutti.bash RENAME ${program}
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 endforeach()

@@ -72,10 +72,12 @@ find_package(Threads REQUIRED)
 # What the tools need beside the library, and the libraries behind it: looking at the host and files of topologies.
 include(cmake/topology.cmake)
 list(REMOVE_ITEM sources ${topology_sources})
+list(FILTER sources EXCLUDE REGEX "/src/format/")
+list(APPEND sources ${json_sources})
 
 add_library(tutti_objects OBJECT ${sources})
 target_include_directories(tutti_objects PUBLIC src include)
-target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir})
+target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir} ${json_include_dir})
 
 add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects> ${named_paths})
 target_include_directories(tutti_internal PUBLIC src include)

@@ -1,7 +1,8 @@
 # hwloc, jansson and expat.  Sets
 #     TUTTI_TOPOLOGY       whether topologies are looked at and read here
 #     TUTTI_NCCL_XML       ... those of NCCL, too
-#     topology_sources     all files of src/ that need one of these libraries, whether it is here or not
+#     topology_sources     all files of src/ that need one of these libraries, whether it is here or not, and that only tools need
+#     json_sources         those that the library reads its own files with; without jansson.h, one that says so
 #     topology_used        those that are built
 #     topology_tests       patterns of tests, fuzzers and tools that cannot be built without
 #     topology_libraries, topology_include_dirs
@@ -19,7 +20,7 @@ set(TUTTI_NCCL_XML OFF)
 if(HWLOC_INCLUDE_DIR AND HWLOC_LIBRARY AND JANSSON_INCLUDE_DIR AND JANSSON_LIBRARY)
     set(TUTTI_TOPOLOGY ON)
 elseif(CMAKE_CROSSCOMPILING OR SKBUILD) # a compiler for another machine seldom has its libraries; a wheel goes without
-    message(STATUS "hwloc or jansson is not here: no tutti-topo, no tutti-trace")
+    message(STATUS "hwloc or jansson is not here: no tutti-topo, no tutti-trace, no tutti-tune")
 else()
     message(FATAL_ERROR "Tutti needs hwloc and jansson (Debian: libhwloc-dev libjansson-dev)")
 endif()
@@ -31,6 +32,15 @@ endif()
 
 file(GLOB topology_sources CONFIGURE_DEPENDS src/topo/discover.c src/format/*.c)
 list(FILTER topology_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
+set(json_sources ${topology_sources})
+list(FILTER json_sources INCLUDE REGEX "/format/(jansson|json_|calibration_|table_|trusted_)")
+list(REMOVE_ITEM topology_sources ${json_sources})
+if(JANSSON_INCLUDE_DIR) # the library itself is loaded when it is needed, see src/format/jansson.h
+    list(FILTER json_sources EXCLUDE REGEX "_absent\\.c$")
+    set(json_include_dir ${JANSSON_INCLUDE_DIR})
+else()
+    list(FILTER json_sources INCLUDE REGEX "_absent\\.c$")
+endif()
 set(topology_used ${topology_sources})
 set(topology_libraries ${HWLOC_LIBRARY} ${JANSSON_LIBRARY})
 set(topology_include_dirs ${HWLOC_INCLUDE_DIR} ${JANSSON_INCLUDE_DIR})
@@ -44,8 +54,8 @@ else()
     list(APPEND topology_tests "src/format/nccl_xml_")
 endif()
 if(NOT TUTTI_TOPOLOGY)
-    list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo" "tutti-trace"
-        "tests/tutti_trace_verdict_")
+    list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo" "tutti-trace" "tutti-tune"
+        "tests/tutti_trace_verdict_" "tests/tutti_trace_calls_")
 endif()
 
 # Takes the tests, fuzzers or tools out of a list that cannot be built here.

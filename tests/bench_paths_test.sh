@@ -10,10 +10,10 @@ fail() {
     echo "FAILED: $*"
     failures=$((failures + 1))
 }
-# measure TRANSPORT OPTIONS...: its output is in $printed, its exit code in $code.
+# measure TRANSPORT OPTIONS...: its output is in $printed, its exit code in $code. On a busy machine ranks warn of late ones, on stderr.
 measure() {
     code=0
-    printed=$(TUTTI_TRANSPORT=$1 timeout -k 1 60 "$run" -n 2 --no-prefix "$bench" "${@:2}" 2>&1) || code=$?
+    printed=$(TUTTI_TRANSPORT=$1 timeout -k 1 60 "$run" -n 2 --no-prefix "$bench" "${@:2}") || code=$?
 }
 # The names of the ways that the table of a transport has rows for.
 ways_of() {

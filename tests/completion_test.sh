@@ -1,5 +1,5 @@
 #!/bin/bash
-# Words of tutti-run, tutti-perf, tutti-plan, tutti-topo and tutti-trace are completed in bash.
+# Words of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace and tutti-tune are completed in bash.
 # ctest: label=nosan
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1
@@ -95,10 +95,19 @@ gives --calibrate --calibration -- tutti-topo --c
 gives "$work/mine.plan" -- tutti-topo --calibration "$work/mi"
 gives "$work/mine.plan" -- tutti-topo --calibrate -o "$work/mi"
 
-gives query show verdict -- tutti-trace ''
+gives compare query show verdict -- tutti-trace ''
 includes --help tutti-trace -
 gives "$work/logs" -- tutti-trace verdict "$work/l"
 gives "$work/mine.plan" -- tutti-trace show "$work/mi"
+gives "$work/mine.plan" -- tutti-trace compare "$work/mi"
+gives "$work/mine.plan" -- tutti-trace compare --calibration "$work/mi"
+
+gives --margin --mapped --merge -- tutti-tune --m
+gives allgather allreduce alltoall -- tutti-tune --collectives all
+gives bfloat16 -- tutti-tune --datatype bf
+gives nccl -- tutti-tune --export n
+gives "$work/mine.plan" -- tutti-tune --export nccl "$work/mi"
+gives "$work/mine.plan" -- tutti-tune --merge a -o "$work/mi"
 
 # The words that are listed in the script are those of --help.
 COMP_WORDS=(tutti-perf) COMP_CWORD=0

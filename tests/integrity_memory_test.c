@@ -324,6 +324,11 @@ static void two_changed_copies_are_corruption_on_all_ranks(void **state)
 int main(void)
 {
     setenv("TUTTI_LOG", "off", 1);
+    /* In which every rank sends something in every call. */
+    setenv("TUTTI_ALGORITHMS",
+           "allreduce=twoshot;reduce=direct;broadcast=direct;gather=direct;scatter=direct;"
+           "allgather=direct;reduce_scatter=direct;alltoall=direct;barrier=mesh",
+           1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_flipped_bit_is_mended_in_all_calls),
         cmocka_unit_test(it_goes_through_where_nobody_looks),

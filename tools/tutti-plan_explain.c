@@ -27,6 +27,7 @@ struct question {
     struct model_machine machine;
     struct predict_job job;
     const struct algo_levels *levels;
+    const struct path_table *within, *between;
     int *rack_of_host, *order;
     uint32_t *host_permille;
     size_t block_bytes;
@@ -193,6 +194,8 @@ static enum exit_code prepare(struct question *question)
     if (!transport_path_of("local", options->ranks_min, &within) ||
         !transport_path_of("tcp", options->ranks_min, &between))
         return complain("there are no tables of paths");
+    question->within = within.map.tables[0];
+    question->between = between.map.tables[0];
     enum exit_code code = read_numbers(question, &within, &between);
     if (code != EXIT_FINE) return code;
     if (!place_ranks(question)) return complain("out of memory");
@@ -227,20 +230,24 @@ static enum exit_code prepare(struct question *question)
 
 /* ----------------------------------------------------------------------------------------------- the choice */
 
+/* What a communicator on these machines would choose, with these numbers. */
 static enum tutti_status choose(const struct question *question, struct choice *choice)
 {
-    struct network_shape network;
     const struct model_machine *machine = &question->machine;
-    struct choose_call call = {.collective = question->options->collective,
-                               .bytes = question->block_bytes,
-                               .rank_count = machine->rank_count,
-                               .oversubscribed =
-                                   machine->rank_count > machine->host_count * machine->core_count,
-                               .mapped = machine->is_mapped};
-    if (question->levels != NULL) {
-        TRY(network_shape_init(&network, question->levels, machine->rank_count));
-        call.network = &network;
-    }
+    struct tune_site site = {.rank_count = machine->rank_count,
+                             .core_count = machine->core_count,
+                             .levels = question->levels,
+                             .within = question->within,
+                             .between = question->levels != NULL ? question->between : NULL,
+                             .piece_bytes_max = machine->piece_bytes_max,
+                             .piece_count_max = machine->piece_count_max,
+                             .calibration = &question->calibration};
+    site.fingerprint = tune_site_fingerprint(&site, 0);
+    const struct choose_call call = {.question = {.collective = question->options->collective,
+                                                  .dtype = TUTTI_FLOAT32,
+                                                  .bytes = question->block_bytes,
+                                                  .is_mapped = machine->is_mapped},
+                                     .site = &site};
     return choose_algorithm(&call, choice);
 }
 

@@ -61,7 +61,7 @@ static const char help[] =
     "      --calibration: numbers that `tutti-topo --calibrate` measured; without, as shipped\n"
     "      --set: one of these numbers, such as card_byte_fs=8000000 for cards of 1 Gbit/s, "
     "divided\n"
-    "      by 25 for 25 Gbit/s (as shipped, cards have 100 Gbit/s);\n"
+    "      by 25 for 25 Gbit/s (as shipped, cards have 10 Gbit/s);\n"
     "      may be said several times\n"
     "      --slow: the cores and the network card of this host, counted from 0, take so many "
     "times\n"

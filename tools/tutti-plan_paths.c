@@ -84,15 +84,29 @@ static bool job_init(struct job *job, const struct options *options)
     return transport_path_of(options->transport, options->ranks_min, &job->path);
 }
 
-/* The algorithm that is chosen for blocks of that size. */
+static const struct path_table *table_of(const struct job *job)
+{
+    return job->path.map.tables[0];
+}
+
+/* The algorithm that is chosen for blocks of that size, by shipped numbers: with as many cores as ranks, or half as many. */
 static bool choose(struct job *job, size_t bytes)
 {
-    const struct choose_call call = {.collective = job->params.collective,
-                                     .bytes = bytes,
-                                     .rank_count = job->params.rank_count,
-                                     .oversubscribed = job->shares_cores,
-                                     .mapped = job->memory == PATH_MAPPED,
-                                     .over_sockets = !job->path.has_group};
+    struct calibration calibration;
+    const int ranks = job->params.rank_count;
+    struct tune_site site = {.rank_count = ranks,
+                             .core_count = job->shares_cores ? (ranks + 1) / 2 : ranks,
+                             .within = table_of(job),
+                             .piece_bytes_max = job->path.piece_bytes_max,
+                             .piece_count_max = job->path.piece_count_max,
+                             .calibration = &calibration};
+    calibration_init(&calibration, NULL, NULL);
+    site.fingerprint = tune_site_fingerprint(&site, 0);
+    const struct choose_call call = {.question = {.collective = job->params.collective,
+                                                  .dtype = TUTTI_FLOAT32,
+                                                  .bytes = bytes,
+                                                  .is_mapped = job->memory == PATH_MAPPED},
+                                     .site = &site};
     struct choice choice;
     if (choose_algorithm(&call, &choice) != TUTTI_OK) {
         complain(tutti_error_message());
@@ -101,11 +115,6 @@ static bool choose(struct job *job, size_t bytes)
     job->algorithm = choice.algorithm;
     job->params.radix = choice.radix;
     return true;
-}
-
-static const struct path_table *table_of(const struct job *job)
-{
-    return job->path.map.tables[0];
 }
 
 /* ---------------------------------------------------------------------------------------------------- why */

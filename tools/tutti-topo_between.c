@@ -62,6 +62,14 @@ static void store_card_rate(const struct probe_result *result, struct costs *cos
     store(costs, MIDDLE, CALIBRATION_card_byte_fs, calibration);
 }
 
+/* Hosts 0 and 1 have measured it. Behind other racks it would be an uplink's. */
+static void store_burst(const struct probe_result *result, struct costs *costs,
+                        struct calibration *calibration)
+{
+    if (result->rack_of[0] == result->rack_of[1]) add(costs, result->burst_bytes);
+    store(costs, MIDDLE, CALIBRATION_card_burst_bytes, calibration);
+}
+
 /* Of what joins switches. */
 static void store_uplink_rate(const struct topo *topo, struct costs *costs,
                               struct calibration *calibration)
@@ -84,6 +92,7 @@ enum tutti_status measure_between(const struct probe_result *result, struct cali
     store_latencies(result, true, &costs, calibration);
     store_latencies(result, false, &costs, calibration);
     store_card_rate(result, &costs, calibration);
+    store_burst(result, &costs, calibration);
     store_uplink_rate(&result->topo, &costs, calibration);
     calibration->key.host_count = result->host_count;
     calibration->key.rank_count = result->rank_count;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/option.h"
@@ -20,6 +21,11 @@ enum {
     SIZE_LOG_MAX = 23,
     TOURNAMENTS_MAX = 5,
     ROUNDS_MAX = 48, /* of several tournaments; one is always played to its end */
+    REST_REPEATS = 5,
+    REST_NS = 30000000,
+    BURST_LARGE = 256 << 10, /* messages after a rest */
+    BURST_LARGER = 1 << 20,
+    BURST_LEAST = 16 << 10, /* less is noise */
     TAG = 0
 };
 static const uint64_t warm_ns = 30000000, round_ns = 120000000, exchange_ns_min = 4000000;
@@ -121,6 +127,43 @@ static enum tutti_status measure_rate(struct prober *prober, int other, double *
     return TUTTI_OK;
 }
 
+/* From rest: until the other has all of a message, and its answer is here. */
+static enum tutti_status time_after_rest(struct prober *prober, size_t bytes, double *least_ns)
+{
+    char *const buffer = prober->exchanges[0].send;
+    char answer = 0;
+    *least_ns = 0;
+    for (int i = 0; i < REST_REPEATS; i++) {
+        nanosleep(&(struct timespec){0, REST_NS}, NULL);
+        const uint64_t begin = clock_now_ns();
+        if (prober->host == 0) {
+            TRY(tutti_send(buffer, bytes, TUTTI_UINT8, 1, TAG, prober->hosts));
+            TRY(tutti_recv(&answer, 1, TUTTI_UINT8, 1, TAG, NULL, prober->hosts));
+        } else {
+            TRY(tutti_recv(buffer, bytes, TUTTI_UINT8, 0, TAG, NULL, prober->hosts));
+            TRY(tutti_send(&answer, 1, TUTTI_UINT8, 0, TAG, prober->hosts));
+        }
+        const double took_ns = (double)(clock_now_ns() - begin);
+        if (i == 0 || took_ns < *least_ns) *least_ns = took_ns;
+    }
+    return TUTTI_OK;
+}
+
+/* A token bucket lets a burst pass at once, and from then on a byte in the time of its rate, which the step from one large message to a larger one
+ * tells: by how much the first one came too early is the burst. */
+static enum tutti_status measure_burst(struct prober *prober)
+{
+    double none_ns, large_ns, larger_ns;
+    TRY(time_after_rest(prober, 1, &none_ns));
+    TRY(time_after_rest(prober, BURST_LARGE, &large_ns));
+    TRY(time_after_rest(prober, BURST_LARGER, &larger_ns));
+    const double byte_ns = (larger_ns - large_ns) / (BURST_LARGER - BURST_LARGE);
+    if (prober->host != 0 || byte_ns <= 0) return TUTTI_OK;
+    const double burst = BURST_LARGE - (large_ns - none_ns) / byte_ns;
+    prober->result->burst_bytes = burst > BURST_LEAST ? burst : 0;
+    return TUTTI_OK;
+}
+
 /* ---------------------------------------------------------------------------------------- all the pairs */
 
 static enum tutti_status play_round(struct prober *prober, int tournament, int round)
@@ -151,7 +194,11 @@ static enum tutti_status play(struct prober *prober)
         probe_order(prober->host_count, t, prober->order);
         for (int round = 0; round < rounds; round++) TRY(play_round(prober, t, round));
     }
+    TRY(tutti_barrier(prober->hosts));
+    if (prober->host < 2) TRY(measure_burst(prober));
     /* Each cell has one rank that knows it, and is 0 elsewhere. */
+    TRY(tutti_allreduce(&result->burst_bytes, &result->burst_bytes, 1, TUTTI_FLOAT64, TUTTI_SUM,
+                        prober->hosts));
     TRY(tutti_allreduce(result->latency_ns, result->latency_ns, cells, TUTTI_FLOAT64, TUTTI_SUM,
                         prober->hosts));
     return tutti_allreduce(result->bytes_per_second, result->bytes_per_second,

@@ -15,6 +15,7 @@ struct probe_result {
     int *rack_of;             /* each host's */
     double *latency_ns;       /* between two hosts, one way */
     double *bytes_per_second; /* a matrix a tournament, see topo/probe.h */
+    double burst_bytes;       /* that pass at once from host 0 to host 1 after a rest */
     struct topo topo;
 };
 

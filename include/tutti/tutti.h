@@ -363,6 +363,18 @@ struct tutti_footprint {
 /* Fills *footprint.  Any thread, between operations; does not block. */
 TUTTI_API enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                                  struct tutti_footprint *footprint);
+/* Says which algorithm a call would take on this communicator, and why: in the first line what is
+ * chosen and by what, then a line for each algorithm with the time that the cost model expects of
+ * it, the fastest first, and why those that are left out cannot do the call. For calls with private
+ * memory, an operation that commutes, and the communicator's own settings. collective: "allreduce"
+ * and so on; count and dtype as in that call. text: gets as much as fits into text_bytes, and a
+ * zero at the end. Not collective. Any thread; does not block, but takes some milliseconds for a
+ * size that was not called before. INVALID_OPTIONS: there is no collective of that name, or no room for text.
+ * INVALID_DTYPE, NO_MEMORY. INVALID_ALGORITHM: the communicator's rules leave none. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_explain(const struct tutti_comm *comm,
+                                                              const char *collective, size_t count,
+                                                              enum tutti_dtype dtype, char *text,
+                                                              size_t text_bytes);
 
 struct tutti_failure {
     size_t size_bytes;        /* set by the caller to sizeof(struct tutti_failure) */

@@ -20,10 +20,11 @@ struct algorithm {
     bool needs_levels;
     bool needs_commutative; /* operands do not come in rank order */
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
-    int rank_count_max;  /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
-    const char *summary; /* one line for people */
-    const char *cost;    /* in alpha, beta, gamma, p, n */
-    const char *source;  /* paper or origin */
+    bool adds_in_rank_order; /* and that is ((0 + 1) + 2) + 3 ...: all of these give the same bits */
+    int rank_count_max;      /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
+    const char *summary;     /* one line for people */
+    const char *cost;        /* in alpha, beta, gamma, p, n */
+    const char *source;      /* paper or origin */
 };
 
 extern const struct algorithm algo_list[];

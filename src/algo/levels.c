@@ -17,9 +17,7 @@ static int compare_entries(const void *one, const void *other)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-/* Groups get the numbers 0, 1, .. in the order of their smallest ranks, which is in first_of for every
- * rank.  Returns how many there are, 0 when out of memory. */
-static int number_groups(const int *group_of, int rank_count, int *number, int *first_of)
+int algo_number_groups(const int *group_of, int rank_count, int *number, int *first_of)
 {
     struct entry *entries = malloc(sizeof *entries * (size_t)rank_count);
     int count = 0;
@@ -59,7 +57,7 @@ enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_c
     if (numbers == NULL) return TUTTI_NO_MEMORY;
     enum tutti_status status = TUTTI_OK;
     for (int k = 0; k + 1 < levels->level_count && status == TUTTI_OK; k++) {
-        if (number_groups(levels->group_of[k], rank_count, numbers, numbers + rank_count) == 0)
+        if (algo_number_groups(levels->group_of[k], rank_count, numbers, numbers + rank_count) == 0)
             status = TUTTI_NO_MEMORY;
         else if (!nests(numbers + rank_count, levels->group_of[k + 1], rank_count))
             status = TUTTI_INVALID_RANK;
@@ -108,7 +106,7 @@ static bool order_ranks(struct hierarchy *h, const struct algo_levels *levels, c
 {
     for (int r = 0; r < h->rank_count; r++) h->order[r] = order != NULL ? order[r] : r;
     for (int k = 0; levels != NULL && k < levels->level_count; k++) {
-        const int count = number_groups(levels->group_of[k], h->rank_count, number, first_of);
+        const int count = algo_number_groups(levels->group_of[k], h->rank_count, number, first_of);
         if (count == 0) return false;
         if (order != NULL) number_along(order, h->rank_count, number, first_of);
         if (!sort_by(number, count, h->order, h->rank_count)) return false;

@@ -29,6 +29,9 @@
 /* Whether the levels can be used: INVALID_RANK and *message, where they cannot. */
 enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_count,
                                     const char **message);
+/* Groups get the numbers 0, 1, .. in the order of their smallest ranks, which is in first_of for every rank. Returns how many there are; 0:
+ * out of memory. */
+int algo_number_groups(const int *group_of, int rank_count, int *number, int *first_of);
 /* Fills order with all ranks, those that are together side by side: at each level, groups come in the order of their
  * smallest ranks. Levels that were checked; NO_MEMORY. */
 enum tutti_status algo_order_by_levels(const struct algo_levels *levels, int rank_count, int *order);

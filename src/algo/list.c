@@ -17,7 +17,8 @@ enum property {
     ONE_TREE = 4,    /* deterministic */
     RADIX = 8,       /* takes one */
     DIRECT = 16,     /* blocks pass through nobody */
-    LEVELS = 32      /* needs the host map */
+    LEVELS = 32,     /* needs the host map */
+    RANK_ORDER = 64  /* adds one rank after the other */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -49,7 +50,9 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
         .has_radix = ((properties)&RADIX) != 0, .needs_power_of_two = ((properties)&CUBE) != 0, \
         .needs_levels = ((properties)&LEVELS) != 0,                                             \
         .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                   \
-        .deterministic = ((properties)&ONE_TREE) != 0, .is_direct = ((properties)&DIRECT) != 0, \
+        .deterministic = ((properties)&ONE_TREE) != 0,                                          \
+        .adds_in_rank_order = ((properties)&RANK_ORDER) != 0,                                   \
+        .is_direct = ((properties)&DIRECT) != 0,                                                \
         .rank_count_max =                                                                       \
             COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,          \
         .summary = what, .cost = price, .source = origin                                        \
@@ -59,10 +62,10 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
  * all blocks together; S the number of pieces; k the radix (k-1 ports); lg is rounded up.  A torus has D
  * dimensions of d_i ranks; N hosts have L ranks each, and what happens in a host is not in the cost. */
 const struct algorithm algo_list[] = {
-    ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE,
+    ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE | RANK_ORDER,
           "everyone sends all to everyone and reduces all; smallest messages on one host",
           "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
-    ENTRY(ALLREDUCE, "twoshot", mesh_twoshot, ONE_TREE,
+    ENTRY(ALLREDUCE, "twoshot", mesh_twoshot, ONE_TREE | RANK_ORDER,
           "everyone reduces one part and sends it to everyone; medium to large on one host",
           "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
     ENTRY(ALLREDUCE, "doubling", doubling_allreduce, ONE_TREE,
@@ -112,11 +115,12 @@ const struct algorithm algo_list[] = {
           "through one leader a host, doubling between them; small messages",
           "lg N (alpha + n beta) across", KARONIS),
 
-    ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE, "all send to the root; small messages, few ranks",
-          "alpha + (p-1) n beta + (p-1) n gamma", FOLKLORE),
+    ENTRY(REDUCE, "direct", mesh_reduce, ONE_TREE | RANK_ORDER,
+          "all send to the root; small messages, few ranks", "alpha + (p-1) n beta + (p-1) n gamma",
+          FOLKLORE),
     ENTRY(REDUCE, "tree", tree_reduce, COMMUTATIVE | ONE_TREE | RADIX,
           "k-nomial tree; small messages", "lg_k p (alpha + (k-1) n beta + (k-1) n gamma)", BRUCK),
-    ENTRY(REDUCE, "twoshot", composed_reduce_twoshot, ONE_TREE,
+    ENTRY(REDUCE, "twoshot", composed_reduce_twoshot, ONE_TREE | RANK_ORDER,
           "direct reduce_scatter, then direct gather; medium to large on one host",
           "2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", THAKUR),
     ENTRY(REDUCE, "reduce_scatter_gather", composed_reduce, COMMUTATIVE | ONE_TREE | RADIX,
@@ -224,7 +228,7 @@ const struct algorithm algo_list[] = {
           "all blocks of a host in one message, through leaders; small blocks",
           "lg N alpha + (N-1)/N n beta across", KARONIS),
 
-    ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE,
+    ENTRY(REDUCE_SCATTER, "direct", mesh_reduce_scatter, ONE_TREE | RANK_ORDER,
           "block j to rank j, reduced there; one host", "alpha + (p-1)/p n beta + (p-1)/p n gamma",
           THAKUR),
     ENTRY(REDUCE_SCATTER, "halving", halving_reduce_scatter, COMMUTATIVE | ONE_TREE,

@@ -51,8 +51,11 @@
     X(JOB, PROGRESS_CPUS, TEXT("a list of CPUs such as 3 or 0-1,8"), "(where the program may run)",                                 \
       "The CPUs of the thread that moves [started operations](buckets.md#how-much-is-hidden) while the program computes: name "     \
       "CPUs on which no rank computes.")                                                                                            \
-    X(JOB, CALIBRATION, TEXT("a file"), "(in the user's cache folder)",                                                             \
-      "The file that says [what work costs on this host](calibration.md). `tutti-topo --calibrate` writes it.")                     \
+    X(JOB, CALIBRATION, TEXT("a file, or shipped"), "(in the user's cache folder)",                                                             \
+      "The file that says [what work costs on this host](calibration.md), by which algorithms are chosen. `tutti-topo --calibrate` "    \
+      "writes it. `shipped`: the numbers that Tutti comes with.")                     \
+    X(JOB, TABLE, TEXT("a file"), "",                                                                                               \
+      "The file of [measured choices](tuning.md) that `tutti-tune` wrote. The same on all ranks.")                                  \
     X(JOB, UNEXPECTED, BYTES, "16m",                                                                                                \
       "How many bytes of [messages](point-to-point.md) may wait at a rank for its `tutti_recv`.")                                   \
     X(JOB, TRACE_DIR, TEXT("a folder"), "",                                                                                         \

@@ -39,7 +39,9 @@ struct rendezvous_member {
     int32_t first;      /* the lowest rank of its process; set by rank 0 */
     uint64_t host_id;   /* of the host that it takes itself to be on, see host_id_option */
     int32_t core_count; /* that it may run on */
-    int32_t unused;
+    uint32_t knowledge; /* fingerprint of the numbers by which it chooses algorithms */
+    uint32_t table;     /* and of its table of measured choices */
+    uint32_t unused;
 };
 
 struct rendezvous_options {

@@ -6,6 +6,7 @@
 #include "algo/algo_fingerprint.h"
 #include "base/dtype.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "call/communicator.h"
 #include "call/program.h"
@@ -34,7 +35,7 @@ static uint64_t described(const struct call_description *what)
 static const struct host_levels *several_hosts(const struct tutti_comm *comm)
 {
     const struct host_levels *levels = comm->team.members.levels;
-    return levels != NULL && levels->network.host_count > 1 ? levels : NULL;
+    return levels != NULL && levels->host_count > 1 ? levels : NULL;
 }
 
 /* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. The fingerprint stands for the
@@ -75,47 +76,46 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
     return count * dtype_size(what->dtype);
 }
 
-/* All ranks are on this host, and reach each other over a network all the same. */
-static bool is_loopback(const struct tutti_comm *comm)
-{
-    return health_has_network(&comm->health) && !team_spans_hosts(&comm->team);
-}
-
-/* What counts where messages are dear. Over TCP within one host they are, but bytes cost what copies do. */
-static const struct network_shape *network_of(const struct tutti_comm *comm, size_t bytes)
-{
-    const struct host_levels *hosts = several_hosts(comm);
-    if (hosts == NULL) return NULL;
-    const struct path_sizes *sizes = &comm->team.transports.set.all->paths.tables[0]->sizes;
-    return is_loopback(comm) && bytes >= sizes->copies_bytes_min ? NULL : &hosts->network;
-}
-
 static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
                                 struct choice *choice)
 {
     const struct call_description *what = &call->what;
-    const size_t bytes = shared_bytes(comm, call);
-    const struct choose_call wanted = {.collective = what->collective,
-                                       .bytes = bytes,
-                                       .rank_count = comm->team.size,
+    const struct choose_call wanted = {.question = {.collective = what->collective,
+                                                    .dtype = what->dtype,
+                                                    .bytes = shared_bytes(comm, call),
+                                                    .is_mapped = call->all_were_mapped},
+                                       .site = &comm->team.members.site,
                                        .deterministic = call->deterministic,
                                        .in_rank_order = collective_reduces(what->collective) &&
                                                         !call->op->commutative,
-                                       .oversubscribed = comm->team.members.shares_cores,
-                                       .mapped = call->all_were_mapped,
-                                       .over_sockets = is_loopback(comm),
                                        .counts_are_local = what->varies && !knows_all_counts(call),
-                                       .network = network_of(comm, bytes),
                                        .algorithm = call->algorithm,
                                        .radix = call->radix,
                                        .rules = comm->team.settings.rules};
     return choose_algorithm(&wanted, choice);
 }
 
+/* Only a wish can be one that no algorithm fulfils. */
 enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call)
 {
     struct choice choice;
+    if (call->algorithm == NULL && comm->team.settings.rules == NULL) return TUTTI_OK;
     return choose(comm, call, &choice);
+}
+
+static void say_choice(const struct tutti_comm *comm, const struct call *call,
+                       const struct choice *choice)
+{
+    const struct call_description *what = &call->what;
+    if (choice->next.algorithm == NULL)
+        log_write(LOG_INFO, "%s of %zu %s on %d ranks: %s, because %s",
+                  collective_name(what->collective), what->count, tutti_dtype_name(what->dtype),
+                  comm->team.size, choice->algorithm->name, choice_reason_text(choice->reason));
+    else
+        log_write(LOG_INFO, "%s of %zu %s on %d ranks: %s, about %.1f us; next best %s, %.1f us",
+                  collective_name(what->collective), what->count, tutti_dtype_name(what->dtype),
+                  comm->team.size, choice->algorithm->name, (double)choice->time_ps * 1e-6,
+                  choice->next.algorithm->name, (double)choice->next.time_ps * 1e-6);
 }
 
 /* Bits must not depend on where ranks run when they are to be the same for good, and operands stay in the order of
@@ -161,6 +161,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const struct call_description *what = &call->what;
     struct choice choice;
     TRY(choose(comm, call, &choice));
+    if (comm->team.rank == 0) say_choice(comm, call, &choice);
     const struct host_levels *hosts = several_hosts(comm);
     struct algo_levels levels = hosts != NULL ? hosts->levels : (struct algo_levels){0};
     if (choice.only_hosts) levels.level_count = 1;

@@ -12,6 +12,8 @@
 #include "call/wait_loop.h"
 #include "comm/derived_list.h"
 #include "comm/join.h"
+#include "comm/knowledge.h"
+#include "comm/site.h"
 #include "connect/port.h"
 #include "health/agree.h"
 #include "health/failure.h"
@@ -130,10 +132,16 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     created->team.settings.level = kernel_level_chosen();
     domain_init(&created->team.domain, comm_client_progress);
     comm_calls_init(created);
+    created->team.members.knowledge = creation->knowledge;
+    created->team.members.table = creation->table;
     if (gethostname(created->team.members.host_name, sizeof created->team.members.host_name - 1) != 0)
         strcpy(created->team.members.host_name, "?");
 
     status = health_init(&created->health, &created->team);
+    if (status == TUTTI_OK && creation->knowledge == NULL)
+        status = knowledge_read(&created->team.members.knowledge);
+    if (status == TUTTI_OK && creation->knowledge == NULL)
+        status = knowledge_read_table(&created->team.members.table);
     if (status == TUTTI_OK && options->algorithms != NULL &&
         (created->team.settings.algorithms = strdup(options->algorithms)) == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
@@ -141,6 +149,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         status = rules_parse(options->algorithms, &created->team.settings.rules);
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : comm_join(created, creation);
+    if (status == TUTTI_OK) comm_find_site(created);
     comm_calls_open(created);
     if (status != TUTTI_OK) {
         release(created);

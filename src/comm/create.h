@@ -15,7 +15,10 @@ struct creation {
     const struct launcher_place *place; /* what the launcher says of hosts; or NULL */
     const struct net_address *meeting;  /* rank 0's port, from an id for several hosts; or NULL */
     struct comm_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
-    struct host_levels *host_levels;          /* with hosts, and taken like them */
+    struct host_levels *host_levels; /* with hosts, and taken like them */
+    /* Of the communicator that it comes from; NULL: from none, so the ranks agree on theirs. */
+    const struct knowledge *knowledge;
+    const struct tune_table *table;           /* with knowledge; or NULL */
     const struct tutti_comm_options *options; /* with all defaults filled in */
     uint64_t deadline_ns;
     /* OK while the missing ranks can still come, see bootstrap/rendezvous.h; or NULL. */

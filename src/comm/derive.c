@@ -155,6 +155,8 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .size = roster->size,
                                 .options = &options,
                                 .deadline_ns = clock_now_ns() + options.init_timeout_ns,
+                                .knowledge = parent->team.members.knowledge,
+                                .table = parent->team.members.table,
                                 .look = look,
                                 .look_context = roster};
     if (team_spans_hosts(&parent->team)) TRY(find_hosts(roster, &creation));

@@ -16,6 +16,8 @@
 #include "bootstrap/launcher.h"
 #include "bootstrap/rendezvous.h"
 #include "call/communicator.h"
+#include "comm/knowledge.h"
+#include "comm/site.h"
 #include "connect/discovery.h"
 #include "connect/port.h"
 #include "health/deaths.h"
@@ -61,12 +63,16 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         return use_port(comm);
     }
     if (creation->meeting == NULL && !launcher_may_span_hosts(creation->place)) return TUTTI_OK;
-    struct discovery_options options = {.place = creation->place,
-                                        .self = {.pid = getpid(), .core_count = core_count()},
-                                        .deadline_ns = creation->deadline_ns,
-                                        .exchange_means = exchange_means(),
-                                        .is_encrypted = comm->team.settings.is_encrypted,
-                                        .meeting = creation->meeting};
+    struct discovery_options options = {
+        .place = creation->place,
+        .self = {.pid = getpid(),
+                 .core_count = core_count(),
+                 .knowledge = comm->team.members.knowledge->fingerprint,
+                 .table = knowledge_table_fingerprint(comm->team.members.table)},
+        .deadline_ns = creation->deadline_ns,
+        .exchange_means = exchange_means(),
+        .is_encrypted = comm->team.settings.is_encrypted,
+        .meeting = creation->meeting};
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s",
              comm->team.members.host_name);
     TRY(host_id_read(&options.self.host));
@@ -101,19 +107,22 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                               const struct rendezvous_key *key, struct rendezvous_result *result)
 {
     const struct heap_location heap = heap_location();
-    struct rendezvous_options options = {.key = *key,
-                                         .rank = team_local_number(&comm->team, creation->rank),
-                                         .size = team_local_size(&comm->team),
-                                         .names = team_local_ranks(&comm->team),
-                                         .deadline_ns = creation->deadline_ns,
-                                         .self = {.process_key = heap.process_key,
-                                                  .heap_inode = heap.inode,
-                                                  .heap_bytes = heap.bytes,
-                                                  .heap_fd = heap.fd,
-                                                  .core_count = core_count()},
-                                         .segment_fd = -1,
-                                         .look = creation->look,
-                                         .look_context = creation->look_context};
+    struct rendezvous_options options = {
+        .key = *key,
+        .rank = team_local_number(&comm->team, creation->rank),
+        .size = team_local_size(&comm->team),
+        .names = team_local_ranks(&comm->team),
+        .deadline_ns = creation->deadline_ns,
+        .self = {.process_key = heap.process_key,
+                 .heap_inode = heap.inode,
+                 .heap_bytes = heap.bytes,
+                 .heap_fd = heap.fd,
+                 .core_count = core_count(),
+                 .knowledge = comm->team.members.knowledge->fingerprint,
+                 .table = knowledge_table_fingerprint(comm->team.members.table)},
+        .segment_fd = -1,
+        .look = creation->look,
+        .look_context = creation->look_context};
     if (team_spans_hosts(&comm->team)) { /* hosts can be told apart that share a namespace */
         const int host = comm->team.members.hosts->host_of[comm->team.rank];
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
@@ -184,7 +193,9 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
     for (int r = 0; status == TUTTI_OK && r < comm->team.size; r++) {
         entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
                                               .pid = met->members[r].pid,
-                                              .core_count = met->members[r].core_count};
+                                              .core_count = met->members[r].core_count,
+                                              .knowledge = met->members[r].knowledge,
+                                              .table = met->members[r].table};
         net_address_parse("127.0.0.1", &entries[r].address);
         entries[r].address.port = ports.members[r].port;
         snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s",
@@ -341,6 +352,7 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     static const char what[] = "hosts";
     rendezvous_key_derive(key, what, sizeof what, &comm->team.identity);
     comm->team.members.shares_cores = comm_hosts_share_cores(comm->team.members.hosts);
+    comm->team.members.core_count = comm_hosts_core_count(comm->team.members.hosts);
     comm->team.members.order = NULL;
     health_write_table(&comm->health);
     return find_levels(comm, levels_of_hosts);
@@ -401,6 +413,7 @@ static void use_host(struct tutti_comm *comm)
     comm->team.transports.publishers_fence = facts.publishers_fence;
     comm->team.members.oversubscribed = team_local_size(&comm->team) > facts.core_count;
     comm->team.members.shares_cores = comm->team.members.oversubscribed;
+    comm->team.members.core_count = facts.core_count > 0 ? facts.core_count : 1;
     domain_set_spinning(&comm->team.domain, !comm->team.members.oversubscribed);
     comm->team.members.order = facts.order;
 }
@@ -441,7 +454,8 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
         return status;
     }
     use_host(comm);
-    status = open_network(comm, result.members, &key);
+    if (creation->knowledge == NULL) status = comm_agree_on_knowledge(comm, result.members);
+    if (status == TUTTI_OK) status = open_network(comm, result.members, &key);
     const char *what;
     const int odd_one = find_odd_one(comm, result.members, &what);
     rendezvous_result_release(&result);

@@ -15,6 +15,7 @@
 #include "call/own_call.h"
 #include "comm/create.h"
 #include "comm/derive.h"
+#include "comm/site.h"
 #include "os/clock.h"
 #include "team/options.h"
 #include "topo/probe.h"
@@ -120,6 +121,7 @@ static enum tutti_status take_racks(const struct prober *prober)
     comm_programs_free(comm);
     host_levels_release(comm->team.members.levels);
     *comm->team.members.levels = levels;
+    comm_find_site(comm);
     health_unlock(&comm->health);
     return TUTTI_OK;
 }

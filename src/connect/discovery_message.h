@@ -31,6 +31,8 @@ struct discovery_entry {
     struct net_address address; /* of its process's port; none: it has no port */
     int32_t pid;
     int32_t core_count; /* how many cores it may run on */
+    uint32_t knowledge; /* fingerprint of the numbers by which it chooses algorithms */
+    uint32_t table;     /* and of its table of measured choices */
     char host_name[DISCOVERY_HOST_NAME_MAX];
 };
 

@@ -1,6 +1,7 @@
 #include "format/json_text.h"
 
 #include "base/status.h"
+#include "format/jansson.h"
 
 enum tutti_status json_text_load(const char *what, const char *text, size_t text_bytes,
                                  size_t bytes_max, json_t **json)
@@ -9,6 +10,7 @@ enum tutti_status json_text_load(const char *what, const char *text, size_t text
     *json = NULL;
     if (text_bytes > bytes_max)
         return error_set(TUTTI_UNSUPPORTED, "%s: more than %zu bytes of JSON", what, bytes_max);
+    TRY(jansson_load());
     *json = json_loadb(text, text_bytes, JSON_REJECT_DUPLICATES, &error);
     if (*json != NULL) return TUTTI_OK;
     if (json_error_code(&error) == json_error_out_of_memory)

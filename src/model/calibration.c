@@ -174,99 +174,17 @@ bool calibration_is_for(const struct calibration *calibration, const struct cali
 
 /* ---------------------------------------------------------------------------------------------- ranks agree */
 
-void calibration_pack(const struct calibration *calibration,
-                      uint64_t words[static CALIBRATION_WORDS])
+uint64_t calibration_fingerprint(const struct calibration *calibration)
 {
-    uint64_t *to = words;
-    *to++ = (uint64_t)calibration->key.hardware.cpu_count;
-    *to++ = (uint64_t)calibration->key.hardware.cpus_a_cache;
-    for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++) *to++ = calibration->numbers[i].value;
+    uint64_t hash = hash_take((uint64_t)calibration->key.hardware.cpu_count,
+                              (uint64_t)calibration->key.hardware.cpus_a_cache);
+    for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++)
+        hash = hash_take(hash, calibration->numbers[i].value);
     for (unsigned table = 0; table < CALIBRATION_TABLES; table++)
         for (unsigned way = 0; way < PATH_WAY_COUNT; way++)
             for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
-                *to++ = calibration->ways[table][way].values[i];
-    assert(to == words + CALIBRATION_WORDS);
-}
-
-static enum tutti_status refuse(const char *name, uint64_t value)
-{
-    return error_set(TUTTI_INVALID_OPTIONS, "calibration of rank 0: %s cannot be %" PRIu64, name,
-                     value);
-}
-
-static enum tutti_status unpack_ways(const uint64_t **words, struct calibration_way *way)
-{
-    way->spread_permille = 0;
-    way->known = CALIBRATION_ASSUMED;
-    for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++) {
-        way->values[i] = *(*words)++;
-        if (way->values[i] > calibration_way_value_most(i))
-            return refuse(calibration_way_value_name(i), way->values[i]);
-    }
-    return TUTTI_OK;
-}
-
-enum tutti_status calibration_unpack(const uint64_t words[static CALIBRATION_WORDS],
-                                     struct calibration *calibration)
-{
-    struct calibration taken = *calibration;
-    const uint64_t *from = words;
-    if (from[0] > CPU_COUNT_MAX) return refuse("the number of processors", from[0]);
-    if (from[1] > CPU_COUNT_MAX) return refuse("the number of processors around a cache", from[1]);
-    taken.key.hardware.cpu_count = (int)*from++;
-    taken.key.hardware.cpus_a_cache = (int)*from++;
-    for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++, from++) {
-        if (*from < infos[i].least || *from > infos[i].most) return refuse(infos[i].name, *from);
-        taken.numbers[i] = (struct calibration_number){.value = *from, .known = CALIBRATION_ASSUMED};
-    }
-    for (unsigned table = 0; table < CALIBRATION_TABLES; table++)
-        for (unsigned way = 0; way < PATH_WAY_COUNT; way++)
-            TRY(unpack_ways(&from, &taken.ways[table][way]));
-    *calibration = taken;
-    return TUTTI_OK;
-}
-
-uint64_t calibration_fingerprint(const struct calibration *calibration)
-{
-    uint64_t words[CALIBRATION_WORDS], hash = 0;
-    calibration_pack(calibration, words);
-    for (unsigned i = 0; i < CALIBRATION_WORDS; i++) hash = hash_take(hash, words[i]);
+                hash = hash_take(hash, calibration->ways[table][way].values[i]);
     return hash;
-}
-
-static bool find_way_difference(const struct calibration *one, const struct calibration *other,
-                                char *text, size_t text_bytes)
-{
-    for (unsigned table = 0; table < CALIBRATION_TABLES; table++)
-        for (unsigned way = 0; way < PATH_WAY_COUNT; way++)
-            for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++) {
-                const uint64_t its = one->ways[table][way].values[i],
-                               others = other->ways[table][way].values[i];
-                if (its == others) continue;
-                snprintf(text, text_bytes, "%s of %s %s is %" PRIu64 " and %" PRIu64,
-                         calibration_way_value_name(i), path_way_name(way),
-                         calibration_table_name(table), its, others);
-                return true;
-            }
-    return false;
-}
-
-bool calibration_find_difference(const struct calibration *one, const struct calibration *other,
-                                 char *text, size_t text_bytes)
-{
-    const struct hardware *its = &one->key.hardware, *others = &other->key.hardware;
-    if (its->cpu_count != others->cpu_count || its->cpus_a_cache != others->cpus_a_cache) {
-        snprintf(text, text_bytes, "there are %d processors, %d around a cache, and %d, %d",
-                 its->cpu_count, its->cpus_a_cache, others->cpu_count, others->cpus_a_cache);
-        return true;
-    }
-    for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++) {
-        if (one->numbers[i].value == other->numbers[i].value) continue;
-        snprintf(text, text_bytes, "%s is %" PRIu64 " and %" PRIu64, infos[i].name,
-                 one->numbers[i].value, other->numbers[i].value);
-        return true;
-    }
-    return find_way_difference(one, other, text, text_bytes);
 }
 
 /* --------------------------------------------------------------------------------------------------- its use */
@@ -302,8 +220,15 @@ static const struct path_table *apply_table(const struct calibration_way ways[PA
     return table;
 }
 
-static struct model_cost reduce_cost(const struct calibration *calibration,
-                                     const struct calibration_use *use)
+/* For each byte that is read or written past the caches, of so many that a byte of result takes. */
+static uint64_t far_fs(uint64_t near_byte_fs, uint64_t far_byte_fs, unsigned touched)
+{
+    return far_byte_fs > near_byte_fs ? (far_byte_fs - near_byte_fs) / touched : 0;
+}
+
+/* Copies read a byte and write one, sums of two read two; what further sources cost is that they are read. */
+static void apply_kernels(const struct calibration *calibration, const struct calibration_use *use,
+                          struct model_machine *machine)
 {
     static const struct {
         enum calibration_parameter each, near_byte, far_byte;
@@ -314,10 +239,20 @@ static struct model_cost reduce_cost(const struct calibration *calibration,
         CALIBRATION_CLASS_LIST(X)
 #undef X
     };
+    enum { COPY_TOUCHES = 2, SUM_TOUCHES = 3 };
     const enum calibration_class class = calibration_class_of(use->dtype);
-    return (struct model_cost){
-        value_of(calibration, classes[class].each),
-        value_of(calibration, use->is_far ? classes[class].far_byte : classes[class].near_byte)};
+    const uint64_t copy_fs = value_of(calibration, CALIBRATION_copy_near_byte_fs),
+                   sum_fs = value_of(calibration, classes[class].near_byte);
+    machine->copy = (struct model_cost){value_of(calibration, CALIBRATION_copy_each_ps), copy_fs};
+    machine->reduce = (struct model_cost){value_of(calibration, classes[class].each), sum_fs};
+    machine->more_byte_fs = sum_fs / SUM_TOUCHES;
+    machine->far_copy_fs = machine->far_reduce_fs = machine->memory_byte_fs = 0;
+    if (!use->is_far) return;
+    machine->far_copy_fs =
+        far_fs(copy_fs, value_of(calibration, CALIBRATION_copy_far_byte_fs), COPY_TOUCHES);
+    machine->far_reduce_fs =
+        far_fs(sum_fs, value_of(calibration, classes[class].far_byte), SUM_TOUCHES);
+    machine->memory_byte_fs = value_of(calibration, CALIBRATION_memory_byte_fs);
 }
 
 static bool is_wide(const struct calibration *calibration, const struct model_machine *machine)
@@ -351,12 +286,7 @@ void calibration_apply(const struct calibration *calibration, const struct calib
     machine->card = (struct model_port)PORT(calibration, card);
     machine->uplink = (struct model_port)PORT(calibration, uplink);
     machine->turn_ps = value_of(calibration, CALIBRATION_turn_ps);
-    machine->copy =
-        (struct model_cost){value_of(calibration, CALIBRATION_copy_each_ps),
-                            value_of(calibration, use->is_far ? CALIBRATION_copy_far_byte_fs
-                                                              : CALIBRATION_copy_near_byte_fs)};
-    machine->reduce = reduce_cost(calibration, use);
-    machine->memory_byte_fs = use->is_far ? value_of(calibration, CALIBRATION_memory_byte_fs) : 0;
+    apply_kernels(calibration, use, machine);
     machine->within =
         apply_table(calibration->ways[CALIBRATION_WITHIN], use->within,
                     &tables->tables[CALIBRATION_WITHIN], tables->rows[CALIBRATION_WITHIN]);

@@ -9,9 +9,8 @@
  * 2. Values are whole numbers within the bounds of the list below: ranks that have the same calibration compute the same, bit for bit.
  * 3. It belongs to one kind of machine, by its key: processor, caches, kernel, network cards. Numbers of another machine are worse than
  *    assumed ones, so a calibration whose key differs is not to be used.
- * 4. Ranks must never disagree. If hosts have different calibrations, all ranks take that of rank 0 (calibration_pack on rank 0,
- *    calibration_unpack on the others), and a host whose own one differs says so (calibration_find_difference). So is it in a job of
- *    several kinds of machines: a plan that suits none of them best is better than ranks that choose different plans.
+ * 4. Ranks must never disagree. They compare fingerprints, and where one differs nobody uses a calibration (comm/knowledge.h): a plan that suits
+ *    none of them best is better than ranks that choose different plans.
  *
  * Nothing here reads files (format/calibration_file.h) or measures (tutti-topo --calibrate). Pure functions, on any thread; nothing
  * allocates or blocks.
@@ -48,59 +47,60 @@ enum { CALIBRATION_PS_MAX = 1000000000, CALIBRATION_BYTE_FS_MAX = 1000000000 };
 
 /* The one list of parameters: X(name, unit, shipped value, least, most, what it is). Shipped values within a host are what
  * tutti-topo --calibrate measured on the machine of the tables of paths (2 cores of an AMD EPYC, Zen 3, virtual machine); latency_far_ps and
- * all between hosts are assumed, as for 100 Gbit/s Ethernet.
+ * all between hosts are assumed, as for Ethernet of 10 Gbit/s.
  *
  * "Near" means in the second-level cache, "far" in memory, with the kernels that the library takes there. A sum is one of two sources. */
-#define CALIBRATION_PARAMETER_LIST(X)                                                               \
-    X(copy_each_ps, "ps", 3000, 0, CALIBRATION_PS_MAX, "a copy of no bytes")                        \
-    X(copy_near_byte_fs, "fs/byte", 19000, 1, CALIBRATION_BYTE_FS_MAX,                              \
-      "a copied byte, in the cache")                                                                \
-    X(copy_far_byte_fs, "fs/byte", 57000, 1, CALIBRATION_BYTE_FS_MAX,                               \
-      "a copied byte, past the caches, by one core")                                                \
-    X(reduce_plain_each_ps, "ps", 7000, 0, CALIBRATION_PS_MAX,                                      \
-      "a sum of no elements, of integers, float32 or float64")                                      \
-    X(reduce_plain_near_byte_fs, "fs/byte", 52000, 1, CALIBRATION_BYTE_FS_MAX,                      \
-      "a byte of their sum, in the cache")                                                          \
-    X(reduce_plain_far_byte_fs, "fs/byte", 88000, 1, CALIBRATION_BYTE_FS_MAX,                       \
-      "a byte of their sum, past the caches, by one core")                                          \
-    X(reduce_float16_each_ps, "ps", 9500, 0, CALIBRATION_PS_MAX,                                    \
-      "a sum of no elements, of float16 or bfloat16")                                               \
-    X(reduce_float16_near_byte_fs, "fs/byte", 66000, 1, CALIBRATION_BYTE_FS_MAX,                    \
-      "a byte of their sum, in the cache")                                                          \
-    X(reduce_float16_far_byte_fs, "fs/byte", 108000, 1, CALIBRATION_BYTE_FS_MAX,                    \
-      "a byte of their sum, past the caches, by one core")                                          \
-    X(reduce_float8_each_ps, "ps", 7400, 0, CALIBRATION_PS_MAX,                                     \
-      "a sum of no elements, of 8-bit floats")                                                      \
-    X(reduce_float8_near_byte_fs, "fs/byte", 478000, 1, CALIBRATION_BYTE_FS_MAX,                    \
-      "a byte of their sum, in the cache")                                                          \
-    X(reduce_float8_far_byte_fs, "fs/byte", 470000, 1, CALIBRATION_BYTE_FS_MAX,                     \
-      "a byte of their sum, past the caches, by one core")                                          \
-    X(memory_byte_fs, "fs/byte", 23000, 1, CALIBRATION_BYTE_FS_MAX,                                 \
-      "a byte that all cores of a host together read or write in memory")                           \
-    X(turn_ps, "ps", 1700000, 0, CALIBRATION_LONG_PS_MAX, "a core goes from one rank to another")   \
-    X(latency_near_ps, "ps", 40000, 1, CALIBRATION_PS_MAX,                                          \
-      "a line goes to a core that shares the last cache")                                           \
-    X(latency_far_ps, "ps", 250000, 1, CALIBRATION_PS_MAX, "a line goes to a core that does not")   \
-    X(latency_rack_ps, "ps", 10000000, 1, CALIBRATION_LONG_PS_MAX,                                  \
-      "a message goes to another host of the rack")                                                 \
-    X(latency_cluster_ps, "ps", 15000000, 1, CALIBRATION_LONG_PS_MAX,                               \
-      "a message goes to another rack")                                                             \
-    X(card_message_ps, "ps", 0, 0, CALIBRATION_PS_MAX,                                              \
-      "a message occupies a network card, besides its bytes")                                       \
-    X(card_byte_fs, "fs/byte", 80000, 1, CALIBRATION_BYTE_FS_MAX, "a byte occupies a network card") \
-    X(card_burst_bytes, "bytes", 0, 0, UINT32_MAX,                                                  \
-      "what a network card that has rested passes at once")                                         \
-    X(card_queue_bytes, "bytes", 0, 0, UINT32_MAX,                                                  \
-      "more than that waits at a network card: some of it is lost; 0: nothing ever is")             \
-    X(card_again_permille, "permille", 0, 0, 1000, "how much of it is lost then")                   \
-    X(uplink_message_ps, "ps", 0, 0, CALIBRATION_PS_MAX,                                            \
-      "a message occupies the uplink of a rack, besides its bytes")                                 \
-    X(uplink_byte_fs, "fs/byte", 80000, 1, CALIBRATION_BYTE_FS_MAX,                                 \
-      "a byte occupies the uplink of a rack")                                                       \
-    X(uplink_burst_bytes, "bytes", 0, 0, UINT32_MAX,                                                \
-      "what an uplink that has rested passes at once")                                              \
-    X(uplink_queue_bytes, "bytes", 0, 0, UINT32_MAX,                                                \
-      "more than that waits at an uplink: some of it is lost; 0: nothing ever is")                  \
+#define CALIBRATION_PARAMETER_LIST(X)                                                             \
+    X(copy_each_ps, "ps", 3000, 0, CALIBRATION_PS_MAX, "a copy of no bytes")                      \
+    X(copy_near_byte_fs, "fs/byte", 19000, 1, CALIBRATION_BYTE_FS_MAX,                            \
+      "a copied byte, in the cache")                                                              \
+    X(copy_far_byte_fs, "fs/byte", 57000, 1, CALIBRATION_BYTE_FS_MAX,                             \
+      "a copied byte, past the caches, by one core")                                              \
+    X(reduce_plain_each_ps, "ps", 7000, 0, CALIBRATION_PS_MAX,                                    \
+      "a sum of no elements, of integers, float32 or float64")                                    \
+    X(reduce_plain_near_byte_fs, "fs/byte", 52000, 1, CALIBRATION_BYTE_FS_MAX,                    \
+      "a byte of their sum, in the cache")                                                        \
+    X(reduce_plain_far_byte_fs, "fs/byte", 88000, 1, CALIBRATION_BYTE_FS_MAX,                     \
+      "a byte of their sum, past the caches, by one core")                                        \
+    X(reduce_float16_each_ps, "ps", 9500, 0, CALIBRATION_PS_MAX,                                  \
+      "a sum of no elements, of float16 or bfloat16")                                             \
+    X(reduce_float16_near_byte_fs, "fs/byte", 66000, 1, CALIBRATION_BYTE_FS_MAX,                  \
+      "a byte of their sum, in the cache")                                                        \
+    X(reduce_float16_far_byte_fs, "fs/byte", 108000, 1, CALIBRATION_BYTE_FS_MAX,                  \
+      "a byte of their sum, past the caches, by one core")                                        \
+    X(reduce_float8_each_ps, "ps", 7400, 0, CALIBRATION_PS_MAX,                                   \
+      "a sum of no elements, of 8-bit floats")                                                    \
+    X(reduce_float8_near_byte_fs, "fs/byte", 478000, 1, CALIBRATION_BYTE_FS_MAX,                  \
+      "a byte of their sum, in the cache")                                                        \
+    X(reduce_float8_far_byte_fs, "fs/byte", 470000, 1, CALIBRATION_BYTE_FS_MAX,                   \
+      "a byte of their sum, past the caches, by one core")                                        \
+    X(memory_byte_fs, "fs/byte", 23000, 1, CALIBRATION_BYTE_FS_MAX,                               \
+      "a byte that all cores of a host together read or write in memory")                         \
+    X(turn_ps, "ps", 1700000, 0, CALIBRATION_LONG_PS_MAX, "a core goes from one rank to another") \
+    X(latency_near_ps, "ps", 40000, 1, CALIBRATION_PS_MAX,                                        \
+      "a line goes to a core that shares the last cache")                                         \
+    X(latency_far_ps, "ps", 250000, 1, CALIBRATION_PS_MAX, "a line goes to a core that does not") \
+    X(latency_rack_ps, "ps", 20000000, 1, CALIBRATION_LONG_PS_MAX,                                \
+      "a message goes to another host of the rack")                                               \
+    X(latency_cluster_ps, "ps", 30000000, 1, CALIBRATION_LONG_PS_MAX,                             \
+      "a message goes to another rack")                                                           \
+    X(card_message_ps, "ps", 0, 0, CALIBRATION_PS_MAX,                                            \
+      "a message occupies a network card, besides its bytes")                                     \
+    X(card_byte_fs, "fs/byte", 800000, 1, CALIBRATION_BYTE_FS_MAX,                                \
+      "a byte occupies a network card")                                                           \
+    X(card_burst_bytes, "bytes", 0, 0, UINT32_MAX,                                                \
+      "what a network card that has rested passes at once")                                       \
+    X(card_queue_bytes, "bytes", 0, 0, UINT32_MAX,                                                \
+      "more than that waits at a network card: some of it is lost; 0: nothing ever is")           \
+    X(card_again_permille, "permille", 0, 0, 1000, "how much of it is lost then")                 \
+    X(uplink_message_ps, "ps", 0, 0, CALIBRATION_PS_MAX,                                          \
+      "a message occupies the uplink of a rack, besides its bytes")                               \
+    X(uplink_byte_fs, "fs/byte", 800000, 1, CALIBRATION_BYTE_FS_MAX,                              \
+      "a byte occupies the uplink of a rack")                                                     \
+    X(uplink_burst_bytes, "bytes", 0, 0, UINT32_MAX,                                              \
+      "what an uplink that has rested passes at once")                                            \
+    X(uplink_queue_bytes, "bytes", 0, 0, UINT32_MAX,                                              \
+      "more than that waits at an uplink: some of it is lost; 0: nothing ever is")                \
     X(uplink_again_permille, "permille", 0, 0, 1000, "how much of it is lost then")
 
 enum calibration_parameter {
@@ -195,22 +195,8 @@ bool calibration_is_for(const struct calibration *calibration, const struct cali
 
 /* ---------------------------------------------------------------------------------------------- ranks agree */
 
-/* All that decides what a model says, in an order that stays. */
-enum {
-    CALIBRATION_WORDS =
-        2 + CALIBRATION_PARAMETERS + CALIBRATION_TABLES * PATH_WAY_COUNT * CALIBRATION_WAY_VALUES
-};
-void calibration_pack(const struct calibration *calibration,
-                      uint64_t words[static CALIBRATION_WORDS]);
-/* What another rank packed; it becomes assumed, for this host did not measure it. Which ways there are stays. INVALID_OPTIONS: a word is
- * out of bounds; *calibration is unchanged then. */
-enum tutti_status calibration_unpack(const uint64_t words[static CALIBRATION_WORDS],
-                                     struct calibration *calibration);
-/* Of what is packed. */
+/* Of all that decides what a model says. */
 uint64_t calibration_fingerprint(const struct calibration *calibration);
-/* The first number that differs, in words: "copy_each_ps is 12000 and 9000"; false: none does. */
-bool calibration_find_difference(const struct calibration *one, const struct calibration *other,
-                                 char *text, size_t text_bytes);
 
 /* --------------------------------------------------------------------------------------------------- its use */
 

@@ -55,7 +55,10 @@ struct model_machine {
     struct model_port card, uplink;       /* each direction of each of them */
     uint64_t turn_ps;                     /* a core goes from one rank to another */
     struct model_cost copy,
-        reduce; /* of a core: of a byte of result; reduce: once for each further source */
+        reduce;            /* of a core: of a byte of result, in caches; reduce: of two sources */
+    uint64_t more_byte_fs; /* of each further source of a sum */
+    uint64_t far_copy_fs,
+        far_reduce_fs; /* more for each byte that they read or write past the caches, in memory */
     uint64_t memory_byte_fs; /* of a byte that a host's cores read or write, all of them together; 0: they never wait for memory */
 
     const struct path_table *within,

@@ -31,8 +31,7 @@ bool servers_init(struct servers *servers, const struct model_machine *machine)
         const int count = servers_count(servers, (enum model_resource)r);
         servers->of[r] = calloc((size_t)count + 1, sizeof *servers->of[r]);
         if (servers->of[r] == NULL) return false;
-        for (int i = 0; i < count; i++)
-            servers->of[r][i] = (struct server){.free_ps = INT64_MIN / 2, .last = -1};
+        for (int i = 0; i < count; i++) servers->of[r][i].free_ps = INT64_MIN / 2;
     }
     return true;
 }
@@ -66,8 +65,6 @@ uint64_t servers_compute(struct servers *servers, int core_number, int rank, uin
     const struct model_machine *machine = servers->machine;
     struct server *core = &servers->of[MODEL_CORE][core_number];
     core_ps = model_on_host(machine, core_number / machine->core_count, core_ps);
-    if (core->last != rank && core->last >= 0) core_ps += machine->turn_ps;
-    core->last = rank;
     const uint64_t end_ps = serve(core, now_ps, core_ps);
     if (memory_bytes == 0 || machine->memory_byte_fs == 0) return end_ps;
     const struct model_cost each = {.byte_fs = machine->memory_byte_fs};

@@ -29,7 +29,6 @@ const char *model_resource_name(enum model_resource resource);
 struct server {
     int64_t free_ps; /* when it has done all that has come */
     uint64_t busy_ps;
-    int last; /* of a core: the rank that it served last; -1: none */
 };
 
 /* A piece on its way. */

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "model/events.h"
 #include "model/servers.h"
+#include "model/turns.h"
 #include "model/work.h"
 #include "plan/layout.h"
 
@@ -14,7 +15,8 @@ enum kind {
     COMPUTED = FLIGHT_EVENTS, /* a lane's piece */
     PUSHED,                   /* a port's piece is in the hands of its link */
     ARRIVED,                  /* a port's piece can be used */
-    CREDIT                    /* one was consumed, as its sender knows now */
+    CREDIT,                   /* one was consumed, as its sender knows now */
+    TURN                      /* a core has come to a rank that has work */
 };
 
 /* A link's end at one receiver: messages one after the other, in pieces. */
@@ -62,9 +64,11 @@ struct run {
     const struct model_machine *machine;
     struct model_result *result;
     uint64_t *part_ends; /* bytes of the first parts of a block; parts + 1 of them */
+    size_t count, whole_count;
     uint64_t piece_bytes, now_ps;
     struct events events;
     struct servers servers;
+    struct turns turns;
     struct rank_state *ranks;
     struct lane *lanes;
     struct port *ports;
@@ -86,11 +90,23 @@ static inline bool takes_time(const struct run *run, const struct model_effort *
     return effort->core_ps > 0 || (effort->memory_bytes > 0 && run->machine->memory_byte_fs > 0);
 }
 
-/* Returns when it is done. */
-static uint64_t compute(struct run *run, int rank, struct model_effort effort)
+/* After it, that event is due. */
+static void compute(struct run *run, int rank, struct model_effort effort, enum kind kind,
+                    uint32_t index)
 {
-    return servers_compute(&run->servers, run->ranks[rank].core, rank, run->now_ps, effort.core_ps,
-                           effort.memory_bytes);
+    if (turns_shares(&run->turns, rank))
+        turns_add(&run->turns, &run->events, run->now_ps, rank, effort, kind, index);
+    else
+        schedule(run,
+                 servers_compute(&run->servers, run->ranks[rank].core, rank, run->now_ps,
+                                 effort.core_ps, effort.memory_bytes),
+                 kind, index);
+}
+
+/* It was, and what follows from it is under way. */
+static void go_on_computing(struct run *run, int rank)
+{
+    if (turns_shares(&run->turns, rank)) turns_next(&run->turns, &run->events, run->now_ps, rank);
 }
 
 /* ------------------------------------------------------------------------------------------ chunks, pieces */
@@ -135,6 +151,13 @@ static uint64_t piece_of(const struct run *run, uint64_t bytes, uint32_t number)
 {
     const uint64_t left = bytes - number * run->piece_bytes;
     return left < run->piece_bytes ? left : run->piece_bytes;
+}
+
+/* Of the message that one of so many bytes is a part of. */
+static uint64_t whole_bytes(const struct run *run, uint64_t bytes)
+{
+    if (run->count == run->whole_count) return bytes;
+    return (uint64_t)((unsigned __int128)bytes * run->whole_count / run->count);
 }
 
 /* ------------------------------------------------------------------------------------------------- ranks */
@@ -218,7 +241,7 @@ static void push(struct run *run, uint32_t port_index)
             continue;
         }
         port->is_pushing = true;
-        schedule(run, compute(run, port->from, effort), PUSHED, port_index);
+        compute(run, port->from, effort, PUSHED, port_index);
     }
 }
 
@@ -237,7 +260,7 @@ static void open_message(struct run *run, uint32_t port_index, const struct plan
     struct port *port = &run->ports[port_index];
     struct rank_state *state = &run->ranks[port->from];
     port->work = model_work_of(&state->sender, run->machine, state->plan, step,
-                               (enum model_distance)port->distance, bytes);
+                               (enum model_distance)port->distance, whole_bytes(run, bytes));
     port->bytes = bytes;
     port->piece_count = pieces_of(run, bytes);
     port->ready = port->posted = port->sent = 0;
@@ -359,7 +382,7 @@ static struct model_work work_of_message(struct run *run, const struct wiring_re
                    step = run->senders[run->first_messages[link] + receive->sequence];
     return model_work_of(&from->sender, run->machine, from->plan,
                          &from->plan->steps[step - from->first_step],
-                         (enum model_distance)port->distance, bytes);
+                         (enum model_distance)port->distance, whole_bytes(run, bytes));
 }
 
 static struct model_effort effort_of(struct run *run, const struct lane *lane,
@@ -457,7 +480,7 @@ static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
         return true;
     }
     lane->is_computing = true;
-    schedule(run, compute(run, lane->rank, effort), COMPUTED, lane_index);
+    compute(run, lane->rank, effort, COMPUTED, lane_index);
     return false;
 }
 
@@ -512,14 +535,19 @@ static void go_on_sending(struct run *run, uint32_t port_index)
 
 static void happen(struct run *run, unsigned kind, uint32_t index)
 {
-    struct port *port = kind >= PUSHED ? &run->ports[index] : NULL;
+    struct port *port = kind >= PUSHED && kind != TURN ? &run->ports[index] : NULL;
     switch (kind) {
-    case COMPUTED: finish_computing(run, index); break;
+    case COMPUTED:
+        finish_computing(run, index);
+        go_on_computing(run, run->lanes[index].rank);
+        break;
     case PUSHED:
         port->is_pushing = false;
         give_to_link(run, index);
         go_on_sending(run, index);
+        go_on_computing(run, port->from);
         break;
+    case TURN: turns_look(&run->turns, &run->events, run->now_ps, index); break;
     case ARRIVED:
         port->arrived++;
         look_at_lane(run, port->reader);
@@ -692,11 +720,20 @@ static void set_up_ranks(struct run *run)
     free(is_full);
 }
 
-static void set_up(struct run *run, size_t count, size_t element_bytes)
+static void set_up_turns(struct run *run)
+{
+    const int count = run->machine->rank_count;
+    int *const cores = allocate(run, (size_t)count, sizeof *cores);
+    for (int r = 0; r < count && !run->has_failed; r++) cores[r] = run->ranks[r].core;
+    run->has_failed |= cores == NULL || !turns_init(&run->turns, &run->servers, cores, TURN);
+    free(cores);
+}
+
+static void set_up(struct run *run, size_t element_bytes)
 {
     const struct model_machine *machine = run->machine;
     const struct wiring *wiring = run->wiring;
-    cut(run, count, element_bytes);
+    cut(run, run->count, element_bytes);
     run->ranks = allocate(run, (size_t)machine->rank_count, sizeof *run->ranks);
     run->lanes = allocate(run, wiring->lane_count, sizeof *run->lanes);
     run->ports = allocate(run, wiring->port_count, sizeof *run->ports);
@@ -705,12 +742,13 @@ static void set_up(struct run *run, size_t count, size_t element_bytes)
     run->completed = allocate(run, wiring->step_count, sizeof *run->completed);
     run->has_failed |= !servers_init(&run->servers, machine);
     if (run->has_failed) return;
-    const uint64_t largest = largest_step(run);
+    const uint64_t largest = whole_bytes(run, largest_step(run));
     run->piece_bytes = model_piece_bytes(machine, largest);
     set_up_ports(run, largest);
     set_up_links(run);
     set_up_messages(run);
     set_up_ranks(run);
+    set_up_turns(run);
 }
 
 static void tear_down(struct run *run)
@@ -723,6 +761,7 @@ static void tear_down(struct run *run)
     free(run->first_messages);
     free(run->senders);
     free(run->completed);
+    turns_release(&run->turns);
     servers_release(&run->servers);
     events_release(&run->events);
 }
@@ -759,13 +798,24 @@ enum tutti_status model_simulate(const struct plan *plan, const struct wiring *w
                                  const struct model_machine *machine, size_t count,
                                  size_t element_bytes, struct model_result *result)
 {
+    return model_simulate_part(plan, wiring, machine, count, count, element_bytes, result);
+}
+
+enum tutti_status model_simulate_part(const struct plan *plan, const struct wiring *wiring,
+                                      const struct model_machine *machine, size_t count,
+                                      size_t whole_count, size_t element_bytes,
+                                      struct model_result *result)
+{
     struct run run = {.plan = plan,
                       .wiring = wiring,
                       .machine = machine,
                       .result = result,
+                      .count = count,
+                      .whole_count = whole_count,
                       .ranks_left = plan->shape.rank_count};
     assert(machine->rank_count == plan->shape.rank_count && machine->core_count > 0);
     assert(machine->piece_bytes_max > 0 && machine->piece_count_max > 0);
+    assert(count == whole_count || (count > 0 && count < whole_count));
     uint64_t *const rank_ps = result->rank_ps;
     *result = (struct model_result){.rank_ps = rank_ps};
     if (wiring->port_count > EVENT_INDEX_MAX || wiring->lane_count > EVENT_INDEX_MAX)
@@ -774,7 +824,7 @@ enum tutti_status model_simulate(const struct plan *plan, const struct wiring *w
     if (!all_have_sizes(plan))
         return error_set(TUTTI_UNSUPPORTED,
                          "the plan has a step between links alone without a destination");
-    set_up(&run, count, element_bytes);
+    set_up(&run, element_bytes);
     if (!run.has_failed) run_all(&run);
     if (!run.has_failed) note_loads(&run);
     const bool is_stuck = run.ranks_left > 0;

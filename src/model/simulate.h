@@ -46,4 +46,11 @@ enum tutti_status model_simulate(const struct plan *plan, const struct wiring *w
                                  const struct model_machine *machine, size_t count,
                                  size_t element_bytes, struct model_result *result);
 
+/* The same of a part of each message, for those who would wait too long for all of it: of `count` elements in a block that stand for
+ * `whole_count`, so that ways and pieces are those of whole messages, and there are fewer pieces. */
+enum tutti_status model_simulate_part(const struct plan *plan, const struct wiring *wiring,
+                                      const struct model_machine *machine, size_t count,
+                                      size_t whole_count, size_t element_bytes,
+                                      struct model_result *result);
+
 #endif

@@ -164,7 +164,7 @@ static void rings(void **state)
         const uint64_t rounds = (uint64_t)p - 1, block = 64 * 1000;
         expect_time(&(struct job){COLLECTIVE_ALLGATHER, "ring", 0, block}, &machine,
                     rounds * (ALPHA_PS + bytes_ps(BETA_FS, block)));
-        machine.reduce.byte_fs = GAMMA_FS;
+        machine.reduce.byte_fs = machine.more_byte_fs = GAMMA_FS;
         expect_time(&(struct job){COLLECTIVE_REDUCE_SCATTER, "ring", 0, block}, &machine,
                     rounds * (ALPHA_PS + bytes_ps(BETA_FS + GAMMA_FS, block)));
     }
@@ -175,7 +175,7 @@ static void recursive_doubling(void **state)
     (void)state;
     for (int p = 2; p <= 64; p *= 2) {
         struct model_machine machine = alpha_on_the_wire(p);
-        machine.reduce.byte_fs = GAMMA_FS;
+        machine.reduce.byte_fs = machine.more_byte_fs = GAMMA_FS;
         const uint64_t n = 64000;
         expect_time(&(struct job){COLLECTIVE_ALLREDUCE, "doubling", 0, n}, &machine,
                     lg((uint64_t)p) * (ALPHA_PS + bytes_ps(BETA_FS + GAMMA_FS, n)));
@@ -188,7 +188,7 @@ static void halving_doubling(void **state)
     (void)state;
     for (uint64_t p = 2; p <= 64; p *= 2) {
         struct model_machine machine = alpha_on_the_wire((int)p);
-        machine.reduce.byte_fs = GAMMA_FS;
+        machine.reduce.byte_fs = machine.more_byte_fs = GAMMA_FS;
         const uint64_t part = 64 * 40, n = p * part;
         expect_time(&(struct job){COLLECTIVE_ALLREDUCE, "halving_doubling", 0, n}, &machine,
                     2 * lg(p) * ALPHA_PS + 2 * (p - 1) * bytes_ps(BETA_FS, part) +
@@ -201,7 +201,7 @@ static void twoshot(void **state)
     (void)state;
     for (uint64_t p = 2; p <= 16; p++) {
         struct model_machine machine = alpha_on_the_wire((int)p);
-        machine.reduce.byte_fs = GAMMA_FS;
+        machine.reduce.byte_fs = machine.more_byte_fs = GAMMA_FS;
         const uint64_t part = 64 * 40, n = p * part;
         expect_time(&(struct job){COLLECTIVE_ALLREDUCE, "twoshot", 0, n}, &machine,
                     2 * ALPHA_PS + 2 * (p - 1) * bytes_ps(BETA_FS, part) +
@@ -402,7 +402,7 @@ static void narrow_links_hold_up_and_do_not_halt(void **state)
                 const struct job job = {algorithm->collective, algorithm->name, 0, 2 << 20};
                 const uint64_t time_ps = run(&job, &machine).time_ps;
                 if (window == 1) last_ps = time_ps;
-                if (time_ps > last_ps + last_ps / 20)
+                if (time_ps > last_ps + last_ps / 10) /* others come first, then */
                     fail_msg("%s of %s on %d ranks: %.1f us with %u pieces under way, and %.1f",
                              algorithm->name, collective_name(algorithm->collective), p,
                              (double)time_ps * 1e-6, window, (double)last_ps * 1e-6);

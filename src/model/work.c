@@ -70,11 +70,18 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
     return sender->work;
 }
 
-/* ------------------------------------------------------------------------------------------------ effort */
+/* ------------------------------------------------------------------------------------------------ effort
+ *
+ * Places of links stay in caches, for they are used again and again. Memory is where buffers of ranks are. */
+
+static uint64_t bytes_ps(uint64_t byte_fs, uint64_t bytes)
+{
+    return model_cost_ps((struct model_cost){.byte_fs = byte_fs}, bytes);
+}
 
 /* Of a way: the row's message, and its bytes, without the copy where none is made. */
-static uint64_t cost_ps(const struct model_machine *machine, uint64_t each_ps, uint64_t byte_ps,
-                        uint64_t bytes, bool is_copied)
+static uint64_t way_ps(const struct model_machine *machine, uint64_t each_ps, uint64_t byte_ps,
+                       uint64_t bytes, bool is_copied)
 {
     uint64_t byte_fs = byte_ps * 1000;
     if (!is_copied) byte_fs = byte_fs > machine->copy.byte_fs ? byte_fs - machine->copy.byte_fs : 0;
@@ -86,8 +93,12 @@ struct model_effort model_effort_of_sender(const struct model_machine *machine,
                                            bool is_first)
 {
     const uint64_t each_ps = is_first || !work->is_reference ? work->cost.sender_ps : 0;
-    return (struct model_effort){.core_ps = cost_ps(machine, each_ps, work->cost.sender_ps_a_byte,
+    struct model_effort effort = {.core_ps = way_ps(machine, each_ps, work->cost.sender_ps_a_byte,
                                                     bytes, !work->is_computed)};
+    if (work->is_computed || work->is_reference) return effort;
+    effort.core_ps += bytes_ps(machine->far_copy_fs, bytes);
+    effort.memory_bytes = bytes;
+    return effort;
 }
 
 void model_add_receiver(struct model_effort *effort, const struct model_machine *machine,
@@ -96,7 +107,19 @@ void model_add_receiver(struct model_effort *effort, const struct model_machine 
 {
     const uint64_t each_ps = is_first || !work->is_reference ? work->cost.receiver_ps : 0;
     const bool is_copied = step->source_count == 1 && step->has_destination;
-    effort->core_ps += cost_ps(machine, each_ps, work->cost.receiver_ps_a_byte, bytes, is_copied);
+    effort->core_ps += way_ps(machine, each_ps, work->cost.receiver_ps_a_byte, bytes, is_copied);
+    if (!work->is_reference) return;
+    effort->core_ps += bytes_ps(is_copied ? machine->far_copy_fs : machine->far_reduce_fs, bytes);
+    effort->memory_bytes += bytes;
+}
+
+/* Of the step's sources and destination, those that lie in memory. */
+static uint64_t places_in_memory(const struct rank_plan *rank_plan, const struct plan_step *step)
+{
+    uint64_t count = step->has_destination;
+    for (uint32_t i = 0; i < step->source_count; i++)
+        count += !rank_plan->sources[step->first_source + i].is_link;
+    return count;
 }
 
 struct model_effort model_effort_of_step(const struct model_machine *machine,
@@ -105,12 +128,15 @@ struct model_effort model_effort_of_step(const struct model_machine *machine,
 {
     struct model_effort effort = {0, 0};
     if (step->chunk_count == 0) return effort;
-    const bool copies = step->source_count == 1 && step->has_destination &&
-                        !rank_plan->sources[step->first_source].is_link;
-    if (copies) effort.core_ps = model_cost_ps(machine->copy, bytes);
-    for (uint32_t i = 1; i < step->source_count; i++)
-        effort.core_ps += model_cost_ps(machine->reduce, bytes);
-    effort.memory_bytes = bytes * (step->source_count +
-                                   step->has_destination); /* what a cache holds is counted, too */
+    effort.memory_bytes = bytes * places_in_memory(rank_plan, step);
+    if (step->source_count > 1) {
+        effort.core_ps = model_cost_ps(machine->reduce, bytes) +
+                         bytes_ps(machine->more_byte_fs, bytes * (step->source_count - 2)) +
+                         bytes_ps(machine->far_reduce_fs, effort.memory_bytes);
+    } else if (step->has_destination) {
+        const bool copies = !rank_plan->sources[step->first_source].is_link;
+        if (copies) effort.core_ps = model_cost_ps(machine->copy, bytes);
+        effort.core_ps += bytes_ps(machine->far_copy_fs, effort.memory_bytes);
+    }
     return effort;
 }

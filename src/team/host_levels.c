@@ -199,7 +199,7 @@ static enum tutti_status add_places(struct host_levels *levels, const char *cons
 static uint64_t fingerprint_of(const struct host_levels *levels, const struct hierarchy *h)
 {
     uint64_t hash = hash_take(0x6c6576656c73u, (uint64_t)levels->rank_count);
-    hash = hash_take(hash, (uint64_t)levels->network.host_count);
+    hash = hash_take(hash, (uint64_t)levels->host_count);
     for (int i = 0; i < levels->rank_count; i++) hash = hash_take(hash, (uint64_t)h->order[i]);
     for (int level = 0; level <= h->top; level++)
         for (int unit = 0; unit < h->unit_count[level]; unit++)
@@ -222,18 +222,27 @@ static enum tutti_status trim(struct host_levels *levels)
     return TUTTI_OK;
 }
 
+/* Hosts of one rank each are no level of the hierarchy, and neither is one host of all ranks. */
+static int count_hosts(const struct host_levels *levels, const struct hierarchy *hierarchy)
+{
+    const int *const group_of = levels->levels.group_of[0];
+    bool is_one = true;
+    for (int r = 1; r < levels->rank_count; r++) is_one &= group_of[r] == group_of[0];
+    if (is_one) return 1;
+    return hierarchy->unit_count[hierarchy->has_hosts ? 1 : 0];
+}
+
 /* What follows from the levels. */
 static enum tutti_status complete(struct host_levels *levels)
 {
     struct hierarchy hierarchy;
     enum tutti_status status = trim(levels);
     if (status == TUTTI_OK)
-        status = network_shape_init(&levels->network, &levels->levels, levels->rank_count);
-    if (status == TUTTI_OK)
         status = algo_order_by_levels(&levels->levels, levels->rank_count, levels->order);
     if (status == TUTTI_OK)
         status = hierarchy_init(&hierarchy, &levels->levels, NULL, levels->rank_count);
     if (status != TUTTI_OK) return error_set(status, "levels: out of memory");
+    levels->host_count = count_hosts(levels, &hierarchy);
     levels->fingerprint = fingerprint_of(levels, &hierarchy);
     hierarchy_release(&hierarchy);
     return TUTTI_OK;

@@ -1,7 +1,7 @@
 /* host_levels.h - which ranks of a communicator stand together: on one host, behind one switch, in one rack.
  *
  *     who is on which host (the rank discovery)  ─┐
- *                                            ├──► levels for plans, an order of ranks, the shape for the choice
+ *                                            ├──► levels for plans, an order of ranks
  *     TUTTI_TOPO_FILE: racks and switches   ─┘
  *
  * 1. The first level is that of the hosts, even where each has one rank. Further ones come from the topology, from the
@@ -19,13 +19,12 @@
 
 #include "algo/algo.h"
 #include "topo/topo.h"
-#include "tune/network.h"
 
 struct host_levels {
-    struct algo_levels levels;    /* of all ranks; points to memory of this struct's own */
-    int *order;                   /* all ranks, near ones side by side */
-    struct network_shape network; /* host_count 1: all are on one host, and levels are of no use */
-    uint64_t fingerprint;         /* of all of this */
+    struct algo_levels levels; /* of all ranks; points to memory of this struct's own */
+    int *order;                /* all ranks, near ones side by side */
+    int host_count;            /* 1: all are on one host, and levels are of no use */
+    uint64_t fingerprint;      /* of all of this */
     int rank_count;
     int *groups;
 };

@@ -1,5 +1,6 @@
 #include "team/hosts.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,4 +142,15 @@ bool comm_hosts_share_cores(const struct comm_hosts *hosts)
         if (hosts->counts[hosts->host_of[r]] > entry.core_count) return true;
     }
     return false;
+}
+
+int comm_hosts_core_count(const struct comm_hosts *hosts)
+{
+    struct discovery_entry entry;
+    int least = INT_MAX;
+    for (int r = 0; r < hosts->size; r++) {
+        comm_hosts_entry(hosts, r, &entry);
+        if (entry.core_count < least) least = entry.core_count;
+    }
+    return least > 0 ? least : 1;
 }

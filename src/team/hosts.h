@@ -42,4 +42,7 @@ void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table);
 /* Whether the ranks of some host are more than the cores that one of them may run on: the same on all ranks. */
 bool comm_hosts_share_cores(const struct comm_hosts *hosts);
 
+/* The cores that a rank may run on, of the rank that has the fewest: the same on all ranks. */
+int comm_hosts_core_count(const struct comm_hosts *hosts);
+
 #endif

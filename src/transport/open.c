@@ -2,8 +2,10 @@
 
 #include "base/status.h"
 #include "transport/local/local.h"
+#include "transport/local/paths.h"
 #include "transport/router/router.h"
 #include "transport/tcp/endpoint.h"
+#include "transport/tcp/paths.h"
 
 static const struct remote_kind tcp = {.open = endpoint_open, .close = endpoint_close};
 static const struct remote_kind *remote_kind = &tcp;
@@ -11,6 +13,12 @@ static const struct remote_kind *remote_kind = &tcp;
 void transports_replace_remote(const struct remote_kind *kind)
 {
     remote_kind = kind != NULL ? kind : &tcp;
+}
+
+void transports_paths(const struct path_table **within, const struct path_table **between)
+{
+    *within = local_paths(false);
+    *between = tcp_paths();
 }
 
 enum tutti_status transports_create_segment(int size, size_t board_bytes, int *fd)

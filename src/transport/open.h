@@ -40,6 +40,9 @@ void transports_add_footprint(const struct transport_set *set, struct transport_
 /* is_inherited: by fork(). Of a parent's connections a child has descriptors only, and closing them properly would disturb the parent. */
 void transports_close(struct transport_set *set, bool is_inherited);
 
+/* The tables of paths to ranks of a host, and of other hosts, as they ship: for those who know costs before anything is open. */
+void transports_paths(const struct path_table **within, const struct path_table **between);
+
 /* A way to ranks that share no memory with this one. */
 struct remote_kind {
     enum tutti_status (*open)(const struct remote_options *options, struct transport **transport);

@@ -1,190 +1,125 @@
 #include "tune/choose.h"
 
-#include <stdint.h>
-
 #include "base/status.h"
 
-/* The preferences on one host, best first for its sizes: bytes of a block up to which, and ranks up to which. */
-struct preference {
-    enum collective collective;
-    size_t bytes_max;
-    int rank_count_max;
-    const char *name;
-    bool shares_cores; /* only where ranks outnumber cores */
-    bool mapped;       /* only where all memory is */
-};
-
-static const struct preference preferences[] = {
-    {COLLECTIVE_ALLREDUCE, 4 << 10, 2, "oneshot", false, false},
-    {COLLECTIVE_ALLREDUCE, 8 << 20, 2, "twoshot", false, false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 2, "twoshot", false, true},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 2, "chain", false, false},
-    {COLLECTIVE_ALLREDUCE, 16 << 10, 16, "oneshot", true, false},
-    {COLLECTIVE_ALLREDUCE, 8 << 10, 16, "oneshot", false, false},
-    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "doubling", false, false},
-    {COLLECTIVE_ALLREDUCE, 128 << 10, 16, "twoshot", false, false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 32, "twoshot", true, true},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 32, "relay", true, false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 16, "twoshot", false, false},
-    {COLLECTIVE_ALLREDUCE, 1 << 20, PLAN_RANKS_MAX, "halving_doubling", false, false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "ring", false, false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, 2, "direct", false, false},
-    {COLLECTIVE_REDUCE, 2 << 20, 16, "direct", true, false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, 32, "chain", true, false},
-    {COLLECTIVE_REDUCE, 32 << 10, 32, "direct", false, false},
-    {COLLECTIVE_REDUCE, 64 << 10, PLAN_RANKS_MAX, "tree", false, false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, 16, "twoshot", false, false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "chain", false, false},
-    {COLLECTIVE_BROADCAST, SIZE_MAX, 32, "direct", false, false},
-    {COLLECTIVE_BROADCAST, 64 << 10, PLAN_RANKS_MAX, "tree", false, false},
-    {COLLECTIVE_BROADCAST, SIZE_MAX, PLAN_RANKS_MAX, "chain", false, false},
-    {COLLECTIVE_GATHER, SIZE_MAX, 16, "direct", false, false},
-    {COLLECTIVE_GATHER, 1 << 10, PLAN_RANKS_MAX, "tree", false, false},
-    {COLLECTIVE_GATHER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false, false},
-    {COLLECTIVE_SCATTER, SIZE_MAX, 16, "direct", false, false},
-    {COLLECTIVE_SCATTER, 1 << 10, PLAN_RANKS_MAX, "tree", false, false},
-    {COLLECTIVE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false, false},
-    {COLLECTIVE_ALLGATHER, SIZE_MAX, 16, "direct", false, false},
-    {COLLECTIVE_ALLGATHER, SIZE_MAX, PLAN_RANKS_MAX, "ring", false, false},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, 16, "direct", false, false},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "ring", false, false},
-    {COLLECTIVE_ALLTOALL, 1 << 20, 32, "direct", false, false},
-    {COLLECTIVE_ALLTOALL, SIZE_MAX, PLAN_RANKS_MAX, "pairwise", false, false},
-    {COLLECTIVE_BARRIER, SIZE_MAX, 16, "mesh", false, false},
-    {COLLECTIVE_BARRIER, SIZE_MAX, PLAN_RANKS_MAX, "dissemination", false, false},
-};
-
-/* Where ranks of one host talk over sockets each message costs the kernel microseconds and each byte two copies, so what counts is
- * messages, and how few bytes are under way at once: they stay in caches. What is not here is as on one host, or as the model
- * of a network has it. */
-static const struct preference over_sockets[] = {
-    {COLLECTIVE_ALLREDUCE, 512 << 10, 2, "doubling", false, false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 2, "chain", false, false},
-    {COLLECTIVE_ALLREDUCE, 24 << 10, PLAN_RANKS_MAX, "doubling", false, false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, 4, "halving_doubling", false, false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "circulant", false, false},
-    {COLLECTIVE_REDUCE, 512 << 10, 4, "direct", false, false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "double_tree", false, false},
-    {COLLECTIVE_BROADCAST, 64 << 10, PLAN_RANKS_MAX, "tree", false, false},
-    {COLLECTIVE_BROADCAST, 512 << 10, 4, "direct", false, false},
-    {COLLECTIVE_BROADCAST, SIZE_MAX, PLAN_RANKS_MAX, "double_tree", false, false},
-};
-
-/* Deterministic reductions: one tree, that of rank order, for every size; what a size changes is only who computes it. */
-static const struct preference in_rank_order[] = {
-    {COLLECTIVE_ALLREDUCE, 8 << 10, PLAN_RANKS_MAX, "oneshot", false, false},
-    {COLLECTIVE_ALLREDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot", false, false},
-    {COLLECTIVE_REDUCE, 32 << 10, PLAN_RANKS_MAX, "direct", false, false},
-    {COLLECTIVE_REDUCE, SIZE_MAX, PLAN_RANKS_MAX, "twoshot", false, false},
-    {COLLECTIVE_REDUCE_SCATTER, SIZE_MAX, PLAN_RANKS_MAX, "direct", false, false},
-};
-
-static bool supports(const struct algorithm *algorithm, const struct choose_call *call)
+const char *choice_reason_text(enum choice_reason reason)
 {
-    return call->network != NULL ? algo_supports_levels(algorithm, call->rank_count)
-                                 : algo_supports(algorithm, call->rank_count);
+    static const char *const texts[CHOICE_REASONS] = {
+#define X(enumerator, text) text,
+        CHOICE_REASON_LIST(X)
+#undef X
+    };
+    return (unsigned)reason < CHOICE_REASONS ? texts[reason] : "?";
 }
 
-static bool is_usable(const struct choose_call *call, const struct algorithm *algorithm)
+static bool supports(const struct choose_call *call, const struct algorithm *algorithm)
 {
-    return algorithm != NULL && supports(algorithm, call) &&
-           (!call->deterministic || algorithm->deterministic ||
-            !collective_reduces(call->collective)) &&
-           (!call->in_rank_order || !algorithm->needs_commutative) &&
-           (!call->counts_are_local || algorithm->is_direct);
+    const struct tune_site *site = call->site;
+    return site->levels != NULL ? algo_supports_levels(algorithm, site->rank_count)
+                                : algo_supports(algorithm, site->rank_count);
+}
+
+static bool reduces_alike(const struct choose_call *call)
+{
+    return call->deterministic && collective_reduces(call->question.collective);
+}
+
+const char *choose_why_not(const struct choose_call *call, const struct algorithm *algorithm)
+{
+    if (algorithm->needs_levels && call->site->levels == NULL)
+        return "needs to know which ranks are on one host";
+    if (!supports(call, algorithm)) return "cannot do that number of ranks";
+    if (call->in_rank_order && algorithm->needs_commutative) return "needs a commutative operation";
+    if (call->counts_are_local && !algorithm->is_direct)
+        return "passes blocks through ranks that do not know their counts";
+    if (reduces_alike(call) && !algorithm->deterministic) return "is not deterministic";
+    return NULL;
 }
 
 /* What was asked for, or why not. */
 static enum tutti_status insist(const struct choose_call *call, const struct algorithm *algorithm)
 {
-    if (is_usable(call, algorithm)) return TUTTI_OK;
-    const char *why = "is not deterministic";
-    if (algorithm->needs_levels && call->network == NULL)
-        return error_set(TUTTI_INVALID_ALGORITHM,
-                         "%s of %s needs to know which ranks are on one host", algorithm->name,
-                         collective_name(call->collective));
-    if (!supports(algorithm, call))
+    const char *const collective = collective_name(call->question.collective), *const why =
+                                                                                   choose_why_not(
+                                                                                       call,
+                                                                                       algorithm);
+    if (why == NULL) return TUTTI_OK;
+    if (!algorithm->needs_levels && !supports(call, algorithm))
         return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s cannot do %d ranks", algorithm->name,
-                         collective_name(call->collective), call->rank_count);
-    if (call->in_rank_order && algorithm->needs_commutative) why = "needs a commutative operation";
-    if (call->counts_are_local && !algorithm->is_direct)
-        why = "passes blocks through ranks that do not know their counts";
-    return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s %s", algorithm->name,
-                     collective_name(call->collective), why);
+                         collective, call->site->rank_count);
+    return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s %s", algorithm->name, collective, why);
 }
 
-/* The first of the table that suits and is not forbidden; NULL. */
-static const struct algorithm *first_preferred(const struct choose_call *call,
-                                               const struct preference *table, size_t count)
+/* Sizes may get different algorithms, so what promises the same bits for all of them takes only those that add in the order of ranks. */
+bool choose_may_take(const struct choose_call *call, const struct algorithm *algorithm)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (table[i].collective != call->collective || call->bytes > table[i].bytes_max ||
-            call->rank_count > table[i].rank_count_max ||
-            (table[i].shares_cores && !call->oversubscribed) || (table[i].mapped && !call->mapped) ||
-            rules_forbids(call->rules, call->collective, call->bytes, table[i].name))
-            continue;
-        const struct algorithm *algorithm = algo_find(call->collective, table[i].name);
-        if (is_usable(call, algorithm)) return algorithm;
-    }
-    return NULL;
+    return choose_why_not(call, algorithm) == NULL &&
+           (!reduces_alike(call) || algorithm->adds_in_rank_order) &&
+           !rules_forbids(call->rules, call->question.collective, call->question.bytes,
+                          algorithm->name);
 }
 
-/* The one that the model of the network takes to be the fastest; NULL. */
-static const struct algorithm *fastest(const struct choose_call *call, bool *only_hosts)
+static struct tune_question assumed_question(const struct choose_call *call)
 {
-    const double bytes =
-        call->counts_are_local ? (double)NETWORK_ASSUMED_BLOCK_BYTES : (double)call->bytes;
-    const struct algorithm *best = NULL;
-    double best_ns = 0;
-    for (int i = 0; i < network_candidate_count; i++) {
-        const struct network_candidate *candidate = &network_candidates[i];
-        if (candidate->collective != call->collective || !network_suits(candidate, call->network) ||
-            rules_forbids(call->rules, call->collective, call->bytes, candidate->name))
-            continue;
-        const struct algorithm *algorithm = algo_find(call->collective, candidate->name);
-        if (!is_usable(call, algorithm)) continue;
-        struct network_cost cost = {0};
-        candidate->cost(call->network, call->rank_count, bytes, &cost);
-        const double ns = network_time_ns(&cost);
-        if (best != NULL && ns >= best_ns) continue;
-        best = algorithm;
-        best_ns = ns;
-        *only_hosts = !candidate->heeds_racks;
-    }
-    return best;
+    struct tune_question question = call->question;
+    if (call->counts_are_local) question.bytes = CHOOSE_ASSUMED_BLOCK_BYTES;
+    return question;
 }
 
-/* By the tables of one host, or the model of several; NULL where rules leave nothing of that. */
-static const struct algorithm *preferred(const struct choose_call *call, bool *only_hosts)
+/* *found: there is a measurement, and the call can use what it says. */
+static enum tutti_status look_up(const struct choose_call *call, struct choice *choice, bool *found)
 {
-    if (call->deterministic && collective_reduces(call->collective))
-        return first_preferred(call, in_rank_order, sizeof in_rank_order / sizeof *in_rank_order);
-    if (call->over_sockets) {
-        const struct algorithm *const algorithm =
-            first_preferred(call, over_sockets, sizeof over_sockets / sizeof *over_sockets);
-        if (algorithm != NULL) return algorithm;
-    }
-    if (call->network != NULL) return fastest(call, only_hosts);
-    return first_preferred(call, preferences, sizeof preferences / sizeof *preferences);
+    const struct tune_question assumed = assumed_question(call), *question = &assumed;
+    *found = false;
+    if (call->site->table == NULL || call->site->table->count == 0) return TUTTI_OK;
+    struct tune_key key = {.collective = question->collective,
+                           .dtypes = calibration_class_of(question->dtype),
+                           .is_mapped = question->is_mapped};
+    TRY(tune_site_shape(call->site, &key.shape));
+    const struct tune_entry *entry = tune_table_find(call->site->table, &key, question->bytes);
+    if (entry == NULL || !choose_may_take(call, entry->algorithm)) return TUTTI_OK;
+    *choice = (struct choice){
+        .algorithm = entry->algorithm, .only_hosts = entry->only_hosts, .reason = CHOICE_TABLE};
+    *found = true;
+    return TUTTI_OK;
+}
+
+enum tutti_status choose_ranking(const struct choose_call *call, struct ranking *ranking)
+{
+    const struct tune_question question = assumed_question(call);
+    return ranking_find(call->site, &question, ranking);
 }
 
 enum tutti_status choose_algorithm(const struct choose_call *call, struct choice *choice)
 {
-    *choice = (struct choice){.algorithm = call->algorithm, .radix = call->radix};
+    const struct tune_question *question = &call->question;
+    *choice =
+        (struct choice){.algorithm = call->algorithm, .radix = call->radix, .reason = CHOICE_ASKED};
     if (call->algorithm != NULL) return insist(call, call->algorithm);
-    if (rules_wanted(call->rules, call->collective, call->bytes, &choice->algorithm, &choice->radix))
+    choice->reason = CHOICE_RULES;
+    if (rules_wanted(call->rules, question->collective, question->bytes, &choice->algorithm,
+                     &choice->radix))
         return insist(call, choice->algorithm);
 
-    const bool ordered = call->deterministic && collective_reduces(call->collective);
-    choice->algorithm = preferred(call, &choice->only_hosts);
-    if (choice->algorithm != NULL) return TUTTI_OK;
-    /* Beyond the table sizes may get different trees, so what promises one tree stops here. */
-    for (int i = 0; i < algo_count && !ordered; i++) {
-        choice->algorithm = &algo_list[i];
-        if (algo_list[i].collective == call->collective && is_usable(call, &algo_list[i]) &&
-            !rules_forbids(call->rules, call->collective, call->bytes, algo_list[i].name))
-            return TUTTI_OK;
+    struct ranking ranking;
+    bool is_measured;
+    TRY(look_up(call, choice, &is_measured));
+    if (is_measured) return TUTTI_OK;
+    TRY(choose_ranking(call, &ranking));
+    choice->reason = CHOICE_MODEL;
+    choice->algorithm = NULL;
+    for (int i = 0; i < ranking.count && choice->next.algorithm == NULL; i++) {
+        const struct ranked *ranked = &ranking.ranked[i];
+        if (!choose_may_take(call, ranked->algorithm)) continue;
+        if (choice->algorithm != NULL) {
+            choice->next = *ranked;
+            continue;
+        }
+        choice->algorithm = ranked->algorithm;
+        choice->only_hosts = ranked->only_hosts;
+        choice->time_ps = ranked->time_ps;
     }
+    if (choice->algorithm != NULL) return TUTTI_OK;
     return error_set(TUTTI_INVALID_ALGORITHM, "the rules leave no algorithm for %s on %d ranks",
-                     collective_name(call->collective), call->rank_count);
+                     collective_name(question->collective), call->site->rank_count);
 }

@@ -1,4 +1,8 @@
-/* choose.h - which algorithm for which call: a pure function of values that all ranks share. */
+/* choose.h - which algorithm for which call: a pure function of values that all ranks share.
+ *
+ * The first that has a word decides: the call, the rules, the table of measurements, the model. The call and the rules insist: what they name
+ * and cannot do the call is an error. The others only propose.
+ */
 #ifndef TUTTI_TUNE_CHOOSE_H
 #define TUTTI_TUNE_CHOOSE_H
 
@@ -6,33 +10,54 @@
 #include <stddef.h>
 
 #include "algo/algo.h"
-#include "tune/network.h"
+#include "tune/ranking.h"
 #include "tune/rules.h"
 
 struct choose_call {
-    enum collective collective;
-    size_t bytes; /* of a block: count times element size */
-    int rank_count;
-    bool deterministic;  /* one association tree for all elements */
-    bool in_rank_order;  /* operands: the operation does not commute */
-    bool oversubscribed; /* more ranks than cores */
-    bool mapped;         /* all memory is such that others can read and write it where it lies */
-    bool over_sockets;   /* the ranks are on one host, and what they send goes through its kernel */
-    bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts */
-    /* The ranks are on several hosts, and the plan will be made with algo_params.levels; NULL: they are on one. */
-    const struct network_shape *network;
+    struct tune_question question;
+    const struct tune_site *site;
+    bool deterministic; /* one association tree for all elements */
+    bool in_rank_order; /* operands: the operation does not commute */
+    bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts, nor question.bytes */
     const struct algorithm *algorithm; /* asked for; or NULL */
     unsigned radix;                    /* of it; 0: its default */
     const struct rules *rules;         /* of the communicator; or NULL */
 };
 
+/* Why an algorithm was chosen: X(ENUMERATOR, text) */
+#define CHOICE_REASON_LIST(X)                                   \
+    X(ASKED, "the call asks for it")                            \
+    X(RULES, "the rules for algorithms ask for it")             \
+    X(TABLE, "the table of measurements has it as the fastest") \
+    X(MODEL, "the model takes it to be the fastest")
+
+enum choice_reason {
+#define X(enumerator, text) CHOICE_##enumerator,
+    CHOICE_REASON_LIST(X)
+#undef X
+        CHOICE_REASONS
+};
+const char *choice_reason_text(enum choice_reason reason);
+
 struct choice {
     const struct algorithm *algorithm;
     unsigned radix; /* 0: its default */
     bool only_hosts; /* the plan is to be made with the level of hosts alone: for this call, racks are no help */
+    enum choice_reason reason;
+    struct ranked next; /* the second best, by the model; no algorithm: nothing was compared */
+    uint64_t time_ps;   /* by the model, where it decided */
 };
+
+/* Calls of which no rank knows all counts are taken to have blocks of so many bytes. */
+enum { CHOOSE_ASSUMED_BLOCK_BYTES = 256 << 10 };
 
 /* INVALID_ALGORITHM: none of that name for this collective and rank count, or not one that can do the call. */
 enum tutti_status choose_algorithm(const struct choose_call *call, struct choice *choice);
+/* Whether the call may get it where nobody asks for it. */
+bool choose_may_take(const struct choose_call *call, const struct algorithm *algorithm);
+/* What it would take by itself: rules and wishes aside, NO_MEMORY. */
+enum tutti_status choose_ranking(const struct choose_call *call, struct ranking *ranking);
+/* NULL: the call can use it. Otherwise why it cannot: a static text, such as "needs a commutative operation". */
+const char *choose_why_not(const struct choose_call *call, const struct algorithm *algorithm);
 
 #endif

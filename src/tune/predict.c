@@ -27,78 +27,89 @@ static bool is_large(const struct predict_job *job, const struct rank_plan *plan
     return plan->step_count * ranks > PREDICT_STEPS_MAX || pieces * ranks > PREDICT_PIECES_MAX;
 }
 
-static enum tutti_status is_too_large(const struct predict_job *job,
-                                      const struct algorithm *algorithm,
-                                      const struct algo_params *params, bool *is)
+/* The levels are `hosts` where only they count. */
+static struct algo_params params_of(const struct predict_job *job, bool only_hosts,
+                                    struct algo_levels *hosts)
 {
-    struct rank_plan *plan;
-    const char *message = "";
-    const enum tutti_status status =
-        algo_rank_plan(algorithm, params, params->root, &plan, &message);
-    if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
-    *is = is_large(job, plan);
-    plan_rank_free(plan);
-    return TUTTI_OK;
-}
-
-static enum tutti_status simulate(const struct predict_job *job, const struct plan *plan,
-                                  struct model_result *result)
-{
-    struct wiring wiring;
-    struct verify_report report;
-    enum tutti_status status;
-    switch (wiring_init(&wiring, plan, &report)) {
-    case VERIFY_PROVEN:
-        status = model_simulate(plan, &wiring, job->machine, job->count, job->element_bytes, result);
-        break;
-    case VERIFY_NO_MEMORY:
-        status = error_set(TUTTI_NO_MEMORY, "wiring a plan: out of memory");
-        break;
-    default: status = error_set(TUTTI_INVALID_ALGORITHM, "%s", report.message); break;
-    }
-    wiring_release(&wiring);
-    return status;
-}
-
-enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,
-                              bool only_hosts, struct prediction *prediction)
-{
-    struct algo_levels levels;
     struct algo_params params = {.collective = job->collective,
                                  .rank_count = job->machine->rank_count,
                                  .root = job->root,
                                  .in_place = job->in_place,
                                  .order = job->order,
                                  .levels = job->levels};
+    if (only_hosts && job->levels != NULL) {
+        *hosts = *job->levels;
+        hosts->level_count = 1;
+        params.levels = hosts;
+    }
+    return params;
+}
+
+static enum tutti_status is_too_large(const struct predict_job *job,
+                                      const struct algorithm *algorithm, bool only_hosts, bool *is)
+{
+    struct algo_levels hosts;
+    const struct algo_params params = params_of(job, only_hosts, &hosts);
+    struct rank_plan *plan;
+    const char *message = "";
+    const enum tutti_status status =
+        algo_rank_plan(algorithm, &params, params.root, &plan, &message);
+    if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
+    *is = is_large(job, plan);
+    plan_rank_free(plan);
+    return TUTTI_OK;
+}
+
+enum tutti_status predict_plan(const struct predict_job *job, const struct algorithm *algorithm,
+                               bool only_hosts, struct plan **plan, struct wiring *wiring)
+{
+    struct algo_levels hosts;
+    struct verify_report report;
+    const struct algo_params params = params_of(job, only_hosts, &hosts);
+    const char *message = "";
+    const enum tutti_status status = algo_plan(algorithm, &params, plan, &message);
+    if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
+    const enum verify_verdict verdict = wiring_init(wiring, *plan, &report);
+    if (verdict == VERIFY_PROVEN) return TUTTI_OK;
+    wiring_release(wiring);
+    plan_free(*plan);
+    *plan = NULL;
+    return verdict == VERIFY_NO_MEMORY ? error_set(TUTTI_NO_MEMORY, "wiring a plan: out of memory")
+                                       : error_set(TUTTI_INVALID_ALGORITHM, "%s", report.message);
+}
+
+bool predict_begin(const struct predict_job *job, const struct algorithm *algorithm,
+                   bool only_hosts, struct prediction *prediction)
+{
+    const int ranks = job->machine->rank_count;
     const bool has_racks = job->levels != NULL && job->levels->level_count > 1;
     *prediction = (struct prediction){.algorithm = algorithm,
                                       .only_hosts = only_hosts,
                                       .has_one_plan = !algorithm->needs_levels || !has_racks};
-    if (only_hosts && job->levels != NULL) {
-        levels = *job->levels;
-        levels.level_count = 1;
-        params.levels = &levels;
-    }
-    if (algorithm->needs_levels && job->levels == NULL) {
+    if (algorithm->needs_levels && job->levels == NULL)
         prediction->why_not = "all ranks are on one host";
-        return TUTTI_OK;
-    }
-    if (!(job->levels != NULL ? algo_supports_levels(algorithm, params.rank_count)
-                              : algo_supports(algorithm, params.rank_count))) {
+    else if (!(job->levels != NULL ? algo_supports_levels(algorithm, ranks)
+                                   : algo_supports(algorithm, ranks)))
         prediction->why_not = "cannot do that number of ranks";
-        return TUTTI_OK;
-    }
+    return prediction->why_not == NULL;
+}
+
+enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,
+                              bool only_hosts, struct prediction *prediction)
+{
+    if (!predict_begin(job, algorithm, only_hosts, prediction)) return TUTTI_OK;
     bool is_over = false;
-    TRY(is_too_large(job, algorithm, &params, &is_over));
+    TRY(is_too_large(job, algorithm, only_hosts, &is_over));
     if (is_over) {
         prediction->why_not = "has too many steps or pieces to be simulated";
         return TUTTI_OK;
     }
     struct plan *plan;
-    const char *message = "";
-    enum tutti_status status = algo_plan(algorithm, &params, &plan, &message);
-    if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
-    status = simulate(job, plan, &prediction->result);
+    struct wiring wiring;
+    TRY(predict_plan(job, algorithm, only_hosts, &plan, &wiring));
+    const enum tutti_status status = model_simulate(plan, &wiring, job->machine, job->count,
+                                                    job->element_bytes, &prediction->result);
+    wiring_release(&wiring);
     plan_free(plan);
     return status;
 }

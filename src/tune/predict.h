@@ -35,6 +35,13 @@ struct prediction {
 /* Of all ranks, beyond which a plan is not simulated: each takes a second, and the steps half a gigabyte. */
 enum { PREDICT_STEPS_MAX = 2000000, PREDICT_PIECES_MAX = 4000000 };
 
+/* Fills in what is known before; false: the algorithm cannot do the call, and why_not says why. */
+bool predict_begin(const struct predict_job *job, const struct algorithm *algorithm,
+                   bool only_hosts, struct prediction *prediction);
+/* The plan of all ranks, wired; free and release both after success. NO_MEMORY, or what the algorithm says. */
+enum tutti_status predict_plan(const struct predict_job *job, const struct algorithm *algorithm,
+                               bool only_hosts, struct plan **plan, struct wiring *wiring);
+
 /* One of them. NO_MEMORY. If the algorithm cannot do the call, why_not says so. Any thread; pure. */
 enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,
                               bool only_hosts, struct prediction *prediction);

@@ -8,10 +8,7 @@ cd "${TUTTI_ROOT:?}"
 # Sizes that are no matter of speed, or of the choice of algorithms, each with its reason.
 allowed='
 src/p2p/match.c:.*SPARE_BYTES_MAX       memory that is kept
-src/tune/choose.c:.*\{COLLECTIVE_       the rows of the choice: algorithms, not ways
-src/tune/network.c:.*INCAST_BYTES       a parameter of the model of a network
-src/tune/network.c:.*PIECE_BYTES        the same
-src/tune/network.h:.*ASSUMED_BLOCK      the same
+src/tune/choose.h:.*ASSUMED_BLOCK       blocks whose size nobody knows
 '
 
 number='(BYTES|KIB|MIB)[A-Z_]* *(=|\() *[0-9(]|[0-9] *<< *(10|20|30)|BYTES[A-Z_]* +\(?[0-9]'

@@ -1,4 +1,4 @@
-# Completion of tutti-run, tutti-perf, tutti-plan, tutti-topo and tutti-trace in bash.  `cmake --install` puts it where bash-completion looks;
+# Completion of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace and tutti-tune in bash.  `cmake --install` puts it where bash-completion looks;
 # by hand:
 #     source tools/completion/tutti.bash
 #
@@ -56,6 +56,8 @@ _tutti_values() {
     --displs) echo null packed gaps reversed ;;
     --rotate) echo never auto always ;;
     --map-by) echo slot node ;;
+    --collectives) _tutti_collectives ;;
+    --export) echo nccl ;;
     --format)
         if [[ ${COMP_WORDS[0]##*/} == tutti-topo ]]; then echo tree matrix svg json racks; else echo table json csv peers; fi
         ;;
@@ -101,7 +103,7 @@ _tutti_common() {
         tutti-run:--rsh) _tutti_reply_files -c ;;
         tutti-run:--hosts | tutti-run:--remote-path) _tutti_reply_files -f ;;
         tutti-run:-H | tutti-run:--host) _tutti_reply_files -A hostname ;;
-        tutti-plan:-o | tutti-plan:--output | tutti-topo:-o | tutti-topo:--output | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
+        tutti-trace:--calibration | tutti-plan:-o | tutti-plan:--output | tutti-topo:-o | tutti-topo:--output | tutti-tune:-o | tutti-tune:--output | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
         *) _tutti_reply "$(_tutti_values "$previous")" ;;
         esac
         return 0
@@ -155,11 +157,15 @@ _tutti_trace() {
     command=$(_tutti_word 1)
     if _tutti_common; then return; fi
     case $command in
-    '') _tutti_reply 'verdict show query' ;;
+    '') _tutti_reply 'verdict show query compare' ;;
     verdict) _tutti_reply_files -d ;;
-    show) _tutti_reply_files -f ;;
+    show | compare) _tutti_reply_files -f ;;
     query) _tutti_reply "$(sed -n 's/.*@tutti-monitor\/\([0-9]*\).*/\1/p' /proc/net/unix 2>/dev/null | sort -nu)" ;;
     esac
+}
+
+_tutti_tune() {
+    if ! _tutti_common; then _tutti_reply_files -f; fi
 }
 
 complete -F _tutti_run tutti-run
@@ -167,3 +173,4 @@ complete -F _tutti_perf tutti-perf
 complete -F _tutti_plan tutti-plan
 complete -F _tutti_topo tutti-topo
 complete -F _tutti_trace tutti-trace
+complete -F _tutti_tune tutti-tune

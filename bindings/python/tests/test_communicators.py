@@ -423,6 +423,17 @@ def test_the_footprint_is_told(comm):
     assert footprint.link_count >= 1
 
 
+@pytest.mark.ranks(2)
+def test_the_choice_is_explained(comm):
+    said = comm.explain("allreduce", 1000)
+    assert said.startswith("allreduce of 1000 float32 on 2 ranks: ")
+    assert " us  ring" in said
+    with pytest.raises(tutti.Error, match="collective"):
+        comm.explain("allreduced", 1)
+    with pytest.raises(tutti.Error, match="count"):
+        comm.explain("allreduce", -1)
+
+
 def test_the_version_is_that_of_the_header():
     header = Path(__file__).resolve().parents[3] / "include" / "tutti" / "tutti.h"
     for part, number in zip(("MAJOR", "MINOR", "PATCH"), tutti.__version__.split(".")):

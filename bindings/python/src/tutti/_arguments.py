@@ -9,6 +9,7 @@ from ._errors import invalid
 from ._header import Status
 
 INT_MAX = 2**31 - 1
+SIZE_MAX = 2**64 - 1
 _NS_MAX = 2**63 - 1
 
 

@@ -41,7 +41,7 @@ from ._buffers import (
     empty_part,
     empty_stack,
 )
-from ._arguments import INT_MAX, integer, nanoseconds, printable, text
+from ._arguments import INT_MAX, SIZE_MAX, integer, nanoseconds, printable, text
 from ._calls import Call, How, Prepared, Request, State
 from ._errors import Failure, check, error_of, invalid
 from ._header import ANY_RANK, ANY_TAG, ID_BYTES, NO_COLOR, Dtype, Status
@@ -336,6 +336,26 @@ class Communicator:
         found = _header.Footprint(size_bytes=ctypes.sizeof(_header.Footprint))
         check(self._state.call(library.comm_footprint, self._state.pointer, ctypes.byref(found)))
         return Footprint(*(getattr(found, name) for name in Footprint._fields))
+
+    def explain(self, collective: str, count: int, dtype: Dtype = Dtype.float32) -> str:
+        """Which algorithm a call takes here, and why, in lines of text: `comm.explain("allreduce", 1 << 20)`.
+
+        Not collective. Takes some milliseconds for a size that was not called before.
+        """
+        room = ctypes.create_string_buffer(8192)
+        elements = integer("count", count, 0, Status.INVALID_COUNT, SIZE_MAX)
+        check(
+            self._state.call(
+                library.comm_explain,
+                self._state.pointer,
+                text("collective", collective),
+                elements,
+                int(dtype),
+                room,
+                len(room),
+            )
+        )
+        return room.value.decode()
 
     @property
     def overlaps(self) -> bool:

@@ -265,6 +265,7 @@ FUNCTIONS = {
     "mesh_free": (Int, (Pointer,)),
     "mesh_axis": (Pointer, (Pointer, ctypes.c_char_p)),
     "comm_footprint": (Int, (Pointer, Pointer)),
+    "comm_explain": (Int, (Pointer, ctypes.c_char_p, Size, Int, Pointer, Size)),
     "comm_failure": (Int, (Pointer, Pointer)),
     "trace_dump": (Int, (Pointer, ctypes.c_char_p)),
     "wait": (Int, (Pointer,)),

@@ -1,0 +1,180 @@
+/* choice - which algorithms the library takes to be the fastest, and how long it needs to find that out: `build/bench/choice [OPTIONS]`
+ *
+ *     --ranks N          (8)               --hosts H     with the same number of ranks each (1)
+ *     --racks R          of hosts (1)      --cores C     of each host (one for each of its ranks)
+ *     --turns            ranks are dealt to the hosts in turns, and hosts to the racks
+ *     --loopback         ranks of one host that reach each other over TCP
+ *     --mapped           memory that others can read where it lies
+ *     --calibration FILE
+ *     --exact            simulates all ranks and all pieces, beside what is chosen by (as long as that takes)
+ *     COLLECTIVE BYTES...
+ *
+ * One line a size and algorithm, as CSV: collective, bytes of a rank's larger buffer, algorithm, only_hosts, microseconds; with --exact the
+ * exact ones behind. Afterwards, on stderr, how long the choice of each size took.
+ */
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "algo/algo.h"
+#include "base/dtype.h"
+#include "format/calibration_file.h"
+#include "timing.h"
+#include "transport/paths.h"
+#include "tune/predict.h"
+#include "tune/ranking.h"
+
+static struct {
+    int ranks, hosts, racks, cores;
+    bool turns, loopback, mapped, exact;
+    const char *calibration;
+} options = {.ranks = 8, .hosts = 1, .racks = 1};
+
+static const struct option long_options[] = {{"ranks", required_argument, NULL, 'n'},
+                                             {"hosts", required_argument, NULL, 'h'},
+                                             {"racks", required_argument, NULL, 'r'},
+                                             {"cores", required_argument, NULL, 'c'},
+                                             {"turns", no_argument, NULL, 't'},
+                                             {"loopback", no_argument, NULL, 'l'},
+                                             {"mapped", no_argument, NULL, 'm'},
+                                             {"exact", no_argument, NULL, 'e'},
+                                             {"calibration", required_argument, NULL, 'f'},
+                                             {NULL, 0, NULL, 0}};
+
+static bool read_options(int argc, char **argv)
+{
+    for (int c; (c = getopt_long(argc, argv, "", long_options, NULL)) != -1;) switch (c) {
+        case 'n': options.ranks = atoi(optarg); break;
+        case 'h': options.hosts = atoi(optarg); break;
+        case 'r': options.racks = atoi(optarg); break;
+        case 'c': options.cores = atoi(optarg); break;
+        case 't': options.turns = true; break;
+        case 'l': options.loopback = true; break;
+        case 'm': options.mapped = true; break;
+        case 'e': options.exact = true; break;
+        case 'f': options.calibration = optarg; break;
+        default: return false;
+        }
+    return options.ranks > 0 && options.hosts > 0 && options.racks > 0 &&
+           options.ranks % options.hosts == 0 && options.hosts % options.racks == 0 &&
+           optind + 1 < argc;
+}
+
+static size_t bytes_of(const char *text)
+{
+    char *end;
+    const size_t number = strtoull(text, &end, 10);
+    return *end == 'K' ? number << 10 : *end == 'M' ? number << 20 : number;
+}
+
+static size_t block_bytes_of(enum collective collective, size_t bytes)
+{
+    switch (collective) {
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_BROADCAST: return bytes;
+    default: return bytes / (size_t)options.ranks;
+    }
+}
+
+static double exact_us(const struct tune_site *site, const struct tune_question *question,
+                       const struct ranked *ranked)
+{
+    struct model_machine machine;
+    struct tune_room room;
+    struct prediction prediction;
+    const size_t element_bytes = dtype_size(question->dtype);
+    if (tune_machine(site, question, &machine, &room) != TUTTI_OK) return 0;
+    const struct predict_job job = {.collective = question->collective,
+                                    .count = (question->bytes + element_bytes - 1) / element_bytes,
+                                    .element_bytes = element_bytes,
+                                    .levels = site->levels,
+                                    .machine = &machine};
+    const bool is_known =
+        predict_one(&job, ranked->algorithm, ranked->only_hosts, &prediction) == TUTTI_OK &&
+        prediction.why_not == NULL;
+    tune_room_release(&room);
+    return is_known ? (double)prediction.result.time_ps * 1e-6 : 0;
+}
+
+static void print(const struct tune_site *site, const struct tune_question *question, size_t bytes,
+                  const struct ranking *ranking)
+{
+    for (int i = 0; i < ranking->count; i++) {
+        const struct ranked *ranked = &ranking->ranked[i];
+        printf("%s,%zu,%s,%d,%.3f", collective_name(question->collective), bytes,
+               ranked->algorithm->name, ranked->only_hosts, (double)ranked->time_ps * 1e-6);
+        if (options.exact) printf(",%.3f", exact_us(site, question, ranked));
+        printf("\n");
+    }
+}
+
+static bool choose_all(const struct tune_site *site, char **words)
+{
+    struct tune_question question = {.dtype = TUTTI_FLOAT32, .is_mapped = options.mapped};
+    question.collective = collective_from_name(*words);
+    if ((int)question.collective >= COLLECTIVE_COUNT) return false;
+    while (*++words != NULL) {
+        struct ranking ranking;
+        const size_t bytes = bytes_of(*words);
+        question.bytes = block_bytes_of(question.collective, bytes);
+        const double begun = now_us();
+        if (ranking_find(site, &question, &ranking) != TUTTI_OK) return false;
+        const double found = now_us();
+        if (ranking_find(site, &question, &ranking) != TUTTI_OK) return false;
+        fprintf(stderr, "%zu bytes: %.0f us, again %.3f us\n", bytes, found - begun,
+                now_us() - found);
+        print(site, &question, bytes, &ranking);
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct transport_path within, between;
+    struct calibration calibration;
+    if (!read_options(argc, argv)) {
+        fprintf(stderr, "usage: choice [OPTIONS] COLLECTIVE BYTES..., see choice.c\n");
+        return 2;
+    }
+    const int hosts = options.loopback ? options.ranks : options.hosts;
+    int *const host_of = calloc((size_t)options.ranks, sizeof *host_of), *const rack_of = calloc(
+                                                                             (size_t)options.ranks,
+                                                                             sizeof *rack_of);
+    if (host_of == NULL || rack_of == NULL) return 1;
+    for (int r = 0; r < options.ranks; r++) {
+        host_of[r] = options.turns ? r % hosts : r / (options.ranks / hosts);
+        rack_of[r] =
+            options.turns ? host_of[r] % options.racks : host_of[r] / (hosts / options.racks);
+    }
+    const struct algo_levels levels = {options.racks > 1 ? 2 : 1, {host_of, rack_of}};
+    transport_path_of("local", options.ranks, &within);
+    transport_path_of("tcp", options.ranks, &between);
+    calibration_init(&calibration, within.map.tables[0], between.map.tables[0]);
+    if (options.calibration != NULL &&
+        calibration_file_load(options.calibration, &calibration) != TUTTI_OK) {
+        fprintf(stderr, "choice: %s\n", tutti_error_message());
+        return 1;
+    }
+    const bool has_levels = hosts > 1;
+    const struct transport_path *limits = hosts == options.ranks && has_levels ? &between : &within;
+    struct tune_site site = {.rank_count = options.ranks,
+                             .core_count =
+                                 options.cores > 0 ? options.cores : options.ranks / options.hosts,
+                             .levels = has_levels ? &levels : NULL,
+                             .is_loopback = options.loopback,
+                             .within = within.map.tables[0],
+                             .between = has_levels ? between.map.tables[0] : NULL,
+                             .piece_bytes_max = limits->piece_bytes_max,
+                             .piece_count_max = limits->piece_count_max,
+                             .calibration = &calibration};
+    site.fingerprint = tune_site_fingerprint(&site, 0);
+    if (!choose_all(&site, argv + optind)) {
+        fprintf(stderr, "choice: %s\n", tutti_error_message());
+        return 1;
+    }
+    free(host_of);
+    free(rack_of);
+    return 0;
+}

@@ -1,0 +1,97 @@
+/* explain.c - which algorithm a call takes, and why, in words. */
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "call/communicator.h"
+#include "tune/choose.h"
+
+struct writer {
+    char *text;
+    size_t size, used;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct writer *writer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length =
+        vsnprintf(writer->text + writer->used, writer->size - writer->used, format, arguments);
+    va_end(arguments);
+    if (length < 0) return;
+    writer->used += (size_t)length;
+    if (writer->used >= writer->size) writer->used = writer->size - 1;
+}
+
+static const char *levels_text(const struct ranked *ranked)
+{
+    return ranked->only_hosts ? " (hosts)" : "";
+}
+
+static void say_all(const struct choose_call *call, const struct ranking *ranking,
+                    struct writer *writer)
+{
+    for (int i = 0; i < ranking->count; i++) {
+        const struct ranked *ranked = &ranking->ranked[i];
+        const char *why_not = choose_why_not(call, ranked->algorithm);
+        if (why_not == NULL && !choose_may_take(call, ranked->algorithm))
+            why_not = rules_forbids(call->rules, call->question.collective, call->question.bytes,
+                                    ranked->algorithm->name)
+                          ? "the rules forbid it"
+                          : "would give other bits for other sizes";
+        say(writer, "  %10.2f us  %s%s%s%s\n", (double)ranked->time_ps * 1e-6,
+            ranked->algorithm->name, levels_text(ranked), why_not != NULL ? ": not used, " : "",
+            why_not != NULL ? why_not : "");
+    }
+    for (int i = 0; i < algo_count; i++) {
+        const char *const why_not = choose_why_not(call, &algo_list[i]);
+        if (algo_list[i].collective == call->question.collective && why_not != NULL &&
+            (algo_list[i].needs_levels || algo_list[i].needs_power_of_two))
+            say(writer, "              -  %s: %s\n", algo_list[i].name, why_not);
+    }
+}
+
+static enum tutti_status explain(const struct tutti_comm *comm, const struct choose_call *call,
+                                 size_t count, struct writer *writer)
+{
+    struct choice choice;
+    struct ranking ranking;
+    TRY(choose_algorithm(call, &choice));
+    TRY(choose_ranking(call, &ranking));
+    say(writer, "%s of %zu %s on %d ranks: %s, because %s\n",
+        collective_name(call->question.collective), count, tutti_dtype_name(call->question.dtype),
+        comm->team.size, choice.algorithm->name, choice_reason_text(choice.reason));
+    if (comm->team.size > 1) say_all(call, &ranking, writer);
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_comm_explain(const struct tutti_comm *comm, const char *collective,
+                                     size_t count, enum tutti_dtype dtype, char *text,
+                                     size_t text_bytes)
+{
+    TRY(comm_check_handle(comm, "comm_explain"));
+    if (!dtype_is_valid(dtype))
+        return error_set(TUTTI_INVALID_DTYPE, "tutti_comm_explain: dtype %d is none", (int)dtype);
+    const enum collective found =
+        collective != NULL ? collective_from_name(collective) : COLLECTIVE_COUNT;
+    if (found >= COLLECTIVE_COUNT)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_comm_explain: collective must be a name such as \"allreduce\", is "
+                         "\"%.40s\"",
+                         collective != NULL ? collective : "NULL");
+    if (text == NULL || text_bytes == 0)
+        return error_set(TUTTI_INVALID_OPTIONS, "tutti_comm_explain: there is no room for text");
+    const size_t element_bytes = dtype_size(dtype), count_max = SIZE_MAX / 2 / element_bytes;
+    const struct choose_call call = {
+        .question = {.collective = found,
+                     .dtype = dtype,
+                     .bytes = (count < count_max ? count : count_max) * element_bytes},
+        .site = &comm->team.members.site,
+        .deterministic = comm->team.settings.deterministic,
+        .rules = comm->team.settings.rules};
+    struct writer writer = {text, text_bytes, 0};
+    text[0] = '\0';
+    return explain(comm, &call, count, &writer);
+}

@@ -1,0 +1,182 @@
+#include "comm/knowledge.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/option.h"
+#include "base/printable.h"
+#include "base/status.h"
+#include "format/calibration_file.h"
+#include "format/table_file.h"
+#include "os/hardware.h"
+#include "transport/open.h"
+
+static const char shipped_name[] = "shipped";
+
+/* What was read from one path, for good. */
+struct file {
+    struct knowledge knowledge;
+    struct file *next;
+    char path[];
+};
+
+static struct knowledge shipped;
+static struct file *files;
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void ship(void)
+{
+    calibration_init(&shipped.calibration, NULL, NULL);
+}
+
+const struct knowledge *knowledge_shipped(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ship);
+    return &shipped;
+}
+
+static bool is_for_this_machine(const char *path, const struct calibration *calibration)
+{
+    char why[CALIBRATION_WHY_SIZE];
+    struct calibration_key here =
+        calibration->key; /* hosts and ranks are looked at by who measures */
+    hardware_of_host(&here.hardware);
+    if (!calibration_is_for(calibration, &here, why)) {
+        log_write(LOG_WARN,
+                  "%s is of another machine than this, so algorithms are chosen by shipped "
+                  "numbers: %s",
+                  path, why);
+        return false;
+    }
+    if (calibration->is_loaded)
+        log_write(LOG_WARN,
+                  "%s was measured while others used the machine: tutti-topo --calibrate "
+                  "measures again",
+                  path);
+    return true;
+}
+
+static uint32_t fold(uint64_t fingerprint)
+{
+    const uint32_t folded = (uint32_t)(fingerprint ^ fingerprint >> 32);
+    return folded != 0 ? folded : 1;
+}
+
+static enum tutti_status load(const char *path, struct knowledge *knowledge)
+{
+    const struct path_table *within, *between;
+    struct calibration read;
+    *knowledge = *knowledge_shipped();
+    transports_paths(&within, &between);
+    calibration_init(&read, within, between);
+    TRY(calibration_file_load(path, &read));
+    if (!is_for_this_machine(path, &read)) return TUTTI_OK;
+    knowledge->calibration = read;
+    knowledge->fingerprint = fold(calibration_fingerprint(&read));
+    log_write(LOG_INFO, "algorithms are chosen by the numbers of %s", path);
+    return TUTTI_OK;
+}
+
+/* The one of that path, or a new one. */
+static enum tutti_status find(const char *path, const struct knowledge **knowledge)
+{
+    for (struct file *file = files; file != NULL; file = file->next)
+        if (strcmp(file->path, path) == 0) {
+            *knowledge = &file->knowledge;
+            return TUTTI_OK;
+        }
+    struct file *const file = calloc(1, sizeof *file + strlen(path) + 1);
+    if (file == NULL) return error_set(TUTTI_NO_MEMORY, "reading %s: out of memory", path);
+    strcpy(file->path, path);
+    const enum tutti_status status = load(path, &file->knowledge);
+    if (status != TUTTI_OK) {
+        free(file);
+        return status;
+    }
+    file->next = files;
+    files = file;
+    *knowledge = &file->knowledge;
+    return TUTTI_OK;
+}
+
+/* Nobody has asked for it, so nothing fails. */
+static void look_into_cache(const struct knowledge **knowledge)
+{
+    char path[PATH_MAX], why[ERROR_TEXT_MAX], before[ERROR_TEXT_MAX];
+    error_copy(before, sizeof before);
+    if (calibration_file_path(path, sizeof path) == TUTTI_OK && access(path, F_OK) == 0 &&
+        find(path, knowledge) != TUTTI_OK) {
+        error_copy(why, sizeof why);
+        log_write(LOG_WARN, "algorithms are chosen by shipped numbers: %s", why);
+    }
+    (void)error_unless_ok(TUTTI_OK, before);
+}
+
+enum tutti_status knowledge_read(const struct knowledge **knowledge)
+{
+    const char *const told = option_text(OPTION_CALIBRATION);
+    enum tutti_status status = TUTTI_OK;
+    *knowledge = knowledge_shipped();
+    if (told != NULL && strcmp(told, shipped_name) == 0) return TUTTI_OK;
+    pthread_mutex_lock(&files_lock);
+    if (told != NULL)
+        status = find(told, knowledge);
+    else
+        look_into_cache(knowledge);
+    pthread_mutex_unlock(&files_lock);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------- table */
+
+static struct table_of_file {
+    struct tune_table table;
+    struct table_of_file *next;
+    char path[];
+} * tables;
+
+static enum tutti_status find_table(const char *path, const struct tune_table **table)
+{
+    for (struct table_of_file *file = tables; file != NULL; file = file->next)
+        if (strcmp(file->path, path) == 0) {
+            *table = &file->table;
+            return TUTTI_OK;
+        }
+    struct table_of_file *const file = calloc(1, sizeof *file + strlen(path) + 1);
+    if (file == NULL) return error_set(TUTTI_NO_MEMORY, "reading %s: out of memory", path);
+    strcpy(file->path, path);
+    tune_table_init(&file->table);
+    const enum tutti_status status = table_file_load(path, &file->table);
+    if (status != TUTTI_OK) {
+        tune_table_release(&file->table);
+        free(file);
+        return status;
+    }
+    log_write(LOG_INFO, "%s has %d measured choices", path, file->table.count);
+    file->next = tables;
+    tables = file;
+    *table = &file->table;
+    return TUTTI_OK;
+}
+
+enum tutti_status knowledge_read_table(const struct tune_table **table)
+{
+    const char *const path = option_text(OPTION_TABLE);
+    *table = NULL;
+    if (path == NULL) return TUTTI_OK;
+    pthread_mutex_lock(&files_lock);
+    const enum tutti_status status = find_table(path, table);
+    pthread_mutex_unlock(&files_lock);
+    return status;
+}
+
+uint32_t knowledge_table_fingerprint(const struct tune_table *table)
+{
+    const uint64_t fingerprint = tune_table_fingerprint(table);
+    return fingerprint != 0 ? fold(fingerprint) : 0;
+}

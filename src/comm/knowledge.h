@@ -1,0 +1,33 @@
+/* knowledge.h - what this process knows of the costs of its machine: the numbers by which algorithms are chosen.
+ *
+ *     TUTTI_CALIBRATION=FILE, or the file of this host in the user's cache folder ──► is it for this machine? ──► they hold
+ *     neither, or TUTTI_CALIBRATION=shipped                                       ──────────────────────────────► shipped numbers
+ *
+ * A file is read once in the life of a process. Ranks must have the same numbers: each tells the others its fingerprint as they meet, and ranks
+ * that differ all take the shipped ones (comm/site.h).
+ */
+#ifndef TUTTI_COMM_KNOWLEDGE_H
+#define TUTTI_COMM_KNOWLEDGE_H
+
+#include <stdint.h>
+
+#include "model/calibration.h"
+#include "tune/table.h"
+#include "tutti/tutti.h"
+
+struct knowledge {
+    struct calibration calibration;
+    uint32_t fingerprint; /* 0: these are the shipped numbers */
+};
+
+/* The table of measured choices that TUTTI_TABLE names, read once; NULL: none. INVALID_OPTIONS: it cannot be read, or is wrong. */
+enum tutti_status knowledge_read_table(const struct tune_table **table);
+/* 0: there is none. */
+uint32_t knowledge_table_fingerprint(const struct tune_table *table);
+
+/* For good, and the same every time. INVALID_OPTIONS: the file that TUTTI_CALIBRATION names cannot be read, or is wrong. A file of another
+ * machine is not used, and the log says so; neither is one in the cache folder that is wrong. */
+enum tutti_status knowledge_read(const struct knowledge **knowledge);
+const struct knowledge *knowledge_shipped(void);
+
+#endif

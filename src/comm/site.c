@@ -1,0 +1,74 @@
+#include "comm/site.h"
+
+#include "base/log.h"
+#include "base/option.h"
+#include "base/status.h"
+#include "comm/knowledge.h"
+
+/* Fingerprints of what a rank has. */
+struct fingerprints {
+    uint32_t knowledge, table;
+};
+
+static struct fingerprints of_rank(const struct tutti_comm *comm,
+                                   const struct rendezvous_member *members, int rank)
+{
+    struct discovery_entry entry;
+    if (comm->team.members.hosts == NULL)
+        return (struct fingerprints){members[rank].knowledge, members[rank].table};
+    comm_hosts_entry(comm->team.members.hosts, rank, &entry);
+    return (struct fingerprints){entry.knowledge, entry.table};
+}
+
+static void warn(const struct tutti_comm *comm, int odd_one)
+{
+    char its_host[DISCOVERY_HOST_NAME_MAX], own_host[DISCOVERY_HOST_NAME_MAX];
+    team_host_name_of(&comm->team, 0, own_host);
+    team_host_name_of(&comm->team, odd_one, its_host);
+    log_write(
+        LOG_WARN,
+        "rank 0 (host %s) and rank %d (host %s) have different calibrations, so algorithms are "
+        "chosen by shipped numbers: give all hosts the file of one of them, see %s",
+        own_host, odd_one, its_host, option_names.CALIBRATION);
+}
+
+enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
+                                          const struct rendezvous_member *members)
+{
+    const struct fingerprints first = of_rank(comm, members, 0);
+    int odd_one = -1;
+    for (int r = 1; r < comm->team.size; r++) {
+        const struct fingerprints its = of_rank(comm, members, r);
+        if (its.table != first.table)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "ranks 0 and %d have different tables of measured choices: %s has to "
+                             "name the same one on all ranks",
+                             r, option_names.TABLE);
+        if (odd_one < 0 && its.knowledge != first.knowledge) odd_one = r;
+    }
+    if (odd_one < 0) return TUTTI_OK;
+    if (comm->team.rank == 0) warn(comm, odd_one);
+    comm->team.members.knowledge = knowledge_shipped();
+    return TUTTI_OK;
+}
+
+void comm_find_site(struct tutti_comm *comm)
+{
+    struct members *members = &comm->team.members;
+    const struct transport_set *transports = &comm->team.transports.set;
+    const struct host_levels *levels = members->levels;
+    const bool has_hosts = levels != NULL && levels->host_count > 1;
+    members->site = (struct tune_site){.rank_count = comm->team.size,
+                                       .core_count = members->core_count,
+                                       .levels = has_hosts ? &levels->levels : NULL,
+                                       .is_loopback = has_hosts && !team_spans_hosts(&comm->team),
+                                       .table = members->table,
+                                       .calibration = &members->knowledge->calibration};
+    if (comm->team.size == 1) return;
+    members->site.within = transports->host->paths.tables[0];
+    if (transports->remote != NULL) members->site.between = transports->remote->paths.tables[0];
+    transports->all->ops->limits(transports->all, &members->site.piece_bytes_max,
+                                 &members->site.piece_count_max);
+    members->site.fingerprint =
+        tune_site_fingerprint(&members->site, has_hosts ? levels->fingerprint : 0);
+}

@@ -1,0 +1,32 @@
+/* table_json.h - a table of measured choices as JSON: what tutti-tune writes, and people read and correct.
+ *
+ *     { "tutti_table": 1,
+ *       "entries": [
+ *         {"ranks": 8, "hosts": 2, "racks": 1, "loopback": false,
+ *          "collective": "allreduce", "dtypes": "plain", "memory": "private", "from_bytes": 4096, "to_bytes": 16384,
+ *          "algorithm": "twoshot", "only_hosts": false, "time_ns": 12345, "faster_permille": 120}, ... ] }
+ *
+ * docs/tuning.md describes every member. A later entry wins where two overlap. Members that nobody knows are left alone, for a table may
+ * come from a later version; a name that nobody knows as the value of one is refused.
+ */
+#ifndef TUTTI_FORMAT_TABLE_JSON_H
+#define TUTTI_FORMAT_TABLE_JSON_H
+
+#include <stdio.h>
+
+#include "tune/table.h"
+
+enum { TABLE_JSON_BYTES_MAX = 4 << 20 };
+
+/* Reads foreign text into *table, which tune_table_init has made; what was in it is gone then. INVALID_OPTIONS: the message says in which
+ * line what is wrong and what is expected; UNSUPPORTED: it is too large; NO_MEMORY. On failure *table is unchanged. Any thread. */
+enum tutti_status table_json_load(const char *text, size_t text_bytes, struct tune_table *table);
+/* Writes what table_json_load reads back as it is. */
+void table_json_dump(const struct tune_table *table, FILE *file);
+
+/* "plain" and so on. */
+const char *table_json_dtypes(enum calibration_class dtypes);
+/* "mapped" or "private". */
+const char *table_json_memory(bool is_mapped);
+
+#endif

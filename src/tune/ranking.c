@@ -1,0 +1,239 @@
+#include "tune/ranking.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "algo/levels.h"
+#include "base/dtype.h"
+#include "base/hash.h"
+#include "base/status.h"
+#include "tune/estimate.h"
+
+/* Blocks are taken to be at most so large: beyond, nothing changes but the time. */
+enum { CLASS_MAX = 40 };
+
+static unsigned class_of(size_t bytes)
+{
+    unsigned class = 0;
+    while (class < CLASS_MAX && bytes >> class > 1) class ++;
+    return class;
+}
+
+/* ------------------------------------------------------------------------------------------------- machine */
+
+uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fingerprint)
+{
+    uint64_t hash = hash_take(0x73697465u, (uint64_t)site->rank_count);
+    hash = hash_take(hash, (uint64_t)site->core_count << 1 | site->is_loopback);
+    hash = hash_take(hash, site->levels != NULL ? levels_fingerprint : 0);
+    hash = hash_take(hash, site->levels != NULL ? (uint64_t)site->levels->level_count : 0);
+    hash = hash_take(hash, (uintptr_t)site->within);
+    hash = hash_take(hash, (uintptr_t)site->between);
+    hash = hash_take(hash, site->piece_bytes_max);
+    hash = hash_take(hash, site->piece_count_max);
+    hash = hash_take(hash, tune_table_fingerprint(site->table));
+    return hash_take(hash, calibration_fingerprint(site->calibration));
+}
+
+/* Groups counted from 0; *count of them. NULL: out of memory. */
+static int *number_groups(const int *group_of, int rank_count, int *count)
+{
+    int *const numbers = malloc(2 * (size_t)rank_count * sizeof *numbers);
+    *count = numbers != NULL
+                 ? algo_number_groups(group_of, rank_count, numbers, numbers + rank_count)
+                 : 0;
+    if (*count > 0) return numbers;
+    free(numbers);
+    return NULL;
+}
+
+static bool place_hosts(const struct tune_site *site, struct model_machine *machine,
+                        struct tune_room *room)
+{
+    const struct algo_levels *levels = site->levels;
+    room->host_of = number_groups(levels->group_of[0], site->rank_count, &machine->host_count);
+    if (room->host_of == NULL) return false;
+    machine->host_of = room->host_of;
+    if (levels->level_count == 1) return true;
+    int *const rack_of = number_groups(levels->group_of[1], site->rank_count, &machine->rack_count);
+    room->rack_of_host = calloc((size_t)machine->host_count, sizeof *room->rack_of_host);
+    if (rack_of != NULL && room->rack_of_host != NULL)
+        for (int r = 0; r < site->rank_count; r++)
+            room->rack_of_host[room->host_of[r]] = rack_of[r];
+    free(rack_of);
+    machine->rack_of = room->rack_of_host;
+    return rack_of != NULL && room->rack_of_host != NULL;
+}
+
+/* 0: out of memory. */
+static int count_groups(const int *group_of, int rank_count)
+{
+    int count;
+    free(number_groups(group_of, rank_count, &count));
+    return count;
+}
+
+enum tutti_status tune_site_shape(const struct tune_site *site, struct tune_shape *shape)
+{
+    const struct algo_levels *levels = site->is_loopback ? NULL : site->levels;
+    *shape = (struct tune_shape){.rank_count = site->rank_count,
+                                 .host_count = 1,
+                                 .rack_count = 1,
+                                 .is_loopback = site->is_loopback};
+    if (levels == NULL) return TUTTI_OK;
+    shape->host_count = count_groups(levels->group_of[0], site->rank_count);
+    if (levels->level_count > 1)
+        shape->rack_count = count_groups(levels->group_of[1], site->rank_count);
+    if (shape->host_count > 0 && shape->rack_count > 0) return TUTTI_OK;
+    return error_set(TUTTI_NO_MEMORY, "choosing an algorithm: out of memory");
+}
+
+/* All ranks together take so many bytes from a buffer that they do not stay in caches. */
+static bool is_far(const struct tune_site *site, const struct tune_question *question)
+{
+    size_t bytes = question->bytes;
+    switch (question->collective) {
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+    case COLLECTIVE_BROADCAST: break;
+    default: bytes *= (size_t)site->rank_count; break;
+    }
+    return bytes >= site->within->sizes.stream_bytes_min;
+}
+
+enum tutti_status tune_machine(const struct tune_site *site, const struct tune_question *question,
+                               struct model_machine *machine, struct tune_room *room)
+{
+    *room = (struct tune_room){.host_of = NULL};
+    *machine =
+        (struct model_machine){.rank_count = site->rank_count, .host_count = 1, .rack_count = 1};
+    if (site->levels != NULL && !site->is_loopback && !place_hosts(site, machine, room)) {
+        tune_room_release(room);
+        return error_set(TUTTI_NO_MEMORY, "choosing an algorithm: out of memory");
+    }
+    const struct calibration_use use = {.dtype = question->dtype,
+                                        .is_far = is_far(site, question),
+                                        .within = site->within,
+                                        .between = site->between,
+                                        .tables = &room->tables};
+    calibration_apply(site->calibration, &use, machine);
+    if (site->is_loopback) machine->within = machine->between;
+    machine->core_count = site->core_count;
+    machine->is_mapped = question->is_mapped;
+    machine->piece_bytes_max = site->piece_bytes_max;
+    machine->piece_count_max = site->piece_count_max;
+    return TUTTI_OK;
+}
+
+void tune_room_release(struct tune_room *room)
+{
+    free(room->host_of);
+    free(room->rack_of_host);
+    room->host_of = room->rack_of_host = NULL;
+}
+
+/* -------------------------------------------------------------------------------------------- estimates */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct ranked *one = a, *other = b;
+    if (one->time_ps != other->time_ps) return one->time_ps < other->time_ps ? -1 : 1;
+    if (one->algorithm != other->algorithm) return one->algorithm < other->algorithm ? -1 : 1;
+    return (int)one->only_hosts - (int)other->only_hosts;
+}
+
+static enum tutti_status add(const struct predict_job *job, const struct algorithm *algorithm,
+                             struct ranking *ranking)
+{
+    for (int only_hosts = 0; only_hosts < 2; only_hosts++) {
+        struct prediction prediction;
+        TRY(estimate_one(job, algorithm, only_hosts != 0, &prediction));
+        if (prediction.why_not == NULL && ranking->count < RANKED_MAX)
+            ranking->ranked[ranking->count++] =
+                (struct ranked){algorithm, only_hosts != 0, prediction.result.time_ps};
+        if (prediction.has_one_plan) break;
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status estimate_all(const struct tune_site *site,
+                                      const struct tune_question *question, struct ranking *ranking)
+{
+    struct model_machine machine;
+    struct tune_room room;
+    const size_t element_bytes = dtype_size(question->dtype);
+    TRY(tune_machine(site, question, &machine, &room));
+    const struct predict_job job = {.collective = question->collective,
+                                    .count = (question->bytes + element_bytes - 1) / element_bytes,
+                                    .element_bytes = element_bytes,
+                                    .levels = site->levels,
+                                    .machine = &machine};
+    enum tutti_status status = TUTTI_OK;
+    for (int i = 0; i < algo_count && status == TUTTI_OK; i++)
+        if (algo_list[i].collective == question->collective)
+            status = add(&job, &algo_list[i], ranking);
+    tune_room_release(&room);
+    qsort(ranking->ranked, (size_t)ranking->count, sizeof *ranking->ranked, by_time);
+    return status;
+}
+
+/* One rank alone waits for nobody. */
+static void list_all(const struct tune_question *question, struct ranking *ranking)
+{
+    for (int i = 0; i < algo_count && ranking->count < RANKED_MAX; i++)
+        if (algo_list[i].collective == question->collective && algo_supports(&algo_list[i], 1))
+            ranking->ranked[ranking->count++] = (struct ranked){&algo_list[i], false, 0};
+}
+
+/* ------------------------------------------------------------------------------------------- what is kept */
+
+enum { KEPT = 512 };
+
+static struct kept {
+    uint64_t site, question; /* fingerprints; 0: the place is free */
+    struct ranking ranking;
+} * kept; /* made when the first is */
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct kept *kept_place(uint64_t site, uint64_t question)
+{
+    if (kept == NULL) kept = calloc(KEPT, sizeof *kept);
+    return kept != NULL ? &kept[hash_take(site, question) % KEPT] : NULL;
+}
+
+static bool look_up(uint64_t site, uint64_t question, struct ranking *ranking)
+{
+    pthread_mutex_lock(&kept_lock);
+    const struct kept *place = kept_place(site, question);
+    const bool is_there = place != NULL && place->site == site && place->question == question;
+    if (is_there) *ranking = place->ranking;
+    pthread_mutex_unlock(&kept_lock);
+    return is_there;
+}
+
+static void keep(uint64_t site, uint64_t question, const struct ranking *ranking)
+{
+    pthread_mutex_lock(&kept_lock);
+    struct kept *place = kept_place(site, question);
+    if (place != NULL) *place = (struct kept){site, question, *ranking};
+    pthread_mutex_unlock(&kept_lock);
+}
+
+enum tutti_status ranking_find(const struct tune_site *site, const struct tune_question *question,
+                               struct ranking *ranking)
+{
+    const unsigned class = class_of(question->bytes);
+    ranking->count = 0;
+    if (site->rank_count == 1) {
+        list_all(question, ranking);
+        return TUTTI_OK;
+    }
+    const uint64_t word = 1 | (uint64_t)question->collective << 1 | (uint64_t)question->dtype << 16 |
+                          (uint64_t)question->is_mapped << 24 | (uint64_t) class << 32;
+    if (look_up(site->fingerprint, word, ranking)) return TUTTI_OK;
+    struct tune_question typical = *question;
+    typical.bytes = question->bytes > 0 ? (size_t)1 << class : 0;
+    TRY(estimate_all(site, &typical, ranking));
+    keep(site->fingerprint, word, ranking);
+    return TUTTI_OK;
+}

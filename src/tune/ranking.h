@@ -1,0 +1,74 @@
+/* ranking.h - the algorithms of a collective, from the cheapest to the dearest, as the model has it (estimate.h), for calls of about one size on
+ * the machines of a communicator.
+ *
+ *     site, collective, size ──► estimates ──► ranking ──► the first that the call can use (choose.h)
+ *                                   kept for the process: all communicators of the same shape share them
+ *
+ * Sizes between two powers of two share the ranking of the lower one, so a new count of a known size costs a look.
+ */
+#ifndef TUTTI_TUNE_RANKING_H
+#define TUTTI_TUNE_RANKING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "algo/algo.h"
+#include "model/calibration.h"
+#include "path/path.h"
+#include "tune/predict.h"
+#include "tune/table.h"
+#include "tutti/tutti.h"
+
+/* The machines of a communicator, as far as costs depend on them: the same on all its ranks. The caller's memory, which stays. */
+struct tune_site {
+    int rank_count;
+    int core_count;                   /* of each host, the least of all; at least 1 */
+    const struct algo_levels *levels; /* NULL: all ranks are on one host, which they know */
+    bool is_loopback; /* they are on one host, and reach each other over its network; there are levels, of a host each */
+    const struct path_table *within, *between; /* as they ship; between: NULL without levels */
+    size_t piece_bytes_max;
+    unsigned piece_count_max;
+    const struct calibration *calibration;
+    const struct tune_table *table; /* of measured choices; NULL: none */
+    uint64_t fingerprint;           /* of all of this */
+};
+
+/* Of everything but itself. */
+uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fingerprint);
+/* What tables of measurements tell machines apart by. NO_MEMORY. Any thread. */
+enum tutti_status tune_site_shape(const struct tune_site *site, struct tune_shape *shape);
+
+struct tune_question {
+    enum collective collective;
+    enum tutti_dtype dtype;
+    size_t bytes;   /* of a block */
+    bool is_mapped; /* all memory is such that others can read and write it where it lies */
+};
+
+struct ranked {
+    const struct algorithm *algorithm;
+    bool only_hosts; /* its plan is made with the level of hosts alone, though there are racks */
+    uint64_t time_ps;
+};
+
+enum { RANKED_MAX = 32 };
+struct ranking {
+    int count;
+    struct ranked ranked[RANKED_MAX];
+};
+
+/* NO_MEMORY. Any thread; takes about a millisecond for each algorithm the first time. */
+enum tutti_status ranking_find(const struct tune_site *site, const struct tune_question *question,
+                               struct ranking *ranking);
+
+/* The machine that a question is about: for those who predict. Its arrays and tables live in *room until that is released. */
+struct tune_room {
+    int *host_of, *rack_of_host;
+    struct calibration_tables tables;
+};
+enum tutti_status tune_machine(const struct tune_site *site, const struct tune_question *question,
+                               struct model_machine *machine, struct tune_room *room);
+void tune_room_release(struct tune_room *room);
+
+#endif

@@ -1,0 +1,76 @@
+/* table.h - measured choices: which algorithm was the fastest for calls of some sizes on machines of some shape, where the model had taken
+ * another one.
+ *
+ *     allreduce, 8 ranks on 2 hosts, plain dtypes, private memory:
+ *         model's choice   |  twoshot  |  model's choice  |  ring            |  model's choice
+ *         bytes of a block 0          4k                 64k                16m
+ *
+ * 1. An entry holds for one key and a range of sizes. Ranges of one key never overlap: an entry that is added takes its range from those
+ *    that were there.
+ * 2. Entries are sorted, so tables with the same entries are the same, in whatever order these came, and have one fingerprint.
+ * 3. What a key leaves out (the kind of machine, links, cores) is for whoever uses the table: it belongs to the machines on which it was
+ *    measured.
+ *
+ * Nothing here measures (tutti-tune does) or reads files (format/table_file.h).
+ */
+#ifndef TUTTI_TUNE_TABLE_H
+#define TUTTI_TUNE_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "algo/algo.h"
+#include "model/calibration.h"
+#include "tutti/tutti.h"
+
+/* How many ranks are on how many hosts in how many racks. */
+struct tune_shape {
+    int rank_count; /* 2 or more */
+    int host_count, rack_count;
+    bool is_loopback; /* one host, whose ranks reach each other over its network */
+};
+
+/* For collectives that do not reduce, all dtypes are alike: their class does not count. */
+struct tune_key {
+    struct tune_shape shape;
+    enum collective collective;
+    enum calibration_class dtypes;
+    bool is_mapped; /* all memory is such that others can read and write it where it lies */
+};
+
+enum { TUNE_ENTRIES_MAX = 4096, TUNE_FASTER_PERMILLE_MAX = 1000000 };
+#define TUNE_BYTES_MAX (UINT64_C(1) << 48)
+#define TUNE_TIME_NS_MAX UINT64_C(1000000000000)
+
+struct tune_entry {
+    struct tune_key key;
+    uint64_t bytes_from, bytes_to; /* of a block: from included, to not; 0 or powers of two */
+    const struct algorithm *algorithm;
+    bool only_hosts;  /* its plan is made with the level of hosts alone, though there are racks */
+    uint64_t time_ns; /* that a call took; 0: not known */
+    unsigned faster_permille; /* so much longer the model's choice took */
+};
+
+/* The caller's memory. Reading it: any thread, while none adds. */
+struct tune_table {
+    int count, room;
+    struct tune_entry *entries; /* by key and size */
+};
+
+void tune_table_init(struct tune_table *table);
+void tune_table_release(struct tune_table *table);
+
+/* A later entry wins over those that are there, where their ranges overlap. INVALID_OPTIONS: a value is out of bounds, and the message says
+ * which; UNSUPPORTED: there are TUNE_ENTRIES_MAX; NO_MEMORY. On failure the table is as it was. */
+enum tutti_status tune_table_add(struct tune_table *table, const struct tune_entry *entry);
+/* Adds all entries of another table. On failure the table has some of them. */
+enum tutti_status tune_table_merge(struct tune_table *table, const struct tune_table *other);
+
+/* The entry for calls with blocks of so many bytes; NULL: there is none. It is the table's, until that changes. */
+const struct tune_entry *tune_table_find(const struct tune_table *table, const struct tune_key *key,
+                                         uint64_t bytes);
+
+/* Of all that decides: not of measured times. 0: the table is NULL or empty. */
+uint64_t tune_table_fingerprint(const struct tune_table *table);
+
+#endif

@@ -1,0 +1,26 @@
+/* tutti-trace_read.h - reads dumps from files and folders. */
+#ifndef TUTTI_TOOLS_TRACE_READ_H
+#define TUTTI_TOOLS_TRACE_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "format/trace_json.h"
+
+/* Any number of dumps; zeros at the beginning, and released by whoever has it, also after a failure. */
+struct traces {
+    struct trace_json *all;
+    size_t count, room;
+};
+
+void traces_release(struct traces *traces);
+/* False: it cannot be read, or is no dump, or there are none in the folder; then the reason stands on stderr. */
+bool traces_add_file(struct traces *traces, const char *path);
+bool traces_add_folder(struct traces *traces, const char *folder);
+/* A folder or a file. */
+bool traces_add(struct traces *traces, const char *path);
+
+/* To stderr, with the program's name. Returns false. */
+__attribute__((format(printf, 1, 2))) bool trace_complain(const char *format, ...);
+
+#endif

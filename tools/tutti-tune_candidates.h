@@ -1,0 +1,36 @@
+/* tutti-tune_candidates.h - the algorithms that the model cannot tell apart for a call: what is worth measuring. */
+#ifndef TUTTI_TOOLS_TUNE_CANDIDATES_H
+#define TUTTI_TOOLS_TUNE_CANDIDATES_H
+
+#include <stdbool.h>
+
+#include "tune/ranking.h"
+
+enum { CANDIDATES_MIN = 2, CANDIDATES_MAX = 6 };
+
+struct candidate {
+    const struct algorithm *algorithm;
+    bool only_hosts; /* only of the first one: a call cannot ask for that, so it leaves the choice to the model */
+};
+
+struct candidates {
+    int count;
+    struct candidate of[CANDIDATES_MAX]; /* the model's choice first */
+};
+
+/* Those that are predicted to take at most 1 + margin times as long as the best, but two, if there are, and at most CANDIDATES_MAX.
+ * NO_MEMORY. */
+enum tutti_status candidates_find(const struct tune_site *site, const struct tune_question *question,
+                                  double margin, struct candidates *candidates);
+
+/* *bytes becomes the least size from which on the model's choice is that of the question, or `winner`, within half of it: an entry for
+ * smaller sizes would speak against a choice that nobody measured. NO_MEMORY. */
+enum tutti_status candidates_least_bytes(const struct tune_site *site,
+                                         const struct tune_question *question,
+                                         const struct candidate *model,
+                                         const struct candidate *winner, uint64_t *bytes);
+
+/* All ranks get those of rank 0. */
+enum tutti_status candidates_share(struct candidates *candidates, struct tutti_comm *comm);
+
+#endif
