@@ -32,7 +32,7 @@
 #include "tutti/tutti.h"
 
 enum { RANKS = 4, VICTIM = 3, PAUSE_MS = 3000, COUNT = 1 << 16 };
-enum { UNFIT_MS = 300, ATTEMPTS = 5 };
+enum { UNFIT_MS = 300, LONGER_MS = 100, ATTEMPTS = 5 };
 
 /* What the ranks and the reader of their log tell the test. */
 struct shared {
@@ -76,14 +76,20 @@ static void take_line(const char *line, void *context)
 
 /* --------------------------------------------------------------------------------------- the machine */
 
-/* A thread that would see if its process did not run. */
-static void *watch_the_machine(void *stop)
+struct watch {
+    atomic_bool is_over;
+    long limit_ms; /* that it may not run for */
+};
+
+/* A thread that would see if its process did not run, or for longer than it should. */
+static void *watch_the_machine(void *context)
 {
+    struct watch *const watch = context;
     uint64_t before_ns = clock_now_ns();
-    while (!atomic_load((atomic_bool *)stop)) {
+    while (!atomic_load(&watch->is_over)) {
         ranks_nap_ms(10);
         const uint64_t now_ns = clock_now_ns();
-        if (now_ns - before_ns > UNFIT_MS * UINT64_C(1000000))
+        if (now_ns - before_ns > (uint64_t)watch->limit_ms * 1000000)
             atomic_store(&shared->is_unfit, true);
         before_ns = now_ns;
     }
@@ -167,12 +173,14 @@ static int be_rank_of_fault(struct tutti_comm *comm, int rank, int size, uint64_
                             void *context)
 {
     const struct fault *fault = context;
-    atomic_bool stop = false;
+    /* Who is stopped on purpose is close to being named, so little more is too much. */
+    struct watch watch = {.limit_ms =
+                              rank == fault->stopped ? fault->stopped_ms + LONGER_MS : UNFIT_MS};
     pthread_t watcher;
-    const bool is_watched = rank != fault->stopped;
-    if (is_watched) RANKS_EXPECT(pthread_create(&watcher, NULL, watch_the_machine, &stop) == 0);
+    const bool is_watched = rank != fault->stopped || fault->stopped_ms > 0;
+    if (is_watched) RANKS_EXPECT(pthread_create(&watcher, NULL, watch_the_machine, &watch) == 0);
     const int result = fault->function(comm, rank, size, seed, context);
-    atomic_store(&stop, true);
+    atomic_store(&watch.is_over, true);
     if (is_watched) pthread_join(watcher, NULL);
     return result;
 }
