@@ -3,7 +3,7 @@
  *
  * Ranks write hashes of what they got into memory that they share with the test, which compares them.
  *
- * ctest: label=notsan timeout=180
+ * ctest: label=nosan timeout=180
  */
 #include <setjmp.h>
 #include <signal.h>
