@@ -29,20 +29,6 @@ struct table {
 
 /* ------------------------------------------------------------------------------------------- side by side */
 
-static const struct trace_entry *entry_of(const struct trace_json *trace, uint64_t number)
-{
-    size_t low = 0, high = trace->operation_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (trace->operations[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const bool is_there = low < trace->operation_count && trace->operations[low].number == number;
-    return is_there ? &trace->operations[low] : NULL;
-}
-
 static bool is_same_kind(const struct trace_entry *one, const struct trace_entry *other)
 {
     return strcmp(one->call, other->call) == 0 && one->count == other->count &&
@@ -68,7 +54,8 @@ static enum fit gather(struct calls *calls, uint64_t number, const struct trace_
 {
     bool is_done = true, is_same = true;
     for (size_t t = 0; t < calls->trace_count; t++) {
-        const struct trace_entry *entry = entries[t] = entry_of(&calls->traces[t], number);
+        const struct trace_entry *entry = entries[t] =
+            trace_json_operation(&calls->traces[t], number);
         if (entry == NULL) return ABSENT;
         is_done = is_done && trace_entry_is_done(entry) && entry->end_ns >= entry->begin_ns;
         is_same = is_same && entry->signature == entries[0]->signature &&

@@ -72,20 +72,6 @@ static int named_culprit(const struct group *group)
 
 /* ------------------------------------------------------------------------------------------------ calls */
 
-static const struct trace_entry *entry_of(const struct trace_json *trace, uint64_t number)
-{
-    size_t low = 0, high = trace->operation_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (trace->operations[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const bool is_there = low < trace->operation_count && trace->operations[low].number == number;
-    return is_there ? &trace->operations[low] : NULL;
-}
-
 /* Its first call that is not over, or failed; NULL: it is in none. */
 static const struct trace_entry *open_entry(const struct trace_json *trace)
 {
@@ -194,7 +180,7 @@ static size_t count_of(const struct group *group, uint64_t number, uint64_t sign
 {
     size_t count = 0;
     for (size_t t = 0; t < group->count; t++) {
-        const struct trace_entry *entry = entry_of(&group->traces[t], number);
+        const struct trace_entry *entry = trace_json_operation(&group->traces[t], number);
         count += entry != NULL && entry->has_signature && entry->signature == signature;
     }
     return count;
@@ -208,7 +194,7 @@ static int typical_rank(const struct group *group, uint64_t number)
     uint64_t counted = 0;
     for (int rank = 0; rank < group->size; rank++) {
         const struct trace_entry *entry =
-            group->by_rank[rank] != NULL ? entry_of(group->by_rank[rank], number) : NULL;
+            group->by_rank[rank] != NULL ? trace_json_operation(group->by_rank[rank], number) : NULL;
         if (entry == NULL || !entry->has_signature) continue;
         if (typical >= 0 && entry->signature == counted) continue; /* as the one before */
         counted = entry->signature;
@@ -223,18 +209,19 @@ static int typical_rank(const struct group *group, uint64_t number)
 
 static bool differs(const struct group *group, int rank, uint64_t number, uint64_t signature)
 {
-    const struct trace_entry *entry =
-        rank >= 0 && group->by_rank[rank] != NULL ? entry_of(group->by_rank[rank], number) : NULL;
+    const struct trace_entry *entry = rank >= 0 && group->by_rank[rank] != NULL
+                                          ? trace_json_operation(group->by_rank[rank], number)
+                                          : NULL;
     return entry != NULL && entry->has_signature && entry->signature != signature;
 }
 
 /* A rank that called otherwise; or, where equally many did and the communicator blames it, the typical one's like. */
 static int odd_rank(const struct group *group, uint64_t number, int typical, int named)
 {
-    const uint64_t usual = entry_of(group->by_rank[typical], number)->signature;
+    const uint64_t usual = trace_json_operation(group->by_rank[typical], number)->signature;
     int odd = 0;
     while (!differs(group, odd, number, usual)) odd++;
-    const uint64_t other = entry_of(group->by_rank[odd], number)->signature;
+    const uint64_t other = trace_json_operation(group->by_rank[odd], number)->signature;
     const bool is_tie = count_of(group, number, usual) == count_of(group, number, other);
     return is_tie && named == typical ? named : odd;
 }
@@ -246,11 +233,12 @@ static enum tutti_status find_disagreement(const struct group *group, bool *foun
     TRY(first_difference(group, &number));
     if (number == 0) return TUTTI_OK;
     int typical = typical_rank(group, number), odd = named_culprit(group);
-    if (!differs(group, odd, number, entry_of(group->by_rank[typical], number)->signature))
+    if (!differs(group, odd, number,
+                 trace_json_operation(group->by_rank[typical], number)->signature))
         odd = odd_rank(group, number, typical, odd);
     if (odd == typical) typical = odd_rank(group, number, typical, -1);
-    const struct trace_entry *usual = entry_of(group->by_rank[typical], number);
-    const struct trace_entry *other = entry_of(group->by_rank[odd], number);
+    const struct trace_entry *usual = trace_json_operation(group->by_rank[typical], number);
+    const struct trace_entry *other = trace_json_operation(group->by_rank[odd], number);
     char theirs[ENTRY_TEXT_SIZE], ours[ENTRY_TEXT_SIZE];
     describe_entry(other, theirs);
     describe_entry(usual, ours);

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/option.h"
-#include "base/printable.h"
 #include "base/status.h"
 #include "format/calibration_file.h"
 #include "format/table_file.h"
@@ -17,7 +16,7 @@
 
 static const char shipped_name[] = "shipped";
 
-/* What was read from one path, for good. */
+/* The numbers of a file, which are kept for good. */
 struct file {
     struct knowledge knowledge;
     struct file *next;

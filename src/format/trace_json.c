@@ -229,6 +229,20 @@ void trace_json_release(struct trace_json *trace)
     *trace = (struct trace_json){.size = 0};
 }
 
+const struct trace_entry *trace_json_operation(const struct trace_json *trace, uint64_t number)
+{
+    size_t low = 0, high = trace->operation_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (trace->operations[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool is_there = low < trace->operation_count && trace->operations[low].number == number;
+    return is_there ? &trace->operations[low] : NULL;
+}
+
 bool trace_entry_is_done(const struct trace_entry *entry)
 {
     return strcmp(entry->state, "done") == 0;

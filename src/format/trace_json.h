@@ -64,6 +64,8 @@ struct trace_json {
  * failure *trace is empty. Any thread. */
 enum tutti_status trace_json_load(const char *text, size_t text_bytes, struct trace_json *trace);
 void trace_json_release(struct trace_json *trace);
+/* The operation of that number; NULL: the dump does not have it. */
+const struct trace_entry *trace_json_operation(const struct trace_json *trace, uint64_t number);
 /* Whether an entry has ended; those that failed have. */
 bool trace_entry_is_over(const struct trace_entry *entry);
 /* Whether it has ended well. */

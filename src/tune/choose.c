@@ -39,10 +39,8 @@ const char *choose_why_not(const struct choose_call *call, const struct algorith
 /* What was asked for, or why not. */
 static enum tutti_status insist(const struct choose_call *call, const struct algorithm *algorithm)
 {
-    const char *const collective = collective_name(call->question.collective), *const why =
-                                                                                   choose_why_not(
-                                                                                       call,
-                                                                                       algorithm);
+    const char *const collective = collective_name(call->question.collective);
+    const char *const why = choose_why_not(call, algorithm);
     if (why == NULL) return TUTTI_OK;
     if (!algorithm->needs_levels && !supports(call, algorithm))
         return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s cannot do %d ranks", algorithm->name,
