@@ -12,6 +12,7 @@ static const uint64_t LIMIT_NS = 2000000000u;
 
 static _Atomic bool has_begun;
 static _Atomic unsigned inside;
+static struct at_exit_kept *_Atomic all_kept;
 
 static void end(void)
 {
@@ -52,6 +53,13 @@ bool at_exit_enter(void)
 void at_exit_leave(void)
 {
     atomic_fetch_sub(&inside, 1);
+}
+
+void at_exit_keep(struct at_exit_kept *kept)
+{
+    kept->next = atomic_load(&all_kept);
+    while (!atomic_compare_exchange_weak(&all_kept, &kept->next, kept)) {
+    }
 }
 
 bool at_exit_has_begun(void)

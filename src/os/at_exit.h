@@ -19,6 +19,13 @@ void at_exit_watch(void);
 /* False: exit() has begun, and the library may be gone; the caller must not call at_exit_leave. Any thread; does not block. */
 bool at_exit_enter(void);
 void at_exit_leave(void);
+/* For an owner of the library's objects who could not enter to free them: embedded in it, it keeps owner and objects, for the moments
+ * that are left, where a checker of leaks sees that they are still known. */
+struct at_exit_kept {
+    struct at_exit_kept *next;
+};
+/* Any thread; does not block. */
+void at_exit_keep(struct at_exit_kept *kept);
 /* Whether exit() has begun. Any thread; does not block. */
 bool at_exit_has_begun(void);
 

@@ -26,11 +26,13 @@ enum {
 };
 
 struct tls_context {
+    struct at_exit_kept kept;
     SSL_CTX *ssl;
     BIO_METHOD *socket;
 };
 
 struct tls {
+    struct at_exit_kept kept;
     SSL *ssl;
     int fd;
     unsigned char key[TLS_KEY_BYTES]; /* until the handshake is over */
@@ -209,11 +211,13 @@ enum tutti_status tls_context_create(struct tls_context **context)
 void tls_context_free(struct tls_context *context)
 {
     if (context == NULL) return;
-    if (at_exit_enter()) {
-        SSL_CTX_free(context->ssl);
-        BIO_meth_free(context->socket);
-        at_exit_leave();
+    if (!at_exit_enter()) {
+        at_exit_keep(&context->kept);
+        return;
     }
+    SSL_CTX_free(context->ssl);
+    BIO_meth_free(context->socket);
+    at_exit_leave();
     free(context);
 }
 
@@ -266,11 +270,14 @@ enum tutti_status tls_start(struct tls_context *context, const struct tls_option
 void tls_free(struct tls *tls)
 {
     if (tls == NULL) return;
-    if (at_exit_enter()) { /* else OpenSSL has nothing any more */
-        SSL_free(tls->ssl);
-        at_exit_leave();
+    OPENSSL_cleanse(tls->key, sizeof tls->key);
+    OPENSSL_cleanse(tls->record, sizeof tls->record);
+    if (!at_exit_enter()) {
+        at_exit_keep(&tls->kept);
+        return;
     }
-    OPENSSL_cleanse(tls, sizeof *tls);
+    SSL_free(tls->ssl);
+    at_exit_leave();
     free(tls);
 }
 
