@@ -6,10 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* As one number, from the last member to the first, it is the less the earlier it is. */
 struct event {
-    uint64_t at_ps;
-    uint32_t order;
     uint32_t what; /* the caller's kind and index */
+    uint32_t order;
+    uint64_t at_ps;
 };
 
 enum { EVENT_KIND_BITS = 3 };
