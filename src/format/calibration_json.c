@@ -3,13 +3,12 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/printable.h"
 #include "base/status.h"
-#include "format/json_place.h"
+#include "format/json_part.h"
 #include "format/json_text.h"
 #include "os/cpu.h"
 
@@ -22,49 +21,28 @@ static enum tutti_status no_memory(void)
 
 /* ---------------------------------------------------------------------------------------------------- loading */
 
-/* An object of the text, and where it stands. */
-struct part {
-    const char *text;
-    size_t text_bytes;
-    struct json_place place;
-    json_t *object;
-};
-
-/* At the member `key`, or at the object itself: NULL. */
-__attribute__((format(printf, 3, 4))) static enum tutti_status
-fail(const struct part *part, const char *key, const char *format, ...)
-{
-    char why[400];
-    const struct json_place member = {&part->place, key, 0};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, sizeof why, format, arguments);
-    va_end(arguments);
-    return error_set(
-        TUTTI_INVALID_OPTIONS, "line %d: %s",
-        json_place_line(key != NULL ? &member : &part->place, part->text, part->text_bytes), why);
-}
-
-static enum tutti_status fail_unknown(const struct part *part, const char *key, const char *instead)
+static enum tutti_status fail_unknown(const struct json_part *part, const char *key,
+                                      const char *instead)
 {
     char shown[48];
     snprintf(shown, sizeof shown, "%s", key);
     printable_make(shown);
-    return fail(part, key, "no \"%s\" is known here, but %s", shown, instead);
+    return json_part_fail(part, key, "no \"%s\" is known here, but %s", shown, instead);
 }
 
 /* The object that is a member; inner->object is NULL if there is none. */
-static enum tutti_status enter(const struct part *part, const char *key, struct part *inner)
+static enum tutti_status enter(const struct json_part *part, const char *key,
+                               struct json_part *inner)
 {
-    *inner = (struct part){
+    *inner = (struct json_part){
         part->text, part->text_bytes, {&part->place, key, 0}, json_object_get(part->object, key)};
     if (inner->object != NULL && !json_is_object(inner->object))
-        return fail(part, key, "\"%s\": an object is expected", key);
+        return json_part_fail(part, key, "\"%s\": an object is expected", key);
     return TUTTI_OK;
 }
 
 /* Fails on members that nobody reads: most likely they are misspelt. */
-static enum tutti_status check_members(const struct part *part, const char *const *known)
+static enum tutti_status check_members(const struct json_part *part, const char *const *known)
 {
     const char *key;
     json_t *value;
@@ -84,67 +62,58 @@ static enum tutti_status check_members(const struct part *part, const char *cons
 }
 
 /* *to stays as it is where there is no such member. */
-static enum tutti_status read_integer(const struct part *part, const char *key, uint64_t least,
-                                      uint64_t most, uint64_t *to)
-{
-    json_t *value = json_object_get(part->object, key);
-    if (value == NULL) return TUTTI_OK;
-    const json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < 0 || (uint64_t)number < least || (uint64_t)number > most)
-        return fail(part, key, "\"%s\": a whole number from %" PRIu64 " to %" PRIu64 " is expected",
-                    key, least, most);
-    *to = (uint64_t)number;
-    return TUTTI_OK;
-}
-
-static enum tutti_status read_count(const struct part *part, const char *key, int most, int *to)
+static enum tutti_status read_count(const struct json_part *part, const char *key, int most, int *to)
 {
     uint64_t value = (uint64_t)*to;
-    TRY(read_integer(part, key, 0, (uint64_t)most, &value));
+    TRY(json_part_integer(part, key, 0, (uint64_t)most, &value));
     *to = (int)value;
     return TUTTI_OK;
 }
 
-static enum tutti_status read_text(const struct part *part, const char *key, char *to, size_t size)
+static enum tutti_status read_text(const struct json_part *part, const char *key, char *to,
+                                   size_t size)
 {
     json_t *value = json_object_get(part->object, key);
     if (value == NULL) return TUTTI_OK;
     if (!json_is_string(value) || json_string_length(value) >= size)
-        return fail(part, key, "\"%s\": a text of at most %zu bytes is expected", key, size - 1);
+        return json_part_fail(part, key, "\"%s\": a text of at most %zu bytes is expected", key,
+                              size - 1);
     char text[HARDWARE_CARDS_SIZE];
     memcpy(text, json_string_value(value), json_string_length(value) + 1);
     printable_make(text);
     if (strcmp(text, json_string_value(value)) != 0)
-        return fail(part, key, "\"%s\": printable characters are expected", key);
+        return json_part_fail(part, key, "\"%s\": printable characters are expected", key);
     memset(to, 0, size);
     strcpy(to, text);
     return TUTTI_OK;
 }
 
-static enum tutti_status load_caches(const struct part *part, struct hardware *hardware)
+static enum tutti_status load_caches(const struct json_part *part, struct hardware *hardware)
 {
     json_t *list = json_object_get(part->object, "cache_bytes");
     if (list == NULL) return TUTTI_OK;
     if (!json_is_array(list) || json_array_size(list) > HARDWARE_CACHE_LEVELS)
-        return fail(part, "cache_bytes", "\"cache_bytes\": a list of at most %d numbers is expected",
-                    HARDWARE_CACHE_LEVELS);
+        return json_part_fail(part, "cache_bytes",
+                              "\"cache_bytes\": a list of at most %d numbers is expected",
+                              HARDWARE_CACHE_LEVELS);
     memset(hardware->cache_bytes, 0, sizeof hardware->cache_bytes);
     for (size_t i = 0; i < json_array_size(list); i++) {
         json_t *value = json_array_get(list, i);
         if (!json_is_integer(value) || json_integer_value(value) < 0)
-            return fail(part, "cache_bytes", "\"cache_bytes\": whole numbers are expected");
+            return json_part_fail(part, "cache_bytes",
+                                  "\"cache_bytes\": whole numbers are expected");
         hardware->cache_bytes[i] = (uint64_t)json_integer_value(value);
     }
     return TUTTI_OK;
 }
 
-static enum tutti_status load_key(const struct part *whole, struct calibration_key *key)
+static enum tutti_status load_key(const struct json_part *whole, struct calibration_key *key)
 {
     static const char *const known[] = {"cpu_model",   "cpu_count",      "cpus_a_cache",
                                         "cache_bytes", "kernel_release", "cards",
                                         "host_count",  "rank_count",     NULL};
     struct hardware *hardware = &key->hardware;
-    struct part part;
+    struct json_part part;
     TRY(enter(whole, "machine", &part));
     TRY(check_members(&part, known));
     TRY(read_text(&part, "cpu_model", hardware->cpu_model, sizeof hardware->cpu_model));
@@ -159,22 +128,22 @@ static enum tutti_status load_key(const struct part *whole, struct calibration_k
 }
 
 /* What is said of a number besides its value. */
-static enum tutti_status read_how(const struct part *part, unsigned *spread_permille,
+static enum tutti_status read_how(const struct json_part *part, unsigned *spread_permille,
                                   enum calibration_known *known)
 {
     json_t *value = json_object_get(part->object, "known");
     uint64_t spread = 0;
-    TRY(read_integer(part, "spread_permille", 0, CALIBRATION_SPREAD_MAX, &spread));
+    TRY(json_part_integer(part, "spread_permille", 0, CALIBRATION_SPREAD_MAX, &spread));
     *spread_permille = (unsigned)spread;
     *known = CALIBRATION_ASSUMED;
     if (value == NULL) return TUTTI_OK;
     const char *name = json_string_value(value);
     *known = name != NULL ? calibration_known_from_name(name) : CALIBRATION_KNOWN_COUNT;
     if (*known != CALIBRATION_KNOWN_COUNT) return TUTTI_OK;
-    return fail(part, "known", "\"known\": assumed or measured is expected");
+    return json_part_fail(part, "known", "\"known\": assumed or measured is expected");
 }
 
-static enum tutti_status load_number(const struct part *parameters, const char *key,
+static enum tutti_status load_number(const struct json_part *parameters, const char *key,
                                      struct calibration *calibration)
 {
     static const char *const members[] = {"value", "spread_permille", "known", NULL};
@@ -183,20 +152,21 @@ static enum tutti_status load_number(const struct part *parameters, const char *
         return fail_unknown(parameters, key, "copy_each_ps, turn_ps and other parameters");
     const struct calibration_info *info = calibration_info(parameter);
     struct calibration_number number = {0};
-    struct part part;
+    struct json_part part;
     TRY(enter(parameters, key, &part));
     TRY(check_members(&part, members));
     if (json_object_get(part.object, "value") == NULL)
-        return fail(&part, NULL, "\"%s\": a \"value\" is expected", key);
-    TRY(read_integer(&part, "value", info->least, info->most, &number.value));
+        return json_part_fail(&part, NULL, "\"%s\": a \"value\" is expected", key);
+    TRY(json_part_integer(&part, "value", info->least, info->most, &number.value));
     TRY(read_how(&part, &number.spread_permille, &number.known));
     calibration->numbers[parameter] = number;
     return TUTTI_OK;
 }
 
-static enum tutti_status load_parameters(const struct part *whole, struct calibration *calibration)
+static enum tutti_status load_parameters(const struct json_part *whole,
+                                         struct calibration *calibration)
 {
-    struct part part;
+    struct json_part part;
     const char *key;
     json_t *value;
     TRY(enter(whole, "parameters", &part));
@@ -211,28 +181,28 @@ static enum path_way find_way(const char *name)
     return (enum path_way)way;
 }
 
-static enum tutti_status load_way(const struct part *ways, const char *key,
+static enum tutti_status load_way(const struct json_part *ways, const char *key,
                                   struct calibration_way *table)
 {
     const char *members[CALIBRATION_WAY_VALUES + 3] = {"spread_permille", "known"};
     const enum path_way way = find_way(key);
     if (way == PATH_WAY_COUNT || !table[way].is_there)
         return fail_unknown(ways, key, "slot, read and other ways of this table");
-    struct part part;
+    struct json_part part;
     TRY(enter(ways, key, &part));
     for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
         members[i + 2] = calibration_way_value_name(i);
     TRY(check_members(&part, members));
     for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
-        TRY(read_integer(&part, calibration_way_value_name(i), 0, calibration_way_value_most(i),
-                         &table[way].values[i]));
+        TRY(json_part_integer(&part, calibration_way_value_name(i), 0,
+                              calibration_way_value_most(i), &table[way].values[i]));
     return read_how(&part, &table[way].spread_permille, &table[way].known);
 }
 
-static enum tutti_status load_ways(const struct part *whole, enum calibration_table table,
+static enum tutti_status load_ways(const struct json_part *whole, enum calibration_table table,
                                    struct calibration *calibration)
 {
-    struct part part;
+    struct json_part part;
     const char *key;
     json_t *value;
     TRY(enter(whole, calibration_table_name(table), &part));
@@ -240,18 +210,18 @@ static enum tutti_status load_ways(const struct part *whole, enum calibration_ta
     return TUTTI_OK;
 }
 
-static enum tutti_status load_all(const struct part *whole, struct calibration *calibration)
+static enum tutti_status load_all(const struct json_part *whole, struct calibration *calibration)
 {
     static const char *const known[] = {
         "tutti_calibration", "machine", "loaded", "parameters", "within", "between", NULL};
-    if (!json_is_object(whole->object)) return fail(whole, NULL, "an object is expected");
+    if (!json_is_object(whole->object)) return json_part_fail(whole, NULL, "an object is expected");
     TRY(check_members(whole, known));
     if (json_integer_value(json_object_get(whole->object, "tutti_calibration")) != VERSION)
-        return fail(whole, "tutti_calibration", "\"tutti_calibration\": %d is expected here",
-                    VERSION);
+        return json_part_fail(whole, "tutti_calibration",
+                              "\"tutti_calibration\": %d is expected here", VERSION);
     json_t *loaded = json_object_get(whole->object, "loaded");
     if (loaded != NULL && !json_is_boolean(loaded))
-        return fail(whole, "loaded", "\"loaded\": true or false is expected");
+        return json_part_fail(whole, "loaded", "\"loaded\": true or false is expected");
     calibration->is_loaded = json_is_true(loaded);
     TRY(load_key(whole, &calibration->key));
     TRY(load_parameters(whole, calibration));
@@ -264,7 +234,7 @@ enum tutti_status calibration_json_load(const char *text, size_t text_bytes,
 {
     json_t *json;
     TRY(json_text_load("calibration", text, text_bytes, CALIBRATION_JSON_BYTES_MAX, &json));
-    const struct part whole = {text, text_bytes, {NULL, NULL, 0}, json};
+    const struct json_part whole = {text, text_bytes, {NULL, NULL, 0}, json};
     struct calibration loaded = *calibration;
     const enum tutti_status status = load_all(&whole, &loaded);
     json_decref(json);

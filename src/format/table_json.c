@@ -3,12 +3,11 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/printable.h"
 #include "base/status.h"
-#include "format/json_place.h"
+#include "format/json_part.h"
 #include "format/json_text.h"
 
 enum { VERSION = 1 };
@@ -30,78 +29,44 @@ const char *table_json_memory(bool is_mapped)
 
 /* ---------------------------------------------------------------------------------------------------- loading */
 
-/* An object of the text, and where it stands. */
-struct part {
-    const char *text;
-    size_t text_bytes;
-    struct json_place place;
-    json_t *object;
-};
-
-/* At the member `key`, or at the object itself: NULL, or a member that is not there. */
-__attribute__((format(printf, 3, 4))) static enum tutti_status
-fail(const struct part *part, const char *key, const char *format, ...)
-{
-    char why[400];
-    const struct json_place member = {&part->place, key, 0};
-    const bool is_there = key != NULL && json_object_get(part->object, key) != NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, sizeof why, format, arguments);
-    va_end(arguments);
-    return error_set(
-        TUTTI_INVALID_OPTIONS, "line %d: %s",
-        json_place_line(is_there ? &member : &part->place, part->text, part->text_bytes), why);
-}
-
 /* *to stays as it is where there is no such member. */
-static enum tutti_status read_integer(const struct part *part, const char *key, uint64_t most,
-                                      uint64_t *to)
-{
-    json_t *value = json_object_get(part->object, key);
-    if (value == NULL) return TUTTI_OK;
-    const json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < 0 || (uint64_t)number > most)
-        return fail(part, key, "\"%s\": a whole number from 0 to %" PRIu64 " is expected", key,
-                    most);
-    *to = (uint64_t)number;
-    return TUTTI_OK;
-}
-
-static enum tutti_status read_count(const struct part *part, const char *key, int *to)
+static enum tutti_status read_count(const struct json_part *part, const char *key, int *to)
 {
     uint64_t value = (uint64_t)*to;
-    TRY(read_integer(part, key, PLAN_RANKS_MAX, &value));
+    TRY(json_part_integer(part, key, 0, PLAN_RANKS_MAX, &value));
     *to = (int)value;
     return TUTTI_OK;
 }
 
-static enum tutti_status read_boolean(const struct part *part, const char *key, bool *to)
+static enum tutti_status read_boolean(const struct json_part *part, const char *key, bool *to)
 {
     json_t *value = json_object_get(part->object, key);
     if (value == NULL) return TUTTI_OK;
-    if (!json_is_boolean(value)) return fail(part, key, "\"%s\": true or false is expected", key);
+    if (!json_is_boolean(value))
+        return json_part_fail(part, key, "\"%s\": true or false is expected", key);
     *to = json_is_true(value);
     return TUTTI_OK;
 }
 
 /* NULL: there is no such member, or it is no text. */
-static const char *name_at(const struct part *part, const char *key)
+static const char *name_at(const struct json_part *part, const char *key)
 {
     return json_string_value(json_object_get(part->object, key));
 }
 
-static enum tutti_status fail_name(const struct part *part, const char *key, const char *expected)
+static enum tutti_status fail_name(const struct json_part *part, const char *key,
+                                   const char *expected)
 {
     char shown[48];
     const char *name = name_at(part, key);
-    if (name == NULL) return fail(part, key, "\"%s\": %s is expected", key, expected);
+    if (name == NULL) return json_part_fail(part, key, "\"%s\": %s is expected", key, expected);
     snprintf(shown, sizeof shown, "%s", name);
     printable_make(shown);
-    return fail(part, key, "\"%s\": \"%s\" is not known: %s is expected", key, shown, expected);
+    return json_part_fail(part, key, "\"%s\": \"%s\" is not known: %s is expected", key, shown,
+                          expected);
 }
 
-static enum tutti_status load_names(const struct part *part, struct tune_entry *entry)
+static enum tutti_status load_names(const struct json_part *part, struct tune_entry *entry)
 {
     const char *const collective = name_at(part, "collective");
     const char *const algorithm = name_at(part, "algorithm");
@@ -115,7 +80,7 @@ static enum tutti_status load_names(const struct part *part, struct tune_entry *
 }
 
 /* The words may be missing: then they are the first of their kind. */
-static enum tutti_status load_words(const struct part *part, struct tune_entry *entry)
+static enum tutti_status load_words(const struct json_part *part, struct tune_entry *entry)
 {
     const char *const dtypes = name_at(part, "dtypes");
     const char *const memory = name_at(part, "memory");
@@ -134,43 +99,44 @@ static enum tutti_status load_words(const struct part *part, struct tune_entry *
     return fail_name(part, "memory", "private or mapped");
 }
 
-static enum tutti_status load_entry(const struct part *part, struct tune_table *table)
+static enum tutti_status load_entry(const struct json_part *part, struct tune_table *table)
 {
     struct tune_entry entry = {.key.shape = {.host_count = 1, .rack_count = 1}};
     struct tune_shape *shape = &entry.key.shape;
     uint64_t faster = 0;
-    if (!json_is_object(part->object)) return fail(part, NULL, "an object is expected");
+    if (!json_is_object(part->object)) return json_part_fail(part, NULL, "an object is expected");
     TRY(read_count(part, "ranks", &shape->rank_count));
     TRY(read_count(part, "hosts", &shape->host_count));
     TRY(read_count(part, "racks", &shape->rack_count));
     TRY(read_boolean(part, "loopback", &shape->is_loopback));
     TRY(load_names(part, &entry));
     TRY(load_words(part, &entry));
-    TRY(read_integer(part, "from_bytes", TUNE_BYTES_MAX, &entry.bytes_from));
-    TRY(read_integer(part, "to_bytes", TUNE_BYTES_MAX, &entry.bytes_to));
+    TRY(json_part_integer(part, "from_bytes", 0, TUNE_BYTES_MAX, &entry.bytes_from));
+    TRY(json_part_integer(part, "to_bytes", 0, TUNE_BYTES_MAX, &entry.bytes_to));
     TRY(read_boolean(part, "only_hosts", &entry.only_hosts));
-    TRY(read_integer(part, "time_ns", TUNE_TIME_NS_MAX, &entry.time_ns));
-    TRY(read_integer(part, "faster_permille", TUNE_FASTER_PERMILLE_MAX, &faster));
+    TRY(json_part_integer(part, "time_ns", 0, TUNE_TIME_NS_MAX, &entry.time_ns));
+    TRY(json_part_integer(part, "faster_permille", 0, TUNE_FASTER_PERMILLE_MAX, &faster));
     entry.faster_permille = (unsigned)faster;
     if (tune_table_add(table, &entry) == TUTTI_OK) return TUTTI_OK;
     char why[ERROR_TEXT_MAX];
     error_copy(why, sizeof why);
-    return fail(part, NULL, "%.380s", why);
+    return json_part_fail(part, NULL, "%.380s", why);
 }
 
-static enum tutti_status load_all(const struct part *whole, struct tune_table *table)
+static enum tutti_status load_all(const struct json_part *whole, struct tune_table *table)
 {
-    if (!json_is_object(whole->object)) return fail(whole, NULL, "an object is expected");
+    if (!json_is_object(whole->object)) return json_part_fail(whole, NULL, "an object is expected");
     if (json_integer_value(json_object_get(whole->object, "tutti_table")) != VERSION)
-        return fail(whole, "tutti_table", "\"tutti_table\": %d is expected here", VERSION);
+        return json_part_fail(whole, "tutti_table", "\"tutti_table\": %d is expected here", VERSION);
     json_t *entries = json_object_get(whole->object, "entries"), *entry;
     if (entries == NULL) return TUTTI_OK;
-    if (!json_is_array(entries)) return fail(whole, "entries", "\"entries\": a list is expected");
+    if (!json_is_array(entries))
+        return json_part_fail(whole, "entries", "\"entries\": a list is expected");
     const struct json_place list = {&whole->place, "entries", 0};
     size_t i;
     json_array_foreach(entries, i, entry)
     {
-        const struct part part = {whole->text, whole->text_bytes, {&list, NULL, i}, entry};
+        const struct json_part part = {whole->text, whole->text_bytes, {&list, NULL, i}, entry};
         TRY(load_entry(&part, table));
     }
     return TUTTI_OK;
@@ -180,7 +146,7 @@ enum tutti_status table_json_load(const char *text, size_t text_bytes, struct tu
 {
     json_t *json;
     TRY(json_text_load("table", text, text_bytes, TABLE_JSON_BYTES_MAX, &json));
-    const struct part whole = {text, text_bytes, {NULL, NULL, 0}, json};
+    const struct json_part whole = {text, text_bytes, {NULL, NULL, 0}, json};
     struct tune_table loaded;
     tune_table_init(&loaded);
     const enum tutti_status status = load_all(&whole, &loaded);
