@@ -40,7 +40,7 @@ static const struct host_levels *several_hosts(const struct tutti_comm *comm)
 
 /* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. The fingerprint stands for the
  * whole plan. Ranks that know other hosts are told even if that makes no difference here, and so are those that ask for another
- * algorithm with the same plan. */
+ * algorithm with the same plan; but the file of a plan may be in another place on each host (algorithm: NULL). */
 static uint64_t signature_of(const struct tutti_comm *comm, const struct call *call,
                              const char *algorithm, const struct algo_params *params,
                              uint64_t fingerprint)
@@ -53,7 +53,8 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
         for (int r = 0; r < comm->team.size; r++) hash = hash_take(hash, counts_of(call)[r]);
     hash = hash_take(hash, (uint64_t)(uint32_t)what->root);
     if (collective_reduces(what->collective)) hash = hash_take(hash, call->op->identity);
-    for (const char *c = algorithm; *c != '\0'; c++) hash = hash_take(hash, (unsigned char)*c);
+    for (const char *c = algorithm; c != NULL && *c != '\0'; c++)
+        hash = hash_take(hash, (unsigned char)*c);
     if (params->levels != NULL) hash = hash_take(hash, comm->team.members.levels->fingerprint);
     hash = hash_take(hash, path_agreed(&comm->team.transports.set.all->paths));
     return hash_take(hash, fingerprint);
@@ -85,6 +86,7 @@ static enum tutti_status choose(const struct tutti_comm *comm, const struct call
                                                     .bytes = shared_bytes(comm, call),
                                                     .is_mapped = call->all_were_mapped},
                                        .site = &comm->team.members.site,
+                                       .root = what->root,
                                        .deterministic = call->deterministic,
                                        .in_rank_order = collective_reduces(what->collective) &&
                                                         !call->op->commutative,
@@ -197,7 +199,9 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
     if (status != TUTTI_OK) return status;
-    (*program)->signature = signature_of(comm, call, choice.algorithm->name, &params, fingerprint);
+    (*program)->signature =
+        signature_of(comm, call, choice.algorithm->plan == NULL ? choice.algorithm->name : NULL,
+                     &params, fingerprint);
     return TUTTI_OK;
 }
 

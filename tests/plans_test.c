@@ -1,0 +1,361 @@
+/* Plans from files: rules and calls name them; what is wrong with one, or differs between ranks, is an error on all ranks.
+ *
+ * ctest: timeout=60
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "algo/algo.h"
+#include "log_reader.h"
+#include "plan/text.h"
+#include "ranks.h"
+
+enum { RANKS = 4, COUNT = 1000, PATH_SIZE = 200 };
+
+static char folder[] = "/tmp/tutti-plans-XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static _Thread_local char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void write_text(const char *name, const char *text)
+{
+    FILE *const file = fopen(path_of(name), "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path_of(name), 0600), 0);
+}
+
+static void write_plan(const char *name, enum collective collective, const char *algorithm,
+                       int ranks)
+{
+    struct plan *plan;
+    const char *message;
+    const struct algo_params params = {.collective = collective, .rank_count = ranks};
+    assert_int_equal(algo_plan(algo_find(collective, algorithm), &params, &plan, &message),
+                     TUTTI_OK);
+    FILE *const file = fopen(path_of(name), "w");
+    assert_non_null(file);
+    plan_print(plan, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path_of(name), 0600), 0);
+    plan_free(plan);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL) return 1;
+    write_plan("ring.plan", COLLECTIVE_ALLREDUCE, "ring", RANKS);
+    write_plan("twoshot.plan", COLLECTIVE_ALLREDUCE, "twoshot", RANKS);
+    write_plan("three.plan", COLLECTIVE_ALLREDUCE, "ring", 3);
+    write_plan("gather.plan", COLLECTIVE_ALLGATHER, "ring", RANKS);
+    write_plan("broadcast.plan", COLLECTIVE_BROADCAST, "chain", RANKS);
+    write_text("wrong.plan", "plan allreduce ranks 4 parts 1\n"
+                             "rank 0\n lane 0\n in[0] -> to 1\n from 1 -> out[0]\n"
+                             "rank 1\n lane 0\n in[0] -> to 0\n from 0 -> out[0]\n"
+                             "rank 2\n lane 0\n in[0] -> to 3\n from 3 -> out[0]\n"
+                             "rank 3\n lane 0\n in[0] -> to 2\n from 2 -> out[0]\n");
+    write_plan("open.plan", COLLECTIVE_ALLREDUCE, "twoshot", RANKS);
+    if (chmod(path_of("open.plan"), 0620) != 0) return 1;
+    write_text("broken.plan", "plan allreduce ranks 4 parts 1\nrank 0\n lane 0\n in[7] -> to 1\n");
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[PATH_SIZE + 20];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) == 0 ? 0 : 1;
+}
+
+/* ------------------------------------------------------------------------------------------- what is right */
+
+static enum tutti_status add(struct tutti_comm *comm, int rank, const char *algorithm,
+                             bool in_place, bool *is_right)
+{
+    float in[COUNT], out[COUNT];
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    const int size = tutti_comm_size(comm);
+    options.algorithm = algorithm;
+    for (int i = 0; i < COUNT; i++) in[i] = (float)(i + rank);
+    float *const result = in_place ? in : out;
+    const enum tutti_status status =
+        tutti_allreduce_with(in, result, COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options, comm);
+    *is_right = true;
+    for (int i = 0; i < COUNT; i++)
+        *is_right = *is_right && result[i] == (float)(i * size + size * (size - 1) / 2);
+    return status;
+}
+
+struct job {
+    const char *algorithm; /* of the call; or NULL */
+    const char *explained; /* what tutti_comm_explain says; or NULL */
+};
+
+static int reduce(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed;
+    const struct job *const job = context;
+    char text[8000];
+    bool is_right;
+    for (int way = 0; way < 3; way++) {
+        RANKS_EXPECT(add(comm, rank, job->algorithm, way == 1 || (way == 2 && rank % 2 == 0),
+                         &is_right) == TUTTI_OK);
+        RANKS_EXPECT(is_right);
+    }
+    RANKS_EXPECT(tutti_comm_explain(comm, "allreduce", COUNT, TUTTI_FLOAT32, text, sizeof text) ==
+                 TUTTI_OK);
+    RANKS_EXPECT(job->explained == NULL || strstr(text, job->explained) != NULL);
+    return 0;
+}
+
+static void run(const char *rules, const char *algorithm, const char *explained)
+{
+    struct tutti_comm_options of_comm = TUTTI_COMM_OPTIONS_INIT;
+    struct job job = {algorithm, explained};
+    of_comm.algorithms = rules;
+    const enum ranks_kind kinds[] = {RANKS_DEFAULT, RANKS_THREADS};
+    for (int k = 0; k < 2; k++) {
+        const struct ranks_options options = {
+            .kind = kinds[k], .deadline_ms = 20000, .comm_options = &of_comm};
+        assert_int_equal(ranks_run(RANKS, &options, reduce, &job), 0);
+    }
+}
+
+static void a_rule_names_a_file(void **state)
+{
+    (void)state;
+    char rules[2 * PATH_SIZE], explained[2 * PATH_SIZE];
+    snprintf(rules, sizeof rules, "allreduce:1k-=file:%s;barrier=mesh", path_of("ring.plan"));
+    snprintf(explained, sizeof explained, "file:%s, because the rules", path_of("ring.plan"));
+    run(rules, NULL, explained);
+}
+
+static void a_call_names_a_file(void **state)
+{
+    (void)state;
+    char algorithm[2 * PATH_SIZE];
+    snprintf(algorithm, sizeof algorithm, "file:%s", path_of("twoshot.plan"));
+    run(NULL, algorithm, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- what is wrong */
+
+enum { TEXT_SIZE = 600 };
+
+struct meeting {
+    struct tutti_id id;
+    const char *files[RANKS]; /* of the rules of each rank */
+    enum tutti_status statuses[RANKS];
+    char messages[RANKS][TEXT_SIZE];
+};
+
+static int meet(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    (void)none, (void)seed;
+    struct meeting *const meeting = context;
+    struct tutti_comm *comm;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    char rules[2 * PATH_SIZE];
+    snprintf(rules, sizeof rules, "allreduce=file:%s", path_of(meeting->files[rank]));
+    options.rank = rank;
+    options.size = size;
+    options.id = &meeting->id;
+    options.algorithms = rules;
+    options.init_timeout_ns = 20000000000;
+    meeting->statuses[rank] = tutti_comm_create(&options, &comm);
+    snprintf(meeting->messages[rank], TEXT_SIZE, "%s", tutti_error_message());
+    return tutti_comm_free(comm) == TUTTI_OK ? 0 : 1;
+}
+
+static struct meeting *shared_meeting(void)
+{
+    struct meeting *const meeting = ranks_share(sizeof *meeting);
+    assert_int_equal(tutti_id_create(&meeting->id), TUTTI_OK);
+    return meeting;
+}
+
+/* All ranks have one file but for rank 2. */
+static struct meeting *meet_with(const char *usual, const char *odd)
+{
+    struct meeting *const meeting = shared_meeting();
+    const struct ranks_options options = {.deadline_ms = 30000, .without_comm = true};
+    for (int r = 0; r < RANKS; r++) meeting->files[r] = r == 2 ? odd : usual;
+    assert_int_equal(ranks_run(RANKS, &options, meet, meeting), 0);
+    return meeting;
+}
+
+static void expect(const struct meeting *meeting, int rank, enum tutti_status status,
+                   const char *words)
+{
+    if (meeting->statuses[rank] != status || strstr(meeting->messages[rank], words) == NULL)
+        fail_msg("rank %d: %s: %s", rank, tutti_status_name(meeting->statuses[rank]),
+                 meeting->messages[rank]);
+}
+
+static void a_wrong_plan_is_refused_with_its_step(void **state)
+{
+    (void)state;
+    struct meeting *const meeting = meet_with("wrong.plan", "wrong.plan");
+    for (int r = 0; r < RANKS; r++) {
+        expect(meeting, r, TUTTI_INVALID_ALGORITHM, "wrong.plan");
+        expect(meeting, r, TUTTI_INVALID_ALGORITHM, "rank 1 lane 0 step 1 (recv)");
+    }
+    munmap(meeting, sizeof *meeting);
+}
+
+static void ranks_with_different_plans_are_told(void **state)
+{
+    (void)state;
+    struct meeting *const meeting = meet_with("ring.plan", "twoshot.plan");
+    for (int r = 0; r < RANKS; r++)
+        expect(meeting, r, TUTTI_MISMATCH, "ranks 0 and 2 have different plans");
+    munmap(meeting, sizeof *meeting);
+}
+
+static void who_cannot_read_its_plan_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *words;
+        enum tutti_status status;
+    } cases[] = {
+        {"none.plan", "none.plan: No such file", TUTTI_INVALID_OPTIONS},
+        {"broken.plan", "line 4", TUTTI_INVALID_ALGORITHM},
+        {"open.plan", "other users can write it", TUTTI_INVALID_OPTIONS},
+        {"gather.plan", "it is a plan for allgather", TUTTI_INVALID_ALGORITHM},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct meeting *const meeting = meet_with("ring.plan", cases[i].file);
+        for (int r = 0; r < RANKS; r++)
+            if (r != 2) expect(meeting, r, TUTTI_MISMATCH, "rank 2 cannot use the plans");
+        expect(meeting, 2, cases[i].status, cases[i].words);
+        munmap(meeting, sizeof *meeting);
+    }
+}
+
+/* Rank 2 calls with another file. */
+struct calls {
+    const char *odd, *words;
+};
+
+static int call_apart(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed;
+    const struct calls *const calls = context;
+    char algorithm[2 * PATH_SIZE];
+    bool is_right;
+    snprintf(algorithm, sizeof algorithm, "file:%s", path_of(rank == 2 ? calls->odd : "ring.plan"));
+    enum tutti_status status = add(comm, rank, algorithm, false, &is_right);
+    if (status == TUTTI_OK) status = tutti_barrier(comm); /* through with it before it showed */
+    struct tutti_failure failure = {.size_bytes = sizeof failure};
+    RANKS_EXPECT(status == TUTTI_MISMATCH);
+    RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK);
+    RANKS_EXPECT(strstr(failure.message, calls->words) != NULL);
+    return 0;
+}
+
+static void ranks_that_call_with_different_files_are_told(void **state)
+{
+    (void)state;
+    struct calls cases[] = {
+        {"twoshot.plan", "another algorithm (or plan of it)"},
+        {"none.plan", "rank 2 cannot use the plan that its call names"},
+        {"wrong.plan", "rank 1 lane 0 step 1 (recv)"},
+        {"three.plan", "is a plan for 3 ranks, and there are 4"},
+        {"broadcast.plan", "is a plan for broadcast"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct ranks_options options = {.deadline_ms = 20000};
+        assert_int_equal(ranks_run(RANKS, &options, call_apart, &cases[i]), 0);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- what is not used */
+
+static void count_line(const char *line, void *context)
+{
+    if (strstr(line, "three.plan is not used: it is for 3 ranks, and there are 4") != NULL)
+        ++*(int *)context;
+}
+
+static void a_plan_for_other_ranks_is_passed_over(void **state)
+{
+    (void)state;
+    char rules[2 * PATH_SIZE];
+    snprintf(rules, sizeof rules, "allreduce=twoshot,file:%s", path_of("three.plan"));
+    struct tutti_comm_options of_comm = TUTTI_COMM_OPTIONS_INIT;
+    struct job job = {NULL, "twoshot, because the rules"};
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 20000, .comm_options = &of_comm};
+    int *const lines = ranks_share(sizeof *lines);
+    struct log_reader reader;
+    of_comm.algorithms = rules;
+    setenv("TUTTI_LOG", "info", 1);
+    log_reader_begin(&reader, count_line, lines);
+    const int bad = ranks_run(RANKS, &options, reduce, &job);
+    log_reader_end(&reader);
+    unsetenv("TUTTI_LOG");
+    assert_int_equal(bad, 0);
+    assert_int_equal(*lines, 1);
+    munmap(lines, sizeof *lines);
+}
+
+static int broadcast_by_file(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                             void *context)
+{
+    (void)size, (void)seed;
+    const int root = *(const int *)context;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    char algorithm[2 * PATH_SIZE];
+    int32_t value = rank + 5;
+    snprintf(algorithm, sizeof algorithm, "file:%s", path_of("broadcast.plan"));
+    options.algorithm = algorithm;
+    const enum tutti_status status =
+        tutti_broadcast_with(&value, &value, 1, TUTTI_INT32, root, &options, comm);
+    if (root == 0) {
+        RANKS_EXPECT(status == TUTTI_OK && value == 5);
+    } else {
+        RANKS_EXPECT(status == TUTTI_MISMATCH);
+        RANKS_EXPECT(strstr(tutti_error_message(), "is a plan for another root") != NULL);
+    }
+    return 0;
+}
+
+static void a_plan_is_for_one_root(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.deadline_ms = 20000};
+    for (int root = 0; root < 2; root++)
+        assert_int_equal(ranks_run(RANKS, &options, broadcast_by_file, &root), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            a_plan_for_other_ranks_is_passed_over), /* before this process reads what to log */
+        cmocka_unit_test(a_rule_names_a_file),
+        cmocka_unit_test(a_call_names_a_file),
+        cmocka_unit_test(a_wrong_plan_is_refused_with_its_step),
+        cmocka_unit_test(ranks_with_different_plans_are_told),
+        cmocka_unit_test(who_cannot_read_its_plan_is_named),
+        cmocka_unit_test(ranks_that_call_with_different_files_are_told),
+        cmocka_unit_test(a_plan_is_for_one_root),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
