@@ -81,7 +81,8 @@ static enum tutti_status check_options(const struct arguments *a,
     if (options->algorithm == NULL) return TUTTI_OK;
     if (plans_names_file(options->algorithm))
         return plans_find_file((struct tutti_comm *)comm, call, options->algorithm);
-    if (!algo_parse(a->collective, options->algorithm, &call->algorithm, &call->radix))
+    if (!algo_parse(a->collective, options->algorithm, &call->algorithm, &call->radix) &&
+        !plans_find_own(comm, a->collective, options->algorithm, &call->algorithm))
         return error_set(TUTTI_INVALID_ALGORITHM,
                          "tutti_%s: options.algorithm must be one of `tutti-plan list`, is "
                          "\"%.40s\"",

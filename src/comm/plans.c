@@ -1,18 +1,26 @@
 #include "comm/plans.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "algo/loaded.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/stored_plan.h"
 #include "health/failure.h"
 
+struct own_algorithm {
+    struct algorithm *algorithm;
+    struct own_algorithm *next;
+};
+
 struct own_plans {
     enum tutti_status status; /* of reading them */
-    char why[ERROR_TEXT_MAX];
+    char *why;                /* or NULL */
     uint32_t fingerprint;
+    _Atomic(struct own_algorithm *) own; /* registered: the latest first */
     int of_rules_count;
     struct stored_plan *of_rules[]; /* in the order of rules_file */
 };
@@ -53,7 +61,6 @@ enum tutti_status plans_read(struct tutti_comm *comm, bool is_derived)
 {
     const struct rules *const rules = comm->team.settings.rules;
     const int count = rules_file_count(rules);
-    if (count == 0) return TUTTI_OK;
     struct own_plans *const plans =
         calloc(1, sizeof *plans + (size_t)count * sizeof *plans->of_rules);
     if (plans == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
@@ -62,7 +69,9 @@ enum tutti_status plans_read(struct tutti_comm *comm, bool is_derived)
     plans->status = read_all(rules, plans);
     if (plans->status == TUTTI_OK) return TUTTI_OK;
     plans->fingerprint = PLANS_FAILED;
-    error_copy(plans->why, sizeof plans->why);
+    char why[ERROR_TEXT_MAX];
+    error_copy(why, sizeof why);
+    plans->why = strdup(why);
     return is_derived || comm->team.size == 1 ? plans->status : TUTTI_OK;
 }
 
@@ -73,7 +82,9 @@ uint32_t plans_fingerprint(const struct tutti_comm *comm)
 
 enum tutti_status plans_refuse(const struct tutti_comm *comm, int rank)
 {
-    if (rank == comm->team.rank) return error_set(comm->plans->status, "%s", comm->plans->why);
+    if (rank == comm->team.rank)
+        return error_set(comm->plans->status, "%s",
+                         comm->plans->why != NULL ? comm->plans->why : "out of memory");
     return error_set(TUTTI_MISMATCH,
                      "rank %d cannot use the plans that its rules or options name; its own error "
                      "says why",
@@ -82,7 +93,15 @@ enum tutti_status plans_refuse(const struct tutti_comm *comm, int rank)
 
 void plans_free(struct tutti_comm *comm)
 {
-    free(comm->plans);
+    struct own_plans *const plans = comm->plans;
+    if (plans == NULL) return;
+    for (struct own_algorithm *own = atomic_load(&plans->own), *next; own != NULL; own = next) {
+        next = own->next;
+        loaded_free(own->algorithm);
+        free(own);
+    }
+    free(plans->why);
+    free(plans);
     comm->plans = NULL;
 }
 
@@ -141,4 +160,31 @@ enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, co
     health_fail(&comm->health, NULL, TUTTI_MISMATCH, comm->team.rank,
                 "rank %d cannot use the plan that its call names: %s", comm->team.rank, why);
     return health_check(&comm->health);
+}
+
+/* ---------------------------------------------------------------------------------------- plans of the user */
+
+enum tutti_status plans_add_own(struct tutti_comm *comm, struct algorithm *algorithm)
+{
+    struct own_algorithm *const own = malloc(sizeof *own);
+    if (own == NULL) {
+        loaded_free(algorithm);
+        return error_set(TUTTI_NO_MEMORY, "registering a plan: out of memory");
+    }
+    *own = (struct own_algorithm){algorithm, atomic_load(&comm->plans->own)};
+    while (!atomic_compare_exchange_weak(&comm->plans->own, &own->next, own)) {
+    }
+    return TUTTI_OK;
+}
+
+bool plans_find_own(const struct tutti_comm *comm, enum collective collective, const char *name,
+                    const struct algorithm **algorithm)
+{
+    for (const struct own_algorithm *own = atomic_load(&comm->plans->own); own != NULL;
+         own = own->next)
+        if (own->algorithm->collective == collective && strcmp(own->algorithm->name, name) == 0) {
+            *algorithm = own->algorithm;
+            return true;
+        }
+    return false;
 }

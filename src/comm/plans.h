@@ -1,4 +1,4 @@
-/* plans.h - the plans of a communicator that come from files: those that rules name, and those that calls name.
+/* plans.h - the plans of a communicator that are not built in: from files that rules or calls name, and those that the user registered.
  *
  *     rules ──► plans_read ──► ranks meet, and compare fingerprints (site.h) ──► plans_prove ──► rules refer to them
  *
@@ -34,5 +34,10 @@ bool plans_names_file(const char *algorithm);
 /* Sets the call's algorithm to the plan of that file, which is read and proven the first time. The other ranks wait for this one, so whatever is
  * wrong with the file ends the communicator (MISMATCH). Any thread. */
 enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, const char *algorithm);
+
+/* Plans that the user has registered, by their names; the communicator takes the algorithm over, also on failure: NO_MEMORY. Any thread. */
+enum tutti_status plans_add_own(struct tutti_comm *comm, struct algorithm *algorithm);
+bool plans_find_own(const struct tutti_comm *comm, enum collective collective, const char *name,
+                    const struct algorithm **algorithm);
 
 #endif
