@@ -54,20 +54,31 @@ static void write_plan(const char *name, enum collective collective, const char 
     plan_free(plan);
 }
 
+#define WRONG                                                                                     \
+    "plan allreduce ranks 4 parts 1\nrank 0\n lane 0\n in[0] -> to 1\n from 1 -> out[0]\nrank "   \
+    "1\n lane 0\n in[0] -> to 0\n from 0 -> out[0]\nrank 2\n lane 0\n in[0] -> to 3\n from 3 -> " \
+    "out[0]\nrank 3\n lane 0\n in[0] -> to 2\n from 2 -> out[0]\n"
+
 static int make_folder(void **state)
 {
     (void)state;
     if (mkdtemp(folder) == NULL) return 1;
+    if (mkdir(path_of("own"), 0700) != 0 || mkdir(path_of("own/9-hosts"), 0700) != 0 ||
+        mkdir(path_of("own/1-hosts-1-racks"), 0700) != 0 || mkdir(path_of("other"), 0700) != 0)
+        return 1;
+    write_plan("own/1-hosts-1-racks/ring.plan", COLLECTIVE_ALLREDUCE, "ring", RANKS);
+    write_plan("own/9-hosts/far.plan", COLLECTIVE_ALLREDUCE, "ring", RANKS);
+    write_plan("own/three.plan", COLLECTIVE_ALLREDUCE, "ring", 3);
+    write_plan("other/ring.plan", COLLECTIVE_ALLREDUCE, "ring", RANKS);
+    write_text("own/broken.plan", "plan allreduce ranks 4 parts 0\n");
+    write_text("own/wrong.plan", WRONG);
+    write_text("own/read.me", "no plan");
     write_plan("ring.plan", COLLECTIVE_ALLREDUCE, "ring", RANKS);
     write_plan("twoshot.plan", COLLECTIVE_ALLREDUCE, "twoshot", RANKS);
     write_plan("three.plan", COLLECTIVE_ALLREDUCE, "ring", 3);
     write_plan("gather.plan", COLLECTIVE_ALLGATHER, "ring", RANKS);
     write_plan("broadcast.plan", COLLECTIVE_BROADCAST, "chain", RANKS);
-    write_text("wrong.plan", "plan allreduce ranks 4 parts 1\n"
-                             "rank 0\n lane 0\n in[0] -> to 1\n from 1 -> out[0]\n"
-                             "rank 1\n lane 0\n in[0] -> to 0\n from 0 -> out[0]\n"
-                             "rank 2\n lane 0\n in[0] -> to 3\n from 3 -> out[0]\n"
-                             "rank 3\n lane 0\n in[0] -> to 2\n from 2 -> out[0]\n");
+    write_text("wrong.plan", WRONG);
     write_plan("open.plan", COLLECTIVE_ALLREDUCE, "twoshot", RANKS);
     if (chmod(path_of("open.plan"), 0620) != 0) return 1;
     write_text("broken.plan", "plan allreduce ranks 4 parts 1\nrank 0\n lane 0\n in[7] -> to 1\n");
@@ -159,7 +170,8 @@ enum { TEXT_SIZE = 600 };
 
 struct meeting {
     struct tutti_id id;
-    const char *files[RANKS]; /* of the rules of each rank */
+    const char *files[RANKS];   /* of the rules of each rank */
+    const char *folders[RANKS]; /* TUTTI_PLANS; or NULL */
     enum tutti_status statuses[RANKS];
     char messages[RANKS][TEXT_SIZE];
 };
@@ -172,6 +184,8 @@ static int meet(struct tutti_comm *none, int rank, int size, uint64_t seed, void
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
     char rules[2 * PATH_SIZE];
     snprintf(rules, sizeof rules, "allreduce=file:%s", path_of(meeting->files[rank]));
+    const char *const own = meeting->folders[rank];
+    if (own != NULL) setenv("TUTTI_PLANS", own[0] != '\0' ? path_of(own) : "", 1);
     options.rank = rank;
     options.size = size;
     options.id = &meeting->id;
@@ -287,10 +301,39 @@ static void ranks_that_call_with_different_files_are_told(void **state)
 
 /* ------------------------------------------------------------------------------------------- what is not used */
 
+enum { WORDS_MAX = 5 };
+
+struct log_count {
+    const char *words[WORDS_MAX];
+    int counts[WORDS_MAX];
+};
+
 static void count_line(const char *line, void *context)
 {
-    if (strstr(line, "three.plan is not used: it is for 3 ranks, and there are 4") != NULL)
-        ++*(int *)context;
+    struct log_count *const log = context;
+    for (int i = 0; i < WORDS_MAX && log->words[i] != NULL; i++)
+        log->counts[i] += strstr(line, log->words[i]) != NULL;
+}
+
+/* Each of them is in one line of what all ranks log. */
+static void expect_lines(const char *rules, struct job *job, const char *const words[WORDS_MAX])
+{
+    struct tutti_comm_options of_comm = TUTTI_COMM_OPTIONS_INIT;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 20000, .comm_options = &of_comm};
+    struct log_count *const log = ranks_share(sizeof *log);
+    struct log_reader reader;
+    of_comm.algorithms = rules;
+    memcpy(log->words, words, sizeof log->words);
+    setenv("TUTTI_LOG", "info", 1);
+    log_reader_begin(&reader, count_line, log);
+    const int bad = ranks_run(RANKS, &options, reduce, job);
+    log_reader_end(&reader);
+    unsetenv("TUTTI_LOG");
+    assert_int_equal(bad, 0);
+    for (int i = 0; i < WORDS_MAX && words[i] != NULL; i++)
+        if (log->counts[i] != 1) fail_msg("%d lines with \"%s\"", log->counts[i], words[i]);
+    munmap(log, sizeof *log);
 }
 
 static void a_plan_for_other_ranks_is_passed_over(void **state)
@@ -298,21 +341,72 @@ static void a_plan_for_other_ranks_is_passed_over(void **state)
     (void)state;
     char rules[2 * PATH_SIZE];
     snprintf(rules, sizeof rules, "allreduce=twoshot,file:%s", path_of("three.plan"));
-    struct tutti_comm_options of_comm = TUTTI_COMM_OPTIONS_INIT;
     struct job job = {NULL, "twoshot, because the rules"};
-    const struct ranks_options options = {
-        .kind = RANKS_PROCESSES, .deadline_ms = 20000, .comm_options = &of_comm};
-    int *const lines = ranks_share(sizeof *lines);
-    struct log_reader reader;
-    of_comm.algorithms = rules;
-    setenv("TUTTI_LOG", "info", 1);
-    log_reader_begin(&reader, count_line, lines);
-    const int bad = ranks_run(RANKS, &options, reduce, &job);
-    log_reader_end(&reader);
-    unsetenv("TUTTI_LOG");
-    assert_int_equal(bad, 0);
-    assert_int_equal(*lines, 1);
-    munmap(lines, sizeof *lines);
+    const char *const words[WORDS_MAX] = {
+        "three.plan is not used: it is for 3 ranks, and there are 4"};
+    expect_lines(rules, &job, words);
+}
+
+/* ------------------------------------------------------------------------------------------- folders */
+
+static void the_log_says_why_plans_of_a_folder_are_not_used(void **state)
+{
+    (void)state;
+    struct job job = {NULL, "1-hosts-1-racks/ring.plan"};
+    const char *const words[WORDS_MAX] = {
+        "own/three.plan is not used: it is for 3 ranks, and there are 4",
+        "own/9-hosts/far.plan is not used: it is for other machines",
+        "wrong.plan of allreduce is wrong, with separate buffers: rank 1 lane 0 step 1",
+        "own/1-hosts-1-racks/ring.plan is not used: about ",
+    };
+    setenv("TUTTI_PLANS", path_of("own"), 1);
+    expect_lines(NULL, &job, words);
+    const char *const by_rules[WORDS_MAX] = {
+        "own/1-hosts-1-racks/ring.plan is not used for 4000 bytes: twoshot is, because the rules"};
+    expect_lines("allreduce=twoshot", &job, by_rules);
+    unsetenv("TUTTI_PLANS");
+}
+
+/* Nothing else is left. */
+static void a_plan_of_a_folder_is_chosen_by_its_cost(void **state)
+{
+    (void)state;
+    char rules[1000] = "barrier=mesh;allreduce";
+    for (int i = 0; i < algo_count; i++) {
+        if (algo_list[i].collective != COLLECTIVE_ALLREDUCE) continue;
+        strcat(rules, strstr(rules, "^") == NULL ? "=^" : ",^");
+        strcat(rules, algo_list[i].name);
+    }
+    setenv("TUTTI_PLANS", path_of("own"), 1);
+    run(rules, NULL, "1-hosts-1-racks/ring.plan, because the model");
+    unsetenv("TUTTI_PLANS");
+}
+
+static void different_folders_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *folder, *words, *own_words;
+        enum tutti_status own_status;
+    } cases[] = {
+        {"other", "ranks 0 and 2 have different plans", "ranks 0 and 2", TUTTI_MISMATCH},
+        {"nowhere", "rank 2 cannot use the plans", "nowhere", TUTTI_INVALID_OPTIONS},
+        {"", "ranks 0 and 2 have different plans", "ranks 0 and 2", TUTTI_MISMATCH},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct meeting *const meeting = shared_meeting();
+        const struct ranks_options options = {
+            .kind = RANKS_PROCESSES, .deadline_ms = 30000, .without_comm = true};
+        for (int r = 0; r < RANKS; r++) {
+            meeting->files[r] = "ring.plan";
+            meeting->folders[r] = r == 2 ? cases[i].folder : "own";
+        }
+        assert_int_equal(ranks_run(RANKS, &options, meet, meeting), 0);
+        for (int r = 0; r < RANKS; r++)
+            if (r != 2) expect(meeting, r, TUTTI_MISMATCH, cases[i].words);
+        expect(meeting, 2, cases[i].own_status, cases[i].own_words);
+        munmap(meeting, sizeof *meeting);
+    }
 }
 
 static int broadcast_by_file(struct tutti_comm *comm, int rank, int size, uint64_t seed,
@@ -349,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             a_plan_for_other_ranks_is_passed_over), /* before this process reads what to log */
+        cmocka_unit_test(the_log_says_why_plans_of_a_folder_are_not_used),
         cmocka_unit_test(a_rule_names_a_file),
         cmocka_unit_test(a_call_names_a_file),
         cmocka_unit_test(a_wrong_plan_is_refused_with_its_step),
@@ -356,6 +451,8 @@ int main(void)
         cmocka_unit_test(who_cannot_read_its_plan_is_named),
         cmocka_unit_test(ranks_that_call_with_different_files_are_told),
         cmocka_unit_test(a_plan_is_for_one_root),
+        cmocka_unit_test(a_plan_of_a_folder_is_chosen_by_its_cost),
+        cmocka_unit_test(different_folders_are_told),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

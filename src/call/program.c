@@ -77,23 +77,28 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
     return count * dtype_size(what->dtype);
 }
 
+static struct choose_call wanted_by(const struct tutti_comm *comm, const struct call *call)
+{
+    const struct call_description *what = &call->what;
+    return (struct choose_call){.question = {.collective = what->collective,
+                                             .dtype = what->dtype,
+                                             .bytes = shared_bytes(comm, call),
+                                             .is_mapped = call->all_were_mapped},
+                                .site = &comm->team.members.site,
+                                .root = what->root,
+                                .deterministic = call->deterministic,
+                                .in_rank_order =
+                                    collective_reduces(what->collective) && !call->op->commutative,
+                                .counts_are_local = what->varies && !knows_all_counts(call),
+                                .algorithm = call->algorithm,
+                                .radix = call->radix,
+                                .rules = comm->team.settings.rules};
+}
+
 static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
                                 struct choice *choice)
 {
-    const struct call_description *what = &call->what;
-    const struct choose_call wanted = {.question = {.collective = what->collective,
-                                                    .dtype = what->dtype,
-                                                    .bytes = shared_bytes(comm, call),
-                                                    .is_mapped = call->all_were_mapped},
-                                       .site = &comm->team.members.site,
-                                       .root = what->root,
-                                       .deterministic = call->deterministic,
-                                       .in_rank_order = collective_reduces(what->collective) &&
-                                                        !call->op->commutative,
-                                       .counts_are_local = what->varies && !knows_all_counts(call),
-                                       .algorithm = call->algorithm,
-                                       .radix = call->radix,
-                                       .rules = comm->team.settings.rules};
+    const struct choose_call wanted = wanted_by(comm, call);
     return choose_algorithm(&wanted, choice);
 }
 
@@ -118,6 +123,53 @@ static void say_choice(const struct tutti_comm *comm, const struct call *call,
                   collective_name(what->collective), what->count, tutti_dtype_name(what->dtype),
                   comm->team.size, choice->algorithm->name, (double)choice->time_ps * 1e-6,
                   choice->next.algorithm->name, (double)choice->next.time_ps * 1e-6);
+}
+
+/* Why this one, which could compete, was not chosen. */
+static void say_unused(const struct choose_call *wanted, const struct choice *choice,
+                       const struct ranking *ranking, const struct algorithm *loaded)
+{
+    const char *why_not = choose_why_not(wanted, loaded);
+    if (why_not == NULL && choice->reason != CHOICE_MODEL) {
+        log_write(LOG_INFO, "%s is not used for %zu bytes: %s is, because %s", loaded->name,
+                  wanted->question.bytes, choice->algorithm->name,
+                  choice_reason_text(choice->reason));
+        return;
+    }
+    if (why_not == NULL && !choose_may_take(wanted, loaded))
+        why_not = "would give other bits for other sizes";
+    for (int i = 0; why_not == NULL && i < ranking->count; i++)
+        if (ranking->ranked[i].algorithm == loaded) {
+            log_write(LOG_INFO, "%s is not used: about %.1f us for %zu bytes, and %s %.1f us",
+                      loaded->name, (double)ranking->ranked[i].time_ps * 1e-6,
+                      wanted->question.bytes, choice->algorithm->name,
+                      (double)choice->time_ps * 1e-6);
+            return;
+        }
+    if (why_not != NULL)
+        log_write(LOG_INFO, "%s is not used for %zu bytes: %s", loaded->name,
+                  wanted->question.bytes, why_not);
+}
+
+/* Once for each of them. */
+static void say_all_unused(struct tutti_comm *comm, const struct call *call,
+                           const struct choice *choice)
+{
+    const struct tune_site *site = &comm->team.members.site;
+    const struct choose_call wanted = wanted_by(comm, call);
+    struct ranking ranking = {.count = 0};
+    for (int i = 0; i < site->loaded_count && i < PROGRAM_TOLD_MAX; i++) {
+        const struct algorithm *const loaded = site->loaded[i];
+        const uint64_t bit = UINT64_C(1) << i;
+        if (loaded == choice->algorithm || loaded->collective != call->what.collective ||
+            (comm->programs.told & bit) != 0)
+            continue;
+        comm->programs.told |= bit;
+        if (ranking.count == 0 && choice->reason == CHOICE_MODEL &&
+            choose_ranking(&wanted, &ranking) != TUTTI_OK)
+            return;
+        say_unused(&wanted, choice, &ranking, loaded);
+    }
 }
 
 /* Bits must not depend on where ranks run when they are to be the same for good, and operands stay in the order of
@@ -163,7 +215,10 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const struct call_description *what = &call->what;
     struct choice choice;
     TRY(choose(comm, call, &choice));
-    if (comm->team.rank == 0) say_choice(comm, call, &choice);
+    if (comm->team.rank == 0) {
+        say_choice(comm, call, &choice);
+        say_all_unused(comm, call, &choice);
+    }
     const struct host_levels *hosts = several_hosts(comm);
     struct algo_levels levels = hosts != NULL ? hosts->levels : (struct algo_levels){0};
     if (choice.only_hosts) levels.level_count = 1;

@@ -153,7 +153,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : comm_join(created, creation);
     if (status == TUTTI_OK) status = plans_prove(created);
-    if (status == TUTTI_OK) comm_find_site(created);
+    if (status == TUTTI_OK) status = comm_find_site(created);
     comm_calls_open(created);
     if (status != TUTTI_OK) {
         release(created);

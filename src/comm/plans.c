@@ -1,13 +1,17 @@
 #include "comm/plans.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/loaded.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
+#include "comm/stored_folder.h"
 #include "comm/stored_plan.h"
 #include "health/failure.h"
 
@@ -16,10 +20,20 @@ struct own_algorithm {
     struct own_algorithm *next;
 };
 
+/* A plan of the folder. */
+struct candidate {
+    const struct stored_place *place;
+    bool is_told; /* why it is not used */
+};
+
 struct own_plans {
     enum tutti_status status; /* of reading them */
     char *why;                /* or NULL */
     uint32_t fingerprint;
+    int candidate_count;
+    struct candidate *candidates;        /* for this number of ranks, and proven */
+    const struct algorithm **offered;    /* those of them that are for these machines */
+    const struct stored_folder *folder;  /* or NULL */
     _Atomic(struct own_algorithm *) own; /* registered: the latest first */
     int of_rules_count;
     struct stored_plan *of_rules[]; /* in the order of rules_file */
@@ -53,7 +67,12 @@ static enum tutti_status read_all(const struct rules *rules, struct own_plans *p
         TRY(read_rule(rules, i, plans));
         hash = hash_take(hash, stored_plan_algorithm(plans->of_rules[i])->plan_fingerprint);
     }
-    plans->fingerprint = plans->of_rules_count > 0 ? fold(hash) : PLANS_NONE;
+    const char *const folder = option_text(OPTION_PLANS);
+    if (folder != NULL) {
+        TRY(stored_folder_find(folder, &plans->folder));
+        hash = hash_take(hash, plans->folder->fingerprint);
+    }
+    plans->fingerprint = plans->of_rules_count > 0 || folder != NULL ? fold(hash) : PLANS_NONE;
     return TUTTI_OK;
 }
 
@@ -100,6 +119,8 @@ void plans_free(struct tutti_comm *comm)
         loaded_free(own->algorithm);
         free(own);
     }
+    free(plans->candidates);
+    free(plans->offered);
     free(plans->why);
     free(plans);
     comm->plans = NULL;
@@ -107,20 +128,123 @@ void plans_free(struct tutti_comm *comm)
 
 /* --------------------------------------------------------------------------------------------------- proving */
 
-enum tutti_status plans_prove(struct tutti_comm *comm)
+/* Once for all ranks. */
+__attribute__((format(printf, 3, 4))) static void say_unused(const struct tutti_comm *comm,
+                                                             const struct algorithm *algorithm,
+                                                             const char *format, ...)
 {
-    struct own_plans *const plans = comm->plans;
-    for (int i = 0; plans != NULL && i < plans->of_rules_count; i++) {
+    char why[200];
+    va_list arguments;
+    if (comm->team.rank != 0) return;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    log_write(LOG_INFO, "%s is not used: %s", algorithm->name, why);
+}
+
+static bool is_for_size(const struct tutti_comm *comm, const struct algorithm *algorithm)
+{
+    const int rank_count = algorithm->plan->shape.rank_count;
+    if (rank_count == comm->team.size) return true;
+    say_unused(comm, algorithm, "it is for %d ranks, and there are %d", rank_count, comm->team.size);
+    return false;
+}
+
+static enum tutti_status prove_rules(struct tutti_comm *comm)
+{
+    const struct own_plans *const plans = comm->plans;
+    for (int i = 0; i < plans->of_rules_count; i++) {
         const struct algorithm *const algorithm = stored_plan_algorithm(plans->of_rules[i]);
-        if (algorithm->plan->shape.rank_count != comm->team.size) {
-            if (comm->team.rank == 0)
-                log_write(LOG_INFO, "%s is not used: it is for %d ranks, and there are %d",
-                          algorithm->name, algorithm->plan->shape.rank_count, comm->team.size);
-            continue;
-        }
+        if (!is_for_size(comm, algorithm)) continue;
         TRY(stored_plan_prove(plans->of_rules[i]));
         rules_set_file(comm->team.settings.rules, i, algorithm);
     }
+    return TUTTI_OK;
+}
+
+/* Whether a plan of the folder can compete; what is wrong with one is no reason to do without a communicator. */
+static enum tutti_status try_candidate(const struct tutti_comm *comm,
+                                       const struct stored_place *place, bool *can_compete)
+{
+    char why[ERROR_TEXT_MAX];
+    *can_compete = false;
+    if (!is_for_size(comm, stored_plan_algorithm(place->plan))) return TUTTI_OK;
+    const enum tutti_status status = stored_plan_prove(place->plan);
+    *can_compete = status == TUTTI_OK;
+    if (status != TUTTI_INVALID_ALGORITHM) return status;
+    error_copy(why, sizeof why);
+    if (comm->team.rank == 0) log_write(LOG_WARN, "a plan is not used: %s", why);
+    return TUTTI_OK;
+}
+
+static enum tutti_status prove_folder(struct tutti_comm *comm)
+{
+    struct own_plans *const plans = comm->plans;
+    const int count = plans->folder != NULL ? plans->folder->count : 0;
+    if (count == 0) return TUTTI_OK;
+    plans->candidates = calloc((size_t)count, sizeof *plans->candidates);
+    plans->offered = calloc((size_t)count, sizeof *plans->offered);
+    if (plans->candidates == NULL || plans->offered == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    for (int i = 0; i < count; i++) {
+        bool can_compete;
+        TRY(try_candidate(comm, &plans->folder->places[i], &can_compete));
+        if (can_compete)
+            plans->candidates[plans->candidate_count++].place = &plans->folder->places[i];
+    }
+    return TUTTI_OK;
+}
+
+enum tutti_status plans_prove(struct tutti_comm *comm)
+{
+    TRY(prove_rules(comm));
+    return prove_folder(comm);
+}
+
+static bool is_for_machines(const struct tutti_comm *comm, const struct candidate *candidate,
+                            const struct tune_shape *shape)
+{
+    const struct stored_place *const place = candidate->place;
+    if ((place->host_count == 0 || place->host_count == shape->host_count) &&
+        (place->rack_count == 0 || place->rack_count == shape->rack_count))
+        return true;
+    if (!candidate->is_told)
+        say_unused(comm, stored_plan_algorithm(place->plan),
+                   "it is for other machines, and there are %d hosts in %d racks",
+                   shape->host_count, shape->rack_count);
+    return false;
+}
+
+static int count_offered(const struct own_plans *plans, int count, enum collective collective)
+{
+    int found = 0;
+    for (int i = 0; i < count; i++) found += plans->offered[i]->collective == collective;
+    return found;
+}
+
+enum tutti_status plans_offer(struct tutti_comm *comm)
+{
+    struct own_plans *const plans = comm->plans;
+    struct tune_site *const site = &comm->team.members.site;
+    struct tune_shape shape;
+    int count = 0;
+    if (plans->candidate_count == 0) return TUTTI_OK;
+    TRY(tune_site_shape(site, &shape));
+    for (int i = 0; i < plans->candidate_count; i++) {
+        struct candidate *const candidate = &plans->candidates[i];
+        const struct algorithm *const algorithm = stored_plan_algorithm(candidate->place->plan);
+        bool is_offered = is_for_machines(comm, candidate, &shape);
+        if (is_offered && count_offered(plans, count, algorithm->collective) == RANKED_LOADED_MAX) {
+            is_offered = false;
+            if (!candidate->is_told)
+                say_unused(comm, algorithm, "%d other plans of its collective come before it",
+                           RANKED_LOADED_MAX);
+        }
+        if (is_offered) plans->offered[count++] = algorithm;
+        candidate->is_told = candidate->is_told || !is_offered;
+    }
+    site->loaded = plans->offered;
+    site->loaded_count = count;
     return TUTTI_OK;
 }
 

@@ -25,8 +25,11 @@ uint32_t plans_fingerprint(const struct tutti_comm *comm);
 enum tutti_status plans_refuse(const struct tutti_comm *comm, int rank);
 
 /* After the ranks have met. Plans for another number of ranks are passed over, with a line in the log. INVALID_ALGORITHM, on all ranks: a
- * plan is wrong. NO_MEMORY. */
+ * plan that a rule names is wrong; one of the folder is left out. NO_MEMORY. */
 enum tutti_status plans_prove(struct tutti_comm *comm);
+/* Sets the plans that compete in team.members.site, which is new but for them: those of the folder that are for its machines. The log says
+ * why others are not used. NO_MEMORY. */
+enum tutti_status plans_offer(struct tutti_comm *comm);
 void plans_free(struct tutti_comm *comm);
 
 /* Whether a call's algorithm is a file: "file:PATH". */

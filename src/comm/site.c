@@ -45,11 +45,11 @@ static enum tutti_status agree_on_plans(struct tutti_comm *comm,
         if (odd_one < 0 && its != first) odd_one = r;
     }
     if (odd_one < 0) return TUTTI_OK;
-    return error_set(
-        TUTTI_MISMATCH,
-        "ranks 0 and %d have different plans: the files that rules name have to be the "
-        "same on all ranks",
-        odd_one);
+    return error_set(TUTTI_MISMATCH,
+                     "ranks 0 and %d have different plans: the files that rules name, and those in "
+                     "the folder of "
+                     "%s, have to be the same on all ranks",
+                     odd_one, option_names.PLANS);
 }
 
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
@@ -73,7 +73,7 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
     return TUTTI_OK;
 }
 
-void comm_find_site(struct tutti_comm *comm)
+enum tutti_status comm_find_site(struct tutti_comm *comm)
 {
     struct members *members = &comm->team.members;
     const struct transport_set *transports = &comm->team.transports.set;
@@ -85,11 +85,13 @@ void comm_find_site(struct tutti_comm *comm)
                                        .is_loopback = has_hosts && !team_spans_hosts(&comm->team),
                                        .table = members->table,
                                        .calibration = &members->knowledge->calibration};
-    if (comm->team.size == 1) return;
+    if (comm->team.size == 1) return TUTTI_OK;
     members->site.within = transports->host->paths.tables[0];
     if (transports->remote != NULL) members->site.between = transports->remote->paths.tables[0];
     transports->all->ops->limits(transports->all, &members->site.piece_bytes_max,
                                  &members->site.piece_count_max);
+    TRY(plans_offer(comm));
     members->site.fingerprint =
         tune_site_fingerprint(&members->site, has_hosts ? levels->fingerprint : 0);
+    return TUTTI_OK;
 }

@@ -10,7 +10,7 @@
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members);
 
-/* After the ranks have met. Sets team.members.site to the same on all ranks. */
-void comm_find_site(struct tutti_comm *comm);
+/* After the ranks have met. Sets team.members.site to the same on all ranks. NO_MEMORY. */
+enum tutti_status comm_find_site(struct tutti_comm *comm);
 
 #endif
