@@ -62,7 +62,7 @@ static void write_plan(const char *name, enum collective collective, const char 
 static int make_folder(void **state)
 {
     (void)state;
-    if (mkdtemp(folder) == NULL) return 1;
+    if (mkdtemp(folder) == NULL || setenv("XDG_CACHE_HOME", path_of("cache"), 1) != 0) return 1;
     if (mkdir(path_of("own"), 0700) != 0 || mkdir(path_of("own/9-hosts"), 0700) != 0 ||
         mkdir(path_of("own/1-hosts-1-racks"), 0700) != 0 || mkdir(path_of("other"), 0700) != 0)
         return 1;
@@ -315,8 +315,9 @@ static void count_line(const char *line, void *context)
         log->counts[i] += strstr(line, log->words[i]) != NULL;
 }
 
-/* Each of them is in one line of what all ranks log. */
-static void expect_lines(const char *rules, struct job *job, const char *const words[WORDS_MAX])
+/* Lines that all ranks log in all. */
+static struct log_count *count_lines(const char *level, const char *rules, struct job *job,
+                                     const char *const words[WORDS_MAX])
 {
     struct tutti_comm_options of_comm = TUTTI_COMM_OPTIONS_INIT;
     const struct ranks_options options = {
@@ -325,15 +326,47 @@ static void expect_lines(const char *rules, struct job *job, const char *const w
     struct log_reader reader;
     of_comm.algorithms = rules;
     memcpy(log->words, words, sizeof log->words);
-    setenv("TUTTI_LOG", "info", 1);
+    setenv("TUTTI_LOG", level, 1);
     log_reader_begin(&reader, count_line, log);
     const int bad = ranks_run(RANKS, &options, reduce, job);
     log_reader_end(&reader);
     unsetenv("TUTTI_LOG");
     assert_int_equal(bad, 0);
+    return log;
+}
+
+/* Each of them is in one line. */
+static void expect_lines(const char *rules, struct job *job, const char *const words[WORDS_MAX])
+{
+    struct log_count *const log = count_lines("info", rules, job, words);
     for (int i = 0; i < WORDS_MAX && words[i] != NULL; i++)
         if (log->counts[i] != 1) fail_msg("%d lines with \"%s\"", log->counts[i], words[i]);
     munmap(log, sizeof *log);
+}
+
+static void expect_proofs(int new_min, int new_max)
+{
+    char rules[2 * PATH_SIZE];
+    snprintf(rules, sizeof rules, "allreduce=file:%s", path_of("ring.plan"));
+    struct job job = {NULL, NULL};
+    const char *const words[WORDS_MAX] = {"ring.plan: is proven", "ring.plan: was proven before"};
+    struct log_count *const log = count_lines("debug", rules, &job, words);
+    assert_int_equal(log->counts[0] + log->counts[1], RANKS);
+    assert_in_range(log->counts[0], new_min, new_max);
+    munmap(log, sizeof *log);
+}
+
+static void a_proof_is_kept_for_other_processes(void **state)
+{
+    (void)state;
+    expect_proofs(1, RANKS);
+    expect_proofs(0, 0);
+    char command[2 * PATH_SIZE];
+    snprintf(command, sizeof command, "for f in %s/tutti/proofs/*; do echo >>$f; done",
+             path_of("cache"));
+    assert_int_equal(system(command), 0);
+    expect_proofs(1, RANKS); /* changed ones do not count, and are written anew */
+    expect_proofs(0, 0);
 }
 
 static void a_plan_for_other_ranks_is_passed_over(void **state)
@@ -441,6 +474,7 @@ static void a_plan_is_for_one_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_proof_is_kept_for_other_processes),
         cmocka_unit_test(
             a_plan_for_other_ranks_is_passed_over), /* before this process reads what to log */
         cmocka_unit_test(the_log_says_why_plans_of_a_folder_are_not_used),

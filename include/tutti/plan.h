@@ -73,7 +73,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_load(const char *path,
 TUTTI_API enum tutti_status tutti_plan_free(struct tutti_plan *plan);
 
 /* Proves that the plan computes its collective, without deadlocks and races, however its buffers
- * lie. Local; does not block, but a plan of 10,000 steps may take a second. INVALID_ALGORITHM: it
+ * lie. Local; does not block, but a plan of 100,000 steps may take a second. INVALID_ALGORITHM: it
  * is wrong, and the message says which step of which lane of which rank shows it; or a step cannot be
  * read, and the message has that step. NO_MEMORY: nothing is known. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_verify(struct tutti_plan *plan);

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "algo/loaded.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "format/plan_file.h"
+#include "format/proof_file.h"
 
 enum state { UNKNOWN, PROVEN, WRONG };
 
@@ -67,12 +69,16 @@ static enum tutti_status prove(struct stored_plan *stored)
     struct loaded_proof proof;
     if (stored->state == WRONG) return error_set(TUTTI_INVALID_ALGORITHM, "%s", stored->why);
     if (stored->state == PROVEN) return TUTTI_OK;
-    const enum tutti_status status = loaded_prove(stored->algorithm, &proof);
+    const bool is_kept = proof_file_find(stored->algorithm, &proof);
+    const enum tutti_status status = is_kept ? TUTTI_OK : loaded_prove(stored->algorithm, &proof);
     if (status == TUTTI_INVALID_ALGORITHM) {
         stored->state = WRONG;
         error_copy(stored->why, sizeof stored->why);
     }
     TRY(status);
+    log_write(LOG_DEBUG, "%s: %s", stored->algorithm->name,
+              is_kept ? "was proven before" : "is proven");
+    if (!is_kept) proof_file_keep(stored->algorithm, &proof);
     loaded_set_proof(stored->algorithm, &proof);
     stored->state = PROVEN;
     return TUTTI_OK;
