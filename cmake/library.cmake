@@ -73,7 +73,7 @@ find_package(Threads REQUIRED)
 include(cmake/topology.cmake)
 list(REMOVE_ITEM sources ${topology_sources})
 list(FILTER sources EXCLUDE REGEX "/src/format/")
-list(APPEND sources ${json_sources})
+list(APPEND sources ${json_sources} ${plain_sources})
 
 add_library(tutti_objects OBJECT ${sources})
 target_include_directories(tutti_objects PUBLIC src include)

@@ -3,6 +3,7 @@
 #     TUTTI_NCCL_XML       ... those of NCCL, too
 #     topology_sources     all files of src/ that need one of these libraries, whether it is here or not, and that only tools need
 #     json_sources         those that the library reads its own files with; without jansson.h, one that says so
+#     plain_sources        those that need nothing
 #     topology_used        those that are built
 #     topology_tests       patterns of tests, fuzzers and tools that cannot be built without
 #     topology_libraries, topology_include_dirs
@@ -32,9 +33,11 @@ endif()
 
 file(GLOB topology_sources CONFIGURE_DEPENDS src/topo/discover.c src/format/*.c)
 list(FILTER topology_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
+set(plain_sources ${topology_sources})
+list(FILTER plain_sources INCLUDE REGEX "/format/(cache_folder|plan_file|proof_file|trusted_)")
 set(json_sources ${topology_sources})
-list(FILTER json_sources INCLUDE REGEX "/format/(jansson|json_|calibration_|table_|trusted_)")
-list(REMOVE_ITEM topology_sources ${json_sources})
+list(FILTER json_sources INCLUDE REGEX "/format/(jansson|json_|calibration_|table_)")
+list(REMOVE_ITEM topology_sources ${json_sources} ${plain_sources})
 if(JANSSON_INCLUDE_DIR) # the library itself is loaded when it is needed, see src/format/jansson.h
     list(FILTER json_sources EXCLUDE REGEX "_absent\\.c$")
     set(json_include_dir ${JANSSON_INCLUDE_DIR})

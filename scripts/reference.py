@@ -276,8 +276,8 @@ class Markdown:
     def document(self):
         parts = ["# Reference",
                  "<!-- Made by scripts/reference.py from include/tutti: change the header, then `make reference`. -->"]
-        parts.append("[`tutti.h`](../include/tutti/tutti.h) and [`train.h`](../include/tutti/train.h), for browsing. For a first look take "
-                     "the [tour](tour.md), for pictures the [gallery](gallery.md).")
+        parts.append("[`tutti.h`](../include/tutti/tutti.h), [`plan.h`](../include/tutti/plan.h) and [`train.h`](../include/tutti/train.h), for "
+                     "browsing. For a first look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
         lines = []
         for section in self.interface.sections:
             names = [item.name for item in section.items if not isinstance(item, (Text, Define))]

@@ -7,6 +7,7 @@
 #define TUTTI_ALGO_ALGO_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "algo/generate.h"
 
@@ -25,6 +26,10 @@ struct algorithm {
     const char *summary;     /* one line for people */
     const char *cost;        /* in alpha, beta, gamma, p, n */
     const char *source;      /* paper or origin */
+    /* What comes from a file or from the user (loaded.h) is a plan for one number of ranks and one root, in the place of a
+     * generator; NULL: it is one of the list. */
+    const struct plan *plan;
+    uint64_t plan_fingerprint;
 };
 
 extern const struct algorithm algo_list[];

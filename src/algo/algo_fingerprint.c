@@ -94,6 +94,10 @@ enum tutti_status algo_fingerprint(const struct algorithm *algorithm,
 {
     uint64_t taken = 0;
     TRY(take_params(params, &taken, message));
+    if (algorithm->plan != NULL) {
+        *fingerprint = hash_take(taken, algorithm->plan_fingerprint);
+        return TUTTI_OK;
+    }
     if (params->rank_count <= ALGO_FINGERPRINT_RANKS)
         TRY(take_plan(algorithm, params, &taken, message));
     else

@@ -326,6 +326,7 @@ bool algo_supports(const struct algorithm *algorithm, int rank_count)
 bool algo_supports_levels(const struct algorithm *algorithm, int rank_count)
 {
     if (rank_count < 1 || rank_count > algorithm->rank_count_max) return false;
+    if (algorithm->plan != NULL) return rank_count == algorithm->plan->shape.rank_count;
     return !algorithm->needs_power_of_two || is_power_of_two(rank_count);
 }
 
@@ -363,9 +364,26 @@ static enum tutti_status check_params(const struct algorithm *algorithm,
         *message = "the algorithm needs to know which ranks are on one host";
         return TUTTI_INVALID_ALGORITHM;
     }
+    if (algorithm->plan != NULL && params->root != algorithm->plan->shape.root &&
+        collective_is_rooted(algorithm->collective)) {
+        *message = "the plan is for another root";
+        return TUTTI_INVALID_ALGORITHM;
+    }
     if (params->order != NULL) TRY(algo_check_order(params->order, params->rank_count, message));
     if (params->levels == NULL) return TUTTI_OK;
     return algo_check_levels(params->levels, params->rank_count, message);
+}
+
+/* One rank's plan, of checked parameters. */
+static enum tutti_status make_rank_plan(const struct algorithm *algorithm,
+                                        const struct algo_params *params, int rank,
+                                        struct rank_plan **rank_plan, const char **message)
+{
+    if (algorithm->plan == NULL)
+        return generate_rank_plan(algorithm->generate, params, rank, rank_plan, message);
+    *message = OUT_OF_MEMORY;
+    *rank_plan = plan_rank_copy(algorithm->plan->ranks[rank]);
+    return *rank_plan != NULL ? TUTTI_OK : TUTTI_NO_MEMORY;
 }
 
 enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,
@@ -373,7 +391,7 @@ enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct
 {
     *rank_plan = NULL;
     TRY(check_params(algorithm, params, message));
-    return generate_rank_plan(algorithm->generate, params, rank, rank_plan, message);
+    return make_rank_plan(algorithm, params, rank, rank_plan, message);
 }
 
 enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo_params *params,
@@ -389,7 +407,7 @@ enum tutti_status algo_plan(const struct algorithm *algorithm, const struct algo
     whole->ranks = calloc((size_t)params->rank_count, sizeof(struct rank_plan *));
     if (whole->ranks == NULL) goto free_plan;
     for (int rank = 0; rank < params->rank_count; rank++) {
-        status = generate_rank_plan(algorithm->generate, params, rank, &whole->ranks[rank], message);
+        status = make_rank_plan(algorithm, params, rank, &whole->ranks[rank], message);
         if (status != TUTTI_OK) goto free_plan;
     }
     whole->shape = whole->ranks[0]->shape;

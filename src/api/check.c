@@ -12,6 +12,7 @@
 #include "call/group.h"
 #include "call/program.h"
 #include "call/start.h"
+#include "comm/plans.h"
 #include "team/options.h"
 
 static const char *name_of(const struct arguments *a)
@@ -78,7 +79,10 @@ static enum tutti_status check_options(const struct arguments *a,
     if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
     if (options->deterministic != 0) call->deterministic = true;
     if (options->algorithm == NULL) return TUTTI_OK;
-    if (!algo_parse(a->collective, options->algorithm, &call->algorithm, &call->radix))
+    if (plans_names_file(options->algorithm))
+        return plans_find_file((struct tutti_comm *)comm, call, options->algorithm);
+    if (!algo_parse(a->collective, options->algorithm, &call->algorithm, &call->radix) &&
+        !plans_find_own(comm, a->collective, options->algorithm, &call->algorithm))
         return error_set(TUTTI_INVALID_ALGORITHM,
                          "tutti_%s: options.algorithm must be one of `tutti-plan list`, is "
                          "\"%.40s\"",

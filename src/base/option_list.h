@@ -56,6 +56,8 @@
       "writes it. `shipped`: the numbers that Tutti comes with.")                     \
     X(JOB, TABLE, TEXT("a file"), "",                                                                                               \
       "The file of [measured choices](tuning.md) that `tutti-tune` wrote. The same on all ranks.")                                  \
+    X(JOB, PLANS, TEXT("a folder"), "",                                                                                             \
+      "A folder with [plans of your own](own-plans.md), which compete with the built-in ones. The same on all ranks.")              \
     X(JOB, UNEXPECTED, BYTES, "16m",                                                                                                \
       "How many bytes of [messages](point-to-point.md) may wait at a rank for its `tutti_recv`.")                                   \
     X(JOB, TRACE_DIR, TEXT("a folder"), "",                                                                                         \

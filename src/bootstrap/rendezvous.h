@@ -41,7 +41,7 @@ struct rendezvous_member {
     int32_t core_count; /* that it may run on */
     uint32_t knowledge; /* fingerprint of the numbers by which it chooses algorithms */
     uint32_t table;     /* and of its table of measured choices */
-    uint32_t unused;
+    uint32_t plans;     /* and of its plans from files: 0: none; 1: it cannot load them */
 };
 
 struct rendezvous_options {

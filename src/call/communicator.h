@@ -55,6 +55,8 @@ struct derivations {
     struct derived_list *lists; /* by some of them, see derived_list.h */
 };
 
+struct own_plans; /* comm/plans.h */
+
 struct tutti_comm {
     struct team team;     /* the ranks, and the ways to them */
     struct health health; /* what is known of the other ranks */
@@ -63,6 +65,7 @@ struct tutti_comm {
     struct messages messages;      /* send and recv under way */
     struct program_cache programs; /* plans bound to shapes of calls */
     struct derivations derivations;
+    struct own_plans *plans; /* that come from files, or from the user; NULL: none */
     struct gated_calls gated;
 };
 

@@ -40,7 +40,7 @@ static const struct host_levels *several_hosts(const struct tutti_comm *comm)
 
 /* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. The fingerprint stands for the
  * whole plan. Ranks that know other hosts are told even if that makes no difference here, and so are those that ask for another
- * algorithm with the same plan. */
+ * algorithm with the same plan; but the file of a plan may be in another place on each host (algorithm: NULL). */
 static uint64_t signature_of(const struct tutti_comm *comm, const struct call *call,
                              const char *algorithm, const struct algo_params *params,
                              uint64_t fingerprint)
@@ -53,7 +53,8 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
         for (int r = 0; r < comm->team.size; r++) hash = hash_take(hash, counts_of(call)[r]);
     hash = hash_take(hash, (uint64_t)(uint32_t)what->root);
     if (collective_reduces(what->collective)) hash = hash_take(hash, call->op->identity);
-    for (const char *c = algorithm; *c != '\0'; c++) hash = hash_take(hash, (unsigned char)*c);
+    for (const char *c = algorithm; c != NULL && *c != '\0'; c++)
+        hash = hash_take(hash, (unsigned char)*c);
     if (params->levels != NULL) hash = hash_take(hash, comm->team.members.levels->fingerprint);
     hash = hash_take(hash, path_agreed(&comm->team.transports.set.all->paths));
     return hash_take(hash, fingerprint);
@@ -76,22 +77,28 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
     return count * dtype_size(what->dtype);
 }
 
+static struct choose_call wanted_by(const struct tutti_comm *comm, const struct call *call)
+{
+    const struct call_description *what = &call->what;
+    return (struct choose_call){.question = {.collective = what->collective,
+                                             .dtype = what->dtype,
+                                             .bytes = shared_bytes(comm, call),
+                                             .is_mapped = call->all_were_mapped},
+                                .site = &comm->team.members.site,
+                                .root = what->root,
+                                .deterministic = call->deterministic,
+                                .in_rank_order =
+                                    collective_reduces(what->collective) && !call->op->commutative,
+                                .counts_are_local = what->varies && !knows_all_counts(call),
+                                .algorithm = call->algorithm,
+                                .radix = call->radix,
+                                .rules = comm->team.settings.rules};
+}
+
 static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
                                 struct choice *choice)
 {
-    const struct call_description *what = &call->what;
-    const struct choose_call wanted = {.question = {.collective = what->collective,
-                                                    .dtype = what->dtype,
-                                                    .bytes = shared_bytes(comm, call),
-                                                    .is_mapped = call->all_were_mapped},
-                                       .site = &comm->team.members.site,
-                                       .deterministic = call->deterministic,
-                                       .in_rank_order = collective_reduces(what->collective) &&
-                                                        !call->op->commutative,
-                                       .counts_are_local = what->varies && !knows_all_counts(call),
-                                       .algorithm = call->algorithm,
-                                       .radix = call->radix,
-                                       .rules = comm->team.settings.rules};
+    const struct choose_call wanted = wanted_by(comm, call);
     return choose_algorithm(&wanted, choice);
 }
 
@@ -116,6 +123,53 @@ static void say_choice(const struct tutti_comm *comm, const struct call *call,
                   collective_name(what->collective), what->count, tutti_dtype_name(what->dtype),
                   comm->team.size, choice->algorithm->name, (double)choice->time_ps * 1e-6,
                   choice->next.algorithm->name, (double)choice->next.time_ps * 1e-6);
+}
+
+/* Why this one, which could compete, was not chosen. */
+static void say_unused(const struct choose_call *wanted, const struct choice *choice,
+                       const struct ranking *ranking, const struct algorithm *loaded)
+{
+    const char *why_not = choose_why_not(wanted, loaded);
+    if (why_not == NULL && choice->reason != CHOICE_MODEL) {
+        log_write(LOG_INFO, "%s is not used for %zu bytes: %s is, because %s", loaded->name,
+                  wanted->question.bytes, choice->algorithm->name,
+                  choice_reason_text(choice->reason));
+        return;
+    }
+    if (why_not == NULL && !choose_may_take(wanted, loaded))
+        why_not = "would give other bits for other sizes";
+    for (int i = 0; why_not == NULL && i < ranking->count; i++)
+        if (ranking->ranked[i].algorithm == loaded) {
+            log_write(LOG_INFO, "%s is not used: about %.1f us for %zu bytes, and %s %.1f us",
+                      loaded->name, (double)ranking->ranked[i].time_ps * 1e-6,
+                      wanted->question.bytes, choice->algorithm->name,
+                      (double)choice->time_ps * 1e-6);
+            return;
+        }
+    if (why_not != NULL)
+        log_write(LOG_INFO, "%s is not used for %zu bytes: %s", loaded->name,
+                  wanted->question.bytes, why_not);
+}
+
+/* Once for each of them. */
+static void say_all_unused(struct tutti_comm *comm, const struct call *call,
+                           const struct choice *choice)
+{
+    const struct tune_site *site = &comm->team.members.site;
+    const struct choose_call wanted = wanted_by(comm, call);
+    struct ranking ranking = {.count = 0};
+    for (int i = 0; i < site->loaded_count && i < PROGRAM_TOLD_MAX; i++) {
+        const struct algorithm *const loaded = site->loaded[i];
+        const uint64_t bit = UINT64_C(1) << i;
+        if (loaded == choice->algorithm || loaded->collective != call->what.collective ||
+            (comm->programs.told & bit) != 0)
+            continue;
+        comm->programs.told |= bit;
+        if (ranking.count == 0 && choice->reason == CHOICE_MODEL &&
+            choose_ranking(&wanted, &ranking) != TUTTI_OK)
+            return;
+        say_unused(&wanted, choice, &ranking, loaded);
+    }
 }
 
 /* Bits must not depend on where ranks run when they are to be the same for good, and operands stay in the order of
@@ -161,7 +215,10 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const struct call_description *what = &call->what;
     struct choice choice;
     TRY(choose(comm, call, &choice));
-    if (comm->team.rank == 0) say_choice(comm, call, &choice);
+    if (comm->team.rank == 0) {
+        say_choice(comm, call, &choice);
+        say_all_unused(comm, call, &choice);
+    }
     const struct host_levels *hosts = several_hosts(comm);
     struct algo_levels levels = hosts != NULL ? hosts->levels : (struct algo_levels){0};
     if (choice.only_hosts) levels.level_count = 1;
@@ -197,7 +254,9 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
     if (status != TUTTI_OK) return status;
-    (*program)->signature = signature_of(comm, call, choice.algorithm->name, &params, fingerprint);
+    (*program)->signature =
+        signature_of(comm, call, choice.algorithm->plan == NULL ? choice.algorithm->name : NULL,
+                     &params, fingerprint);
     return TUTTI_OK;
 }
 

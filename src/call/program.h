@@ -31,9 +31,12 @@ struct cached_fingerprint {
     uint64_t fingerprint;
 };
 
+enum { PROGRAM_TOLD_MAX = 64 };
+
 struct program_cache {
     struct cached_program cached[PROGRAM_CACHE_SIZE];               /* by a hash of the call */
     struct cached_fingerprint fingerprints[FINGERPRINT_CACHE_SIZE]; /* by a hash of its key */
+    uint64_t told; /* of which of the site's loaded plans, the first PROGRAM_TOLD_MAX, the log has said why they are not used */
 };
 
 /* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds

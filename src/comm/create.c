@@ -13,6 +13,7 @@
 #include "comm/derived_list.h"
 #include "comm/join.h"
 #include "comm/knowledge.h"
+#include "comm/plans.h"
 #include "comm/site.h"
 #include "connect/port.h"
 #include "health/agree.h"
@@ -55,6 +56,7 @@ static void release(struct tutti_comm *comm)
     free(comm->team.transports.windows);
     comm_hosts_free(comm->team.members.hosts);
     levels_free(comm->team.members.levels);
+    plans_free(comm);
     rules_free(comm->team.settings.rules);
     free(comm->team.settings.algorithms);
     derived_lists_free(comm);
@@ -147,9 +149,11 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status == TUTTI_OK)
         status = rules_parse(options->algorithms, &created->team.settings.rules);
+    if (status == TUTTI_OK) status = plans_read(created, creation->knowledge != NULL);
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : comm_join(created, creation);
-    if (status == TUTTI_OK) comm_find_site(created);
+    if (status == TUTTI_OK) status = plans_prove(created);
+    if (status == TUTTI_OK) status = comm_find_site(created);
     comm_calls_open(created);
     if (status != TUTTI_OK) {
         release(created);

@@ -17,6 +17,7 @@
 #include "bootstrap/rendezvous.h"
 #include "call/communicator.h"
 #include "comm/knowledge.h"
+#include "comm/plans.h"
 #include "comm/site.h"
 #include "connect/discovery.h"
 #include "connect/port.h"
@@ -68,7 +69,8 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         .self = {.pid = getpid(),
                  .core_count = core_count(),
                  .knowledge = comm->team.members.knowledge->fingerprint,
-                 .table = knowledge_table_fingerprint(comm->team.members.table)},
+                 .table = knowledge_table_fingerprint(comm->team.members.table),
+                 .plans = plans_fingerprint(comm)},
         .deadline_ns = creation->deadline_ns,
         .exchange_means = exchange_means(),
         .is_encrypted = comm->team.settings.is_encrypted,
@@ -119,7 +121,8 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                  .heap_fd = heap.fd,
                  .core_count = core_count(),
                  .knowledge = comm->team.members.knowledge->fingerprint,
-                 .table = knowledge_table_fingerprint(comm->team.members.table)},
+                 .table = knowledge_table_fingerprint(comm->team.members.table),
+                 .plans = plans_fingerprint(comm)},
         .segment_fd = -1,
         .look = creation->look,
         .look_context = creation->look_context};
@@ -195,7 +198,8 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
                                               .pid = met->members[r].pid,
                                               .core_count = met->members[r].core_count,
                                               .knowledge = met->members[r].knowledge,
-                                              .table = met->members[r].table};
+                                              .table = met->members[r].table,
+                                              .plans = met->members[r].plans};
         net_address_parse("127.0.0.1", &entries[r].address);
         entries[r].address.port = ports.members[r].port;
         snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s",

@@ -4,6 +4,7 @@
  *
  *     life.c public functions · mesh.c a grid of communicators · racks.c measured racks · shrink.c going on after a failure ·
  *     derive.c split, dup, group · create.c making one, taking it apart · join.c its ranks come together ·
+ *     own_plan.c plans that a program writes · plans.c plans from files, stored_folder.c and stored_plan.c those of the process ·
  *     derived_list.c how often a list of ranks was derived · id.c what a tutti_id says · footprint.c what it costs
  */
 #include <stdio.h>

@@ -121,9 +121,9 @@ static enum tutti_status take_racks(const struct prober *prober)
     comm_programs_free(comm);
     host_levels_release(comm->team.members.levels);
     *comm->team.members.levels = levels;
-    comm_find_site(comm);
+    const enum tutti_status status = comm_find_site(comm);
     health_unlock(&comm->health);
-    return TUTTI_OK;
+    return status;
 }
 
 static enum tutti_status conclude(const struct prober *prober)

@@ -4,10 +4,11 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "comm/knowledge.h"
+#include "comm/plans.h"
 
 /* Fingerprints of what a rank has. */
 struct fingerprints {
-    uint32_t knowledge, table;
+    uint32_t knowledge, table, plans;
 };
 
 static struct fingerprints of_rank(const struct tutti_comm *comm,
@@ -15,9 +16,10 @@ static struct fingerprints of_rank(const struct tutti_comm *comm,
 {
     struct discovery_entry entry;
     if (comm->team.members.hosts == NULL)
-        return (struct fingerprints){members[rank].knowledge, members[rank].table};
+        return (struct fingerprints){members[rank].knowledge, members[rank].table,
+                                     members[rank].plans};
     comm_hosts_entry(comm->team.members.hosts, rank, &entry);
-    return (struct fingerprints){entry.knowledge, entry.table};
+    return (struct fingerprints){entry.knowledge, entry.table, entry.plans};
 }
 
 static void warn(const struct tutti_comm *comm, int odd_one)
@@ -32,11 +34,30 @@ static void warn(const struct tutti_comm *comm, int odd_one)
         own_host, odd_one, its_host, option_names.CALIBRATION);
 }
 
+static enum tutti_status agree_on_plans(struct tutti_comm *comm,
+                                        const struct rendezvous_member *members)
+{
+    const uint32_t first = of_rank(comm, members, 0).plans;
+    int odd_one = -1;
+    for (int r = 0; r < comm->team.size; r++) {
+        const uint32_t its = of_rank(comm, members, r).plans;
+        if (its == PLANS_FAILED) return plans_refuse(comm, r);
+        if (odd_one < 0 && its != first) odd_one = r;
+    }
+    if (odd_one < 0) return TUTTI_OK;
+    return error_set(TUTTI_MISMATCH,
+                     "ranks 0 and %d have different plans: the files that rules name, and those in "
+                     "the folder of "
+                     "%s, have to be the same on all ranks",
+                     odd_one, option_names.PLANS);
+}
+
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members)
 {
     const struct fingerprints first = of_rank(comm, members, 0);
     int odd_one = -1;
+    TRY(agree_on_plans(comm, members));
     for (int r = 1; r < comm->team.size; r++) {
         const struct fingerprints its = of_rank(comm, members, r);
         if (its.table != first.table)
@@ -52,7 +73,7 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
     return TUTTI_OK;
 }
 
-void comm_find_site(struct tutti_comm *comm)
+enum tutti_status comm_find_site(struct tutti_comm *comm)
 {
     struct members *members = &comm->team.members;
     const struct transport_set *transports = &comm->team.transports.set;
@@ -64,11 +85,13 @@ void comm_find_site(struct tutti_comm *comm)
                                        .is_loopback = has_hosts && !team_spans_hosts(&comm->team),
                                        .table = members->table,
                                        .calibration = &members->knowledge->calibration};
-    if (comm->team.size == 1) return;
+    if (comm->team.size == 1) return TUTTI_OK;
     members->site.within = transports->host->paths.tables[0];
     if (transports->remote != NULL) members->site.between = transports->remote->paths.tables[0];
     transports->all->ops->limits(transports->all, &members->site.piece_bytes_max,
                                  &members->site.piece_count_max);
+    TRY(plans_offer(comm));
     members->site.fingerprint =
         tune_site_fingerprint(&members->site, has_hosts ? levels->fingerprint : 0);
+    return TUTTI_OK;
 }

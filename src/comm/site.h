@@ -6,11 +6,11 @@
 #include "call/communicator.h"
 
 /* As the ranks meet, members: those of this host. If not all have the same calibration, nobody uses one. INVALID_OPTIONS, on all ranks: not all
- * have the same table of measured choices. */
+ * have the same table of measured choices. MISMATCH, on all ranks: not all have the same plans from files. */
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members);
 
-/* After the ranks have met. Sets team.members.site to the same on all ranks. */
-void comm_find_site(struct tutti_comm *comm);
+/* After the ranks have met. Sets team.members.site to the same on all ranks. NO_MEMORY. */
+enum tutti_status comm_find_site(struct tutti_comm *comm);
 
 #endif

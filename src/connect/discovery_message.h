@@ -33,6 +33,8 @@ struct discovery_entry {
     int32_t core_count; /* how many cores it may run on */
     uint32_t knowledge; /* fingerprint of the numbers by which it chooses algorithms */
     uint32_t table;     /* and of its table of measured choices */
+    uint32_t plans;     /* and of its plans from files: 0: none; 1: it cannot load them */
+    uint32_t unused;    /* 0 */
     char host_name[DISCOVERY_HOST_NAME_MAX];
 };
 

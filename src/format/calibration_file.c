@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "base/printable.h"
 #include "base/status.h"
+#include "format/cache_folder.h"
 #include "format/calibration_json.h"
 #include "format/trusted_file.h"
 
@@ -24,32 +25,22 @@ static void name_host(char host[HOST_NAME_MAX + 1])
         if (*c == '/') *c = '-';
 }
 
-/* Relative folders count as none, as the XDG Base Directory Specification wants it. */
-static const char *folder_from(const char *variable)
-{
-    const char *folder = getenv(variable);
-    return folder != NULL && folder[0] == '/' ? folder : NULL;
-}
-
 enum tutti_status calibration_file_path(char *path, size_t path_bytes)
 {
-    char host[HOST_NAME_MAX + 1];
+    char host[HOST_NAME_MAX + 1], name[HOST_NAME_MAX + 40];
     const char *const told = option_text(OPTION_CALIBRATION);
-    const char *const cache = folder_from("XDG_CACHE_HOME"), *const home = folder_from("HOME");
-    int length;
+    if (told != NULL) {
+        if ((size_t)snprintf(path, path_bytes, "%s", told) < path_bytes) return TUTTI_OK;
+        return error_set(TUTTI_INVALID_OPTIONS, "the path of the calibration is too long");
+    }
     name_host(host);
-    if (told != NULL)
-        length = snprintf(path, path_bytes, "%s", told);
-    else if (cache != NULL)
-        length = snprintf(path, path_bytes, "%s/tutti/calibration-%s.json", cache, host);
-    else if (home != NULL)
-        length = snprintf(path, path_bytes, "%s/.cache/tutti/calibration-%s.json", home, host);
-    else
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "neither XDG_CACHE_HOME nor HOME is a folder for the calibration: set %s",
-                         option_names.CALIBRATION);
-    if (length >= 0 && (size_t)length < path_bytes) return TUTTI_OK;
-    return error_set(TUTTI_INVALID_OPTIONS, "the path of the calibration is too long");
+    snprintf(name, sizeof name, "calibration-%s.json", host);
+    if (cache_folder_path(name, path, path_bytes)) return TUTTI_OK;
+    return error_set(
+        TUTTI_INVALID_OPTIONS,
+        "neither XDG_CACHE_HOME nor HOME is a folder for the calibration, or its path is "
+        "too long: set %s",
+        option_names.CALIBRATION);
 }
 
 /* ---------------------------------------------------------------------------------------- reading and writing */

@@ -61,8 +61,7 @@ enum tutti_status trusted_file_blame(const char *path, enum tutti_status status)
 
 /* ---------------------------------------------------------------------------------------------------- writing */
 
-/* If one cannot be made, that shows when the file is written. */
-static void make_folders(const char *path)
+void trusted_file_make_folders(const char *path)
 {
     char folder[PATH_MAX];
     if (path[0] == '\0') return;
@@ -76,6 +75,6 @@ static void make_folders(const char *path)
 
 enum tutti_status trusted_file_write(const char *path, const char *text, size_t size)
 {
-    make_folders(path);
+    trusted_file_make_folders(path);
     return file_replace(path, text, size);
 }

@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void plan_rank_free(struct rank_plan *rank_plan)
 {
@@ -14,6 +15,36 @@ void plan_rank_free(struct rank_plan *rank_plan)
     free(rank_plan->members);
     free(rank_plan->scratch_like);
     free(rank_plan);
+}
+
+/* An array of its own, never NULL but for lack of memory. */
+static void *copy_array(const void *from, size_t count, size_t element_bytes)
+{
+    void *const copy = calloc(count > 0 ? count : 1, element_bytes);
+    if (copy != NULL && count > 0) memcpy(copy, from, count * element_bytes);
+    return copy;
+}
+
+struct rank_plan *plan_rank_copy(const struct rank_plan *from)
+{
+    struct rank_plan *const copy = malloc(sizeof *copy);
+    if (copy == NULL) return NULL;
+    *copy = *from;
+    copy->lanes = copy_array(from->lanes, from->lane_count, sizeof *from->lanes);
+    copy->steps = copy_array(from->steps, from->step_count, sizeof *from->steps);
+    copy->sources = copy_array(from->sources, from->source_count, sizeof *from->sources);
+    copy->targets = copy_array(from->targets, from->target_count, sizeof *from->targets);
+    copy->afters = copy_array(from->afters, from->after_count, sizeof *from->afters);
+    copy->groups = copy_array(from->groups, from->group_count, sizeof *from->groups);
+    copy->members = copy_array(from->members, from->member_count, sizeof *from->members);
+    copy->scratch_like =
+        copy_array(from->scratch_like, from->scratch_count, sizeof *from->scratch_like);
+    if (copy->lanes != NULL && copy->steps != NULL && copy->sources != NULL &&
+        copy->targets != NULL && copy->afters != NULL && copy->groups != NULL &&
+        copy->members != NULL && copy->scratch_like != NULL)
+        return copy;
+    plan_rank_free(copy);
+    return NULL;
 }
 
 void plan_free(struct plan *plan)

@@ -135,6 +135,8 @@ struct plan {
     struct rank_plan **ranks; /* shape.rank_count of them */
 };
 
+/* A copy, the caller's; NULL: out of memory. */
+struct rank_plan *plan_rank_copy(const struct rank_plan *rank_plan);
 void plan_rank_free(struct rank_plan *rank_plan);
 void plan_free(struct plan *plan);
 

@@ -25,6 +25,9 @@
 #include "tutti/tutti.h"
 
 enum { VERIFY_EXACT_RANKS = 512 };
+/* Grows with each change of what a proof says, of this rule or the engine that it is for: proofs that are kept (format/proof_file.h) by another version do not
+ * count. */
+enum { VERIFY_VERSION = 1 };
 
 enum verify_verdict {
     VERIFY_PROVEN,

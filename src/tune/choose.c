@@ -29,6 +29,9 @@ const char *choose_why_not(const struct choose_call *call, const struct algorith
     if (algorithm->needs_levels && call->site->levels == NULL)
         return "needs to know which ranks are on one host";
     if (!supports(call, algorithm)) return "cannot do that number of ranks";
+    if (algorithm->plan != NULL && collective_is_rooted(algorithm->collective) &&
+        algorithm->plan->shape.root != call->root)
+        return "is a plan for another root";
     if (call->in_rank_order && algorithm->needs_commutative) return "needs a commutative operation";
     if (call->counts_are_local && !algorithm->is_direct)
         return "passes blocks through ranks that do not know their counts";

@@ -16,6 +16,7 @@
 struct choose_call {
     struct tune_question question;
     const struct tune_site *site;
+    int root;           /* 0, where the collective has none */
     bool deterministic; /* one association tree for all elements */
     bool in_rank_order; /* operands: the operation does not commute */
     bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts, nor question.bytes */

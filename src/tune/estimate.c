@@ -373,7 +373,7 @@ enum tutti_status estimate_one(const struct predict_job *job, const struct algor
     if (!predict_begin(job, algorithm, only_hosts, prediction)) return TUTTI_OK;
     struct shape shape;
     bool is_scaled[DIMENSIONS] = {false};
-    if (job->machine->rank_count <= RANKS_MAX)
+    if (job->machine->rank_count <= RANKS_MAX || algorithm->plan != NULL)
         return estimate_few(job, algorithm, only_hosts, &prediction->result);
     find_shape(job, &shape);
     struct thinning thinning = {shape.of[HOST_RANKS], shape.of[HOST_RANKS]};

@@ -28,12 +28,13 @@ static bool is_large(const struct predict_job *job, const struct rank_plan *plan
 }
 
 /* The levels are `hosts` where only they count. */
-static struct algo_params params_of(const struct predict_job *job, bool only_hosts,
-                                    struct algo_levels *hosts)
+static struct algo_params params_of(const struct predict_job *job, const struct algorithm *algorithm,
+                                    bool only_hosts, struct algo_levels *hosts)
 {
     struct algo_params params = {.collective = job->collective,
                                  .rank_count = job->machine->rank_count,
-                                 .root = job->root,
+                                 .root = algorithm->plan != NULL ? algorithm->plan->shape.root
+                                                                 : job->root,
                                  .in_place = job->in_place,
                                  .order = job->order,
                                  .levels = job->levels};
@@ -49,7 +50,7 @@ static enum tutti_status is_too_large(const struct predict_job *job,
                                       const struct algorithm *algorithm, bool only_hosts, bool *is)
 {
     struct algo_levels hosts;
-    const struct algo_params params = params_of(job, only_hosts, &hosts);
+    const struct algo_params params = params_of(job, algorithm, only_hosts, &hosts);
     struct rank_plan *plan;
     const char *message = "";
     const enum tutti_status status =
@@ -65,7 +66,7 @@ enum tutti_status predict_plan(const struct predict_job *job, const struct algor
 {
     struct algo_levels hosts;
     struct verify_report report;
-    const struct algo_params params = params_of(job, only_hosts, &hosts);
+    const struct algo_params params = params_of(job, algorithm, only_hosts, &hosts);
     const char *message = "";
     const enum tutti_status status = algo_plan(algorithm, &params, plan, &message);
     if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);

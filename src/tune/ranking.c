@@ -32,6 +32,7 @@ uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fin
     hash = hash_take(hash, site->piece_bytes_max);
     hash = hash_take(hash, site->piece_count_max);
     hash = hash_take(hash, tune_table_fingerprint(site->table));
+    for (int i = 0; i < site->loaded_count; i++) hash = hash_take(hash, (uintptr_t)site->loaded[i]);
     return hash_take(hash, calibration_fingerprint(site->calibration));
 }
 
@@ -134,10 +135,13 @@ void tune_room_release(struct tune_room *room)
 
 /* -------------------------------------------------------------------------------------------- estimates */
 
+/* Places in memory are the same on all ranks in the list alone, where there is no fingerprint (0). */
 static int by_time(const void *a, const void *b)
 {
     const struct ranked *one = a, *other = b;
     if (one->time_ps != other->time_ps) return one->time_ps < other->time_ps ? -1 : 1;
+    if (one->algorithm->plan_fingerprint != other->algorithm->plan_fingerprint)
+        return one->algorithm->plan_fingerprint < other->algorithm->plan_fingerprint ? -1 : 1;
     if (one->algorithm != other->algorithm) return one->algorithm < other->algorithm ? -1 : 1;
     return (int)one->only_hosts - (int)other->only_hosts;
 }
@@ -172,6 +176,9 @@ static enum tutti_status estimate_all(const struct tune_site *site,
     for (int i = 0; i < algo_count && status == TUTTI_OK; i++)
         if (algo_list[i].collective == question->collective)
             status = add(&job, &algo_list[i], ranking);
+    for (int i = 0; i < site->loaded_count && status == TUTTI_OK; i++)
+        if (site->loaded[i]->collective == question->collective)
+            status = add(&job, site->loaded[i], ranking);
     tune_room_release(&room);
     qsort(ranking->ranked, (size_t)ranking->count, sizeof *ranking->ranked, by_time);
     return status;

@@ -31,7 +31,10 @@ struct tune_site {
     unsigned piece_count_max;
     const struct calibration *calibration;
     const struct tune_table *table; /* of measured choices; NULL: none */
-    uint64_t fingerprint;           /* of all of this */
+    /* Plans that are not built in, and compete with those that are: proven, and for these machines. They stay for good. */
+    const struct algorithm *const *loaded;
+    int loaded_count;
+    uint64_t fingerprint; /* of all of this */
 };
 
 /* Of everything but itself. */
@@ -52,7 +55,7 @@ struct ranked {
     uint64_t time_ps;
 };
 
-enum { RANKED_MAX = 32 };
+enum { RANKED_MAX = 40, RANKED_LOADED_MAX = 12 /* of a collective */ };
 struct ranking {
     int count;
     struct ranked ranked[RANKED_MAX];

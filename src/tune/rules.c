@@ -12,10 +12,11 @@ enum { TEXT_MAX = 4096, RULES_MAX = 256 };
 
 struct rule {
     enum collective collective;
-    size_t from, to; /* bytes of a block; `to` is not included */
-    const struct algorithm *algorithm;
-    unsigned radix; /* 0: the algorithm's default */
+    size_t from, to;                   /* bytes of a block; `to` is not included */
+    const struct algorithm *algorithm; /* NULL: of a file, and not known */
+    unsigned radix;                    /* 0: the algorithm's default */
     bool forbids;
+    char *path; /* of its file; NULL: it has a name */
 };
 
 struct rules {
@@ -83,6 +84,36 @@ static enum tutti_status read_range(struct reader *reader, struct rule *rule)
     return rule->from < rule->to ? TUTTI_OK : wrong(reader, "the range is empty");
 }
 
+static enum tutti_status add(const struct reader *reader, struct rules *rules,
+                             const struct rule *rule)
+{
+    if (rules->count == RULES_MAX) return wrong(reader, "too many rules");
+    rules->rules[rules->count++] = *rule;
+    return TUTTI_OK;
+}
+
+static const char file_prefix[] = "file:";
+
+static bool names_file(const struct reader *reader)
+{
+    return strncmp(reader->at, file_prefix, sizeof file_prefix - 1) == 0;
+}
+
+static enum tutti_status read_file_rule(struct reader *reader, struct rule *rule,
+                                        struct rules *rules)
+{
+    if (rule->forbids) return wrong(reader, "a name is needed: no file can be forbidden");
+    const char *const path = reader->at + sizeof file_prefix - 1;
+    const size_t length = strcspn(path, ",;");
+    if (length == 0) return wrong(reader, "the path of a file is needed");
+    rule->path = strndup(path, length);
+    if (rule->path == NULL) return error_set(TUTTI_NO_MEMORY, "algorithm rules: out of memory");
+    const enum tutti_status status = add(reader, rules, rule);
+    if (status != TUTTI_OK) free(rule->path);
+    reader->at = path + length;
+    return status;
+}
+
 static enum tutti_status read_rule(struct reader *reader, enum collective collective,
                                    struct rules *rules)
 {
@@ -94,13 +125,12 @@ static enum tutti_status read_rule(struct reader *reader, enum collective collec
         rule.forbids = true;
         reader->at++;
     }
+    if (names_file(reader)) return read_file_rule(reader, &rule, rules);
     const char *begin = reader->at;
     if (!read_word(reader, name)) return wrong(reader, "the name of an algorithm is needed");
     if (!algo_parse(collective, name, &rule.algorithm, &rule.radix))
         return reader->at = begin, wrong(reader, "no algorithm of that name for this collective");
-    if (rules->count == RULES_MAX) return wrong(reader, "too many rules");
-    rules->rules[rules->count++] = rule;
-    return TUTTI_OK;
+    return add(reader, rules, &rule);
 }
 
 static enum tutti_status read_all(struct reader *reader, struct rules *rules)
@@ -141,22 +171,55 @@ enum tutti_status rules_parse(const char *text, struct rules **rules)
     if (status == TUTTI_OK)
         *rules = parsed;
     else
-        free(parsed);
+        rules_free(parsed);
     return status;
 }
 
 void rules_free(struct rules *rules)
 {
+    for (size_t i = 0; rules != NULL && i < rules->count; i++) free(rules->rules[i].path);
     free(rules);
 }
+
+/* ---------------------------------------------------------------------------------------------------- files */
+
+int rules_file_count(const struct rules *rules)
+{
+    int count = 0;
+    for (size_t i = 0; rules != NULL && i < rules->count; i++)
+        count += rules->rules[i].path != NULL;
+    return count;
+}
+
+static const struct rule *file_rule(const struct rules *rules, int index)
+{
+    const struct rule *rule = rules->rules;
+    for (;; rule++)
+        if (rule->path != NULL && index-- == 0) return rule;
+}
+
+void rules_file(const struct rules *rules, int index, enum collective *collective, const char **path)
+{
+    const struct rule *const rule = file_rule(rules, index);
+    *collective = rule->collective;
+    *path = rule->path;
+}
+
+void rules_set_file(struct rules *rules, int index, const struct algorithm *algorithm)
+{
+    rules->rules[file_rule(rules, index) - rules->rules].algorithm = algorithm;
+}
+
+/* -------------------------------------------------------------------------------------------------- answers */
 
 static const struct rule *last_match(const struct rules *rules, enum collective collective,
                                      size_t bytes, bool forbids, const char *name)
 {
     for (size_t i = rules != NULL ? rules->count : 0; i > 0; i--) {
         const struct rule *rule = &rules->rules[i - 1];
-        if (rule->collective == collective && rule->forbids == forbids && bytes >= rule->from &&
-            bytes < rule->to && (name == NULL || strcmp(name, rule->algorithm->name) == 0))
+        if (rule->algorithm != NULL && rule->collective == collective && rule->forbids == forbids &&
+            bytes >= rule->from && bytes < rule->to &&
+            (name == NULL || strcmp(name, rule->algorithm->name) == 0))
             return rule;
     }
     return NULL;

@@ -5,6 +5,9 @@
  * For each collective a list of `FROM-TO=NAME`: bytes of a block, FROM included, TO not; either may be left out;
  * k, m, g are powers of 1024; NAME may carry a radix ("bruck/4"). Without a range the name holds for all sizes; `^NAME` forbids it. A later entry
  * wins over an earlier one.
+ *
+ * `file:PATH` in the place of a name is the plan in that file; the path ends before a comma or semicolon. Rules read no files: whoever does
+ * says which algorithm it is, and until then such a rule is none.
  */
 #ifndef TUTTI_TUNE_RULES_H
 #define TUTTI_TUNE_RULES_H
@@ -22,6 +25,12 @@ struct rules; /* opaque */
  * and where. NULL or "" gives *rules == NULL. */
 enum tutti_status rules_parse(const char *text, struct rules **rules);
 void rules_free(struct rules *rules);
+/* Rules with a file, in their order. *path is the rules'. */
+int rules_file_count(const struct rules *rules);
+void rules_file(const struct rules *rules, int index, enum collective *collective,
+                const char **path);
+/* The algorithm lives at least as long as the rules; NULL: the rule does not count. */
+void rules_set_file(struct rules *rules, int index, const struct algorithm *algorithm);
 /* Whether one is asked for, and which. */
 bool rules_wanted(const struct rules *rules, enum collective collective, size_t bytes,
                   const struct algorithm **algorithm, unsigned *radix);

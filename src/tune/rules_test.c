@@ -46,6 +46,32 @@ static void ranges_include_their_beginning_only(void **state)
     rules_free(rules);
 }
 
+static void files_count_when_they_are_known(void **state)
+{
+    (void)state;
+    struct rules *rules =
+        parsed("allreduce=ring,1m-=file:/a/b c.plan;broadcast=file:x.plan,tree;barrier=mesh");
+    enum collective collective;
+    const char *path;
+    assert_int_equal(rules_file_count(rules), 2);
+    rules_file(rules, 0, &collective, &path);
+    assert_int_equal(collective, COLLECTIVE_ALLREDUCE);
+    assert_string_equal(path, "/a/b c.plan");
+    rules_file(rules, 1, &collective, &path);
+    assert_int_equal(collective, COLLECTIVE_BROADCAST);
+    assert_string_equal(path, "x.plan");
+    expect_wanted(rules, COLLECTIVE_ALLREDUCE, 1 << 20, "ring");
+    const struct algorithm own = {.name = "own"};
+    rules_set_file(rules, 0, &own);
+    expect_wanted(rules, COLLECTIVE_ALLREDUCE, 1 << 20, "own");
+    expect_wanted(rules, COLLECTIVE_ALLREDUCE, 1000, "ring");
+    expect_wanted(rules, COLLECTIVE_BROADCAST, 1000, "tree");
+    rules_set_file(rules, 0, NULL);
+    expect_wanted(rules, COLLECTIVE_ALLREDUCE, 1 << 20, "ring");
+    rules_free(rules);
+    assert_int_equal(rules_file_count(NULL), 0);
+}
+
 static void either_end_may_be_left_out(void **state)
 {
     (void)state;
@@ -104,6 +130,8 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         {"allreduce=ring;;", "character 16)"},
         {"allreduce=ring,", "character 16)"},
         {"allreduce=^^ring", "character 12)"},
+        {"allreduce=file:", "the path of a file"},
+        {"allreduce=^file:x", "no file can be forbidden"},
         {"gather=ring", "character 8)"},
         {"allreduce=averyveryveryverylongnamethatneverends", "name"},
     };
@@ -141,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_include_their_beginning_only),
+        cmocka_unit_test(files_count_when_they_are_known),
         cmocka_unit_test(either_end_may_be_left_out),
         cmocka_unit_test(later_entries_win),
         cmocka_unit_test(nothing_is_no_rules),

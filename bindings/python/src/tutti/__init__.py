@@ -53,6 +53,7 @@ from ._operations import (
     op,
     scaled_sum,
 )
+from ._plan import Plan
 from ._store import Store
 from ._version import __version__
 
@@ -103,6 +104,7 @@ __all__ = [
     "Op",
     "Options",
     "PROD",
+    "Plan",
     "Prepared",
     "RankFailed",
     "Request",

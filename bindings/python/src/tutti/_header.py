@@ -1,6 +1,6 @@
-"""tutti.h in ctypes: its structs, its constants, and what its functions take.
+"""tutti.h and plan.h in ctypes: its structs, its constants, and what its functions take.
 
-A test compares all of this with the header. Nothing here needs the library.
+A test compares all of this with the headers. Nothing here needs the library.
 """
 
 from __future__ import annotations
@@ -278,6 +278,17 @@ FUNCTIONS = {
     "group_end": (Int, ()),
     "mem_alloc": (Int, (Size, Pointer)),
     "mem_free": (Int, (Pointer,)),
+    # plan.h
+    "plan_create": (Int, (ctypes.c_char_p, Int, Int, Int, Pointer)),
+    "plan_scratch": (Int, (Pointer, Int, ctypes.c_uint32)),
+    "plan_step": (Int, (Pointer, Int, Int, ctypes.c_char_p)),
+    "plan_parse": (Int, (ctypes.c_char_p, Size, Pointer)),
+    "plan_load": (Int, (ctypes.c_char_p, Pointer)),
+    "plan_free": (Int, (Pointer,)),
+    "plan_verify": (Int, (Pointer,)),
+    "plan_text": (Int, (Pointer, Pointer, Size, Pointer)),
+    "plan_cost": (Int, (Pointer, Pointer, Size, Int, Pointer)),
+    "plan_register": (Int, (Pointer, Pointer, ctypes.c_char_p)),
 }
 for _name, _arguments in OPERATION_ARGUMENTS.items():
     for _form, _more in FORM_ARGUMENTS.items():

@@ -1,0 +1,165 @@
+#include "comm/stored_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/status.h"
+
+struct kept_folder {
+    struct stored_folder *folder;
+    struct kept_folder *next;
+    char path[];
+};
+
+static struct kept_folder *kept_folders;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* --------------------------------------------------------------------------------------------------- names */
+
+/* "2-hosts" or "4-hosts-2-racks" */
+static bool parse_place(const char *name, struct stored_place *place)
+{
+    int hosts = 0, racks = 0, end = 0;
+    char again[NAME_MAX + 1];
+    if (sscanf(name, "%5d-hosts%n", &hosts, &end) != 1 || end == 0 || hosts < 1) return false;
+    if (name[end] == '\0') {
+        snprintf(again, sizeof again, "%d-hosts", hosts);
+    } else {
+        if (sscanf(name + end, "-%5d-racks", &racks) != 1 || racks < 1) return false;
+        snprintf(again, sizeof again, "%d-hosts-%d-racks", hosts, racks);
+    }
+    *place = (struct stored_place){NULL, hosts, racks};
+    return strcmp(name, again) == 0;
+}
+
+static int is_plan(const struct dirent *entry)
+{
+    static const char suffix[] = ".plan";
+    const size_t length = strlen(entry->d_name);
+    return length > sizeof suffix && entry->d_name[0] != '.' &&
+           strcmp(entry->d_name + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+static int is_place(const struct dirent *entry)
+{
+    struct stored_place place;
+    return parse_place(entry->d_name, &place);
+}
+
+/* The locale has no say in the order. */
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void names_free(struct dirent **names, int count)
+{
+    for (int i = 0; i < count; i++) free(names[i]);
+    free(names);
+}
+
+/* --------------------------------------------------------------------------------------------------- reading */
+
+static enum tutti_status add(struct stored_folder *folder, const char *root, const char *name,
+                             struct stored_place place)
+{
+    char path[PATH_MAX], why[ERROR_TEXT_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", root, name) >= sizeof path)
+        return error_set(TUTTI_INVALID_OPTIONS, "%.200s: the path is too long", root);
+    if (folder->count == STORED_FOLDER_PLANS_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "%.200s has more than %d plans", root,
+                         STORED_FOLDER_PLANS_MAX);
+    const enum tutti_status status = stored_plan_find(path, &place.plan);
+    if (status == TUTTI_NO_MEMORY) return status;
+    if (status != TUTTI_OK) {
+        error_copy(why, sizeof why);
+        log_write(LOG_WARN, "a plan is not used: %s", why);
+        return TUTTI_OK;
+    }
+    folder->places[folder->count++] = place;
+    for (const char *c = name; *c != '\0'; c++)
+        folder->fingerprint = hash_take(folder->fingerprint, (unsigned char)*c);
+    folder->fingerprint =
+        hash_take(folder->fingerprint, stored_plan_algorithm(place.plan)->plan_fingerprint);
+    return TUTTI_OK;
+}
+
+/* root/under, or root itself. */
+static enum tutti_status read_plans(struct stored_folder *folder, const char *root,
+                                    const char *under, struct stored_place place)
+{
+    char path[PATH_MAX], name[2 * NAME_MAX + 2];
+    struct dirent **names;
+    snprintf(path, sizeof path, "%s/%s", root, under);
+    const int count = scandir(path, &names, is_plan, by_bytes);
+    if (count < 0)
+        return error_set(TUTTI_INVALID_OPTIONS, "the folder %.200s: %s", path, strerror(errno));
+    enum tutti_status status = TUTTI_OK;
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        snprintf(name, sizeof name, "%s%s%s", under, under[0] != '\0' ? "/" : "", names[i]->d_name);
+        status = add(folder, root, name, place);
+    }
+    names_free(names, count);
+    return status;
+}
+
+static enum tutti_status read_all(struct stored_folder *folder, const char *root)
+{
+    struct dirent **names;
+    TRY(read_plans(folder, root, "", (struct stored_place){NULL, 0, 0}));
+    const int count = scandir(root, &names, is_place, by_bytes);
+    if (count < 0)
+        return error_set(TUTTI_INVALID_OPTIONS, "the folder %.200s: %s", root, strerror(errno));
+    enum tutti_status status = TUTTI_OK;
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        struct stored_place place;
+        if (parse_place(names[i]->d_name, &place))
+            status = read_plans(folder, root, names[i]->d_name, place);
+    }
+    names_free(names, count);
+    return status;
+}
+
+static enum tutti_status find(const char *path, const struct stored_folder **folder)
+{
+    for (const struct kept_folder *kept = kept_folders; kept != NULL; kept = kept->next)
+        if (strcmp(kept->path, path) == 0) {
+            *folder = kept->folder;
+            return TUTTI_OK;
+        }
+    struct kept_folder *const kept = calloc(1, sizeof *kept + strlen(path) + 1);
+    struct stored_folder *const read =
+        calloc(1, sizeof *read + STORED_FOLDER_PLANS_MAX * sizeof *read->places);
+    enum tutti_status status =
+        kept != NULL && read != NULL
+            ? read_all(read, path)
+            : error_set(TUTTI_NO_MEMORY, "reading %.200s: out of memory", path);
+    if (status != TUTTI_OK) {
+        free(kept);
+        free(read);
+        return status;
+    }
+    strcpy(kept->path, path);
+    kept->folder = read;
+    kept->next = kept_folders;
+    kept_folders = kept;
+    *folder = read;
+    return TUTTI_OK;
+}
+
+enum tutti_status stored_folder_find(const char *path, const struct stored_folder **folder)
+{
+    *folder = NULL;
+    pthread_mutex_lock(&lock);
+    const enum tutti_status status = find(path, folder);
+    pthread_mutex_unlock(&lock);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* proof_file.h - proofs of plans that took long, kept for the user's other processes.
+ *
+ *     ~/.cache/tutti/proofs/FINGERPRINT-VERSION.proof:   what the proof says, and the whole plan
+ *
+ * 1. An entry counts if it has the plan word for word: fingerprints may be equal by chance, or by intent.
+ * 2. VERSION is that of the library and of its proof (VERIFY_VERSION): what another one has proven does not count.
+ * 3. The folder must belong to this user, and be closed to all others; an entry must belong to this user or to root, and nobody else may be able to
+ *    write it. So nobody can make a wrong plan run but the one whose processes run it.
+ * 4. Without a folder, or with one that fails, plans are proven each time: nothing else changes.
+ */
+#ifndef TUTTI_FORMAT_PROOF_FILE_H
+#define TUTTI_FORMAT_PROOF_FILE_H
+
+#include <stdbool.h>
+
+#include "algo/loaded.h"
+
+/* Whether there is a proof of it. This thread's error stays as it was. Blocks as long as the file system does. */
+bool proof_file_find(const struct algorithm *algorithm, struct loaded_proof *proof);
+/* Keeps one. Best effort; waits for the file system for a second at most. This thread's error stays as it was. */
+void proof_file_keep(const struct algorithm *algorithm, const struct loaded_proof *proof);
+
+#endif
