@@ -138,7 +138,7 @@ static enum tutti_status encoding_init(struct encoding *e)
     e->work = calloc(chunks + edges * steps + 2, sizeof *e->work);
     if (e->sent == NULL || e->has == NULL || e->work == NULL)
         return error_set(TUTTI_NO_MEMORY, "the unknowns of %zu chunks", chunks);
-    return z3_open(Z3_FACTS, &e->z3);
+    return z3_open(&e->z3);
 }
 
 static void encoding_release(struct encoding *e)
@@ -318,43 +318,76 @@ static enum tutti_status ask_reduction(const struct synth_graph *graph, struct p
     return status;
 }
 
-/* Two halves; no proof where there are none. */
-static enum tutti_status ask_allreduce(const struct synth_graph *graph, struct plan_shape *shape,
+/* What a rank contributes reaches every other one: an allreduce contains a broadcast of each rank. Infeasible where one of them is; otherwise
+ * nothing is known. */
+static enum tutti_status refute_allreduce(const struct synth_graph *graph,
+                                          const struct exact_question *question,
+                                          uint64_t deadline_ns, struct exact_answer *answer)
+{
+    struct plan_shape shape = {COLLECTIVE_BROADCAST, graph->rank_count, 0,
+                               (uint32_t)question->chunk_count};
+    for (; shape.root < graph->rank_count && answer->verdict != EXACT_INFEASIBLE; shape.root++) {
+        synth_steps_release(&answer->steps);
+        answer->verdict = EXACT_UNKNOWN;
+        TRY(ask_copying(graph, &shape, question, deadline_ns, answer));
+    }
+    synth_steps_release(&answer->steps);
+    if (answer->verdict == EXACT_FEASIBLE) answer->verdict = EXACT_UNKNOWN;
+    return TUTTI_OK;
+}
+
+static enum tutti_status join_halves(const struct synth_graph *graph, struct exact_answer *answer,
+                                     const struct exact_answer *gathering)
+{
+    struct synth_steps joined;
+    TRY(synth_steps_join(&answer->steps, &gathering->steps, &joined));
+    synth_steps_release(&answer->steps);
+    answer->steps = joined;
+    return synth_steps_check(&answer->steps, graph);
+}
+
+/* A reduce_scatter and an allgather; that there is no such half is no proof of anything. */
+static enum tutti_status compose_allreduce(const struct synth_graph *graph,
+                                           const struct exact_question *question,
+                                           uint64_t deadline_ns, struct exact_answer *answer)
+{
+    const struct exact_question half = {.chunk_count = question->chunk_count / graph->rank_count,
+                                        .step_count = question->step_count / 2,
+                                        .round_count = question->round_count / 2};
+    struct plan_shape shape = {COLLECTIVE_REDUCE_SCATTER, graph->rank_count, 0,
+                               (uint32_t)half.chunk_count};
+    const struct plan_shape gathered = {COLLECTIVE_ALLGATHER, graph->rank_count, 0, shape.parts};
+    struct exact_answer gathering = {.verdict = EXACT_UNKNOWN};
+    TRY(ask_reduction(graph, &shape, &half, deadline_ns, answer));
+    const bool reduced = answer->verdict == EXACT_FEASIBLE;
+    answer->verdict = EXACT_UNKNOWN;
+    answer->evidence = 0;
+    if (!reduced) return TUTTI_OK;
+    enum tutti_status status = ask_copying(graph, &gathered, &half, deadline_ns, &gathering);
+    answer->split_count += gathering.split_count;
+    answer->solver_ns += gathering.solver_ns;
+    if (status == TUTTI_OK && gathering.verdict == EXACT_FEASIBLE) {
+        status = join_halves(graph, answer, &gathering);
+        answer->verdict = EXACT_FEASIBLE;
+    } else {
+        synth_steps_release(&answer->steps);
+    }
+    synth_steps_release(&gathering.steps);
+    return status;
+}
+
+/* Half of the time each. */
+static enum tutti_status ask_allreduce(const struct synth_graph *graph,
                                        const struct exact_question *question, uint64_t deadline_ns,
                                        struct exact_answer *answer)
 {
-    const int n = graph->rank_count;
-    if (question->chunk_count % n != 0 || question->step_count % 2 != 0 ||
-        question->round_count % 2 != 0)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "an allreduce is composed of two halves: chunks are a multiple of the %d "
-                         "ranks, steps and rounds are even",
-                         n);
-    const struct exact_question half = {.collective = COLLECTIVE_ALLGATHER,
-                                        .chunk_count = question->chunk_count / n,
-                                        .step_count = question->step_count / 2,
-                                        .round_count = question->round_count / 2};
-    shape->parts = (uint32_t)half.chunk_count;
-    shape->collective = COLLECTIVE_REDUCE_SCATTER;
-    struct exact_answer gathering = {.verdict = EXACT_UNKNOWN};
-    struct plan_shape gathered = *shape;
-    gathered.collective = COLLECTIVE_ALLGATHER;
-    enum tutti_status status = ask_reduction(graph, shape, &half, deadline_ns, answer);
-    if (status == TUTTI_OK && answer->verdict == EXACT_FEASIBLE)
-        status = ask_copying(graph, &gathered, &half, deadline_ns, &gathering);
-    struct synth_steps joined = {0};
-    if (status == TUTTI_OK && gathering.verdict == EXACT_FEASIBLE)
-        status = synth_steps_join(&answer->steps, &gathering.steps, &joined);
-    answer->verdict = gathering.verdict == EXACT_FEASIBLE ? EXACT_FEASIBLE : EXACT_UNKNOWN;
-    answer->evidence = 0;
-    answer->split_count += gathering.split_count;
-    answer->solver_ns += gathering.solver_ns;
-    synth_steps_release(&answer->steps);
-    synth_steps_release(&gathering.steps);
-    answer->steps = joined;
-    if (status == TUTTI_OK && answer->verdict == EXACT_FEASIBLE)
-        status = synth_steps_check(&answer->steps, graph);
-    return status;
+    const bool has_halves = question->chunk_count % graph->rank_count == 0 &&
+                            question->step_count % 2 == 0 && question->round_count % 2 == 0;
+    const uint64_t now = clock_now_ns();
+    const uint64_t half_ns = now < deadline_ns ? now + (deadline_ns - now) / 2 : deadline_ns;
+    if (has_halves) TRY(compose_allreduce(graph, question, half_ns, answer));
+    if (answer->verdict == EXACT_FEASIBLE) return TUTTI_OK;
+    return refute_allreduce(graph, question, deadline_ns, answer);
 }
 
 enum tutti_status exact_ask(const struct synth_graph *graph, const struct exact_question *question,
@@ -375,7 +408,7 @@ enum tutti_status exact_ask(const struct synth_graph *graph, const struct exact_
     const uint64_t deadline_ns = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
     enum tutti_status status;
     if (question->collective == COLLECTIVE_ALLREDUCE)
-        status = ask_allreduce(graph, &shape, question, deadline_ns, answer);
+        status = ask_allreduce(graph, question, deadline_ns, answer);
     else if (collective_reduces(question->collective))
         status = ask_reduction(graph, &shape, question, deadline_ns, answer);
     else

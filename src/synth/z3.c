@@ -22,15 +22,9 @@ typedef void *z3_object;
     X(z3_object, Z3_mk_string_symbol, (z3_object context, const char *text))                   \
     X(z3_object, Z3_mk_int_symbol, (z3_object context, int number))                            \
     X(z3_object, Z3_mk_bool_sort, (z3_object context))                                         \
-    X(z3_object, Z3_mk_int_sort, (z3_object context))                                          \
     X(z3_object, Z3_mk_const, (z3_object context, z3_object symbol, z3_object sort))           \
-    X(z3_object, Z3_mk_int, (z3_object context, int value, z3_object sort))                    \
     X(z3_object, Z3_mk_not, (z3_object context, z3_object term))                               \
     X(z3_object, Z3_mk_or, (z3_object context, unsigned count, const z3_object terms[]))       \
-    X(z3_object, Z3_mk_add, (z3_object context, unsigned count, const z3_object terms[]))      \
-    X(z3_object, Z3_mk_mul, (z3_object context, unsigned count, const z3_object terms[]))      \
-    X(z3_object, Z3_mk_le, (z3_object context, z3_object left, z3_object right))               \
-    X(z3_object, Z3_mk_eq, (z3_object context, z3_object left, z3_object right))               \
     X(z3_object, Z3_mk_atmost,                                                                 \
       (z3_object context, unsigned count, const z3_object terms[], unsigned most))             \
     X(z3_object, Z3_mk_params, (z3_object context))                                            \
@@ -50,7 +44,6 @@ typedef void *z3_object;
     X(bool, Z3_model_eval,                                                                     \
       (z3_object context, z3_object model, z3_object term, bool completion, z3_object *value)) \
     X(int, Z3_get_bool_value, (z3_object context, z3_object term))                             \
-    X(bool, Z3_get_numeral_int, (z3_object context, z3_object term, int *value))               \
     X(void, Z3_interrupt, (z3_object context))
 
 static struct {
@@ -88,9 +81,8 @@ struct terms {
 };
 
 struct z3 {
-    z3_object context, solver, model, zero;
-    struct terms facts, counts, work;
-    enum z3_kind kind;
+    z3_object context, solver, model;
+    struct terms facts, work;
     bool out_of_memory;
 };
 
@@ -101,7 +93,7 @@ static void ignore(z3_object context, int code)
     (void)code;
 }
 
-enum tutti_status z3_open(enum z3_kind kind, struct z3 **z3)
+enum tutti_status z3_open(struct z3 **z3)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
@@ -112,20 +104,17 @@ enum tutti_status z3_open(enum z3_kind kind, struct z3 **z3)
     struct z3 *const opened = calloc(1, sizeof *opened);
     if (opened == NULL) return error_set(TUTTI_NO_MEMORY, "a solver");
     const z3_object config = library.Z3_mk_config();
-    opened->kind = kind;
     opened->context = library.Z3_mk_context(config);
     library.Z3_del_config(config);
     library.Z3_set_error_handler(opened->context, ignore);
     opened->solver = library.Z3_mk_solver_for_logic(
-        opened->context,
-        library.Z3_mk_string_symbol(opened->context, kind == Z3_FACTS ? "QF_FD" : "QF_LIA"));
+        opened->context, library.Z3_mk_string_symbol(opened->context, "QF_FD"));
     if (opened->solver == NULL) {
         library.Z3_del_context(opened->context);
         free(opened);
         return error_set(TUTTI_UNSUPPORTED, "Z3 has no solver for this kind of question");
     }
     library.Z3_solver_inc_ref(opened->context, opened->solver);
-    opened->zero = library.Z3_mk_int(opened->context, 0, library.Z3_mk_int_sort(opened->context));
     *z3 = opened;
     return TUTTI_OK;
 }
@@ -143,7 +132,6 @@ void z3_close(struct z3 *z3)
     library.Z3_solver_dec_ref(z3->context, z3->solver);
     library.Z3_del_context(z3->context);
     free(z3->facts.items);
-    free(z3->counts.items);
     free(z3->work.items);
     free(z3);
 }
@@ -162,32 +150,19 @@ static bool make_room(struct z3 *z3, struct terms *terms, int room)
     return true;
 }
 
-/* Symbols are numbers: facts even, counts odd. */
-static int new_unknown(struct z3 *z3, struct terms *terms, int name, z3_object sort)
-{
-    if (!make_room(z3, terms, terms->count + 1)) return 1; /* never solved */
-    terms->items[terms->count] =
-        library.Z3_mk_const(z3->context, library.Z3_mk_int_symbol(z3->context, name), sort);
-    return ++terms->count;
-}
-
 int z3_new_fact(struct z3 *z3)
 {
-    return new_unknown(z3, &z3->facts, 2 * z3->facts.count, library.Z3_mk_bool_sort(z3->context));
+    struct terms *const facts = &z3->facts;
+    if (!make_room(z3, facts, facts->count + 1)) return 1; /* never solved */
+    facts->items[facts->count] =
+        library.Z3_mk_const(z3->context, library.Z3_mk_int_symbol(z3->context, facts->count),
+                            library.Z3_mk_bool_sort(z3->context));
+    return ++facts->count;
 }
 
 static void say(struct z3 *z3, z3_object term)
 {
     library.Z3_solver_assert(z3->context, z3->solver, term);
-}
-
-int z3_new_count(struct z3 *z3)
-{
-    const int count =
-        new_unknown(z3, &z3->counts, 2 * z3->counts.count + 1, library.Z3_mk_int_sort(z3->context));
-    if (!z3->out_of_memory)
-        say(z3, library.Z3_mk_le(z3->context, z3->zero, z3->counts.items[count - 1]));
-    return count;
 }
 
 static z3_object literal_term(const struct z3 *z3, int literal)
@@ -216,36 +191,6 @@ void z3_at_most(struct z3 *z3, const int *literals, int literal_count, int most)
     if (literal_terms(z3, literals, literal_count))
         say(z3, library.Z3_mk_atmost(z3->context, (unsigned)literal_count, z3->work.items,
                                      (unsigned)most));
-}
-
-/* NULL when memory is out. */
-static z3_object sum_term(struct z3 *z3, const int *counts, const int *factors, int term_count)
-{
-    if (z3->out_of_memory || !make_room(z3, &z3->work, term_count)) return NULL;
-    if (term_count == 0) return z3->zero;
-    const z3_object sort = library.Z3_mk_int_sort(z3->context);
-    for (int i = 0; i < term_count; i++) {
-        const z3_object pair[] = {library.Z3_mk_int(z3->context, factors[i], sort),
-                                  z3->counts.items[counts[i] - 1]};
-        z3->work.items[i] = factors[i] == 1 ? pair[1] : library.Z3_mk_mul(z3->context, 2, pair);
-    }
-    return library.Z3_mk_add(z3->context, (unsigned)term_count, z3->work.items);
-}
-
-void z3_sum_at_most(struct z3 *z3, const int *counts, const int *factors, int term_count, int bound)
-{
-    const z3_object sum = sum_term(z3, counts, factors, term_count);
-    if (sum == NULL) return;
-    const z3_object sort = library.Z3_mk_int_sort(z3->context);
-    say(z3, library.Z3_mk_le(z3->context, sum, library.Z3_mk_int(z3->context, bound, sort)));
-}
-
-void z3_sum_is(struct z3 *z3, const int *counts, const int *factors, int term_count, int bound)
-{
-    const z3_object sum = sum_term(z3, counts, factors, term_count);
-    if (sum == NULL) return;
-    const z3_object sort = library.Z3_mk_int_sort(z3->context);
-    say(z3, library.Z3_mk_eq(z3->context, sum, library.Z3_mk_int(z3->context, bound, sort)));
 }
 
 static void set_timeout(struct z3 *z3, uint64_t timeout_ns)
@@ -286,17 +231,6 @@ bool z3_holds(struct z3 *z3, int literal)
         !library.Z3_model_eval(z3->context, z3->model, literal_term(z3, literal), true, &value))
         return false;
     return library.Z3_get_bool_value(z3->context, value) > 0;
-}
-
-int z3_amount(struct z3 *z3, int count)
-{
-    z3_object value = NULL;
-    int amount = 0;
-    if (z3->model == NULL ||
-        !library.Z3_model_eval(z3->context, z3->model, z3->counts.items[count - 1], true, &value) ||
-        !library.Z3_get_numeral_int(z3->context, value, &amount))
-        return 0;
-    return amount;
 }
 
 void z3_interrupt(struct z3 *z3)

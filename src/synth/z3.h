@@ -1,7 +1,7 @@
 /* z3.h - the questions that exact synthesis asks of the Z3 solver, whose library is loaded when the first question is asked.
  *
- * Two kinds of unknowns: facts, which hold or do not, and counts, which are integers from 0 on. A literal is a fact, or with a minus sign its
- * opposite. What is said of them adds up; then z3_solve answers whether all of it can hold at once, and z3_fact and z3_count how.
+ * Unknowns are facts, which hold or do not. A literal is a fact, or with a minus sign its opposite. What is said of them adds up; then
+ * z3_solve answers whether all of it can hold at once, and z3_holds how.
  *
  * Nothing here needs Z3's headers: the few functions are declared in z3.c as version 4.8 and later have them. A process without the library
  * (Debian: libz3-4) gets UNSUPPORTED, whose message says so.
@@ -18,8 +18,6 @@
 
 struct z3; /* opaque */
 
-/* Which solver: for facts alone, or for counts too. */
-enum z3_kind { Z3_FACTS, Z3_COUNTS };
 enum z3_answer {
     Z3_POSSIBLE,
     Z3_IMPOSSIBLE,
@@ -27,27 +25,21 @@ enum z3_answer {
 };
 
 /* UNSUPPORTED: the library is not here, or not as it should be. */
-enum tutti_status z3_open(enum z3_kind kind, struct z3 **z3);
+enum tutti_status z3_open(struct z3 **z3);
 /* NULL is fine. */
 void z3_close(struct z3 *z3);
 
-/* A new unknown, numbered from 1 on, facts and counts apart. */
+/* A new unknown, numbered from 1 on. */
 int z3_new_fact(struct z3 *z3);
-int z3_new_count(struct z3 *z3);
 
 /* One of these literals holds. */
 void z3_any(struct z3 *z3, const int *literals, int literal_count);
 /* No more than so many of these literals hold. */
 void z3_at_most(struct z3 *z3, const int *literals, int literal_count, int most);
-/* The sum of a_i count_i is at most, or is exactly, the bound. */
-void z3_sum_at_most(struct z3 *z3, const int *counts, const int *factors, int term_count, int bound);
-void z3_sum_is(struct z3 *z3, const int *counts, const int *factors, int term_count, int bound);
-
 /* Decides, or gives up when so much time has passed. NO_MEMORY, or UNSUPPORTED when the solver fails. */
 enum tutti_status z3_solve(struct z3 *z3, uint64_t timeout_ns, enum z3_answer *answer);
-/* In the last solution: whether the literal holds, how much the count is. */
+/* In the last solution: whether the literal holds. */
 bool z3_holds(struct z3 *z3, int literal);
-int z3_amount(struct z3 *z3, int count);
 
 /* From another thread: the running z3_solve ends soon, undecided. */
 void z3_interrupt(struct z3 *z3);
