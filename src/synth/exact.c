@@ -282,18 +282,6 @@ static enum tutti_status ask_copying(const struct synth_graph *graph, const stru
     return ask_all(&asking, question->step_count, question->round_count);
 }
 
-static enum tutti_status reverse_graph(const struct synth_graph *graph, struct synth_graph *reversed)
-{
-    TRY(synth_graph_copy(graph, reversed));
-    for (int i = 0; i < reversed->edge_count; i++) {
-        struct synth_edge *const edge = &reversed->edges[i];
-        const int from = edge->from;
-        edge->from = edge->to;
-        edge->to = from;
-    }
-    return TUTTI_OK;
-}
-
 /* What is found backwards is turned round, and checked once more as what it is for. */
 static enum tutti_status turn_round(const struct synth_graph *graph, struct exact_answer *answer)
 {
@@ -311,7 +299,7 @@ static enum tutti_status ask_reduction(const struct synth_graph *graph, struct p
     struct synth_graph reversed;
     shape->collective =
         shape->collective == COLLECTIVE_REDUCE ? COLLECTIVE_BROADCAST : COLLECTIVE_ALLGATHER;
-    TRY(reverse_graph(graph, &reversed));
+    TRY(synth_graph_reverse(graph, &reversed));
     enum tutti_status status = ask_copying(&reversed, shape, question, deadline_ns, answer);
     synth_graph_release(&reversed);
     if (status == TUTTI_OK && answer->verdict == EXACT_FEASIBLE) status = turn_round(graph, answer);
