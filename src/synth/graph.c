@@ -65,6 +65,18 @@ enum tutti_status synth_graph_copy(const struct synth_graph *graph, struct synth
     return TUTTI_OK;
 }
 
+enum tutti_status synth_graph_reverse(const struct synth_graph *graph, struct synth_graph *reversed)
+{
+    TRY(synth_graph_copy(graph, reversed));
+    for (int i = 0; i < reversed->edge_count; i++) {
+        struct synth_edge *const edge = &reversed->edges[i];
+        const int from = edge->from;
+        edge->from = edge->to;
+        edge->to = from;
+    }
+    return TUTTI_OK;
+}
+
 void synth_graph_release(struct synth_graph *graph)
 {
     free(graph->edges);

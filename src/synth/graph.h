@@ -41,6 +41,8 @@ enum tutti_status synth_graph_add(struct synth_graph *graph, int from, int to, u
 const struct synth_edge *synth_graph_find(const struct synth_graph *graph, int from, int to);
 /* *copy, which is overwritten, gets edges of its own. */
 enum tutti_status synth_graph_copy(const struct synth_graph *graph, struct synth_graph *copy);
+/* A copy with every edge turned round. */
+enum tutti_status synth_graph_reverse(const struct synth_graph *graph, struct synth_graph *reversed);
 /* Leaves the empty graph. */
 void synth_graph_release(struct synth_graph *graph);
 

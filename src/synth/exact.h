@@ -1,0 +1,43 @@
+/* exact.h - whether a schedule of C chunks, S steps and R rounds exists, and the schedule.
+ *
+ * C counts the chunks of a rank's input (of its output where a reduce_scatter gives one), so an alltoall has C/n for each destination. All splits
+ * of R rounds into S steps are asked, balanced ones first. Chunks are unknowns of a satisfiability question: chunk c goes over edge e in step
+ * s; it is at most once received by every rank; so many fit over an edge. A schedule that is found has passed synth_steps_check; that there is
+ * none is said only when the solver has refuted every split, or a checked cut has (time_cut.h), and `evidence` says which of both have, for all.
+ *
+ * reduce_scatter, reduce: the reverse of an allgather and of a broadcast over the reversed edges. allreduce: refuted where one rank's broadcast is,
+ * for its contribution must get everywhere; found as a reduce_scatter and an allgather of C/n chunks, S/2 steps and R/2 rounds each.
+ * Where neither succeeds the answer is unknown.
+ */
+#ifndef TUTTI_SYNTH_EXACT_H
+#define TUTTI_SYNTH_EXACT_H
+
+#include <stdint.h>
+
+#include "synth/graph.h"
+#include "synth/steps.h"
+#include "tutti/tutti.h"
+
+struct exact_question {
+    enum collective collective;
+    int root;
+    int chunk_count, step_count, round_count; /* C, S, R */
+};
+
+enum exact_verdict { EXACT_FEASIBLE, EXACT_INFEASIBLE, EXACT_UNKNOWN /* time is over */ };
+enum exact_evidence { EXACT_BY_SOLVER = 1, EXACT_BY_CUT = 2 };
+
+struct exact_answer {
+    enum exact_verdict verdict;
+    unsigned evidence; /* of EXACT_INFEASIBLE: exact_evidence, each for every split */
+    int split_count;   /* that were asked */
+    uint64_t solver_ns;
+    struct synth_steps steps; /* of EXACT_FEASIBLE; the caller's */
+};
+
+/* Blocks for at most about timeout_ns. INVALID_OPTIONS: a question about nothing, or a graph with switches; UNSUPPORTED: no solver here. */
+enum tutti_status exact_ask(const struct synth_graph *graph, const struct exact_question *question,
+                            uint64_t timeout_ns, struct exact_answer *answer);
+void exact_answer_release(struct exact_answer *answer);
+
+#endif

@@ -1,0 +1,32 @@
+/* time_cut.h - why a schedule cannot exist: a cut through links and time.
+ *
+ *     node      0    1    2    3          A cut gives every node a time, until which it is inside: -1 never, S to the end.
+ *     step 0    ·    ·    ·    █          What has to get inside is at most what fits through the links into it, each counted in
+ *     step 1    ·    ·   (█)   █          those steps in which its sender is already outside and its receiver, at the step's end,
+ *     the end   ·    ·    ·    █          still inside.
+ *
+ * All chunks that come from a node with time -1 and are wanted by a node with time S have to get in. Are they more than fit, there is no
+ * schedule, however clever: this is what time_cut_check adds up, and it trusts nobody who found the cut. A reduction is judged
+ * backwards, as the collective whose reverse it is; an allreduce by what one rank's contribution needs to get to another.
+ */
+#ifndef TUTTI_SYNTH_TIME_CUT_H
+#define TUTTI_SYNTH_TIME_CUT_H
+
+#include <stdbool.h>
+
+#include "plan/plan.h"
+#include "synth/graph.h"
+#include "tutti/tutti.h"
+
+/* Proves that no schedule of this shape with these rounds exists: true only then. until_step has a time for each node; edges of `graph` as they
+ * are, for a shape that does not reduce. Any thread; pure. */
+bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *shape,
+                    const int *rounds, int step_count, const int *until_step);
+
+/* Looks for such a cut by maximum flow to one destination, from one source, and between two halves of the ranks (those for up to
+ * TIME_CUT_HALVES_MAX ranks), and checks it. *found says whether there is one; until_step has it. NO_MEMORY. */
+enum { TIME_CUT_HALVES_MAX = 10 };
+enum tutti_status time_cut_find(const struct synth_graph *graph, const struct plan_shape *shape,
+                                const int *rounds, int step_count, int *until_step, bool *found);
+
+#endif
