@@ -28,8 +28,11 @@ else()
     message(STATUS "python3 is not here: no manual pages of the functions")
 endif()
 
+# Topologies to begin with.
+install(DIRECTORY share/tutti/topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti FILES_MATCHING PATTERN "*.json")
+
 # bash looks for a file with the program's name.
-foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace tutti-tune)
+foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace tutti-tune tutti-synth)
     install(FILES tools/completion/tutti.bash RENAME ${program}
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 endforeach()

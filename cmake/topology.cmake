@@ -21,7 +21,7 @@ set(TUTTI_NCCL_XML OFF)
 if(HWLOC_INCLUDE_DIR AND HWLOC_LIBRARY AND JANSSON_INCLUDE_DIR AND JANSSON_LIBRARY)
     set(TUTTI_TOPOLOGY ON)
 elseif(CMAKE_CROSSCOMPILING OR SKBUILD) # a compiler for another machine seldom has its libraries; a wheel goes without
-    message(STATUS "hwloc or jansson is not here: no tutti-topo, no tutti-trace, no tutti-tune")
+    message(STATUS "hwloc or jansson is not here: no tutti-topo, tutti-trace, tutti-tune or tutti-synth")
 else()
     message(FATAL_ERROR "Tutti needs hwloc and jansson (Debian: libhwloc-dev libjansson-dev)")
 endif()
@@ -57,7 +57,7 @@ else()
     list(APPEND topology_tests "src/format/nccl_xml_")
 endif()
 if(NOT TUTTI_TOPOLOGY)
-    list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo" "tutti-trace" "tutti-tune"
+    list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo" "tutti-trace" "tutti-tune" "tutti-synth"
         "tests/tutti_trace_verdict_" "tests/tutti_trace_calls_")
 endif()
 

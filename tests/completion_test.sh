@@ -1,5 +1,5 @@
 #!/bin/bash
-# Words of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace and tutti-tune are completed in bash.
+# Words of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace, tutti-tune and tutti-synth are completed in bash.
 # ctest: label=nosan
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1
@@ -108,6 +108,11 @@ gives bfloat16 -- tutti-tune --datatype bf
 gives nccl -- tutti-tune --export n
 gives "$work/mine.plan" -- tutti-tune --export nccl "$work/mi"
 gives "$work/mine.plan" -- tutti-tune --merge a -o "$work/mi"
+
+gives reduce reduce_scatter -- tutti-synth re
+gives --time --topo -- tutti-synth allgather --t
+gives "$work/mine.plan" -- tutti-synth allgather --topo "$work/mi"
+gives "$work/mine.plan" -- tutti-synth --topo x allgather -o "$work/mi"
 
 # The words that are listed in the script are those of --help.
 COMP_WORDS=(tutti-perf) COMP_CWORD=0

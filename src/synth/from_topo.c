@@ -1,0 +1,279 @@
+#include "synth/from_topo.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+
+struct maker {
+    const struct topo *topo;
+    int *node;         /* of each of the topology's: which one stands for it, being joined */
+    int *number;       /* of each that stands for others: in the graph; -1: none */
+    int *links_inside; /* of each: links to what stands in the same machine */
+    int *ranks_inside; /* of each accelerator */
+    double unit;       /* bytes a second */
+    struct from_topo_notes *notes;
+    struct synth_graph *graph;
+};
+
+static int machine_of(const struct maker *maker, int node)
+{
+    return topo_within(maker->topo, node, TOPO_MACHINE);
+}
+
+static int stands_for(const struct maker *maker, int node)
+{
+    while (maker->node[node] != node) node = maker->node[node];
+    return node;
+}
+
+static bool is_container(enum topo_kind kind)
+{
+    return kind == TOPO_MACHINE || kind == TOPO_PACKAGE || kind == TOPO_NUMA ||
+           kind == TOPO_CACHE || kind == TOPO_CORE || kind == TOPO_PU;
+}
+
+/* ------------------------------------------------------------------------------------------- what is one node */
+
+static void count_inside(struct maker *maker)
+{
+    const struct topo *topo = maker->topo;
+    for (int i = 0; i < topo->link_count; i++) {
+        const int *ends = topo->links[i].ends;
+        const int machine = machine_of(maker, ends[0]);
+        if (machine < 0 || machine != machine_of(maker, ends[1])) continue;
+        maker->links_inside[ends[0]]++;
+        maker->links_inside[ends[1]]++;
+    }
+    for (int i = 0; i < topo->node_count; i++) {
+        const int parent = topo->nodes[i].parent;
+        if (topo->nodes[i].kind == TOPO_RANK && topo->nodes[parent].kind == TOPO_ACCELERATOR)
+            maker->ranks_inside[parent]++;
+    }
+}
+
+/* Parents come first, so what a node joins is settled. */
+static void join(struct maker *maker)
+{
+    const struct topo *topo = maker->topo;
+    for (int i = 0; i < topo->node_count; i++) {
+        const struct topo_node *node = &topo->nodes[i];
+        maker->node[i] = i;
+        if (node->parent < 0 || machine_of(maker, i) < 0) continue;
+        if (node->kind == TOPO_RANK && maker->ranks_inside[node->parent] == 1)
+            maker->node[i] = node->parent;
+        else if ((is_container(node->kind) && node->kind != TOPO_MACHINE) ||
+                 node->kind == TOPO_NIC || node->kind == TOPO_SWITCH) {
+            if (maker->links_inside[i] == 0) maker->node[i] = stands_for(maker, node->parent);
+        }
+    }
+}
+
+static enum tutti_status number_ranks(struct maker *maker)
+{
+    const struct topo *topo = maker->topo;
+    const int ranks = topo_rank_count(topo);
+    if (ranks < 2 || ranks > SYNTH_NODES_MAX)
+        return error_set(TUTTI_INVALID_RANK, "the topology has %d ranks; 2 to %d", ranks,
+                         SYNTH_NODES_MAX);
+    for (int i = 0; i < topo->node_count; i++) maker->number[i] = -1;
+    for (int i = 0; i < topo->node_count; i++) {
+        if (topo->nodes[i].kind != TOPO_RANK) continue;
+        if (topo->nodes[i].number >= ranks)
+            return error_set(TUTTI_INVALID_RANK, "rank %d of %d: ranks are numbered from 0 on",
+                             topo->nodes[i].number, ranks);
+        maker->number[stands_for(maker, i)] = topo->nodes[i].number;
+    }
+    maker->graph->rank_count = maker->graph->node_count = ranks;
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------ units */
+
+static bool fits_all(const struct topo *topo, double unit)
+{
+    for (int i = 0; i < topo->link_count; i++) {
+        const double units = topo->links[i].bytes_per_second / unit;
+        if (fabs(units - round(units)) > 1e-9 * units) return false;
+    }
+    return true;
+}
+
+/* A part of the narrowest link, or else what makes the widest link 16 bits wide. */
+static enum tutti_status choose_unit(struct maker *maker)
+{
+    enum { PARTS_MAX = 64, UNITS_MAX = 1 << 16 };
+    const struct topo *topo = maker->topo;
+    double least = INFINITY, most = 0;
+    for (int i = 0; i < topo->link_count; i++) {
+        const double own = topo->links[i].bytes_per_second;
+        if (!(own > 0) || !isfinite(own)) {
+            char ends[2][TOPO_LABEL_SIZE];
+            for (int k = 0; k < 2; k++) topo_label(&topo->nodes[topo->links[i].ends[k]], ends[k]);
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "the link from %.60s to %.60s has no bytes_per_second", ends[0],
+                             ends[1]);
+        }
+        if (own < least) least = own;
+        if (own > most) most = own;
+    }
+    if (!(most > 0)) return error_set(TUTTI_INVALID_OPTIONS, "the topology has no links");
+    for (int parts = 1; parts <= PARTS_MAX; parts++)
+        if (fits_all(topo, least / parts) && most / (least / parts) <= UNITS_MAX) {
+            maker->unit = least / parts;
+            return TUTTI_OK;
+        }
+    maker->unit = most / UNITS_MAX;
+    return TUTTI_OK;
+}
+
+static uint32_t units_of(struct maker *maker, double bytes_per_second)
+{
+    const double exact = bytes_per_second / maker->unit;
+    const double units = fmax(1, round(exact));
+    const double rounded = fabs(units - exact) / exact;
+    if (rounded > 1e-9 && rounded > maker->notes->rounded_most)
+        maker->notes->rounded_most = rounded;
+    return (uint32_t)units;
+}
+
+/* ------------------------------------------------------------------------------------------------------ edges */
+
+static enum tutti_status number_of(struct maker *maker, int node, int *number)
+{
+    node = stands_for(maker, node);
+    if (maker->number[node] < 0) {
+        if (maker->graph->node_count == SYNTH_NODES_MAX)
+            return error_set(TUTTI_UNSUPPORTED, "more than %d nodes with links", SYNTH_NODES_MAX);
+        maker->number[node] = maker->graph->node_count++;
+    }
+    *number = maker->number[node];
+    return TUTTI_OK;
+}
+
+static enum tutti_status add_cable(struct maker *maker, int a, int b, uint32_t units,
+                                   double latency_ns)
+{
+    int ends[2] = {0, 0};
+    TRY(number_of(maker, a, &ends[0]));
+    TRY(number_of(maker, b, &ends[1]));
+    if (ends[0] == ends[1]) return TUTTI_OK;
+    TRY(synth_graph_add(maker->graph, ends[0], ends[1], units, latency_ns));
+    return synth_graph_add(maker->graph, ends[1], ends[0], units, latency_ns);
+}
+
+/* A rank or an accelerator that no link leads to: what it stands in leads there. */
+static enum tutti_status add_standing(struct maker *maker, uint32_t units)
+{
+    const struct topo *topo = maker->topo;
+    for (int i = 0; i < topo->node_count; i++) {
+        const struct topo_node *node = &topo->nodes[i];
+        if (stands_for(maker, i) != i || machine_of(maker, i) < 0) continue;
+        if (node->kind != TOPO_RANK && node->kind != TOPO_ACCELERATOR) continue;
+        if (maker->links_inside[i] > 0) continue;
+        if (node->kind == TOPO_ACCELERATOR && maker->ranks_inside[i] == 0) continue;
+        maker->notes->assumed_count++;
+        TRY(add_cable(maker, i, node->parent, units, 0));
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status add_links(struct maker *maker)
+{
+    const struct topo *topo = maker->topo;
+    uint64_t total = 0;
+    for (int i = 0; i < topo->link_count; i++) {
+        const struct topo_link *link = &topo->links[i];
+        const uint32_t units = units_of(maker, link->bytes_per_second);
+        total += units;
+        TRY(add_cable(maker, link->ends[0], link->ends[1], units, link->latency_ns));
+    }
+    return add_standing(maker, (uint32_t)(total < SYNTH_CAPACITY_MAX ? total : SYNTH_CAPACITY_MAX));
+}
+
+/* A switch with one neighbour leads nowhere; without it the next one may. */
+static enum tutti_status prune(struct maker *maker)
+{
+    struct synth_graph *graph = maker->graph;
+    int *neighbours = malloc((size_t)graph->node_count * sizeof *neighbours);
+    if (neighbours == NULL) return error_set(TUTTI_NO_MEMORY, "%d nodes", graph->node_count);
+    for (bool again = true; again;) {
+        again = false;
+        for (int n = 0; n < graph->node_count; n++) neighbours[n] = 0;
+        for (int i = 0; i < graph->edge_count; i++) neighbours[graph->edges[i].from]++;
+        int kept = 0;
+        for (int i = 0; i < graph->edge_count; i++) {
+            const struct synth_edge *edge = &graph->edges[i];
+            if ((edge->from >= graph->rank_count && neighbours[edge->from] == 1) ||
+                (edge->to >= graph->rank_count && neighbours[edge->to] == 1))
+                again = true;
+            else
+                graph->edges[kept++] = *edge;
+        }
+        graph->edge_count = kept;
+    }
+    /* Those that are left close up. */
+    int next = graph->rank_count;
+    for (int n = 0; n < graph->node_count; n++) {
+        const bool is_kept = n < graph->rank_count || neighbours[n] > 0;
+        neighbours[n] = n < graph->rank_count ? n : is_kept ? next++ : -1;
+    }
+    for (int i = 0; i < graph->edge_count; i++) {
+        graph->edges[i].from = neighbours[graph->edges[i].from];
+        graph->edges[i].to = neighbours[graph->edges[i].to];
+    }
+    graph->node_count = next;
+    free(neighbours);
+    return TUTTI_OK;
+}
+
+static void shorten(struct maker *maker)
+{
+    struct synth_graph *graph = maker->graph;
+    uint32_t common = 0;
+    for (int i = 0; i < graph->edge_count; i++) {
+        uint32_t a = common, b = graph->edges[i].capacity;
+        while (b != 0) {
+            const uint32_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        common = a;
+    }
+    for (int i = 0; i < graph->edge_count; i++) graph->edges[i].capacity /= common;
+    graph->bytes_per_second = maker->unit * (common > 0 ? common : 1);
+}
+
+static enum tutti_status make(struct maker *maker)
+{
+    count_inside(maker);
+    join(maker);
+    TRY(number_ranks(maker));
+    TRY(choose_unit(maker));
+    TRY(add_links(maker));
+    TRY(prune(maker));
+    shorten(maker);
+    maker->notes->switch_count = maker->graph->node_count - maker->graph->rank_count;
+    return TUTTI_OK;
+}
+
+enum tutti_status synth_graph_from_topo(const struct topo *topo, struct synth_graph *graph,
+                                        struct from_topo_notes *notes)
+{
+    const size_t nodes = (size_t)topo->node_count;
+    *graph = (struct synth_graph){0};
+    *notes = (struct from_topo_notes){0};
+    int *arrays = calloc(4 * nodes + 1, sizeof *arrays);
+    if (arrays == NULL) return error_set(TUTTI_NO_MEMORY, "a topology of %zu nodes", nodes);
+    struct maker maker = {.topo = topo,
+                          .node = arrays,
+                          .number = arrays + nodes,
+                          .links_inside = arrays + 2 * nodes,
+                          .ranks_inside = arrays + 3 * nodes,
+                          .notes = notes,
+                          .graph = graph};
+    const enum tutti_status status = make(&maker);
+    free(arrays);
+    if (status != TUTTI_OK) synth_graph_release(graph);
+    return status;
+}
