@@ -4,6 +4,7 @@
 #     topology_sources     all files of src/ that need one of these libraries, whether it is here or not, and that only tools need
 #     json_sources         those that the library reads its own files with; without jansson.h, one that says so
 #     topology_used        those that are built
+#     msccl_sources        what reads and writes schedules of MSCCL, for tools: built whether these libraries are here or not
 #     topology_tests       patterns of tests, fuzzers and tools that cannot be built without
 #     topology_libraries, topology_include_dirs
 
@@ -35,6 +36,14 @@ list(FILTER topology_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 set(json_sources ${topology_sources})
 list(FILTER json_sources INCLUDE REGEX "/format/(jansson|json_|calibration_|table_|trusted_)")
 list(REMOVE_ITEM topology_sources ${json_sources})
+set(msccl_sources ${topology_sources}) # these need expat at most, and tutti-plan is built in any case
+list(FILTER msccl_sources INCLUDE REGEX "/format/msccl_")
+list(REMOVE_ITEM topology_sources ${msccl_sources})
+if(EXPAT_INCLUDE_DIR AND EXPAT_LIBRARY)
+    list(FILTER msccl_sources EXCLUDE REGEX "/msccl_xml_absent\\.c$")
+else()
+    list(FILTER msccl_sources EXCLUDE REGEX "/msccl_xml\\.c$")
+endif()
 if(JANSSON_INCLUDE_DIR) # the library itself is loaded when it is needed, see src/format/jansson.h
     list(FILTER json_sources EXCLUDE REGEX "_absent\\.c$")
     set(json_include_dir ${JANSSON_INCLUDE_DIR})
