@@ -60,7 +60,7 @@ if(TUTTI_NCCL_XML)
     list(APPEND topology_include_dirs ${EXPAT_INCLUDE_DIR})
 else()
     list(FILTER topology_used EXCLUDE REGEX "/nccl_xml\\.c$")
-    list(APPEND topology_tests "src/format/nccl_xml_")
+    list(APPEND topology_tests "src/format/nccl_xml_" "src/format/msccl_xml_")
 endif()
 if(NOT TUTTI_TOPOLOGY)
     list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo" "tutti-trace" "tutti-tune"

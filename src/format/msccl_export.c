@@ -22,7 +22,7 @@
 #include "format/msccl_algo.h"
 #include "plan/wiring.h"
 
-enum { ATOM_NONE = -1 };
+enum { ATOM_NONE = -1, CHANNELS_MAX = 32 };
 
 static const struct msccl_profile profiles[] = {
     {.name = "msccl",
@@ -180,22 +180,75 @@ static void pair_all(struct exporter *exporter)
         }
 }
 
-static void choose_channels(struct exporter *exporter)
+/* Thread blocks of each rank and channel. */
+struct census {
+    int *counts;
+};
+
+static int *counted(const struct census *census, int rank, int channel)
 {
-    const uint32_t count = exporter->wiring.port_count;
-    for (uint32_t i = 0; i < count; i++) {
-        if (exporter->class_of[i] != i) continue;
-        int channel = 0;
-        for (bool taken = true; taken; channel += taken) {
-            taken = false;
-            for (uint32_t k = 0; k < i && !taken; k++)
-                taken = exporter->class_of[k] == k && exporter->channels[k] == channel &&
-                        classes_meet(exporter, i, k);
-        }
-        exporter->channels[i] = channel;
-        if (channel >= exporter->channel_count) exporter->channel_count = channel + 1;
+    return &census->counts[rank * CHANNELS_MAX + channel];
+}
+
+/* The blocks of a class, once more or once less. A port has a block at its source, and one at its destination unless that is the
+ * block of the port that it shares it with. */
+static bool count_class(const struct exporter *exporter, const struct census *census,
+                        uint32_t class, int channel, int more)
+{
+    const int most = exporter->options->profile->channel_blocks_max;
+    bool fits = true;
+    for (uint32_t i = class; i != WIRING_NONE; i = exporter->next_in_class[i]) {
+        int *at_source = counted(census, source_of(exporter, i), channel);
+        int *at_destination = counted(census, exporter->wiring.ports[i].receiver, channel);
+        *at_source += more;
+        if (exporter->sharing_out[i] == WIRING_NONE) *at_destination += more;
+        fits = fits && *at_source <= most && *at_destination <= most;
     }
+    return fits;
+}
+
+/* Lanes that only work in memory have channel 0. */
+static void count_local_lanes(const struct exporter *exporter, const struct census *census)
+{
+    const struct wiring *w = &exporter->wiring;
+    for (uint32_t lane = 0; lane < w->lane_count; lane++) {
+        const uint32_t first = w->lanes[lane].first_step, end = first + w->lanes[lane].step_count;
+        if (first < end && w->first_sends[first] == w->first_sends[end] &&
+            w->first_receives[first] == w->first_receives[end])
+            (*counted(census, w->lanes[lane].rank, 0))++;
+    }
+}
+
+/* The first channel in which neither another connection has the same ends nor a rank too many blocks. */
+static bool choose_channel(struct exporter *exporter, const struct census *census, uint32_t class)
+{
+    for (int channel = 0; channel < CHANNELS_MAX; channel++) {
+        bool fits = count_class(exporter, census, class, channel, 1);
+        for (uint32_t k = 0; k < class && fits; k++)
+            fits = exporter->class_of[k] != k || exporter->channels[k] != channel ||
+                   !classes_meet(exporter, class, k);
+        if (fits) {
+            exporter->channels[class] = channel;
+            if (channel >= exporter->channel_count) exporter->channel_count = channel + 1;
+            return true;
+        }
+        count_class(exporter, census, class, channel, -1);
+    }
+    return refuse(exporter, "more than %d channels, for %d thread blocks a channel", CHANNELS_MAX,
+                  exporter->options->profile->channel_blocks_max);
+}
+
+static bool choose_channels(struct exporter *exporter)
+{
+    struct census census = {
+        calloc((size_t)exporter->plan->shape.rank_count * CHANNELS_MAX, sizeof(int))};
+    bool chosen = census.counts != NULL || out_of_memory(exporter);
+    if (chosen) count_local_lanes(exporter, &census);
+    for (uint32_t i = 0; chosen && i < exporter->wiring.port_count; i++)
+        if (exporter->class_of[i] == i) chosen = choose_channel(exporter, &census, i);
+    free(census.counts);
     if (exporter->channel_count == 0) exporter->channel_count = 1;
+    return chosen;
 }
 
 static int channel_of(const struct exporter *exporter, uint32_t port)
@@ -648,7 +701,7 @@ static bool export_all(struct exporter *exporter)
     if (verdict != VERIFY_PROVEN) return refuse(exporter, "%s", report.message);
     if (!set_up(exporter)) return false;
     pair_all(exporter);
-    choose_channels(exporter);
+    if (!choose_channels(exporter)) return false;
     print_head(exporter);
     for (int rank = 0; rank < exporter->plan->shape.rank_count; rank++)
         if (!export_rank(exporter, rank)) return false;
