@@ -126,7 +126,7 @@ class Schedule:
         for gpu in range(self.gpus):
             for chunk in range(self.input_size(gpu)):
                 self.memory[self.cell(gpu, "i", chunk)] = collections.Counter([(gpu, chunk)])
-        waiting = list(self.blocks)
+        waiting = [block for block in self.blocks if block.steps]
         while waiting:
             for index in choose(len(waiting)):
                 if self.move(waiting[index]):

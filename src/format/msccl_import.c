@@ -71,6 +71,7 @@ struct importer {
     int *run_order; /* all steps, as the run met them */
     int run_count;
     int *lane_of;  /* of each block: in its rank's plan */
+    int *channels; /* of each block: of what it sends, in the plan */
     int *stack;    /* of steps */
     int *was_seen; /* of each step that is a nop: 1 + the step for which it was, last */
 };
@@ -808,13 +809,15 @@ static void write_step(struct importer *importer, struct plan_builder *builder, 
     const struct msccl_block *block = block_at(importer, step);
     const struct finding *finding = &importer->findings[step];
     plan_begin(builder, (uint32_t)of->count);
-    plan_channel(builder, block->channel);
     if (of->type == MSCCL_REDUCE)
         plan_read(builder, finding->destination.buffer, finding->destination.first);
     if (traits->reads) plan_read(builder, finding->source.buffer, finding->source.first);
+    const int partner = importer->partners[importer->block_of[step]];
+    if (traits->receives) plan_channel(builder, importer->channels[partner]);
     if (traits->receives) plan_receive(builder, block->receive);
     if (traits->stores)
         plan_write(builder, finding->destination.buffer, finding->destination.first);
+    if (traits->sends) plan_channel(builder, importer->channels[importer->block_of[step]]);
     if (traits->sends) plan_send(builder, block->send);
     if (finding->final) plan_final(builder);
     if (write_afters(importer, builder, step)) plan_end(builder);
@@ -838,16 +841,22 @@ static void write_own_block(struct importer *importer, struct plan_builder *buil
     }
 }
 
-static bool check_channels(struct importer *importer, int gpu)
+/* Channels only tell connections with the same ends apart, and count from 0 for each pair of gpus. */
+static bool number_channels(struct importer *importer)
 {
     const struct msccl_algo *algo = importer->algo;
-    const struct msccl_gpu *of = &algo->gpus[gpu];
-    for (int i = of->first_block; i < of->first_block + of->block_count; i++) {
+    for (int i = 0; i < algo->block_count; i++) {
         const struct msccl_block *block = &algo->blocks[i];
-        if (block->channel >= PLAN_CHANNELS_MAX && (block->send >= 0 || block->receive >= 0))
-            return msccl_refuse(importer->report, MSCCL_NOT_EXPRESSIBLE, block->line, gpu,
-                                i - of->first_block, -1,
-                                "channel %d, where a plan has at most %d channels", block->channel,
+        const struct msccl_gpu *gpu = &algo->gpus[block->gpu];
+        int channel = 0;
+        for (int k = gpu->first_block; k < gpu->first_block + gpu->block_count; k++)
+            channel +=
+                algo->blocks[k].send == block->send && algo->blocks[k].channel < block->channel;
+        importer->channels[i] = block->send >= 0 ? channel : 0;
+        if (importer->channels[i] >= PLAN_CHANNELS_MAX)
+            return msccl_refuse(importer->report, MSCCL_NOT_EXPRESSIBLE, block->line, block->gpu,
+                                i - gpu->first_block, -1,
+                                "more channels to gpu %d than the %d of a plan", block->send,
                                 PLAN_CHANNELS_MAX);
     }
     return true;
@@ -882,9 +891,10 @@ static bool write_plan(struct importer *importer, struct plan *plan)
     plan->shape = *shape;
     plan->ranks = calloc((size_t)shape->rank_count, sizeof(struct rank_plan *));
     if (plan->ranks == NULL) return out_of_memory(importer);
+    if (!number_channels(importer)) return false;
     for (int gpu = 0; gpu < shape->rank_count; gpu++) {
         const char *error = "out of memory";
-        if (!check_channels(importer, gpu) || !choose_lanes(importer, gpu)) return false;
+        if (!choose_lanes(importer, gpu)) return false;
         struct plan_builder *builder =
             plan_builder_create(shape->collective, shape->rank_count, shape->root, gpu);
         if (builder == NULL) return out_of_memory(importer);
@@ -986,11 +996,12 @@ static bool set_up(struct importer *importer)
     importer->emitted = calloc(steps, sizeof(int));
     importer->run_order = calloc(steps, sizeof(int));
     importer->lane_of = calloc(blocks, sizeof(int));
+    importer->channels = calloc(blocks, sizeof(int));
     return (importer->partners && importer->first_sends && importer->taken && importer->done &&
             importer->send_lists && importer->block_of && importer->first_sent &&
             importer->first_cells && importer->scratch_like && importer->findings &&
             importer->handles && importer->stack && importer->was_seen && importer->emitted &&
-            importer->run_order && importer->lane_of) ||
+            importer->run_order && importer->lane_of && importer->channels) ||
            out_of_memory(importer);
 }
 
@@ -1014,6 +1025,7 @@ static void tear_down(struct importer *importer)
     free(importer->emitted);
     free(importer->run_order);
     free(importer->lane_of);
+    free(importer->channels);
     free(importer->stack);
     free(importer->was_seen);
 }

@@ -1,6 +1,7 @@
 /* msccl_xml.h - MSCCL's schedules as plans: reads the XML of MSCCL and of RCCL.
  *
- * A GPU becomes a rank, a thread block a lane, a channel the channel of a link, depid and deps become `after`. A `nop` is not a
+ * A GPU becomes a rank, a thread block a lane (where there are too many, those that never work side by side share one), a channel
+ * the channel of a link, depid and deps become `after`. A `nop` is not a
  * step: what it waits for, the next step of its block waits for. Operands of a reduction come as (src, received).
  *
  * Every plan is proven (plan/verify.h) before it is called good, in place or with separate buffers as the file says. Not
@@ -9,7 +10,8 @@
  *   - memory that holds one chunk now and another one later,
  *   - a step that completes the reduction of some of its chunks and not of the others,
  *   - stores to memory that a send of the plan may still read, since it sends from where the data lies and makes no copy,
- *   - more thread blocks or channels than a plan has lanes and channels; collectives that Tutti has not.
+ *   - more thread blocks that work side by side, or channels between two GPUs, than a plan has lanes and channels; collectives
+ *     that Tutti has not.
  */
 #ifndef TUTTI_FORMAT_MSCCL_XML_H
 #define TUTTI_FORMAT_MSCCL_XML_H
