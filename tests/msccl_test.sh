@@ -1,4 +1,6 @@
 #!/bin/bash
+# msccl_test.sh [MUTATIONS]
+#
 # Schedules of MSCCL, from outside: tutti-plan writes and reads them, and a program that knows no more than their format agrees.
 # Mutations of good ones are refused with their place, or proven, and then they run right.
 # ctest: label=nosan label=once timeout=120
@@ -44,7 +46,6 @@ for words in "allreduce ring --ranks 4" "allreduce ring --ranks 4 --format nccl"
     [[ $? == 2 ]] || complain "export $words: not refused with 2"
 done
 
-count=400
-[[ -z ${TUTTI_MSCCL_MUTATIONS:-} ]] || count=$TUTTI_MSCCL_MUTATIONS
+count=${1:-400}
 PYTHONDONTWRITEBYTECODE=1 python3 "$tests/msccl_mutations.py" "$plan" "$count" || bad=1
 exit $bad

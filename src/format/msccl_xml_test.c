@@ -288,7 +288,8 @@ static void what_is_wrong_is_said_with_its_place(void **state)
     check_changed("<algo", "</algo>", "", MSCCL_WRONG, "line ");
     check_changed("<algo", "<algo", "<!DOCTYPE algo [<!ENTITY e \"e\">]><algo", MSCCL_WRONG,
                   "a document type is not expected");
-    check_changed("<algo", "<gpu id=\"0\"", "<gpu id=\"1\"", MSCCL_WRONG, "gpu 1: tb 0: the gpu is its own peer");
+    check_changed("<algo", "<gpu id=\"0\"", "<gpu id=\"1\"", MSCCL_WRONG,
+                  "gpu 1: tb 0: the gpu is its own peer");
 }
 
 static void what_a_plan_cannot_say_is_not_called_wrong(void **state)
