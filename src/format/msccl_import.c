@@ -67,8 +67,11 @@ struct importer {
     int **scratch_like;  /* of each gpu: the class of each scratch chunk, or NOTHING */
     struct finding *findings;
     uint32_t *handles; /* of each step: in its rank's plan, in order of emission */
-    int *emitted; /* steps of each gpu, in the order of its plan; a gpu begins at its first step */
-    int *run_order; /* all steps, as the run met them */
+    int *emitted; /* steps of each gpu, in the order of its plan; a gpu begins at twice its first step */
+    int *sent_writers; /* beside `sent`: who had written the memory that was sent */
+    bool stages;       /* copies what it sends, where the memory is written to later */
+    bool needs_copies; /* that may be why there was no proof */
+    int *run_order;    /* all steps, as the run met them */
     int run_count;
     int *lane_of;  /* of each block: in its rank's plan */
     int *channels; /* of each block: of what it sends, in the plan */
@@ -358,7 +361,9 @@ static bool set_up_cells(struct importer *importer)
         return refuse_all(importer, MSCCL_NOT_EXPRESSIBLE, -1, "too large to be proven");
     importer->cells = calloc((size_t)count + 1, sizeof *importer->cells);
     importer->sent = calloc((size_t)sent + 1, sizeof *importer->sent);
-    if (importer->cells == NULL || importer->sent == NULL) return out_of_memory(importer);
+    importer->sent_writers = calloc((size_t)sent + 1, sizeof(int));
+    if (!importer->cells || !importer->sent || !importer->sent_writers)
+        return out_of_memory(importer);
     for (uint64_t i = 0; i < count; i++) importer->cells[i] = (struct cell){{NOTHING, 0}, -1};
     for (int gpu = 0; gpu < algo->gpu_count; gpu++) {
         const int scratch = chunks_of(importer, gpu, MSCCL_SCRATCH);
@@ -519,6 +524,11 @@ static bool execute(struct importer *importer, int step)
         complete += results[i].count == algo->gpu_count;
         if (traits->stores) check_class(importer, step, i, results[i]);
     }
+    for (int i = 0; of->type == MSCCL_SEND && i < of->count; i++)
+        importer->sent_writers[importer->first_sent[step] + (size_t)i] =
+            cell_at(importer, gpu, of->source_buffer, of->source + i)->writer;
+    for (int i = 0; traits->stores && i < of->count; i++)
+        importer->sent_writers[importer->first_sent[step] + (size_t)i] = step;
     for (int i = 0; traits->stores && i < of->count; i++)
         *cell_at(importer, gpu, of->destination_buffer, of->destination + i) =
             (struct cell){results[i], step};
@@ -727,18 +737,41 @@ static bool choose_lanes(struct importer *importer, int gpu)
     return shared;
 }
 
+/* A plan sends from where data lies, until it has come. Where that memory is written to later, MSCCL's copy can be made one of the
+ * plan, in scratch of its own: before a send, or, of a step that receives, stores and sends, between the latter two. */
+static bool is_staged(const struct importer *importer, int step)
+{
+    const struct msccl_step *of = &importer->algo->steps[step];
+    const struct msccl_traits *traits = &msccl_types[of->type];
+    const int gpu = block_at(importer, step)->gpu;
+    if (!importer->stages || !traits->sends || of->type == MSCCL_RECV_REDUCE_PASS) return false;
+    for (int i = 0; i < of->count; i++) {
+        const struct cell *cell =
+            traits->stores ? cell_at(importer, gpu, of->destination_buffer, of->destination + i)
+                           : cell_at(importer, gpu, of->source_buffer, of->source + i);
+        if (cell->writer != importer->sent_writers[importer->first_sent[step] + (size_t)i])
+            return true;
+    }
+    return false;
+}
+
+static int steps_in_plan(const struct importer *importer, int step)
+{
+    if (importer->algo->steps[step].type == MSCCL_NOP) return 0;
+    return is_staged(importer, step) ? 2 : 1;
+}
+
 /* The order of all steps of the plan: lane after lane. */
 static int order_steps(struct importer *importer, int gpu, int lane_ends[PLAN_LANES_MAX])
 {
     const struct msccl_algo *algo = importer->algo;
-    int *emitted = &importer->emitted[first_step_of(importer, gpu)];
+    int *emitted = &importer->emitted[2 * (size_t)first_step_of(importer, gpu)];
     int counts[PLAN_LANES_MAX] = {0}, lane_count = 0, total = 0;
     for (int b = algo->gpus[gpu].first_block;
          b < algo->gpus[gpu].first_block + algo->gpus[gpu].block_count; b++) {
         if (importer->lane_of[b] >= lane_count) lane_count = importer->lane_of[b] + 1;
         for (int i = 0; i < algo->blocks[b].step_count; i++)
-            counts[importer->lane_of[b]] +=
-                algo->steps[algo->blocks[b].first_step + i].type != MSCCL_NOP;
+            counts[importer->lane_of[b]] += steps_in_plan(importer, algo->blocks[b].first_step + i);
     }
     for (int lane = 0; lane < lane_count; lane++) {
         lane_ends[lane] = total;
@@ -747,8 +780,9 @@ static int order_steps(struct importer *importer, int gpu, int lane_ends[PLAN_LA
     for (int i = 0; i < importer->run_count; i++) {
         const int step = importer->run_order[i], block = importer->block_of[step];
         if (algo->blocks[block].gpu != gpu || algo->steps[step].type == MSCCL_NOP) continue;
-        importer->handles[step] = (uint32_t)lane_ends[importer->lane_of[block]];
-        emitted[lane_ends[importer->lane_of[block]]++] = step;
+        int *end = &lane_ends[importer->lane_of[block]];
+        for (int k = steps_in_plan(importer, step); k > 0; k--) emitted[(*end)++] = step;
+        importer->handles[step] = (uint32_t)*end - 1;
     }
     return lane_count;
 }
@@ -802,25 +836,53 @@ static bool write_afters(struct importer *importer, struct plan_builder *builder
     return true;
 }
 
+static void write_send(struct importer *importer, struct plan_builder *builder, int step)
+{
+    plan_channel(builder, importer->channels[importer->block_of[step]]);
+    plan_send(builder, block_at(importer, step)->send);
+}
+
+/* Scratch of the step's own, like the chunks that it sends. */
+static struct plan_place stage_of(struct importer *importer, struct plan_builder *builder, int step)
+{
+    struct plan_place stage = {PLAN_SCRATCH, 0};
+    for (int i = 0; i < importer->algo->steps[step].count; i++) {
+        const struct held *held = &importer->sent[importer->first_sent[step] + (size_t)i];
+        const uint32_t chunk = plan_scratch(builder, (uint32_t)held->class);
+        if (i == 0) stage.first = chunk;
+    }
+    return stage;
+}
+
 static void write_step(struct importer *importer, struct plan_builder *builder, int step)
 {
     const struct msccl_step *of = &importer->algo->steps[step];
     const struct msccl_traits *traits = &msccl_types[of->type];
     const struct msccl_block *block = block_at(importer, step);
     const struct finding *finding = &importer->findings[step];
+    const bool staged = is_staged(importer, step);
+    const struct plan_place stage =
+        staged ? stage_of(importer, builder, step) : (struct plan_place){PLAN_SCRATCH, 0};
+    const struct plan_place to = staged ? stage : finding->destination;
     plan_begin(builder, (uint32_t)of->count);
-    if (of->type == MSCCL_REDUCE)
-        plan_read(builder, finding->destination.buffer, finding->destination.first);
+    if (of->type == MSCCL_REDUCE) plan_read(builder, to.buffer, to.first);
     if (traits->reads) plan_read(builder, finding->source.buffer, finding->source.first);
     const int partner = importer->partners[importer->block_of[step]];
     if (traits->receives) plan_channel(builder, importer->channels[partner]);
     if (traits->receives) plan_receive(builder, block->receive);
-    if (traits->stores)
-        plan_write(builder, finding->destination.buffer, finding->destination.first);
-    if (traits->sends) plan_channel(builder, importer->channels[importer->block_of[step]]);
-    if (traits->sends) plan_send(builder, block->send);
+    if (traits->stores || staged) plan_write(builder, to.buffer, to.first);
+    if (traits->sends && (traits->receives || !staged)) write_send(importer, builder, step);
     if (finding->final) plan_final(builder);
-    if (write_afters(importer, builder, step)) plan_end(builder);
+    if (!write_afters(importer, builder, step)) return;
+    plan_end(builder);
+    if (!staged) return;
+    plan_begin(builder, (uint32_t)of->count);
+    plan_read(builder, stage.buffer, stage.first);
+    if (traits->receives)
+        plan_write(builder, finding->destination.buffer, finding->destination.first);
+    else
+        write_send(importer, builder, step);
+    plan_end(builder);
 }
 
 /* In place, a block that stays where it is needs no step; with separate buffers it needs a copy, which is none in place. */
@@ -864,7 +926,7 @@ static bool number_channels(struct importer *importer)
 
 static bool write_rank(struct importer *importer, struct plan_builder *builder, int gpu)
 {
-    const int *emitted = &importer->emitted[first_step_of(importer, gpu)];
+    const int *emitted = &importer->emitted[2 * (size_t)first_step_of(importer, gpu)];
     int lane_ends[PLAN_LANES_MAX], at = 0;
     plan_parts(builder, importer->shape.parts);
     for (int i = 0; i < chunks_of(importer, gpu, MSCCL_SCRATCH); i++)
@@ -874,7 +936,7 @@ static bool write_rank(struct importer *importer, struct plan_builder *builder, 
     const int lane_count = order_steps(importer, gpu, lane_ends);
     for (int lane = 0; lane < lane_count; lane++) {
         plan_lane(builder);
-        for (; at < lane_ends[lane]; at++) {
+        for (; at < lane_ends[lane]; at += steps_in_plan(importer, emitted[at])) {
             write_step(importer, builder, emitted[at]);
             if (importer->note.verdict != MSCCL_PROVEN) return false;
             const char *error = plan_builder_error(builder);
@@ -921,8 +983,8 @@ static int step_of(const struct importer *importer, const struct plan *plan,
     const int first = first_step_of(importer, found->rank);
     int count = 0;
     for (int i = 0; i < step_count_of(importer, found->rank); i++)
-        count += importer->algo->steps[first + i].type != MSCCL_NOP;
-    return at < count ? importer->emitted[first + at] : -1;
+        count += steps_in_plan(importer, first + i);
+    return at < count ? importer->emitted[2 * (size_t)first + (size_t)at] : -1;
 }
 
 /* A send of MSCCL copies what it sends; one of a plan reads its memory until it has come, and the engine stores some results
@@ -948,6 +1010,7 @@ static bool prove(struct importer *importer, const struct plan *plan)
     }
     const enum msccl_verdict what =
         is_about_copies(found.message) ? MSCCL_NOT_EXPRESSIBLE : MSCCL_WRONG;
+    importer->needs_copies = what == MSCCL_NOT_EXPRESSIBLE;
     const int step = step_of(importer, plan, &found);
     const char *why = strstr(found.message, ": ");
     why = why != NULL ? why + 2 : found.message;
@@ -993,7 +1056,7 @@ static bool set_up(struct importer *importer)
     importer->handles = calloc(steps, sizeof(uint32_t));
     importer->stack = calloc(2 * steps + 2, sizeof(int));
     importer->was_seen = calloc(steps, sizeof(int));
-    importer->emitted = calloc(steps, sizeof(int));
+    importer->emitted = calloc(2 * steps, sizeof(int));
     importer->run_order = calloc(steps, sizeof(int));
     importer->lane_of = calloc(blocks, sizeof(int));
     importer->channels = calloc(blocks, sizeof(int));
@@ -1017,6 +1080,7 @@ static void tear_down(struct importer *importer)
     free(importer->block_of);
     free(importer->first_sent);
     free(importer->sent);
+    free(importer->sent_writers);
     free(importer->cells);
     free(importer->first_cells);
     free(importer->scratch_like);
@@ -1030,6 +1094,28 @@ static void tear_down(struct importer *importer)
     free(importer->was_seen);
 }
 
+static void make_plan(struct importer *importer, struct plan **plan)
+{
+    struct plan *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        out_of_memory(importer);
+    else if (write_plan(importer, made) && prove(importer, made))
+        *plan = made;
+    if (*plan == NULL) plan_free(made);
+}
+
+/* Once more with copies, and then the first reason counts: with them, stores come later than in the file, so races that only show
+ * there say nothing about it. */
+static void make_plan_with_copies(struct importer *importer, struct plan **plan)
+{
+    const struct msccl_report first = *importer->report;
+    *importer->report =
+        (struct msccl_report){.gpu = -1, .block = -1, .step = -1, .in_place = first.in_place};
+    importer->stages = true;
+    make_plan(importer, plan);
+    if (*plan == NULL) *importer->report = first;
+}
+
 void msccl_import(const struct msccl_algo *algo, struct plan **plan, struct msccl_report *report)
 {
     struct importer importer = {.algo = algo, .report = report};
@@ -1037,12 +1123,8 @@ void msccl_import(const struct msccl_algo *algo, struct plan **plan, struct mscc
     *report = (struct msccl_report){.gpu = -1, .block = -1, .step = -1, .in_place = algo->in_place};
     if (set_up(&importer) && find_shape(&importer) && check_chunks(&importer) && wire(&importer) &&
         run(&importer) && importer.note.verdict == MSCCL_PROVEN) {
-        struct plan *made = calloc(1, sizeof *made);
-        if (made == NULL)
-            out_of_memory(&importer);
-        else if (write_plan(&importer, made) && prove(&importer, made))
-            *plan = made;
-        if (*plan == NULL) plan_free(made);
+        make_plan(&importer, plan);
+        if (importer.needs_copies) make_plan_with_copies(&importer, plan);
     }
     if (report->verdict == MSCCL_PROVEN && importer.note.verdict != MSCCL_PROVEN) {
         *report = importer.note;

@@ -296,9 +296,12 @@ static void what_a_plan_cannot_say_is_not_called_wrong(void **state)
 {
     (void)state;
     check_changed("<algo", "coll=\"allreduce\"", "coll=\"custom\"", MSCCL_NOT_EXPRESSIBLE, "custom");
-    /* Right by MSCCL's rules, which copy what they send. */
-    check_changed("<algo", "inplace=\"0\"", "inplace=\"1\"", MSCCL_NOT_EXPRESSIBLE,
-                  "may still be sending");
+}
+
+static void what_msccl_copies_before_it_sends_a_plan_copies_too(void **state)
+{
+    (void)state;
+    check_changed("<algo", "inplace=\"0\"", "inplace=\"1\"", MSCCL_PROVEN, "");
 }
 
 static void barriers_are_refused_by_name(void **state)
@@ -340,6 +343,7 @@ int main(void)
         cmocka_unit_test(every_algorithm_comes_back_with_the_same_trees),
         cmocka_unit_test(what_is_wrong_is_said_with_its_place),
         cmocka_unit_test(what_a_plan_cannot_say_is_not_called_wrong),
+        cmocka_unit_test(what_msccl_copies_before_it_sends_a_plan_copies_too),
         cmocka_unit_test(barriers_are_refused_by_name),
         cmocka_unit_test(the_broken_limit_is_named),
     };
