@@ -996,6 +996,12 @@ static bool is_about_copies(const char *message)
            strstr(message, "may have placed its result") != NULL;
 }
 
+/* Replicas whose bits may differ are right for MSCCL, and a plan promises that they do not. */
+static bool is_about_bits(const char *message)
+{
+    return strstr(message, "is added up in another order") != NULL;
+}
+
 static bool prove(struct importer *importer, const struct plan *plan)
 {
     struct verify_report found;
@@ -1008,9 +1014,9 @@ static bool prove(struct importer *importer, const struct plan *plan)
         importer->report->proven_otherwise = plan_verify(plan, &how, &found) == VERIFY_PROVEN;
         return true;
     }
+    importer->needs_copies = is_about_copies(found.message);
     const enum msccl_verdict what =
-        is_about_copies(found.message) ? MSCCL_NOT_EXPRESSIBLE : MSCCL_WRONG;
-    importer->needs_copies = what == MSCCL_NOT_EXPRESSIBLE;
+        importer->needs_copies || is_about_bits(found.message) ? MSCCL_NOT_EXPRESSIBLE : MSCCL_WRONG;
     const int step = step_of(importer, plan, &found);
     const char *why = strstr(found.message, ": ");
     why = why != NULL ? why + 2 : found.message;
@@ -1113,7 +1119,7 @@ static void make_plan_with_copies(struct importer *importer, struct plan **plan)
         (struct msccl_report){.gpu = -1, .block = -1, .step = -1, .in_place = first.in_place};
     importer->stages = true;
     make_plan(importer, plan);
-    if (*plan == NULL) *importer->report = first;
+    if (importer->report->verdict == MSCCL_WRONG) *importer->report = first;
 }
 
 void msccl_import(const struct msccl_algo *algo, struct plan **plan, struct msccl_report *report)

@@ -9,7 +9,9 @@
  *   - stores to the input where it is not the output's memory, too: a plan only reads its input,
  *   - memory that holds one chunk now and another one later,
  *   - a step that completes the reduction of some of its chunks and not of the others,
- *   - stores to memory that a send of the plan may still read, since it sends from where the data lies and makes no copy,
+ *   - replicas that are added up in different orders: their bits may differ,
+ *   - some stores to memory that was sent from. MSCCL copies what it sends, a plan sends from where the data lies; a copy to scratch
+ *     is put into the plan, and mostly does,
  *   - more thread blocks that work side by side, or channels between two GPUs, than a plan has lanes and channels; collectives
  *     that Tutti has not.
  */
