@@ -82,6 +82,12 @@ target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir} ${
 add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects> ${named_paths})
 target_include_directories(tutti_internal PUBLIC src include)
 target_link_libraries(tutti_internal PUBLIC ${crypto_library} Threads::Threads m ${CMAKE_DL_LIBS})
+target_sources(tutti_internal PRIVATE ${msccl_sources})
+if(EXPAT_INCLUDE_DIR AND EXPAT_LIBRARY)
+    target_include_directories(tutti_internal SYSTEM PRIVATE ${EXPAT_INCLUDE_DIR})
+    target_link_libraries(tutti_internal PUBLIC
+        -Wl,--push-state,--as-needed ${EXPAT_LIBRARY} -Wl,--pop-state)
+endif()
 if(TUTTI_TOPOLOGY)
     add_library(tutti_topology_objects OBJECT ${topology_used})
     target_include_directories(tutti_topology_objects PUBLIC src include)

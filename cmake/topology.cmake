@@ -5,6 +5,7 @@
 #     json_sources         those that the library reads its own files with; without jansson.h, one that says so
 #     plain_sources        those that need nothing
 #     topology_used        those that are built
+#     msccl_sources        what reads and writes schedules of MSCCL, for tools: built whether these libraries are here or not
 #     topology_tests       patterns of tests, fuzzers and tools that cannot be built without
 #     topology_libraries, topology_include_dirs
 
@@ -38,6 +39,14 @@ list(FILTER plain_sources INCLUDE REGEX "/format/(cache_folder|plan_file|proof_f
 set(json_sources ${topology_sources})
 list(FILTER json_sources INCLUDE REGEX "/format/(jansson|json_|calibration_|table_)")
 list(REMOVE_ITEM topology_sources ${json_sources} ${plain_sources})
+set(msccl_sources ${topology_sources}) # these need expat at most, and tutti-plan is built in any case
+list(FILTER msccl_sources INCLUDE REGEX "/format/msccl_")
+list(REMOVE_ITEM topology_sources ${msccl_sources})
+if(EXPAT_INCLUDE_DIR AND EXPAT_LIBRARY)
+    list(FILTER msccl_sources EXCLUDE REGEX "/msccl_xml_absent\\.c$")
+else()
+    list(FILTER msccl_sources EXCLUDE REGEX "/msccl_xml\\.c$")
+endif()
 if(JANSSON_INCLUDE_DIR) # the library itself is loaded when it is needed, see src/format/jansson.h
     list(FILTER json_sources EXCLUDE REGEX "_absent\\.c$")
     set(json_include_dir ${JANSSON_INCLUDE_DIR})
@@ -54,7 +63,7 @@ if(TUTTI_NCCL_XML)
     list(APPEND topology_include_dirs ${EXPAT_INCLUDE_DIR})
 else()
     list(FILTER topology_used EXCLUDE REGEX "/nccl_xml\\.c$")
-    list(APPEND topology_tests "src/format/nccl_xml_")
+    list(APPEND topology_tests "src/format/nccl_xml_" "src/format/msccl_xml_")
 endif()
 if(NOT TUTTI_TOPOLOGY)
     list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo" "tutti-trace" "tutti-tune" "tutti-synth"

@@ -47,7 +47,7 @@ includes() { # a word, the line
     fi
 }
 
-gives draw list paths show verify -- tutti-plan ''
+gives draw export list paths show verify -- tutti-plan ''
 gives show -- tutti-plan s
 gives reduce reduce_scatter -- tutti-plan show red
 gives oneshot -- tutti-plan draw allreduce one

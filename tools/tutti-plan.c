@@ -1,44 +1,19 @@
-/* tutti-plan - lists algorithms; shows, proves and draws their plans, or those of files. */
+/* tutti-plan - lists algorithms; shows, proves, draws and exports their plans, or those of files. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/file.h"
 #include "plan/draw.h"
 #include "plan/text.h"
 #include "tutti-plan_explain.h"
+#include "tutti-plan_file.h"
 #include "tutti-plan_options.h"
 #include "tutti-plan_paths.h"
 #include "tutti-plan_verify.h"
 
-enum { FILE_BYTES_MAX = 1 << 28 };
-
-static enum exit_code fail(const char *what, const char *why)
-{
-    fprintf(stderr, "tutti-plan: %s: %s\n", what, why);
-    return EXIT_WRONG;
-}
-
 /* ------------------------------------------------------------------------------------------ getting a plan */
-
-static struct plan *read_plan(const char *name)
-{
-    const bool standard = strcmp(name, "-") == 0;
-    size_t size = 0;
-    char message[200];
-    struct plan *plan = NULL;
-    FILE *file = standard ? stdin : fopen(name, "rbe");
-    char *text = file == NULL ? NULL : file_read_all(file, FILE_BYTES_MAX, &size);
-    if (text == NULL)
-        fail(name, strerror(errno));
-    else if (plan_parse(text, size, &plan, message, sizeof message) != TUTTI_OK)
-        fail(name, message);
-    free(text);
-    if (file != NULL && !standard) fclose(file);
-    return plan;
-}
 
 static struct plan *make_plan(const struct options *options)
 {
@@ -53,14 +28,15 @@ static struct plan *make_plan(const struct options *options)
     struct plan *plan;
     const char *message;
     if (algo_plan(options->algorithm, &params, &plan, &message) != TUTTI_OK)
-        fail(options->algorithm->name, message);
+        file_fail(options->algorithm->name, message);
     return plan;
 }
 
 /* NULL when there is none, which has been said. */
-static struct plan *get_plan(const struct options *options)
+static struct plan *get_plan(const struct options *options, bool *in_place)
 {
-    return options->file != NULL ? read_plan(options->file) : make_plan(options);
+    *in_place = options->in_place;
+    return options->file != NULL ? file_read_plan(options->file, in_place) : make_plan(options);
 }
 
 /* ------------------------------------------------------------------------------------------------ list */
@@ -120,7 +96,8 @@ static enum exit_code list(const struct options *options)
 
 static enum exit_code show(const struct options *options)
 {
-    struct plan *plan = get_plan(options);
+    bool in_place;
+    struct plan *plan = get_plan(options, &in_place);
     if (plan == NULL) return EXIT_WRONG;
     plan_print(plan, stdout);
     plan_free(plan);
@@ -130,9 +107,20 @@ static enum exit_code show(const struct options *options)
 static enum exit_code verify(const struct options *options)
 {
     if (options->file == NULL) return verify_algorithms(options);
-    struct plan *plan = read_plan(options->file);
+    bool in_place;
+    struct plan *plan = get_plan(options, &in_place);
     if (plan == NULL) return EXIT_WRONG;
-    const enum exit_code code = verify_plan(plan, options);
+    const enum exit_code code = verify_plan(plan, in_place);
+    plan_free(plan);
+    return code;
+}
+
+static enum exit_code export_as(const struct options *options)
+{
+    struct options how = *options;
+    struct plan *plan = get_plan(options, &how.in_place);
+    if (plan == NULL) return EXIT_WRONG;
+    const enum exit_code code = file_export_plan(plan, &how);
     plan_free(plan);
     return code;
 }
@@ -165,20 +153,6 @@ static bool read_values(const char *text, size_t rank_count, size_t value_count,
     return rank_count * value_count > 0;
 }
 
-/* The picture is whole before the file is touched. */
-static enum exit_code write_out(const char *name, const char *text, size_t size)
-{
-    FILE *file = name == NULL ? stdout : fopen(name, "wbe");
-    if (file == NULL) return fail(name, strerror(errno));
-    bool written = fwrite(text, 1, size, file) == size && fflush(file) == 0;
-    int error = errno;
-    if (name != NULL && fclose(file) != 0 && written) {
-        written = false;
-        error = errno;
-    }
-    return written ? EXIT_FINE : fail(name == NULL ? "standard output" : name, strerror(error));
-}
-
 static enum exit_code draw_with(const struct plan *plan, const struct draw_options *how,
                                 const struct options *options)
 {
@@ -186,14 +160,15 @@ static enum exit_code draw_with(const struct plan *plan, const struct draw_optio
     size_t size;
     const char *message;
     FILE *file = open_memstream(&text, &size);
-    if (file == NULL) return fail("picture", strerror(errno));
+    if (file == NULL) return file_fail("picture", strerror(errno));
     const enum tutti_status status = plan_draw_svg(plan, how, file, &message);
     const bool written = fclose(file) == 0;
     enum exit_code code;
     if (status != TUTTI_OK)
-        code = fail("picture", message);
+        code = file_fail("picture", message);
     else
-        code = written ? write_out(options->output, text, size) : fail("picture", "out of memory");
+        code = written ? file_write(options->output, text, size)
+                       : file_fail("picture", "out of memory");
     free(text);
     return code;
 }
@@ -213,7 +188,7 @@ static enum exit_code draw_plan(const struct plan *plan, const struct options *o
     enum exit_code code = EXIT_FINE;
     if (options->values != NULL) {
         values = calloc(rank_count * how.value_count + 1, sizeof *values);
-        if (values == NULL) return fail("values", "out of memory");
+        if (values == NULL) return file_fail("values", "out of memory");
         how.example_values = values;
         if (!read_values(options->values, rank_count, how.value_count, values))
             code =
@@ -227,7 +202,8 @@ static enum exit_code draw_plan(const struct plan *plan, const struct options *o
 
 static enum exit_code draw(const struct options *options)
 {
-    struct plan *plan = get_plan(options);
+    bool in_place;
+    struct plan *plan = get_plan(options, &in_place);
     if (plan == NULL) return EXIT_WRONG;
     const enum exit_code code = draw_plan(plan, options);
     plan_free(plan);
@@ -239,8 +215,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         enum exit_code (*run)(const struct options *options);
-    } commands[] = {{"list", list}, {"show", show},         {"verify", verify},
-                    {"draw", draw}, {"paths", print_paths}, {"explain", explain}};
+    } commands[] = {{"list", list},      {"show", show},        {"verify", verify},
+                    {"draw", draw},      {"export", export_as}, {"paths", print_paths},
+                    {"explain", explain}};
     struct options options;
     enum exit_code code = options_parse(argc, argv, &options);
     for (size_t i = 0;
@@ -250,7 +227,7 @@ int main(int argc, char **argv)
             break;
         }
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_FINE)
-        code = fail("standard output", strerror(errno));
+        code = file_fail("standard output", strerror(errno));
     options_release(&options);
     return code;
 }

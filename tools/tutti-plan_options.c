@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/msccl_export.h"
 #include "path/path.h"
 #include "transport/paths.h"
 #include "tutti/tutti.h"
@@ -16,7 +17,7 @@ enum { CORES_MAX = 4096 };
 #define EXPLAIN_BYTES_MAX ((size_t)1 << 40)
 
 static const char help[] =
-    "tutti-plan - lists algorithms; shows, proves and draws the plans of collectives\n"
+    "tutti-plan - lists algorithms; shows, proves, draws and exports the plans of collectives\n"
     "\n"
     "  tutti-plan list [--collective COLLECTIVE] [--markdown]\n"
     "      lists all algorithms\n"
@@ -33,6 +34,11 @@ static const char help[] =
     "          [-o FILE | --output FILE]\n"
     "      draws a plan as SVG, in rounds in which a lane sends P messages (1; 0: any number),\n"
     "      with the sums if each rank's values are given\n"
+    "  tutti-plan export COLLECTIVE ALGORITHM --ranks N --format msccl|rccl [--root R] [--radix "
+    "K]\n"
+    "  tutti-plan export FILE --format msccl|rccl\n"
+    "          [--in-place] [-o FILE | --output FILE]\n"
+    "      writes a plan as XML, as a schedule for MSCCL or for RCCL\n"
     "  tutti-plan paths COLLECTIVE [ALGORITHM] --ranks N --count ELEMENTS [--root R] [--radix K]\n"
     "          [--in-place] [--transport local|tcp|card] [--memory private|mapped]\n"
     "          [--shared-cores] [--why]\n"
@@ -67,7 +73,7 @@ static const char help[] =
     "times\n"
     "      as long (0.001 to 1000); may be said several times\n"
     "      --csv: for programs, with times in nanoseconds\n"
-    "  show, verify, draw and paths also take [--order 0,2,1,3]\n"
+    "  show, verify, draw, export and paths also take [--order 0,2,1,3]\n"
     "      the ranks, with near ones side by side, for algorithms that use this order\n"
     "  and, in place of --ranks, [--hosts 4x2] [--racks 2x2] [--interleaved] "
     "[--interleaved-racks]\n"
@@ -78,7 +84,8 @@ static const char help[] =
     "  tutti-plan -h | --help | -V | --version\n"
     "\n"
     "ALGORITHM is a name, or NAME/RADIX such as tree/3 if the list says that it takes a radix.\n"
-    "FILE is a plan as text; - is standard input.\n"
+    "FILE is a plan as text, or a schedule of MSCCL as XML, which is proven first;\n"
+    "- is standard input.\n"
     "Exit status: 0; 1 something is wrong; 2 wrong usage.\n";
 
 enum exit_code usage_error(const char *format, ...)
@@ -220,6 +227,7 @@ static enum exit_code read_option(int letter, struct options *options)
             return usage_error("--slow: at most %d of them", SETS_MAX);
         options->slows[options->slow_count++] = optarg;
         return EXIT_FINE;
+    case 'f': options->format = optarg; return EXIT_FINE;
     case 'm': options->markdown = true; return EXIT_FINE;
     case 'v': options->values = optarg; return EXIT_FINE;
     case 't': options->title = optarg; return EXIT_FINE;
@@ -342,9 +350,14 @@ static enum exit_code check_subject(const struct options *options)
     const bool verify = strcmp(options->command, "verify") == 0;
     const bool paths = strcmp(options->command, "paths") == 0;
     const bool explains = strcmp(options->command, "explain") == 0;
-    if (!list && !verify && !paths && !explains && strcmp(options->command, "show") != 0 &&
-        strcmp(options->command, "draw") != 0)
+    const bool exports = strcmp(options->command, "export") == 0;
+    if (!list && !verify && !paths && !explains && !exports &&
+        strcmp(options->command, "show") != 0 && strcmp(options->command, "draw") != 0)
         return usage_error("no command is called %s", options->command);
+    if (exports && options->format == NULL) return usage_error("in which format? (--format)");
+    if (options->format != NULL && !exports) return usage_error("--format is for export");
+    if (exports && msccl_profile_find(options->format) == NULL)
+        return usage_error("--format %s is neither msccl nor rccl", options->format);
     if (list || options->all) {
         if (options->file != NULL || options->algorithm != NULL ||
             (options->all && !verify && !paths))
@@ -415,6 +428,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"set", required_argument, NULL, 's'},
                                                  {"slow", required_argument, NULL, 'L'},
                                                  {"csv", no_argument, NULL, 'x'},
+                                                 {"format", required_argument, NULL, 'f'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {"version", no_argument, NULL, 'V'},
                                                  {NULL, 0, NULL, 0}};

@@ -38,7 +38,8 @@ struct options {
     int set_count;
     const char *slows[SETS_MAX]; /* of explain: HOST=FACTOR */
     int slow_count;
-    bool csv; /* of explain */
+    bool csv;           /* of explain */
+    const char *format; /* of export: of msccl_profile_find; or NULL */
 };
 
 /* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and

@@ -41,13 +41,13 @@ static uint64_t now_ns(void)
 
 /* ----------------------------------------------------------------------------------------------- one plan */
 
-enum exit_code verify_plan(const struct plan *plan, const struct options *options)
+enum exit_code verify_plan(const struct plan *plan, bool in_place)
 {
     struct verify_report report;
-    const struct verify_options how = {.in_place = options->in_place};
+    const struct verify_options how = {.in_place = in_place};
     const enum verify_verdict verdict = plan_verify(plan, &how, &report);
     const char *collective = collective_name(plan->shape.collective);
-    const char *buffers = options->in_place ? "in place" : "separate buffers";
+    const char *buffers = in_place ? "in place" : "separate buffers";
     if (verdict != VERIFY_PROVEN) {
         fprintf(stderr, "%s of %d ranks, %s: %s: %s\n", collective, plan->shape.rank_count, buffers,
                 verdict == VERIFY_WRONG ? "WRONG" : "not known",

@@ -7,6 +7,7 @@ void xml_print_text(const char *text, FILE *file)
         case '<': fputs("&lt;", file); break;
         case '>': fputs("&gt;", file); break;
         case '&': fputs("&amp;", file); break;
+        case '"': fputs("&quot;", file); break;
         default:
             if ((unsigned char)*text >= ' ') fputc(*text, file);
         }

@@ -22,6 +22,7 @@ enum {
     SKIPPED_DEPTH_MAX = 64, /* of others */
     MACHINES_MAX = 1024,
     NVLINKS_MAX = 1 << 12,
+    LINKS_MAX = 1024, /* of one sort between two gpus */
     NOTES_MAX = 16,
     CPUS_MAX = 8192 /* bits of an affinity mask */
 };
@@ -34,20 +35,22 @@ enum element {
     ELEMENT_NIC,
     ELEMENT_NET,
     ELEMENT_NVLINK,
+    ELEMENT_XGMI,
     ELEMENT_COUNT
 };
 
-static const char *const element_names[ELEMENT_COUNT] = {"system", "cpu", "pci",   "gpu",
-                                                         "nic",    "net", "nvlink"};
+static const char *const element_names[ELEMENT_COUNT] = {"system", "cpu", "pci",    "gpu",
+                                                         "nic",    "net", "nvlink", "xgmi"};
 
 /* An element that is open. */
 struct frame {
     enum element element;
-    int node;                         /* that holds what comes in it */
-    char address[TOPO_ADDRESS_SIZE];  /* of the card that it is, if it is one */
-    double bytes_per_second;          /* of the card's PCI link; 0: not told */
-    int sm;                           /* of a gpu: its generation */
-    bool has_nvswitch;                /* of a gpu: some of its NVLinks go to one */
+    int node;                        /* that holds what comes in it */
+    char address[TOPO_ADDRESS_SIZE]; /* of the card that it is, if it is one */
+    double bytes_per_second;         /* of the card's PCI link; 0: not told */
+    int sm;                          /* of a gpu: its generation */
+    double xgmi_bytes_per_second; /* of a gpu: what one of its xGMI links carries; 0: not known */
+    bool has_nvswitch;            /* of a gpu: some of its NVLinks go to one */
     double nvswitch_bytes_per_second; /* ... and carry this together */
 };
 
@@ -57,7 +60,7 @@ struct machine {
     int nvswitch; /* node, or -1 */
 };
 
-/* To another gpu. */
+/* To another gpu: NVLinks, or xGMI links. */
 struct nvlink {
     int node, line, to;
     char target[TOPO_ADDRESS_SIZE];
@@ -214,6 +217,23 @@ static double nvlink_bytes_per_second(int sm)
     }
 }
 
+/* What one xGMI link of a GPU of that architecture ("gfx90a", "908") carries one way, as its maker says; 0: not known here. Older
+ * files call gfx90a 910. */
+static double xgmi_bytes_per_second(const char *architecture)
+{
+    static const struct {
+        const char *name;
+        double bytes_per_second;
+    } known[] = {{"906", 46e9}, {"908", 46e9}, {"90a", 50e9}, {"910", 50e9},
+                 {"940", 64e9}, {"941", 64e9}, {"942", 64e9}, {"950", 76.8e9}};
+    if (architecture == NULL) return 0;
+    if (strncmp(architecture, "gfx", 3) == 0) architecture += 3;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strncmp(architecture, known[i].name, strlen(known[i].name)) == 0)
+            return known[i].bytes_per_second;
+    return 0;
+}
+
 /* ------------------------------------------------------------------------------------------------------ nodes */
 
 /* 0, which is the root, after a failure. */
@@ -328,6 +348,7 @@ static void begin_gpu(struct reader *reader, const char **attributes, struct fra
     struct topo_node node = {.kind = TOPO_ACCELERATOR,
                              .number = read_number(reader, attributes, "dev", INT32_MAX, -1)};
     frame->sm = read_number(reader, attributes, "sm", 10000, 0);
+    frame->xgmi_bytes_per_second = xgmi_bytes_per_second(find(attributes, "gcn"));
     if (frame->sm > 0) snprintf(node.name, sizeof node.name, "sm %d", frame->sm);
     frame->node = add_card(reader, frame, &node);
     const int rank = read_number(reader, attributes, "rank", TOPO_RANKS_MAX - 1, -1);
@@ -371,7 +392,7 @@ static void add_nvlink(struct reader *reader, const char **attributes, int node,
                        double bytes_per_second)
 {
     if (reader->nvlink_count == NVLINKS_MAX) {
-        fail(reader, "more than %d NVLinks", NVLINKS_MAX);
+        fail(reader, "more than %d links between gpus", NVLINKS_MAX);
         return;
     }
     if (reader->nvlink_count == reader->nvlink_room) {
@@ -392,15 +413,10 @@ static void add_nvlink(struct reader *reader, const char **attributes, int node,
 
 static void begin_nvlink(struct reader *reader, const char **attributes, const struct frame *frame)
 {
-    enum {
-        COUNT_MAX = 1024,
-        CLASS_DISPLAY = 0x03,
-        CLASS_NVSWITCH = 0x068000,
-        CLASS_CPU = 0x068001
-    };
+    enum { CLASS_DISPLAY = 0x03, CLASS_NVSWITCH = 0x068000, CLASS_CPU = 0x068001 };
     const unsigned class_id = read_class(attributes, "tclass");
     const double bytes_per_second =
-        nvlink_bytes_per_second(frame->sm) * read_number(reader, attributes, "count", COUNT_MAX, 1);
+        nvlink_bytes_per_second(frame->sm) * read_number(reader, attributes, "count", LINKS_MAX, 1);
     struct frame *gpu = &reader->frames[reader->depth - 1];
     if (class_id == CLASS_NVSWITCH) {
         gpu->has_nvswitch = true;
@@ -413,6 +429,13 @@ static void begin_nvlink(struct reader *reader, const char **attributes, const s
     } else {
         note_unknown(reader, "nvlink");
     }
+}
+
+/* AMD's GPUs are joined one to one, and name their targets as NVLinks do. */
+static void begin_xgmi(struct reader *reader, const char **attributes, const struct frame *frame)
+{
+    add_nvlink(reader, attributes, frame->node,
+               frame->xgmi_bytes_per_second * read_number(reader, attributes, "count", LINKS_MAX, 1));
 }
 
 /* --------------------------------------------------------------------------------------------------- elements */
@@ -428,7 +451,8 @@ static bool belongs(enum element element, const struct frame *around)
     case ELEMENT_NIC: return around->element == ELEMENT_CPU || around->element == ELEMENT_PCI;
     case ELEMENT_GPU: return around->element == ELEMENT_PCI;
     case ELEMENT_NET: return around->element == ELEMENT_NIC;
-    case ELEMENT_NVLINK: return around->element == ELEMENT_GPU;
+    case ELEMENT_NVLINK:
+    case ELEMENT_XGMI: return around->element == ELEMENT_GPU;
     default: return false;
     }
 }
@@ -450,6 +474,7 @@ static void begin_known(struct reader *reader, enum element element, const char 
     case ELEMENT_GPU: begin_gpu(reader, attributes, &frame); break;
     case ELEMENT_NET: begin_net(reader, attributes, &frame); break;
     case ELEMENT_NVLINK: begin_nvlink(reader, attributes, &frame); break;
+    case ELEMENT_XGMI: begin_xgmi(reader, attributes, &frame); break;
     default: break;
     }
     reader->frames[reader->depth++] = frame;
@@ -542,9 +567,8 @@ static enum tutti_status join_gpus(struct reader *reader, struct card *cards)
         const struct card wanted = {topo_within(topo, nvlink->node, TOPO_MACHINE), 0,
                                     nvlink->target};
         const struct card *card = bsearch(&wanted, cards, count, sizeof *cards, compare_cards);
-        if (card == NULL) return fail_at(nvlink->line, "the target of this NVLink is no gpu here");
-        if (card->node == nvlink->node)
-            return fail_at(nvlink->line, "an NVLink from a gpu to itself");
+        if (card == NULL) return fail_at(nvlink->line, "the target of this link is no gpu here");
+        if (card->node == nvlink->node) return fail_at(nvlink->line, "a link from a gpu to itself");
         nvlink->to = card->node;
         if (was_told(reader, i)) continue;
         const struct topo_link link = {.ends = {nvlink->node, nvlink->to},

@@ -1,10 +1,10 @@
 /* nccl_xml.h - a host as NCCL sees it: the XML that NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE reads.
  *
- *     <system> <cpu numaid affinity> <pci busid class link_speed link_width> <gpu sm rank> <nvlink target count>
+ *     <system> <cpu numaid affinity> <pci busid class link_speed link_width> <gpu sm gcn rank> <nvlink or xgmi target count>
  *                                                                            <nic> <net name speed>
  *
  * becomes machine, numa, processing units, switches (bridges), accelerators with their ranks, and nics. What NVLinks
- * and PCI links carry is nominal: from generation, width and count. NVSwitches of a host become one switch, as NCCL
+ * and PCI links carry is nominal: from generation, width and count. AMD's links between GPUs (xGMI) are read as NVLinks are. NVSwitches of a host become one switch, as NCCL
  * itself has it. Several values of host_hash become several machines of a cluster.
  *
  * What it does not know it leaves out, and says so.

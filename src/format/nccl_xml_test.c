@@ -170,6 +170,28 @@ static void processors_of_a_gpu_may_be_its_neighbours_by_nvlink(void **state)
     topo_release(&topo);
 }
 
+static void links_of_amd_are_read_as_nvlinks_are(void **state)
+{
+    (void)state;
+    struct topo topo = loaded(
+        "<system><cpu numaid=\"0\"><pci busid=\"0:1:0\" class=\"0x120000\">"
+        "<gpu dev=\"0\" sm=\"304\" gcn=\"gfx942\" rank=\"0\">"
+        "<xgmi target=\"0:2:0\" count=\"2\" tclass=\"0x120000\"/></gpu></pci>"
+        "<pci busid=\"0:2:0\" class=\"0x120000\"><gpu dev=\"1\" sm=\"304\" gcn=\"gfx942\" "
+        "rank=\"1\">"
+        "<xgmi target=\"0:1:0\" count=\"2\" tclass=\"0x120000\"/></gpu></pci>"
+        "<pci busid=\"0:3:0\" class=\"0x038000\"><gpu dev=\"2\" sm=\"120\" gcn=\"908\" rank=\"2\">"
+        "<xgmi target=\"0:1:0\" tclass=\"0x038000\"/></gpu></pci>"
+        "<pci busid=\"0:4:0\" class=\"0x038000\"><gpu dev=\"3\" sm=\"9\" gcn=\"1201\" rank=\"3\">"
+        "<xgmi target=\"0:1:0\" count=\"1\" tclass=\"0x038000\"/></gpu></pci></cpu></system>");
+    assert_int_equal(topo.link_count, 3); /* both ends tell of the first one */
+    assert_true(topo.links[0].bytes_per_second == 128e9);
+    assert_true(topo.links[1].bytes_per_second == 46e9);
+    assert_true(topo.links[2].bytes_per_second == 0); /* not known here */
+    assert_true(bytes_per_second(&topo, 0, 1) == 128e9);
+    topo_release(&topo);
+}
+
 struct notes {
     int count;
     char text[400];
@@ -221,7 +243,7 @@ static const struct {
     {"<system><cpu><pci busid=\"1\"><gpu>\n<nvlink target=\"2\"/></gpu></pci></cpu></system>",
      "line 2: the target"},
     {"<system><cpu><pci busid=\"1\"><gpu>\n<nvlink target=\"1\"/></gpu></pci></cpu></system>",
-     "line 2: an NVLink from a gpu to itself"},
+     "line 2: a link from a gpu to itself"},
     {"<system><cpu><pci busid=\"1\"><gpu>\n<nvlink/></gpu></pci></cpu></system>", "line 2: target"},
 };
 
@@ -287,6 +309,7 @@ int main(void)
         cmocka_unit_test(nvswitches_are_one_switch),
         cmocka_unit_test(several_hosts_are_a_cluster),
         cmocka_unit_test(processors_of_a_gpu_may_be_its_neighbours_by_nvlink),
+        cmocka_unit_test(links_of_amd_are_read_as_nvlinks_are),
         cmocka_unit_test(what_is_not_known_is_left_out_and_told_once),
         cmocka_unit_test(what_is_wrong_is_told_with_its_line),
         cmocka_unit_test(every_text_that_ends_too_early_is_refused),

@@ -66,7 +66,7 @@
 
 enum plan_buffer { PLAN_INPUT, PLAN_OUTPUT, PLAN_SCRATCH, PLAN_BUFFER_COUNT };
 
-enum { PLAN_NO_GROUP = -1, PLAN_RANKS_MAX = 1 << 16, PLAN_LANES_MAX = 16, PLAN_CHANNELS_MAX = 16 };
+enum { PLAN_NO_GROUP = -1, PLAN_RANKS_MAX = 1 << 16, PLAN_LANES_MAX = 64, PLAN_CHANNELS_MAX = 16 };
 
 /* The first chunk of a range; the step says how many. */
 struct plan_place {

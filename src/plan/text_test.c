@@ -257,7 +257,7 @@ static void says_line_and_cause(void **state)
         {HEAD "rank 1\nrank 1", "line 4: rank 1 where rank 2 was expected"},
         {HEAD "in[0] -> to 1", "line 3: a step before the first lane"},
         {HEAD "lane 1", "line 3: expected lane 0"},
-        {HEAD "lane 16", "line 3: lane is above 15"},
+        {HEAD "lane 64", "line 3: lane is above 63"},
         {HEAD "group 1: 0", "line 3: expected group 0"},
         {HEAD "group 0: 1 0", "line 3: the members of a group do not ascend"},
         {HEAD "group 0: 0..4000000000", "line 3: member of a group is above 1"},

@@ -136,7 +136,7 @@ _tutti_plan() {
     action=$(_tutti_word 1) collective=$(_tutti_word 2)
     if _tutti_common; then return; fi
     if [[ ! $action ]]; then
-        _tutti_reply 'list show verify draw paths'
+        _tutti_reply 'list show verify draw export paths'
     elif [[ $action == list || $(_tutti_word 3) ]]; then
         COMPREPLY=()
     elif [[ $collective ]]; then

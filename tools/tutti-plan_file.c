@@ -1,0 +1,112 @@
+#include "tutti-plan_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/msccl_export.h"
+#include "format/msccl_xml.h"
+#include "os/file.h"
+#include "plan/text.h"
+#include "plan/verify.h"
+
+enum { FILE_BYTES_MAX = 1 << 28 };
+
+enum exit_code file_fail(const char *what, const char *why)
+{
+    fprintf(stderr, "tutti-plan: %s: %s\n", what, why);
+    return EXIT_WRONG;
+}
+
+/* A plan as text never begins with that. */
+static bool is_xml(const char *text, size_t size)
+{
+    size_t i = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (i < size && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n'))
+        i++;
+    return i < size && text[i] == '<';
+}
+
+static struct plan *read_xml(const char *name, const char *text, size_t size, bool *in_place)
+{
+    static const char *const verdicts[] = {[MSCCL_PROVEN] = "",
+                                           [MSCCL_WRONG] = "WRONG",
+                                           [MSCCL_NOT_EXPRESSIBLE] = "not expressible as a plan",
+                                           [MSCCL_NOT_KNOWN] = "not known"};
+    struct plan *plan;
+    struct msccl_report report;
+    msccl_xml_load(text, size, &plan, &report);
+    if (plan == NULL)
+        fprintf(stderr, "tutti-plan: %s: %s: %s\n", name, verdicts[report.verdict], report.message);
+    else
+        *in_place = report.in_place;
+    return plan;
+}
+
+struct plan *file_read_plan(const char *name, bool *in_place)
+{
+    const bool standard = strcmp(name, "-") == 0;
+    size_t size = 0;
+    char message[200];
+    struct plan *plan = NULL;
+    FILE *file = standard ? stdin : fopen(name, "rbe");
+    char *text = file == NULL ? NULL : file_read_all(file, FILE_BYTES_MAX, &size);
+    if (text == NULL)
+        file_fail(name, strerror(errno));
+    else if (is_xml(text, size))
+        plan = read_xml(name, text, size, in_place);
+    else if (plan_parse(text, size, &plan, message, sizeof message) != TUTTI_OK)
+        file_fail(name, message);
+    free(text);
+    if (file != NULL && !standard) fclose(file);
+    return plan;
+}
+
+enum exit_code file_write(const char *name, const char *text, size_t size)
+{
+    FILE *file = name == NULL ? stdout : fopen(name, "wbe");
+    if (file == NULL) return file_fail(name, strerror(errno));
+    bool written = fwrite(text, 1, size, file) == size && fflush(file) == 0;
+    int error = errno;
+    if (name != NULL && fclose(file) != 0 && written) {
+        written = false;
+        error = errno;
+    }
+    return written ? EXIT_FINE : file_fail(name == NULL ? "standard output" : name, strerror(error));
+}
+
+/* What is wrong is not written down for others to run. */
+static bool prove(const struct plan *plan, bool in_place)
+{
+    struct verify_report report;
+    const struct verify_options how = {.in_place = in_place};
+    if (plan_verify(plan, &how, &report) == VERIFY_PROVEN) return true;
+    file_fail("export", report.message);
+    return false;
+}
+
+enum exit_code file_export_plan(const struct plan *plan, const struct options *options)
+{
+    char name[160], message[200];
+    char *text = NULL;
+    size_t size;
+    snprintf(name, sizeof name, "%s %s of %d ranks",
+             options->algorithm != NULL ? options->algorithm->name : "plan",
+             collective_name(plan->shape.collective), plan->shape.rank_count);
+    const struct msccl_export_options how = {
+        .profile = msccl_profile_find(options->format), .name = name, .in_place = options->in_place};
+    if (!prove(plan, options->in_place)) return EXIT_WRONG;
+    FILE *file = open_memstream(&text, &size);
+    if (file == NULL) return file_fail("export", strerror(errno));
+    const enum tutti_status status = msccl_export(plan, &how, file, message, sizeof message);
+    const bool written = fclose(file) == 0;
+    enum exit_code code;
+    if (status != TUTTI_OK)
+        code = file_fail("export", message);
+    else
+        code = written ? file_write(options->output, text, size)
+                       : file_fail("export", "out of memory");
+    free(text);
+    return code;
+}
