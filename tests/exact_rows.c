@@ -76,8 +76,8 @@ static void expect_plan(const struct synth_steps *steps, const char *name)
 static void ask(const struct synth_graph *graph, const struct exact_row *row, int root)
 {
     const uint64_t second = 1000000000;
-    const struct exact_question question = {row->collective, root, row->chunk_count,
-                                            row->step_count, row->round_count};
+    const struct exact_question question = {
+        row->collective, root, row->chunk_count, row->step_count, row->round_count, false};
     const bool feasible = root % 2 == 0 ? row->even_roots : row->odd_roots;
     struct exact_answer answer;
     char name[128];

@@ -59,6 +59,22 @@ static void two_ranks_and_stars_and_rings_are_answered(void **state)
     synth_graph_release(&graph);
 }
 
+static void a_ring_of_four_has_a_front(void **state)
+{
+    (void)state;
+    const struct exact_front_question question = {COLLECTIVE_GATHER, 1, 2, 3, 5};
+    struct exact_point points[3];
+    int point_count;
+    bool is_certain;
+    struct synth_graph graph = graph_ring(4);
+    assert_int_equal(exact_front(&graph, &question, 60000000000, points, &point_count, &is_certain),
+                     TUTTI_OK);
+    assert_true(is_certain);
+    assert_int_equal(point_count, 1); /* 3 blocks over 2 links: no fewer rounds for a chunk */
+    assert_memory_equal(&points[0], (&(struct exact_point){2, 2, 3}), sizeof *points);
+    synth_graph_release(&graph);
+}
+
 static struct synth_steps found(const struct synth_graph *graph,
                                 const struct exact_question *question)
 {
@@ -73,9 +89,9 @@ static void changed_schedules_are_refused(void **state)
 {
     (void)state;
     struct synth_graph graph = graph_ring(4);
-    const struct exact_question questions[] = {{COLLECTIVE_ALLGATHER, 0, 2, 2, 3},
-                                               {COLLECTIVE_REDUCE_SCATTER, 0, 2, 2, 3},
-                                               {COLLECTIVE_GATHER, 1, 2, 2, 3}};
+    const struct exact_question questions[] = {{COLLECTIVE_ALLGATHER, 0, 2, 2, 3, false},
+                                               {COLLECTIVE_REDUCE_SCATTER, 0, 2, 2, 3, false},
+                                               {COLLECTIVE_GATHER, 1, 2, 2, 3, false}};
     for (size_t q = 0; q < sizeof questions / sizeof *questions; q++) {
         struct synth_steps steps = found(&graph, &questions[q]);
         for (int i = 0; i < steps.transfer_count; i++) {
@@ -126,11 +142,14 @@ static void questions_about_nothing_are_refused(void **state)
 {
     (void)state;
     struct synth_graph graph = graph_ring(4);
-    const struct exact_question questions[] = {
-        {COLLECTIVE_ALLGATHER, 0, 0, 2, 2},   {COLLECTIVE_ALLGATHER, 0, 1, 3, 2},
-        {COLLECTIVE_BARRIER, 0, 1, 2, 2},     {COLLECTIVE_ALLTOALL, 0, 3, 2, 2},
-        {COLLECTIVE_GATHER, 4, 1, 2, 2},      {COLLECTIVE_ALLGATHER, 0, 1 << 20, 2, 2},
-        {COLLECTIVE_ALLGATHER, 0, 1, 20, 60}, {COLLECTIVE_ALLGATHER, 0, 1, 1, 1 << 30}};
+    const struct exact_question questions[] = {{COLLECTIVE_ALLGATHER, 0, 0, 2, 2, false},
+                                               {COLLECTIVE_ALLGATHER, 0, 1, 3, 2, false},
+                                               {COLLECTIVE_BARRIER, 0, 1, 2, 2, false},
+                                               {COLLECTIVE_ALLTOALL, 0, 3, 2, 2, false},
+                                               {COLLECTIVE_GATHER, 4, 1, 2, 2, false},
+                                               {COLLECTIVE_ALLGATHER, 0, 1 << 20, 2, 2, false},
+                                               {COLLECTIVE_ALLGATHER, 0, 1, 20, 60, false},
+                                               {COLLECTIVE_ALLGATHER, 0, 1, 1, 1 << 30, false}};
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         struct exact_answer answer;
         assert_int_equal(exact_ask(&graph, &questions[i], 1000000000, &answer),
@@ -138,7 +157,8 @@ static void questions_about_nothing_are_refused(void **state)
     }
     graph.node_count = 5;
     struct exact_answer answer;
-    assert_int_equal(exact_ask(&graph, &(struct exact_question){COLLECTIVE_ALLGATHER, 0, 1, 2, 2},
+    assert_int_equal(exact_ask(&graph,
+                               &(struct exact_question){COLLECTIVE_ALLGATHER, 0, 1, 2, 2, false},
                                1000000000, &answer),
                      TUTTI_INVALID_OPTIONS);
     synth_graph_release(&graph);
@@ -173,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dgx1_is_answered),
         cmocka_unit_test(two_ranks_and_stars_and_rings_are_answered),
+        cmocka_unit_test(a_ring_of_four_has_a_front),
         cmocka_unit_test(changed_schedules_are_refused),
         cmocka_unit_test(no_cut_refutes_what_exists),
         cmocka_unit_test(questions_about_nothing_are_refused),
