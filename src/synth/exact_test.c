@@ -1,11 +1,13 @@
 /* Questions that are answered within a second; exact_rows_test has the others. */
 #include "synth/exact.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -165,12 +167,9 @@ static void questions_about_nothing_are_refused(void **state)
 }
 
 /* Pigeons and holes, one too many: a solver of clauses takes very long for that. */
-static void the_solver_keeps_its_time(void **state)
+static void say_pigeons(struct z3 *z3)
 {
-    (void)state;
     enum { HOLES = 11 };
-    struct z3 *z3;
-    assert_int_equal(z3_open(&z3), TUTTI_OK);
     int in[HOLES + 1][HOLES];
     for (int pigeon = 0; pigeon <= HOLES; pigeon++) {
         for (int hole = 0; hole < HOLES; hole++) in[pigeon][hole] = z3_new_fact(z3);
@@ -179,11 +178,45 @@ static void the_solver_keeps_its_time(void **state)
             for (int hole = 0; hole < HOLES; hole++)
                 z3_any(z3, (const int[]){-in[pigeon][hole], -in[other][hole]}, 2);
     }
+}
+
+/* Solves for so long, and for not much longer. */
+static void solve_pigeons(struct z3 *z3, uint64_t timeout_ns)
+{
     const uint64_t began = clock_now_ns();
     enum z3_answer answer;
-    assert_int_equal(z3_solve(z3, 100000000, &answer), TUTTI_OK);
+    assert_int_equal(z3_solve(z3, timeout_ns, &answer), TUTTI_OK);
     assert_int_not_equal(answer, Z3_POSSIBLE);
     assert_in_range(clock_now_ns() - began, 0, 30000000000);
+}
+
+static void the_solver_keeps_its_time(void **state)
+{
+    (void)state;
+    struct z3 *z3;
+    assert_int_equal(z3_open(&z3), TUTTI_OK);
+    say_pigeons(z3);
+    solve_pigeons(z3, 100000000);
+    z3_close(z3);
+}
+
+static void *interrupt(void *z3)
+{
+    usleep(100000);
+    z3_interrupt(z3);
+    return NULL;
+}
+
+static void the_solver_can_be_interrupted(void **state)
+{
+    (void)state;
+    struct z3 *z3;
+    pthread_t thread;
+    assert_int_equal(z3_open(&z3), TUTTI_OK);
+    say_pigeons(z3);
+    assert_int_equal(pthread_create(&thread, NULL, interrupt, z3), 0);
+    solve_pigeons(z3, 600000000000);
+    pthread_join(thread, NULL);
     z3_close(z3);
 }
 
@@ -198,6 +231,7 @@ int main(void)
         cmocka_unit_test(no_cut_refutes_what_exists),
         cmocka_unit_test(questions_about_nothing_are_refused),
         cmocka_unit_test(the_solver_keeps_its_time),
+        cmocka_unit_test(the_solver_can_be_interrupted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

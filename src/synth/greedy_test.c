@@ -101,6 +101,18 @@ static void simple_graphs_are_as_fast_as_they_can_be(void **state)
     synth_graph_release(&graph);
 }
 
+/* Each rank gets 31 blocks through 1 GB/s, and each host 24 through 8 GB/s. */
+static void many_ranks_on_hosts_are_planned(void **state)
+{
+    (void)state;
+    struct synth_graph graph = graph_tree(4, 8, 8);
+    const double ns = planned(&graph, COLLECTIVE_ALLGATHER, 1, 1e6, 1);
+    assert_in_range((uint64_t)ns, 31000000, 62000000);
+    planned(&graph, COLLECTIVE_REDUCE_SCATTER, 1, 1e6, 1);
+    planned(&graph, COLLECTIVE_ALLTOALL, 1, 1e6, 1);
+    synth_graph_release(&graph);
+}
+
 /* TE-CCL publishes 43.75 ms for 1 GB; without latency 500 MB take 40 ms between the two halves. */
 static void ndv2_is_faster_than_published(void **state)
 {
@@ -145,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_collective_is_planned_on_every_graph),
         cmocka_unit_test(simple_graphs_are_as_fast_as_they_can_be),
+        cmocka_unit_test(many_ranks_on_hosts_are_planned),
         cmocka_unit_test(ndv2_is_faster_than_published),
         cmocka_unit_test(one_seed_makes_one_schedule),
         cmocka_unit_test(what_cannot_be_is_refused),
