@@ -17,19 +17,6 @@ static void add(struct synth_graph *graph, int from, int to, uint32_t capacity)
         fail_msg("%s", tutti_error_message());
 }
 
-struct synth_graph graph_dgx1(void)
-{
-    static const uint32_t links[8][8] = {{0, 2, 1, 1, 2, 0, 0, 0}, {2, 0, 1, 2, 0, 1, 0, 0},
-                                         {1, 1, 0, 2, 0, 0, 2, 0}, {1, 2, 2, 0, 0, 0, 0, 1},
-                                         {2, 0, 0, 0, 0, 2, 1, 1}, {0, 1, 0, 0, 2, 0, 1, 2},
-                                         {0, 0, 2, 0, 1, 1, 0, 2}, {0, 0, 0, 1, 1, 2, 2, 0}};
-    struct synth_graph graph = {.rank_count = 8, .node_count = 8};
-    for (int from = 0; from < 8; from++)
-        for (int to = 0; to < 8; to++)
-            if (links[from][to] > 0) add(&graph, from, to, links[from][to]);
-    return graph;
-}
-
 static void add_cable(struct synth_graph *graph, int a, int b)
 {
     add(graph, a, b, 1);
@@ -76,8 +63,8 @@ static void expect_plan(const struct synth_steps *steps, const char *name)
 static void ask(const struct synth_graph *graph, const struct exact_row *row, int root)
 {
     const uint64_t second = 1000000000;
-    const struct exact_question question = {row->collective, root, row->chunk_count,
-                                            row->step_count, row->round_count};
+    const struct exact_question question = {
+        row->collective, root, row->chunk_count, row->step_count, row->round_count, false};
     const bool feasible = root % 2 == 0 ? row->even_roots : row->odd_roots;
     struct exact_answer answer;
     char name[128];

@@ -6,8 +6,6 @@
 
 #include "synth/exact.h"
 
-/* The NVLinks of a DGX-1 with eight V100. */
-struct synth_graph graph_dgx1(void);
 /* Cables in both directions, of capacity 1: rank i to i+1; all ranks to rank 0. */
 struct synth_graph graph_ring(int rank_count);
 struct synth_graph graph_star(int rank_count);

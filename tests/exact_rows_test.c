@@ -1,10 +1,12 @@
 /* ctest: label=long label=nosan timeout=900
  * Every published and computed row of small schedules (SCCL, table of the DGX-1; rings by hand), found and proven, or refuted twice. */
 #include "exact_rows.h"
+#include "synth_graphs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -38,7 +40,7 @@ static void dgx1_is_answered(void **state)
         {COLLECTIVE_ALLTOALL, 24, 2, 8, 1, 1},      {COLLECTIVE_ALLTOALL, 24, 2, 7, 0, 0},
         {COLLECTIVE_ALLTOALL, 8, 2, 2, 0, 0},       {COLLECTIVE_ALLTOALL, 16, 2, 5, 0, 0},
     };
-    struct synth_graph graph = graph_dgx1();
+    struct synth_graph graph = graph_dgx1(1);
     exact_rows_ask(&graph, rows, sizeof rows / sizeof *rows);
     synth_graph_release(&graph);
 }
@@ -62,12 +64,33 @@ static void a_ring_of_eight_is_answered(void **state)
     synth_graph_release(&graph);
 }
 
+/* SCCL's front of the DGX-1's allgather, and that nothing up to six chunks is better. */
+static void the_front_of_dgx1_has_two_points(void **state)
+{
+    (void)state;
+    const struct exact_front_question question = {COLLECTIVE_ALLGATHER, 0, 6, 4, 8};
+    struct exact_point points[4];
+    int point_count;
+    bool is_certain;
+    struct synth_graph graph = graph_dgx1(1);
+    if (exact_front(&graph, &question, 300000000000, points, &point_count, &is_certain) != TUTTI_OK)
+        fail_msg("%s", tutti_error_message());
+    for (int i = 0; i < point_count; i++)
+        printf("(%d, %d, %d)\n", points[i].chunk_count, points[i].step_count, points[i].round_count);
+    assert_int_equal(point_count, 2);
+    assert_memory_equal(&points[0], (&(struct exact_point){2, 2, 3}), sizeof *points);
+    assert_memory_equal(&points[1], (&(struct exact_point){6, 3, 7}), sizeof *points);
+    assert_true(is_certain);
+    synth_graph_release(&graph);
+}
+
 int main(void)
 {
     exact_rows_need_solver();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dgx1_is_answered),
         cmocka_unit_test(a_ring_of_eight_is_answered),
+        cmocka_unit_test(the_front_of_dgx1_has_two_points),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

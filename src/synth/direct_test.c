@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "exact_rows.h"
+#include "synth_graphs.h"
 
 static bool exists(const struct synth_graph *graph, int chunk_count, int step_count)
 {
@@ -28,7 +29,7 @@ static bool exists(const struct synth_graph *graph, int chunk_count, int step_co
 static void dgx1_sums_in_two_steps(void **state)
 {
     (void)state;
-    struct synth_graph graph = graph_dgx1();
+    struct synth_graph graph = graph_dgx1(1);
     assert_true(exists(&graph, 1, 2));
     assert_false(exists(&graph, 1, 1));
     assert_true(exists(&graph, 1, 3));

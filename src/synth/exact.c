@@ -166,7 +166,7 @@ struct asking {
     const struct synth_graph *graph;
     const struct plan_shape *shape;
     uint64_t deadline_ns;
-    bool every_split_refuted, every_split_cut;
+    bool cut_suffices, every_split_refuted, every_split_cut, a_split_is_open;
     int *until_step;
     struct exact_answer *answer;
 };
@@ -182,15 +182,20 @@ static enum tutti_status ask_split(struct asking *asking, const int *rounds, int
     bool cut = false;
     TRY(time_cut_find(asking->graph, asking->shape, rounds, step_count, asking->until_step, &cut));
     if (!cut) asking->every_split_cut = false;
+    answer->split_count++;
+    if (cut && asking->cut_suffices) {
+        asking->every_split_refuted = false;
+        return TUTTI_OK;
+    }
     enum z3_answer solved;
     const uint64_t began = clock_now_ns();
     const enum tutti_status status =
         ask_solver(&encoding, asking->deadline_ns, &solved, &answer->steps);
     encoding_release(&encoding);
     answer->solver_ns += clock_now_ns() - began;
-    answer->split_count++;
     TRY(status);
     if (solved != Z3_IMPOSSIBLE) asking->every_split_refuted = false;
+    if (solved == Z3_UNDECIDED && !cut) asking->a_split_is_open = true;
     if (solved != Z3_POSSIBLE) return TUTTI_OK;
     if (cut)
         return error_set(TUTTI_INTERNAL,
@@ -234,7 +239,7 @@ static enum tutti_status ask_all(struct asking *asking, int step_count, int roun
     if (status != TUTTI_OK || asking->answer->verdict == EXACT_FEASIBLE) return status;
     if (asking->every_split_refuted) asking->answer->evidence |= EXACT_BY_SOLVER;
     if (asking->every_split_cut) asking->answer->evidence |= EXACT_BY_CUT;
-    if (asking->answer->evidence != 0) asking->answer->verdict = EXACT_INFEASIBLE;
+    if (!asking->a_split_is_open) asking->answer->verdict = EXACT_INFEASIBLE;
     return TUTTI_OK;
 }
 
@@ -276,6 +281,7 @@ static enum tutti_status ask_copying(const struct synth_graph *graph, const stru
     struct asking asking = {.graph = graph,
                             .shape = shape,
                             .deadline_ns = deadline_ns,
+                            .cut_suffices = question->cut_suffices,
                             .every_split_refuted = true,
                             .every_split_cut = true,
                             .answer = answer};
@@ -409,4 +415,85 @@ void exact_answer_release(struct exact_answer *answer)
 {
     synth_steps_release(&answer->steps);
     *answer = (struct exact_answer){.verdict = EXACT_UNKNOWN};
+}
+
+/* Rounds for a chunk: less than those. */
+static bool is_better(const struct exact_point *a, const struct exact_point *b)
+{
+    return (int64_t)a->round_count * b->chunk_count < (int64_t)b->round_count * a->chunk_count;
+}
+
+/* By rounds for a chunk, and then by chunks. */
+static int compare_points(const void *left, const void *right)
+{
+    const struct exact_point *const a = left, *const b = right;
+    if (is_better(a, b)) return -1;
+    if (is_better(b, a)) return 1;
+    return a->chunk_count - b->chunk_count;
+}
+
+/* Those with so many steps that are better than the best one yet, if there is one. */
+static int list_candidates(const struct exact_front_question *question, int step_count,
+                           const struct exact_point *best, struct exact_point *candidates)
+{
+    int count = 0;
+    for (int chunks = 1; chunks <= question->chunk_count_max; chunks++)
+        for (int rounds = step_count; rounds <= question->round_count_max; rounds++) {
+            const struct exact_point point = {chunks, step_count, rounds};
+            if (best == NULL || is_better(&point, best)) candidates[count++] = point;
+        }
+    qsort(candidates, (size_t)count, sizeof *candidates, compare_points);
+    return count;
+}
+
+/* The first candidate that exists; *is_certain is cleared where one before it may. */
+static enum tutti_status find_first(const struct synth_graph *graph,
+                                    const struct exact_front_question *question,
+                                    const struct exact_point *candidates, int candidate_count,
+                                    uint64_t deadline_ns, int *found, bool *is_certain)
+{
+    *found = -1;
+    for (int i = 0; i < candidate_count && *found < 0; i++) {
+        const struct exact_question asked = {question->collective,      question->root,
+                                             candidates[i].chunk_count, candidates[i].step_count,
+                                             candidates[i].round_count, true};
+        const uint64_t now = clock_now_ns();
+        struct exact_answer answer;
+        if (question->collective == COLLECTIVE_ALLTOALL && asked.chunk_count % graph->rank_count != 0)
+            continue;
+        TRY(exact_ask(graph, &asked, now < deadline_ns ? deadline_ns - now : 0, &answer));
+        if (answer.verdict == EXACT_FEASIBLE) *found = i;
+        if (answer.verdict == EXACT_UNKNOWN) *is_certain = false;
+        exact_answer_release(&answer);
+    }
+    return TUTTI_OK;
+}
+
+enum tutti_status exact_front(const struct synth_graph *graph,
+                              const struct exact_front_question *question, uint64_t timeout_ns,
+                              struct exact_point *points, int *point_count, bool *is_certain)
+{
+    *point_count = 0;
+    *is_certain = true;
+    const int chunks = question->chunk_count_max, steps = question->step_count_max;
+    const int rounds = question->round_count_max;
+    if (question->collective == COLLECTIVE_ALLREDUCE || chunks < 1 || chunks > EXACT_FRONT_MAX ||
+        steps < 1 || steps > EXACT_FRONT_MAX || rounds < 1 || rounds > EXACT_FRONT_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "a front of %s up to %d chunks, %d steps, %d rounds",
+                         collective_name(question->collective), chunks, steps, rounds);
+    struct exact_point *const candidates =
+        malloc((size_t)chunks * (size_t)rounds * sizeof *candidates);
+    if (candidates == NULL) return error_set(TUTTI_NO_MEMORY, "a front of %d chunks", chunks);
+    const uint64_t now = clock_now_ns();
+    const uint64_t deadline_ns = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+    enum tutti_status status = TUTTI_OK;
+    for (int step_count = 1; step_count <= steps && status == TUTTI_OK; step_count++) {
+        int found;
+        const int count = list_candidates(
+            question, step_count, *point_count > 0 ? &points[*point_count - 1] : NULL, candidates);
+        status = find_first(graph, question, candidates, count, deadline_ns, &found, is_certain);
+        if (status == TUTTI_OK && found >= 0) points[(*point_count)++] = candidates[found];
+    }
+    free(candidates);
+    return status;
 }

@@ -12,6 +12,7 @@
 #ifndef TUTTI_SYNTH_EXACT_H
 #define TUTTI_SYNTH_EXACT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "synth/graph.h"
@@ -22,6 +23,7 @@ struct exact_question {
     enum collective collective;
     int root;
     int chunk_count, step_count, round_count; /* C, S, R */
+    bool cut_suffices; /* the solver is not asked about a split that a cut refutes */
 };
 
 enum exact_verdict { EXACT_FEASIBLE, EXACT_INFEASIBLE, EXACT_UNKNOWN /* time is over */ };
@@ -39,5 +41,24 @@ struct exact_answer {
 enum tutti_status exact_ask(const struct synth_graph *graph, const struct exact_question *question,
                             uint64_t timeout_ns, struct exact_answer *answer);
 void exact_answer_release(struct exact_answer *answer);
+
+/* A schedule than which no other has fewer steps and at most as many rounds for a chunk, or the other way round. */
+struct exact_point {
+    int chunk_count, step_count, round_count;
+};
+
+struct exact_front_question {
+    enum collective collective; /* not allreduce, whose halves say it all */
+    int root;
+    int chunk_count_max, step_count_max, round_count_max; /* 1 to EXACT_FRONT_MAX */
+};
+
+enum { EXACT_FRONT_MAX = 64 };
+
+/* Writes up to step_count_max points, in order of their steps; *is_certain tells that nothing within the bounds remained undecided. Blocks for
+ * about timeout_ns at most; the questions it asks are exact_ask's, and so are its failures. */
+enum tutti_status exact_front(const struct synth_graph *graph,
+                              const struct exact_front_question *question, uint64_t timeout_ns,
+                              struct exact_point *points, int *point_count, bool *is_certain);
 
 #endif

@@ -1,15 +1,18 @@
 /* Questions that are answered within a second; exact_rows_test has the others. */
 #include "synth/exact.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "exact_rows.h"
+#include "synth_graphs.h"
 #include "os/clock.h"
 #include "synth/time_cut.h"
 #include "synth/z3.h"
@@ -24,7 +27,7 @@ static void dgx1_is_answered(void **state)
         {COLLECTIVE_ALLREDUCE, 1, 1, 1, 0, 0},      {COLLECTIVE_ALLREDUCE, 8, 4, 4, 1, 1},
         {COLLECTIVE_GATHER, 1, 2, 2, 1, 1},
     };
-    struct synth_graph graph = graph_dgx1();
+    struct synth_graph graph = graph_dgx1(1);
     exact_rows_ask(&graph, rows, sizeof rows / sizeof *rows);
     synth_graph_release(&graph);
 }
@@ -59,6 +62,22 @@ static void two_ranks_and_stars_and_rings_are_answered(void **state)
     synth_graph_release(&graph);
 }
 
+static void a_ring_of_four_has_a_front(void **state)
+{
+    (void)state;
+    const struct exact_front_question question = {COLLECTIVE_GATHER, 1, 2, 3, 5};
+    struct exact_point points[3];
+    int point_count;
+    bool is_certain;
+    struct synth_graph graph = graph_ring(4);
+    assert_int_equal(exact_front(&graph, &question, 60000000000, points, &point_count, &is_certain),
+                     TUTTI_OK);
+    assert_true(is_certain);
+    assert_int_equal(point_count, 1); /* 3 blocks over 2 links: no fewer rounds for a chunk */
+    assert_memory_equal(&points[0], (&(struct exact_point){2, 2, 3}), sizeof *points);
+    synth_graph_release(&graph);
+}
+
 static struct synth_steps found(const struct synth_graph *graph,
                                 const struct exact_question *question)
 {
@@ -73,9 +92,9 @@ static void changed_schedules_are_refused(void **state)
 {
     (void)state;
     struct synth_graph graph = graph_ring(4);
-    const struct exact_question questions[] = {{COLLECTIVE_ALLGATHER, 0, 2, 2, 3},
-                                               {COLLECTIVE_REDUCE_SCATTER, 0, 2, 2, 3},
-                                               {COLLECTIVE_GATHER, 1, 2, 2, 3}};
+    const struct exact_question questions[] = {{COLLECTIVE_ALLGATHER, 0, 2, 2, 3, false},
+                                               {COLLECTIVE_REDUCE_SCATTER, 0, 2, 2, 3, false},
+                                               {COLLECTIVE_GATHER, 1, 2, 2, 3, false}};
     for (size_t q = 0; q < sizeof questions / sizeof *questions; q++) {
         struct synth_steps steps = found(&graph, &questions[q]);
         for (int i = 0; i < steps.transfer_count; i++) {
@@ -126,11 +145,14 @@ static void questions_about_nothing_are_refused(void **state)
 {
     (void)state;
     struct synth_graph graph = graph_ring(4);
-    const struct exact_question questions[] = {
-        {COLLECTIVE_ALLGATHER, 0, 0, 2, 2},   {COLLECTIVE_ALLGATHER, 0, 1, 3, 2},
-        {COLLECTIVE_BARRIER, 0, 1, 2, 2},     {COLLECTIVE_ALLTOALL, 0, 3, 2, 2},
-        {COLLECTIVE_GATHER, 4, 1, 2, 2},      {COLLECTIVE_ALLGATHER, 0, 1 << 20, 2, 2},
-        {COLLECTIVE_ALLGATHER, 0, 1, 20, 60}, {COLLECTIVE_ALLGATHER, 0, 1, 1, 1 << 30}};
+    const struct exact_question questions[] = {{COLLECTIVE_ALLGATHER, 0, 0, 2, 2, false},
+                                               {COLLECTIVE_ALLGATHER, 0, 1, 3, 2, false},
+                                               {COLLECTIVE_BARRIER, 0, 1, 2, 2, false},
+                                               {COLLECTIVE_ALLTOALL, 0, 3, 2, 2, false},
+                                               {COLLECTIVE_GATHER, 4, 1, 2, 2, false},
+                                               {COLLECTIVE_ALLGATHER, 0, 1 << 20, 2, 2, false},
+                                               {COLLECTIVE_ALLGATHER, 0, 1, 20, 60, false},
+                                               {COLLECTIVE_ALLGATHER, 0, 1, 1, 1 << 30, false}};
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         struct exact_answer answer;
         assert_int_equal(exact_ask(&graph, &questions[i], 1000000000, &answer),
@@ -138,19 +160,17 @@ static void questions_about_nothing_are_refused(void **state)
     }
     graph.node_count = 5;
     struct exact_answer answer;
-    assert_int_equal(exact_ask(&graph, &(struct exact_question){COLLECTIVE_ALLGATHER, 0, 1, 2, 2},
+    assert_int_equal(exact_ask(&graph,
+                               &(struct exact_question){COLLECTIVE_ALLGATHER, 0, 1, 2, 2, false},
                                1000000000, &answer),
                      TUTTI_INVALID_OPTIONS);
     synth_graph_release(&graph);
 }
 
 /* Pigeons and holes, one too many: a solver of clauses takes very long for that. */
-static void the_solver_keeps_its_time(void **state)
+static void say_pigeons(struct z3 *z3)
 {
-    (void)state;
     enum { HOLES = 11 };
-    struct z3 *z3;
-    assert_int_equal(z3_open(&z3), TUTTI_OK);
     int in[HOLES + 1][HOLES];
     for (int pigeon = 0; pigeon <= HOLES; pigeon++) {
         for (int hole = 0; hole < HOLES; hole++) in[pigeon][hole] = z3_new_fact(z3);
@@ -159,11 +179,45 @@ static void the_solver_keeps_its_time(void **state)
             for (int hole = 0; hole < HOLES; hole++)
                 z3_any(z3, (const int[]){-in[pigeon][hole], -in[other][hole]}, 2);
     }
+}
+
+/* Solves for so long, and for not much longer. */
+static void solve_pigeons(struct z3 *z3, uint64_t timeout_ns)
+{
     const uint64_t began = clock_now_ns();
     enum z3_answer answer;
-    assert_int_equal(z3_solve(z3, 100000000, &answer), TUTTI_OK);
+    assert_int_equal(z3_solve(z3, timeout_ns, &answer), TUTTI_OK);
     assert_int_not_equal(answer, Z3_POSSIBLE);
     assert_in_range(clock_now_ns() - began, 0, 30000000000);
+}
+
+static void the_solver_keeps_its_time(void **state)
+{
+    (void)state;
+    struct z3 *z3;
+    assert_int_equal(z3_open(&z3), TUTTI_OK);
+    say_pigeons(z3);
+    solve_pigeons(z3, 100000000);
+    z3_close(z3);
+}
+
+static void *interrupt(void *z3)
+{
+    usleep(100000);
+    z3_interrupt(z3);
+    return NULL;
+}
+
+static void the_solver_can_be_interrupted(void **state)
+{
+    (void)state;
+    struct z3 *z3;
+    pthread_t thread;
+    assert_int_equal(z3_open(&z3), TUTTI_OK);
+    say_pigeons(z3);
+    assert_int_equal(pthread_create(&thread, NULL, interrupt, z3), 0);
+    solve_pigeons(z3, 600000000000);
+    pthread_join(thread, NULL);
     z3_close(z3);
 }
 
@@ -173,10 +227,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dgx1_is_answered),
         cmocka_unit_test(two_ranks_and_stars_and_rings_are_answered),
+        cmocka_unit_test(a_ring_of_four_has_a_front),
         cmocka_unit_test(changed_schedules_are_refused),
         cmocka_unit_test(no_cut_refutes_what_exists),
         cmocka_unit_test(questions_about_nothing_are_refused),
         cmocka_unit_test(the_solver_keeps_its_time),
+        cmocka_unit_test(the_solver_can_be_interrupted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

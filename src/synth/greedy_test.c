@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "exact_rows.h"
+#include "synth_graphs.h"
 #include "sanitized.h"
 
 static const uint64_t second = 1000000000;
@@ -33,7 +34,7 @@ static struct synth_graph graph_tree(int host_count, int ranks_per_host, uint32_
 /* Two DGX-1 whose ranks 0 and 8 lead to each other's 1: units of 12.5 GB/s (TE-CCL's NDv2). */
 static struct synth_graph graph_ndv2(void)
 {
-    struct synth_graph one = graph_dgx1();
+    struct synth_graph one = graph_dgx1(1);
     struct synth_graph graph = {.rank_count = 16, .node_count = 16, .bytes_per_second = 12.5e9};
     for (int chassis = 0; chassis < 2; chassis++)
         for (int i = 0; i < one.edge_count; i++)
@@ -76,7 +77,7 @@ static void every_collective_is_planned_on_every_graph(void **state)
 {
     (void)state;
     struct synth_graph graphs[] = {graph_ring(2), graph_ring(7),       graph_star(5),
-                                   graph_dgx1(),  graph_tree(3, 2, 1), graph_tree(1, 6, 1)};
+                                   graph_dgx1(1),  graph_tree(3, 2, 1), graph_tree(1, 6, 1)};
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
         for (int c = 0; c < COLLECTIVE_COUNT; c++) {
             const uint32_t parts = c == COLLECTIVE_ALLREDUCE ? (uint32_t)graphs[i].rank_count : 2;
@@ -101,6 +102,18 @@ static void simple_graphs_are_as_fast_as_they_can_be(void **state)
     synth_graph_release(&graph);
 }
 
+/* Each rank gets 31 blocks through 1 GB/s, and each host 24 through 8 GB/s. */
+static void many_ranks_on_hosts_are_planned(void **state)
+{
+    (void)state;
+    struct synth_graph graph = graph_tree(4, 8, 8);
+    const double ns = planned(&graph, COLLECTIVE_ALLGATHER, 1, 1e6, 1);
+    assert_in_range((uint64_t)ns, 31000000, 62000000);
+    planned(&graph, COLLECTIVE_REDUCE_SCATTER, 1, 1e6, 1);
+    planned(&graph, COLLECTIVE_ALLTOALL, 1, 1e6, 1);
+    synth_graph_release(&graph);
+}
+
 /* TE-CCL publishes 43.75 ms for 1 GB; without latency 500 MB take 40 ms between the two halves. */
 static void ndv2_is_faster_than_published(void **state)
 {
@@ -114,7 +127,7 @@ static void ndv2_is_faster_than_published(void **state)
 static void one_seed_makes_one_schedule(void **state)
 {
     (void)state;
-    struct synth_graph graph = graph_dgx1();
+    struct synth_graph graph = graph_dgx1(1);
     const double first_ns = planned(&graph, COLLECTIVE_ALLTOALL, 3, 1e6, 3);
     assert_true(planned(&graph, COLLECTIVE_ALLTOALL, 3, 1e6, 3) == first_ns);
     synth_graph_release(&graph);
@@ -145,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_collective_is_planned_on_every_graph),
         cmocka_unit_test(simple_graphs_are_as_fast_as_they_can_be),
+        cmocka_unit_test(many_ranks_on_hosts_are_planned),
         cmocka_unit_test(ndv2_is_faster_than_published),
         cmocka_unit_test(one_seed_makes_one_schedule),
         cmocka_unit_test(what_cannot_be_is_refused),

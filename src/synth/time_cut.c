@@ -32,14 +32,14 @@ bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *sh
     return demand > room;
 }
 
-/* The network: node (v, t), t from 0 to S, is v + t·n; then the source. Arcs lie in pairs, each the other's reverse. */
+/* The network: node (v, t), t from 0 to S, is v + t·n; then the source and the sink. Arcs lie in pairs, each the other's reverse. */
 struct arc {
     int to, next;
     int64_t room;
 };
 
 struct network {
-    int node_count, source;
+    int node_count, source, sink;
     struct arc *arcs;
     int arc_count;
     int *first, *level, *at, *queue;
@@ -67,10 +67,11 @@ static enum tutti_status network_init(struct network *network, const struct synt
                                       const int *rounds, int step_count)
 {
     const int n = graph->node_count;
-    const size_t nodes = (size_t)n * ((size_t)step_count + 1) + 1;
+    const size_t nodes = (size_t)n * ((size_t)step_count + 1) + 2;
     const size_t arcs =
         2 * ((size_t)step_count * ((size_t)n + (size_t)graph->edge_count) + 2 * (size_t)n);
-    *network = (struct network){.node_count = (int)nodes, .source = (int)nodes - 1};
+    *network =
+        (struct network){.node_count = (int)nodes, .source = (int)nodes - 2, .sink = (int)nodes - 1};
     if (arcs > INT32_MAX / 4) return error_set(TUTTI_NO_MEMORY, "a network of %zu arcs", arcs);
     network->arcs = malloc(arcs * sizeof *network->arcs);
     network->first = malloc(4 * nodes * sizeof *network->first);
@@ -145,8 +146,6 @@ static void read_cut(const struct network *network, int n, int step_count, int *
     }
 }
 
-/* The ranks of `from` send what they have for the ranks of `to`: bits. More than one destination is judged with one sink of its own, which is the
- * source's twin backwards; here the destinations are joined at their ends. */
 struct search {
     const struct synth_graph *graph;
     const struct plan_shape *shape;
@@ -155,70 +154,72 @@ struct search {
     int *until_step;
 };
 
-/* `amount[r]`: so much starts at rank r; it ends at `sinks`. */
-static enum tutti_status try_flow(const struct search *search, const int64_t *amount,
-                                  const bool *sinks, bool *found)
+/* So much starts at each rank, and so much may end there. */
+static enum tutti_status try_flow(const struct search *search, const int64_t *starts,
+                                  const int64_t *ends, bool *found)
 {
     struct network network;
     const int n = search->graph->node_count;
     TRY(network_init(&network, search->graph, search->rounds, search->step_count));
-    int sink = -1;
     for (int r = 0; r < search->shape->rank_count; r++) {
-        if (amount[r] > 0) add_arc(&network, network.source, r, amount[r]);
-        if (!sinks[r]) continue;
-        const int end = r + search->step_count * n;
-        if (sink < 0) sink = end;
-        if (sink != end) add_arc(&network, end, sink, endless);
+        if (starts[r] > 0) add_arc(&network, network.source, r, starts[r]);
+        if (ends[r] > 0) add_arc(&network, r + search->step_count * n, network.sink, ends[r]);
     }
-    if (sink >= 0) saturate(&network, sink);
+    saturate(&network, network.sink);
     read_cut(&network, n, search->step_count, search->until_step);
     network_release(&network);
-    *found = sink >= 0 && time_cut_check(search->graph, search->shape, search->rounds,
-                                         search->step_count, search->until_step);
+    *found = time_cut_check(search->graph, search->shape, search->rounds, search->step_count,
+                            search->until_step);
     return TUTTI_OK;
 }
 
-/* One destination, and everybody sends it what it wants of theirs. */
-static enum tutti_status try_destination(const struct search *search, int to, int64_t *amount,
-                                         bool *sinks, bool *found)
+/* One destination to which everybody sends what it wants of theirs, or one source with what others want of it. */
+static enum tutti_status try_rank(const struct search *search, int rank, bool is_source,
+                                  int64_t *starts, int64_t *ends, bool *found)
 {
     const struct plan_shape *const shape = search->shape;
-    memset(amount, 0, (size_t)shape->rank_count * sizeof *amount);
-    memset(sinks, 0, (size_t)shape->rank_count * sizeof *sinks);
-    sinks[to] = true;
-    const int chunk_count = synth_chunk_count(shape);
+    const int n = shape->rank_count, chunk_count = synth_chunk_count(shape);
+    memset(starts, 0, (size_t)n * sizeof *starts);
+    memset(ends, 0, (size_t)n * sizeof *ends);
+    (is_source ? starts : ends)[rank] = endless;
     for (int chunk = 0; chunk < chunk_count; chunk++) {
         const int source = synth_chunk_source(shape, chunk);
-        if (source >= 0 && source != to && synth_chunk_wanted(shape, chunk, to)) amount[source]++;
+        if (is_source && source == rank)
+            for (int to = 0; to < n; to++)
+                ends[to] += to != rank && synth_chunk_wanted(shape, chunk, to);
+        if (!is_source && source >= 0 && source != rank && synth_chunk_wanted(shape, chunk, rank))
+            starts[source]++;
     }
-    return try_flow(search, amount, sinks, found);
+    return try_flow(search, starts, ends, found);
 }
 
-/* One source and one set of destinations: halves, pairs. The source's amount is no bound here, only the cut's. */
+/* Sets of ranks, as bits; how much is no bound here, only the cut is. */
 static enum tutti_status try_sets(const struct search *search, uint32_t from, uint32_t to,
-                                  int64_t *amount, bool *sinks, bool *found)
+                                  int64_t *starts, int64_t *ends, bool *found)
 {
     for (int r = 0; r < search->shape->rank_count; r++) {
-        amount[r] = (from >> r & 1) != 0 ? endless / SYNTH_NODES_MAX : 0;
-        sinks[r] = (to >> r & 1) != 0;
+        starts[r] = (from >> r & 1) != 0 ? endless : 0;
+        ends[r] = (to >> r & 1) != 0 ? endless : 0;
     }
-    return try_flow(search, amount, sinks, found);
+    return try_flow(search, starts, ends, found);
 }
 
-static enum tutti_status try_all(const struct search *search, int64_t *amount, bool *sinks,
+static enum tutti_status try_all(const struct search *search, int64_t *starts, int64_t *ends,
                                  bool *found)
 {
     const int n = search->shape->rank_count;
     *found = false;
-    for (int to = 0; to < n && !*found; to++)
-        TRY(try_destination(search, to, amount, sinks, found));
+    for (int rank = 0; rank < n && !*found; rank++) {
+        TRY(try_rank(search, rank, false, starts, ends, found));
+        if (!*found) TRY(try_rank(search, rank, true, starts, ends, found));
+    }
     if (n > TIME_CUT_HALVES_MAX) return TUTTI_OK;
     const uint32_t all = (1u << n) - 1;
     for (int from = 0; from < n && !*found; from++)
         for (int to = 0; to < n && !*found; to++)
-            if (to != from) TRY(try_sets(search, 1u << from, 1u << to, amount, sinks, found));
+            if (to != from) TRY(try_sets(search, 1u << from, 1u << to, starts, ends, found));
     for (uint32_t half = 1; half < all && !*found; half++)
-        TRY(try_sets(search, half, all & ~half, amount, sinks, found));
+        TRY(try_sets(search, half, all & ~half, starts, ends, found));
     return TUTTI_OK;
 }
 
@@ -227,15 +228,10 @@ enum tutti_status time_cut_find(const struct synth_graph *graph, const struct pl
 {
     *found = false;
     if (graph->rank_count < 2) return TUTTI_OK;
-    int64_t *const amount = calloc((size_t)graph->rank_count, sizeof *amount);
-    bool *const sinks = calloc((size_t)graph->rank_count, sizeof *sinks);
+    int64_t *const starts = calloc(2 * (size_t)graph->rank_count, sizeof *starts);
+    if (starts == NULL) return error_set(TUTTI_NO_MEMORY, "a cut of %d ranks", graph->rank_count);
     const struct search search = {graph, shape, rounds, step_count, until_step};
-    enum tutti_status status = TUTTI_OK;
-    if (amount == NULL || sinks == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "a cut of %d ranks", graph->rank_count);
-    else
-        status = try_all(&search, amount, sinks, found);
-    free(amount);
-    free(sinks);
+    const enum tutti_status status = try_all(&search, starts, starts + graph->rank_count, found);
+    free(starts);
     return status;
 }

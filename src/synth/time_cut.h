@@ -23,8 +23,8 @@
 bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *shape,
                     const int *rounds, int step_count, const int *until_step);
 
-/* Looks for such a cut by maximum flow to one destination, from one source, and between two halves of the ranks (those for up to
- * TIME_CUT_HALVES_MAX ranks), and checks it. *found says whether there is one; until_step has it. NO_MEMORY. */
+/* Looks for such a cut by maximum flow, to each destination and from each source, and for up to TIME_CUT_HALVES_MAX ranks also between
+ * each two and between each two halves; and checks it. *found says whether there is one; until_step has it. NO_MEMORY. */
 enum { TIME_CUT_HALVES_MAX = 10 };
 enum tutti_status time_cut_find(const struct synth_graph *graph, const struct plan_shape *shape,
                                 const int *rounds, int step_count, int *until_step, bool *found);
