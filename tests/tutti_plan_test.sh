@@ -234,6 +234,16 @@ exits 0 explain broadcast 64M --hosts 4x1 --csv --set card_byte_fs=8000000 --slo
 slower=$(time_of chain)
 [ "$slower" -gt $((fast * 29 / 10)) ] && [ "$slower" -lt $((fast * 31 / 10)) ] || fail "$fast and $slower ns"
 exits 0 explain allreduce 64K --hosts 4x1 --racks 2x2 --interleaved-racks
+"$tool" show allreduce ring --ranks 3 >ring3.plan
+exits 0 explain allreduce 1M --ranks 3 --plan ring3.plan --csv
+same=$(awk -F, '$1 == "ring" || $1 == "ring3.plan" { print $3 }' out | sort -u | wc -l)
+[[ $same == 1 && $(grep -c '^ring3.plan,' out) == 1 ]] || fail "the same plan costs something else: $(cat out)"
+exits 1 explain allreduce 1M --ranks 4 --plan ring3.plan
+grep -q 'ring3.plan is a plan for allreduce of 3 ranks' err || fail "ranks of a plan: $(cat err)"
+exits 1 explain allreduce 1M --ranks 3 --plan none.plan
+sed '0,/  final/s///' ring3.plan >wrong3.plan
+exits 1 explain allreduce 1M --ranks 3 --plan wrong3.plan
+grep -q 'wrong3.plan.*rank [0-2] lane 0 step' err || fail "a wrong plan: $(cat err)"
 for words in "explain" "explain sing 4M --ranks 2" "explain allreduce --ranks 2" "explain allreduce 4X --ranks 2" \
     "explain allreduce 4M" "explain allreduce 4M 5 --ranks 2" "explain allreduce 4M --ranks 2-3" \
     "explain allreduce 4M --ranks 2 --cores 0" "explain allreduce 4M --ranks 2 --set x=1" \

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "algo/levels.h"
+#include "algo/loaded.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "format/calibration_file.h"
+#include "format/plan_file.h"
 #include "model/calibration.h"
 #include "transport/paths.h"
 #include "tune/choose.h"
@@ -31,6 +33,8 @@ struct question {
     int *rack_of_host, *order;
     uint32_t *host_permille;
     size_t block_bytes;
+    struct algorithm *plans[PLANS_MAX]; /* from files, and proven */
+    int plan_count;
 };
 
 /* ------------------------------------------------------------------------------------------------ numbers */
@@ -228,6 +232,45 @@ static enum exit_code prepare(struct question *question)
     return EXIT_FINE;
 }
 
+/* ------------------------------------------------------------------------------------------ plans in files */
+
+static enum tutti_status check_plan(const struct options *options, const struct algorithm *algorithm)
+{
+    const struct plan_shape *const shape = &algorithm->plan->shape;
+    const int root = options->root == ALL_ROOTS ? 0 : options->root;
+    if (shape->collective == options->collective && shape->rank_count == options->ranks_min &&
+        (shape->root == root || !collective_is_rooted(shape->collective)))
+        return TUTTI_OK;
+    return error_set(TUTTI_INVALID_ALGORITHM, "%s is a plan for %s of %d ranks, root %d",
+                     algorithm->name, collective_name(shape->collective), shape->rank_count,
+                     shape->root);
+}
+
+static enum tutti_status load_plan(const struct options *options, const char *path,
+                                   struct algorithm **algorithm)
+{
+    struct plan *plan;
+    struct loaded_proof proof;
+    TRY(plan_file_load(path, &plan));
+    TRY(loaded_create(path, plan, algorithm));
+    TRY(check_plan(options, *algorithm));
+    TRY(loaded_prove(*algorithm, &proof));
+    loaded_set_proof(*algorithm, &proof);
+    return TUTTI_OK;
+}
+
+static enum exit_code load_plans(struct question *question)
+{
+    const struct options *options = question->options;
+    for (; question->plan_count < options->plan_count; question->plan_count++)
+        if (load_plan(options, options->plans[question->plan_count],
+                      &question->plans[question->plan_count]) != TUTTI_OK)
+            return complain(tutti_error_message());
+    question->job.loaded = (const struct algorithm *const *)question->plans;
+    question->job.loaded_count = question->plan_count;
+    return EXIT_FINE;
+}
+
 /* ----------------------------------------------------------------------------------------------- the choice */
 
 /* What a communicator on these machines would choose, with these numbers. */
@@ -241,13 +284,16 @@ static enum tutti_status choose(const struct question *question, struct choice *
                              .between = question->levels != NULL ? question->between : NULL,
                              .piece_bytes_max = machine->piece_bytes_max,
                              .piece_count_max = machine->piece_count_max,
-                             .calibration = &question->calibration};
+                             .calibration = &question->calibration,
+                             .loaded = question->job.loaded,
+                             .loaded_count = question->job.loaded_count};
     site.fingerprint = tune_site_fingerprint(&site, 0);
     const struct choose_call call = {.question = {.collective = question->options->collective,
                                                   .dtype = TUTTI_FLOAT32,
                                                   .bytes = question->block_bytes,
                                                   .is_mapped = machine->is_mapped},
-                                     .site = &site};
+                                     .site = &site,
+                                     .root = question->job.root};
     return choose_algorithm(&call, choice);
 }
 
@@ -382,6 +428,7 @@ enum exit_code explain(const struct options *options)
     if (question == NULL) return complain("out of memory");
     question->options = options;
     enum exit_code code = prepare(question);
+    if (code == EXIT_FINE) code = load_plans(question);
     if (code == EXIT_FINE && (predict_all(&question->job, predictions, &count) != TUTTI_OK ||
                               choose(question, &choice) != TUTTI_OK))
         code = complain(tutti_error_message());
@@ -389,6 +436,7 @@ enum exit_code explain(const struct options *options)
         print_csv(predictions, count, &choice);
     else if (code == EXIT_FINE)
         print_all(question, predictions, count, &choice);
+    for (int i = 0; i < PLANS_MAX; i++) loaded_free(question->plans[i]);
     free(question->rack_of_host);
     free(question->order);
     free(question->host_permille);

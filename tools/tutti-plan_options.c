@@ -58,7 +58,7 @@ static const char help[] =
     "  tutti-plan explain COLLECTIVE BYTES --ranks N [--root R] [--in-place] [--memory "
     "private|mapped]\n"
     "          [--cores N] [--calibration FILE] [--set NAME=VALUE]\n"
-    "          [--slow HOST=FACTOR] [--csv]\n"
+    "          [--slow HOST=FACTOR] [--plan FILE] [--csv]\n"
     "      what each algorithm would cost, by simulation, and what is busy for how much of that\n"
     "      time; the one that is chosen is marked\n"
     "      BYTES: of a rank's larger buffer, suffixes K M G; float32, and a sum where something\n"
@@ -216,6 +216,11 @@ static enum exit_code read_option(int letter, struct options *options)
             return usage_error("--cores %s is not a number from 1 to %d", optarg, CORES_MAX);
         return EXIT_FINE;
     case 'x': options->csv = true; return EXIT_FINE;
+    case 'P':
+        if (options->plan_count == PLANS_MAX)
+            return usage_error("--plan: at most %d of them", PLANS_MAX);
+        options->plans[options->plan_count++] = optarg;
+        return EXIT_FINE;
     case 'F': options->calibration = optarg; return EXIT_FINE;
     case 's':
         if (options->set_count == SETS_MAX)
@@ -427,6 +432,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"calibration", required_argument, NULL, 'F'},
                                                  {"set", required_argument, NULL, 's'},
                                                  {"slow", required_argument, NULL, 'L'},
+                                                 {"plan", required_argument, NULL, 'P'},
                                                  {"csv", no_argument, NULL, 'x'},
                                                  {"format", required_argument, NULL, 'f'},
                                                  {"help", no_argument, NULL, 'h'},

@@ -10,7 +10,7 @@
 
 enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
-enum { ALL_ROOTS = -1, SETS_MAX = 32 };
+enum { ALL_ROOTS = -1, SETS_MAX = 32, PLANS_MAX = 8 };
 
 struct options {
     const char *command;
@@ -38,8 +38,10 @@ struct options {
     int set_count;
     const char *slows[SETS_MAX]; /* of explain: HOST=FACTOR */
     int slow_count;
-    bool csv;           /* of explain */
     const char *format; /* of export: of msccl_profile_find; or NULL */
+    const char *plans[PLANS_MAX]; /* of explain: files that compete */
+    int plan_count;
+    bool csv; /* of explain */
 };
 
 /* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and

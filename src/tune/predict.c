@@ -136,6 +136,8 @@ enum tutti_status predict_all(const struct predict_job *job,
         if (predictions[*count - 1].has_one_plan || *count == PREDICTIONS_MAX) continue;
         TRY(predict_one(job, algorithm, true, &predictions[(*count)++]));
     }
+    for (int i = 0; i < job->loaded_count && *count < PREDICTIONS_MAX; i++)
+        TRY(predict_one(job, job->loaded[i], false, &predictions[(*count)++]));
     qsort(predictions, (size_t)*count, sizeof *predictions, by_time);
     return TUTTI_OK;
 }

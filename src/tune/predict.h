@@ -22,6 +22,8 @@ struct predict_job {
     const struct algo_levels *levels; /* hosts, and racks above them; NULL: all ranks are on one host */
     const int *order;                 /* of ranks that are near each other, or NULL */
     const struct model_machine *machine;
+    const struct algorithm *const *loaded; /* what predict_all takes besides the list: of this collective */
+    int loaded_count;
 };
 
 struct prediction {
