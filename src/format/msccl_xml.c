@@ -196,13 +196,14 @@ static void begin_block(struct reader *reader, const char **attributes)
         .gpu = reader->gpu,
         .send = read_number(reader, attributes, "send", -1, algo->gpu_count - 1),
         .receive = read_number(reader, attributes, "recv", -1, algo->gpu_count - 1),
-        .channel = read_number(reader, attributes, "chan", 0, CHANNELS_MAX - 1),
+        .channel = read_number(reader, attributes, "chan", -1, CHANNELS_MAX - 1),
         .first_step = algo->step_count};
     if (id != gpu->block_count)
         fail(reader, MSCCL_WRONG, "tb %d where tb %d is expected", id, gpu->block_count);
     if (block.send == reader->gpu || block.receive == reader->gpu)
         fail(reader, MSCCL_WRONG, "tb %d: the gpu is its own peer", id);
-    if (block.channel >= algo->channel_count && (block.send >= 0 || block.receive >= 0))
+    if ((block.channel < 0 || block.channel >= algo->channel_count) &&
+        (block.send >= 0 || block.receive >= 0))
         fail(reader, MSCCL_WRONG, "tb %d: channel %d of %d", id, block.channel, algo->channel_count);
     algo->blocks =
         grow(reader, algo->blocks, sizeof *algo->blocks, algo->block_count, &reader->block_room);
