@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -67,20 +68,25 @@ static void ask(const struct synth_graph *graph, const struct exact_row *row, in
         row->collective, root, row->chunk_count, row->step_count, row->round_count, false};
     const bool feasible = root % 2 == 0 ? row->even_roots : row->odd_roots;
     struct exact_answer answer;
+    struct timespec began, ended; /* the processor's: others may use it, too */
     char name[128];
     snprintf(name, sizeof name, "%s (%d, %d, %d) root %d", collective_name(row->collective),
              row->chunk_count, row->step_count, row->round_count, root);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &began);
     if (exact_ask(graph, &question, 100 * second, &answer) != TUTTI_OK)
         fail_msg("%s: %s", name, tutti_error_message());
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended);
+    const double seconds =
+        (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) / 1e9;
     printf("%s: %s, %d splits, %.3f s\n", name, feasible ? "feasible" : "infeasible",
-           answer.split_count, (double)answer.solver_ns / 1e9);
+           answer.split_count, seconds);
     if (answer.verdict != (feasible ? EXACT_FEASIBLE : EXACT_INFEASIBLE))
         fail_msg("%s: the verdict is %d", name, answer.verdict);
     if (feasible)
         expect_plan(&answer.steps, name);
     else if (answer.evidence != (EXACT_BY_SOLVER | EXACT_BY_CUT))
         fail_msg("%s: evidence %u", name, answer.evidence);
-    else if (!IS_SANITIZED && answer.solver_ns > 10 * second)
+    else if (!IS_SANITIZED && seconds > 10)
         fail_msg("%s: took too long", name);
     exact_answer_release(&answer);
 }

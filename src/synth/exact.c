@@ -73,9 +73,31 @@ static void say_once(const struct encoding *e, int chunk, int rank)
     if (!mine) z3_at_most(e->z3, e->work, count, 1);
 }
 
+/* What only one rank wants takes one path: from no rank twice, and not on from its end. */
+static void say_path(const struct encoding *e, int chunk, int rank)
+{
+    int count = 0;
+    const bool is_end = synth_chunk_wanted(e->shape, chunk, rank);
+    for (int i = 0; i < e->graph->edge_count; i++)
+        for (int step = 0; step < e->step_count && e->graph->edges[i].from == rank; step++) {
+            if (is_end) say_one(e, -*sent(e, chunk, i, step));
+            e->work[count++] = *sent(e, chunk, i, step);
+        }
+    if (!is_end) z3_at_most(e->z3, e->work, count, 1);
+}
+
+static bool is_wanted_once(const struct plan_shape *shape, int chunk)
+{
+    int count = 0;
+    for (int rank = 0; rank < shape->rank_count; rank++)
+        count += synth_chunk_wanted(shape, chunk, rank);
+    return count == 1;
+}
+
 static void say_chunk(const struct encoding *e, int chunk)
 {
     const int n = e->shape->rank_count;
+    const bool is_path = is_wanted_once(e->shape, chunk);
     for (int i = 0; i < e->graph->edge_count; i++)
         for (int step = 0; step < e->step_count; step++)
             *sent(e, chunk, i, step) = z3_new_fact(e->z3);
@@ -92,6 +114,7 @@ static void say_chunk(const struct encoding *e, int chunk)
             say_one(e, *has(e, chunk, rank, e->step_count));
         say_arrivals(e, chunk, rank);
         say_once(e, chunk, rank);
+        if (is_path) say_path(e, chunk, rank);
     }
 }
 
@@ -186,6 +209,15 @@ static enum tutti_status ask_split(struct asking *asking, const int *rounds, int
     if (cut && asking->cut_suffices) {
         asking->every_split_refuted = false;
         return TUTTI_OK;
+    }
+    if (asking->shape->collective == COLLECTIVE_GATHER && !cut) {
+        bool flows;
+        TRY(time_flow_gather(asking->graph, asking->shape, rounds, step_count, &answer->steps,
+                             &flows));
+        if (flows) {
+            answer->verdict = EXACT_FEASIBLE;
+            return synth_steps_check(&answer->steps, asking->graph);
+        }
     }
     enum z3_answer solved;
     const uint64_t began = clock_now_ns();
@@ -298,13 +330,23 @@ static enum tutti_status turn_round(const struct synth_graph *graph, struct exac
     return synth_steps_check(&answer->steps, graph);
 }
 
-static enum tutti_status ask_reduction(const struct synth_graph *graph, struct plan_shape *shape,
+/* The collective that is asked for in the place of one, or COLLECTIVE_COUNT where it is asked itself. */
+static enum collective asked_backwards(enum collective collective)
+{
+    switch (collective) {
+    case COLLECTIVE_REDUCE: return COLLECTIVE_BROADCAST;
+    case COLLECTIVE_REDUCE_SCATTER: return COLLECTIVE_ALLGATHER;
+    case COLLECTIVE_SCATTER: return COLLECTIVE_GATHER; /* a flow */
+    default: return COLLECTIVE_COUNT;
+    }
+}
+
+static enum tutti_status ask_backwards(const struct synth_graph *graph, struct plan_shape *shape,
                                        const struct exact_question *question, uint64_t deadline_ns,
                                        struct exact_answer *answer)
 {
     struct synth_graph reversed;
-    shape->collective =
-        shape->collective == COLLECTIVE_REDUCE ? COLLECTIVE_BROADCAST : COLLECTIVE_ALLGATHER;
+    shape->collective = asked_backwards(shape->collective);
     TRY(synth_graph_reverse(graph, &reversed));
     enum tutti_status status = ask_copying(&reversed, shape, question, deadline_ns, answer);
     synth_graph_release(&reversed);
@@ -352,7 +394,7 @@ static enum tutti_status compose_allreduce(const struct synth_graph *graph,
                                (uint32_t)half.chunk_count};
     const struct plan_shape gathered = {COLLECTIVE_ALLGATHER, graph->rank_count, 0, shape.parts};
     struct exact_answer gathering = {.verdict = EXACT_UNKNOWN};
-    TRY(ask_reduction(graph, &shape, &half, deadline_ns, answer));
+    TRY(ask_backwards(graph, &shape, &half, deadline_ns, answer));
     const bool reduced = answer->verdict == EXACT_FEASIBLE;
     answer->verdict = EXACT_UNKNOWN;
     answer->evidence = 0;
@@ -403,8 +445,8 @@ enum tutti_status exact_ask(const struct synth_graph *graph, const struct exact_
     enum tutti_status status;
     if (question->collective == COLLECTIVE_ALLREDUCE)
         status = ask_allreduce(graph, question, deadline_ns, answer);
-    else if (collective_reduces(question->collective))
-        status = ask_reduction(graph, &shape, question, deadline_ns, answer);
+    else if (asked_backwards(question->collective) != COLLECTIVE_COUNT)
+        status = ask_backwards(graph, &shape, question, deadline_ns, answer);
     else
         status = ask_copying(graph, &shape, question, deadline_ns, answer);
     if (status != TUTTI_OK) exact_answer_release(answer);

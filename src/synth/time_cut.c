@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "synth/steps.h"
 
 bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *shape,
                     const int *rounds, int step_count, const int *until_step)
@@ -233,5 +232,69 @@ enum tutti_status time_cut_find(const struct synth_graph *graph, const struct pl
     const struct search search = {graph, shape, rounds, step_count, until_step};
     const enum tutti_status status = try_all(&search, starts, starts + graph->rank_count, found);
     free(starts);
+    return status;
+}
+
+/* Follows one chunk from its source on through what flows, which it takes away, and writes down its hops. Arcs at even places are the
+ * network's own; what flows through one is its twin's room. */
+static enum tutti_status follow(struct network *network, int n, int chunk, int source,
+                                struct synth_steps *steps)
+{
+    int node = source;
+    for (int step = 0; step < steps->step_count; step++) {
+        int a = network->first[node];
+        while (a >= 0 && (a % 2 != 0 || network->arcs[a ^ 1].room == 0)) a = network->arcs[a].next;
+        if (a < 0) return error_set(TUTTI_INTERNAL, "a flow ends at node %d", node);
+        network->arcs[a ^ 1].room--;
+        const int to = network->arcs[a].to;
+        if (to % n != node % n) TRY(synth_steps_add(steps, step, chunk, node % n, to % n));
+        node = to;
+    }
+    return TUTTI_OK;
+}
+
+static int compare_transfers(const void *left, const void *right)
+{
+    const struct synth_transfer *const a = left, *const b = right;
+    return a->step != b->step ? a->step - b->step : a->chunk - b->chunk;
+}
+
+static enum tutti_status follow_all(struct network *network, int n, const int *rounds,
+                                    struct synth_steps *steps)
+{
+    const int chunk_count = synth_chunk_count(&steps->shape);
+    memcpy(steps->rounds, rounds, (size_t)steps->step_count * sizeof *rounds);
+    for (int chunk = 0; chunk < chunk_count; chunk++) {
+        const int source = synth_chunk_source(&steps->shape, chunk);
+        if (source != steps->shape.root) TRY(follow(network, n, chunk, source, steps));
+    }
+    if (steps->transfer_count > 0)
+        qsort(steps->transfers, (size_t)steps->transfer_count, sizeof *steps->transfers,
+              compare_transfers);
+    return TUTTI_OK;
+}
+
+enum tutti_status time_flow_gather(const struct synth_graph *graph, const struct plan_shape *shape,
+                                   const int *rounds, int step_count, struct synth_steps *steps,
+                                   bool *found)
+{
+    struct network network;
+    const int n = graph->node_count;
+    *found = false;
+    TRY(synth_steps_init(steps, shape, step_count));
+    enum tutti_status status = network_init(&network, graph, rounds, step_count);
+    if (status != TUTTI_OK) {
+        synth_steps_release(steps);
+        return status;
+    }
+    for (int r = 0; r < shape->rank_count; r++)
+        if (r != shape->root) add_arc(&network, network.source, r, shape->parts);
+    add_arc(&network, shape->root + step_count * n, network.sink, endless);
+    saturate(&network, network.sink);
+    const int64_t arrived = network.arcs[network.arc_count - 1].room;
+    *found = arrived == (int64_t)shape->parts * (shape->rank_count - 1);
+    if (*found) status = follow_all(&network, n, rounds, steps);
+    network_release(&network);
+    if (status != TUTTI_OK || !*found) synth_steps_release(steps);
     return status;
 }

@@ -16,6 +16,7 @@
 
 #include "plan/plan.h"
 #include "synth/graph.h"
+#include "synth/steps.h"
 #include "tutti/tutti.h"
 
 /* Proves that no schedule of this shape with these rounds exists: true only then. until_step has a time for each node; edges of `graph` as they
@@ -28,5 +29,11 @@ bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *sh
 enum { TIME_CUT_HALVES_MAX = 10 };
 enum tutti_status time_cut_find(const struct synth_graph *graph, const struct plan_shape *shape,
                                 const int *rounds, int step_count, int *until_step, bool *found);
+
+/* A gather is a flow, so it needs no search: *found, and a schedule, where the maximum flow to the root has room for all chunks; where it has
+ * not, there is a cut. *steps is the caller's, empty where none is found. NO_MEMORY. */
+enum tutti_status time_flow_gather(const struct synth_graph *graph, const struct plan_shape *shape,
+                                   const int *rounds, int step_count, struct synth_steps *steps,
+                                   bool *found);
 
 #endif
