@@ -38,7 +38,7 @@ struct options {
     int set_count;
     const char *slows[SETS_MAX]; /* of explain: HOST=FACTOR */
     int slow_count;
-    const char *format; /* of export: of msccl_profile_find; or NULL */
+    const char *format;           /* of export: of msccl_profile_find; or NULL */
     const char *plans[PLANS_MAX]; /* of explain: files that compete */
     int plan_count;
     bool csv; /* of explain */

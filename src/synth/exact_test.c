@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "exact_rows.h"
-#include "synth_graphs.h"
 #include "os/clock.h"
 #include "synth/time_cut.h"
 #include "synth/z3.h"
+#include "synth_graphs.h"
 
 static void dgx1_is_answered(void **state)
 {

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "exact_rows.h"
-#include "synth_graphs.h"
 #include "sanitized.h"
+#include "synth_graphs.h"
 
 static const uint64_t second = 1000000000;
 
@@ -77,7 +77,7 @@ static void every_collective_is_planned_on_every_graph(void **state)
 {
     (void)state;
     struct synth_graph graphs[] = {graph_ring(2), graph_ring(7),       graph_star(5),
-                                   graph_dgx1(1),  graph_tree(3, 2, 1), graph_tree(1, 6, 1)};
+                                   graph_dgx1(1), graph_tree(3, 2, 1), graph_tree(1, 6, 1)};
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
         for (int c = 0; c < COLLECTIVE_COUNT; c++) {
             const uint32_t parts = c == COLLECTIVE_ALLREDUCE ? (uint32_t)graphs[i].rank_count : 2;
