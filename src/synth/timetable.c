@@ -21,6 +21,9 @@ struct table {
     const struct forest *forest;
     const struct timetable_tree *trees;
     int tree_count, ranks, pieces;
+    int window; /* pieces under way in a lane at most */
+    int under_way[PLAN_LANES_MAX];
+    int *reached; /* of each tree and piece: ranks that have it */
     double now;
     double *free_at;         /* of each edge */
     bool *is_taken;          /* of each edge and lane */
@@ -105,10 +108,25 @@ static enum tutti_status wait(struct table *table, struct timetable_entry entry)
 static bool has_room(struct table *table, const struct timetable_entry *entry)
 {
     const struct timetable_tree *tree = &table->trees[entry->tree];
+    if (tree->tree->root == entry->rank && table->under_way[tree->lane] == table->window)
+        return false;
     for (int r = 0; r < table->ranks; r++)
         if (tree->tree->parent[r] == entry->rank && *taken(table, entry->rank, r, tree->lane))
             return false;
     return true;
+}
+
+/* When a piece is everywhere, a root may begin another one in its lane. */
+static void count(struct table *table, const struct timetable_entry *entry)
+{
+    const struct timetable_tree *tree = &table->trees[entry->tree];
+    int *reached =
+        &table->reached[(size_t)entry->tree * (size_t)table->pieces + (size_t)entry->piece];
+    if (tree->tree->root == entry->rank) table->under_way[tree->lane]++;
+    if (++*reached < table->ranks) return;
+    table->under_way[tree->lane]--;
+    for (int t = 0; t < table->tree_count; t++)
+        if (table->trees[t].lane == tree->lane) mark(table, table->trees[t].tree->root);
 }
 
 static enum tutti_status pass_on(struct table *table, struct timetable_entry entry)
@@ -116,6 +134,7 @@ static enum tutti_status pass_on(struct table *table, struct timetable_entry ent
     const struct timetable_tree *tree = &table->trees[entry.tree];
     const int parent = tree->tree->parent[entry.rank];
     table->entries[table->entry_count++] = entry;
+    count(table, &entry);
     for (int r = 0; r < table->ranks; r++) {
         if (tree->tree->parent[r] != entry.rank) continue;
         const size_t edge = edge_of(table, entry.rank, r);
@@ -167,45 +186,67 @@ static enum tutti_status let_happen(struct table *table)
     return TUTTI_OK;
 }
 
+static size_t step_count(const struct table *table)
+{
+    return (size_t)table->tree_count * (size_t)table->ranks * (size_t)table->pieces;
+}
+
 static enum tutti_status init(struct table *table)
 {
-    const size_t ranks = (size_t)table->ranks;
-    const size_t entries = (size_t)table->tree_count * ranks * (size_t)table->pieces;
-    if (entries > (size_t)1 << 26)
-        return error_set(TUTTI_UNSUPPORTED, "%zu steps; fewer trees or pieces do", entries);
-    table->free_at = calloc(ranks * ranks, sizeof *table->free_at);
-    table->is_taken = calloc(ranks * ranks * PLAN_LANES_MAX, sizeof *table->is_taken);
+    const size_t ranks = (size_t)table->ranks, edges = ranks * ranks;
+    const size_t entries = step_count(table), begun = entries / ranks;
+    table->free_at = calloc(edges, sizeof *table->free_at);
+    table->is_taken = calloc(edges * PLAN_LANES_MAX, sizeof *table->is_taken);
     table->queues = calloc(ranks, sizeof *table->queues);
     table->dirty = calloc(ranks, sizeof *table->dirty);
     table->is_dirty = calloc(ranks, sizeof *table->is_dirty);
+    table->reached = calloc(begun, sizeof *table->reached);
     table->entries = malloc(entries * sizeof *table->entries);
     if (table->free_at != NULL && table->is_taken != NULL && table->queues != NULL &&
-        table->dirty != NULL && table->is_dirty != NULL && table->entries != NULL)
+        table->dirty != NULL && table->is_dirty != NULL && table->reached != NULL &&
+        table->entries != NULL)
         return TUTTI_OK;
     return error_set(TUTTI_NO_MEMORY, "a timetable of %zu steps", entries);
 }
 
+/* All but the entries. */
+static void release(struct table *table)
+{
+    for (int r = 0; r < table->ranks && table->queues != NULL; r++) free(table->queues[r].of);
+    free(table->queues);
+    free(table->free_at);
+    free(table->is_taken);
+    free(table->dirty);
+    free(table->is_dirty);
+    free(table->reached);
+    free(table->heap);
+}
+
+/* With many pieces under way in a lane, they can fill its links in a circle, in which each waits for the next one. With one they cannot. */
 enum tutti_status timetable_make(const struct forest *forest, const struct timetable_tree *trees,
                                  int tree_count, int pieces, struct timetable_entry **entries)
 {
-    struct table table = {.forest = forest,
-                          .trees = trees,
-                          .tree_count = tree_count,
-                          .ranks = forest->rank_count,
-                          .pieces = pieces};
-    enum tutti_status status = init(&table);
-    if (status == TUTTI_OK) status = let_happen(&table);
-    for (int r = 0; r < table.ranks && table.queues != NULL; r++) free(table.queues[r].of);
-    free(table.queues);
-    free(table.free_at);
-    free(table.is_taken);
-    free(table.dirty);
-    free(table.is_dirty);
-    free(table.heap);
-    if (status != TUTTI_OK) {
+    enum { WINDOW_MAX = 1 << 10, STEPS_MAX = 1 << 26 };
+    *entries = NULL;
+    for (int window = WINDOW_MAX; window > 0; window /= 2) {
+        struct table table = {.forest = forest,
+                              .trees = trees,
+                              .tree_count = tree_count,
+                              .ranks = forest->rank_count,
+                              .pieces = pieces,
+                              .window = window};
+        const size_t steps = step_count(&table);
+        if (steps > STEPS_MAX)
+            return error_set(TUTTI_UNSUPPORTED, "%zu steps; fewer trees or pieces do", steps);
+        enum tutti_status status = init(&table);
+        if (status == TUTTI_OK) status = let_happen(&table);
+        release(&table);
+        if (status == TUTTI_OK && table.entry_count == steps) {
+            *entries = table.entries;
+            return TUTTI_OK;
+        }
         free(table.entries);
-        table.entries = NULL;
+        TRY(status);
     }
-    *entries = table.entries;
-    return status;
+    return error_set(TUTTI_INTERNAL, "one piece of a lane got stuck");
 }
