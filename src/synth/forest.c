@@ -12,6 +12,7 @@ void forest_release(struct forest *forest)
     for (int i = 0; i < forest->tree_count; i++)
         free(forest->trees[i].parent); /* and the order with it */
     free(forest->trees);
+    free(forest->room);
     splits_release(&forest->splits);
     *forest = (struct forest){0};
 }
@@ -127,6 +128,17 @@ static bool trim(struct synth_graph *graph)
 
 /* ------------------------------------------------------------------------------------------------- all together */
 
+static enum tutti_status keep_rooms(const struct residual *residual, struct forest *forest)
+{
+    const size_t ranks = (size_t)residual->rank_count;
+    forest->room = malloc(ranks * ranks * sizeof *forest->room);
+    if (forest->room == NULL) return error_set(TUTTI_NO_MEMORY, "edges of %zu ranks", ranks);
+    for (size_t from = 0; from < ranks; from++)
+        memcpy(forest->room + from * ranks, residual_room(residual, (int)from, 0),
+               ranks * sizeof *forest->room);
+    return TUTTI_OK;
+}
+
 /* Trees of the width that the forest has now; *holds: there are some. */
 static enum tutti_status fill(const struct synth_graph *graph, const struct forest_options *options,
                               struct forest *forest, bool *holds)
@@ -135,6 +147,7 @@ static enum tutti_status fill(const struct synth_graph *graph, const struct fore
     TRY(residual_init(&residual, graph, options->root, forest->width, forest->k,
                       options->deadline_ns));
     enum tutti_status status = split_switches(&residual, &forest->splits, holds);
+    if (status == TUTTI_OK && *holds) status = keep_rooms(&residual, forest);
     if (status == TUTTI_OK && *holds) status = grow_trees(&residual, forest);
     residual_release(&residual);
     return status;

@@ -39,7 +39,8 @@ struct forest {
     struct synth_ratio bound, attained; /* bound.h; never below it */
     struct forest_tree *trees;
     int tree_count, tree_room;
-    bool is_trimmed;          /* some capacity of switches was left unused */
+    bool is_trimmed; /* some capacity of switches was left unused */
+    int64_t *room; /* of edges between ranks, by from and to: in trees, before any was taken out */
     struct splits splits;     /* over which switches edges of trees go */
     struct synth_ratio width; /* trees that a unit of capacity had room for when switches were split */
 };

@@ -4,22 +4,31 @@
 
 #include "base/status.h"
 #include "plan/build.h"
+#include "synth/timetable.h"
 
 /* A range of a root's chunks that takes one tree up, and one tree down. */
 struct segment {
     int root;
     int64_t first, count;
     const struct forest_tree *up, *down; /* or NULL */
-    uint32_t lane;
+    int lane;                            /* of each direction */
+};
+
+/* Who does what when, sorted by rank and lane. */
+struct way {
+    struct timetable_entry *sorted;
+    size_t *begins; /* of each rank and lane, and the end */
 };
 
 struct layout {
     const struct lay *lay;
     int rank_count, root; /* 0 where there is none */
     int64_t k;            /* chunks of a root and piece */
-    uint32_t parts, lane_count;
+    uint32_t parts;
+    int lane_count; /* of each direction */
     struct segment *segments;
     int segment_count;
+    struct way up, down;
 };
 
 /* ---------------------------------------------------------------------------------------------------- segments */
@@ -73,37 +82,13 @@ static void add_roots(struct layout *layout)
         if (any->root == SYNTH_EVERY_RANK || any->root == r) add_root(layout, r);
 }
 
-/* Each lane gets about as much as the others; ranks come in turns, so that what is under way at a time starts everywhere. */
+/* In turns: what is under way at a time starts at different ranks. */
 static void choose_lanes(struct layout *layout)
 {
-    int64_t load[PLAN_LANES_MAX] = {0};
-    const int segments = layout->segment_count;
-    layout->lane_count = (uint32_t)(segments < PLAN_LANES_MAX ? segments : PLAN_LANES_MAX);
-    for (int s = 0; s < segments; s++) {
-        uint32_t least = 0;
-        for (uint32_t l = 1; l < layout->lane_count; l++)
-            if (load[l] < load[least]) least = l;
-        layout->segments[s].lane = least;
-        load[least] += layout->segments[s].count;
-    }
-}
-
-/* By their place among the segments of their root. */
-static enum tutti_status take_turns(struct layout *layout)
-{
-    const int count = layout->segment_count;
-    struct segment *sorted = malloc((size_t)count * sizeof *sorted);
-    if (sorted == NULL) return error_set(TUTTI_NO_MEMORY, "a plan of %d trees", count);
-    int done = 0;
-    for (int turn = 0; done < count; turn++)
-        for (int s = 0, place = 0; s < count; s++) {
-            place =
-                s > 0 && layout->segments[s].root == layout->segments[s - 1].root ? place + 1 : 0;
-            if (place == turn) sorted[done++] = layout->segments[s];
-        }
-    free(layout->segments);
-    layout->segments = sorted;
-    return TUTTI_OK;
+    const struct lay *lay = layout->lay;
+    layout->lane_count = PLAN_LANES_MAX / (lay->up != NULL && lay->down != NULL ? 2 : 1);
+    for (int s = 0; s < layout->segment_count; s++)
+        layout->segments[s].lane = s % layout->lane_count;
 }
 
 /* ------------------------------------------------------------------------------------------------- one rank */
@@ -112,6 +97,7 @@ struct writer {
     const struct layout *layout;
     struct plan_builder *builder;
     int rank;
+    uint32_t *ups; /* the step that goes up, of each piece and segment */
 };
 
 /* Where the segment's chunks of that piece are in a buffer that has blocks of all ranks, of a reducing collective that scatters, or one block. */
@@ -148,34 +134,62 @@ static void send_to_children(const struct writer *writer, const struct forest_tr
             plan_send(writer->builder, tree->order[i]);
 }
 
-static void write_root(const struct writer *writer, const struct segment *segment, int piece)
+static void write_up(const struct writer *writer, const struct segment *segment, int piece)
 {
     struct plan_builder *b = writer->builder;
     plan_begin(b, (uint32_t)segment->count);
     plan_read(b, PLAN_INPUT, in_place_of(writer->layout, segment, piece));
-    if (segment->up != NULL) receive_from_children(writer, segment->up);
-    plan_write(b, PLAN_OUTPUT, out_place_of(writer->layout, segment, piece));
-    if (segment->down != NULL) send_to_children(writer, segment->down);
-    if (segment->up != NULL) plan_final(b);
+    receive_from_children(writer, segment->up);
+    if (segment->root == writer->rank) {
+        plan_write(b, PLAN_OUTPUT, out_place_of(writer->layout, segment, piece));
+        plan_final(b);
+    } else {
+        plan_send(b, segment->up->parent[writer->rank]);
+    }
+    writer->ups[(size_t)piece * (size_t)writer->layout->segment_count +
+                (size_t)(segment - writer->layout->segments)] = plan_end(b);
+}
+
+/* The root of an allreduce has its result from the lane that goes up. */
+static void write_down(const struct writer *writer, const struct segment *segment, int piece)
+{
+    struct plan_builder *b = writer->builder;
+    const uint32_t out = out_place_of(writer->layout, segment, piece);
+    plan_begin(b, (uint32_t)segment->count);
+    if (segment->root != writer->rank) {
+        plan_receive(b, segment->down->parent[writer->rank]);
+        plan_write(b, PLAN_OUTPUT, out);
+    } else if (segment->up != NULL) {
+        plan_read(b, PLAN_OUTPUT, out);
+        plan_after(b, writer->ups[(size_t)piece * (size_t)writer->layout->segment_count +
+                                  (size_t)(segment - writer->layout->segments)]);
+    } else {
+        plan_read(b, PLAN_INPUT, in_place_of(writer->layout, segment, piece));
+        plan_write(b, PLAN_OUTPUT, out);
+    }
+    send_to_children(writer, segment->down);
     plan_end(b);
 }
 
-static void write_others(const struct writer *writer, const struct segment *segment, int piece)
+/* The rank's entries of one way, lane after lane: those that go up happen the other way around, which is in order as well. */
+static void write_way(const struct writer *writer, const struct way *way, bool is_up)
 {
-    struct plan_builder *b = writer->builder;
-    if (segment->up != NULL) {
-        plan_begin(b, (uint32_t)segment->count);
-        plan_read(b, PLAN_INPUT, in_place_of(writer->layout, segment, piece));
-        receive_from_children(writer, segment->up);
-        plan_send(b, segment->up->parent[writer->rank]);
-        plan_end(b);
-    }
-    if (segment->down != NULL) {
-        plan_begin(b, (uint32_t)segment->count);
-        plan_receive(b, segment->down->parent[writer->rank]);
-        plan_write(b, PLAN_OUTPUT, out_place_of(writer->layout, segment, piece));
-        send_to_children(writer, segment->down);
-        plan_end(b);
+    const struct layout *layout = writer->layout;
+    const int first_channel = is_up || layout->lay->up == NULL ? 0 : layout->lane_count;
+    for (int lane = 0; lane < layout->lane_count; lane++) {
+        const size_t slot = (size_t)writer->rank * (size_t)layout->lane_count + (size_t)lane;
+        const size_t begin = way->begins[slot], end = way->begins[slot + 1];
+        if (begin == end) continue;
+        plan_lane(writer->builder);
+        plan_channel(writer->builder, first_channel + lane);
+        for (size_t i = begin; i < end; i++) {
+            const struct timetable_entry *entry = &way->sorted[is_up ? begin + end - 1 - i : i];
+            const struct segment *segment = &layout->segments[entry->tree];
+            if (is_up)
+                write_up(writer, segment, layout->lay->pieces - 1 - entry->piece);
+            else
+                write_down(writer, segment, entry->piece);
+        }
     }
 }
 
@@ -183,19 +197,8 @@ static void write_rank(const struct writer *writer)
 {
     const struct layout *layout = writer->layout;
     plan_parts(writer->builder, layout->parts);
-    for (uint32_t lane = 0; lane < layout->lane_count; lane++) {
-        plan_lane(writer->builder);
-        plan_channel(writer->builder, (int)lane);
-        for (int piece = 0; piece < layout->lay->pieces; piece++)
-            for (int s = 0; s < layout->segment_count; s++) {
-                const struct segment *segment = &layout->segments[s];
-                if (segment->lane != lane) continue;
-                if (segment->root == writer->rank)
-                    write_root(writer, segment, piece);
-                else
-                    write_others(writer, segment, piece);
-            }
-    }
+    if (layout->lay->up != NULL) write_way(writer, &layout->up, true);
+    if (layout->lay->down != NULL) write_way(writer, &layout->down, false);
 }
 
 static enum tutti_status make_rank(const struct layout *layout, int rank, struct rank_plan **made)
@@ -204,10 +207,15 @@ static enum tutti_status make_rank(const struct layout *layout, int rank, struct
     struct writer writer = {.layout = layout, .rank = rank};
     writer.builder =
         plan_builder_create(layout->lay->collective, layout->rank_count, layout->root, rank);
-    if (writer.builder == NULL) return error_set(TUTTI_NO_MEMORY, "%s", message);
-    write_rank(&writer);
-    const enum tutti_status status = plan_builder_finish(writer.builder, made, &message);
-    plan_builder_free(writer.builder);
+    writer.ups =
+        calloc((size_t)layout->lay->pieces * (size_t)layout->segment_count, sizeof *writer.ups);
+    enum tutti_status status = TUTTI_NO_MEMORY;
+    if (writer.builder != NULL && writer.ups != NULL) {
+        write_rank(&writer);
+        status = plan_builder_finish(writer.builder, made, &message);
+    }
+    if (writer.builder != NULL) plan_builder_free(writer.builder);
+    free(writer.ups);
     return status == TUTTI_OK ? TUTTI_OK : error_set(status, "rank %d: %s", rank, message);
 }
 
@@ -248,9 +256,60 @@ static enum tutti_status make_segments(struct layout *layout)
     layout->segments = malloc((size_t)trees * sizeof *layout->segments);
     if (layout->segments == NULL) return error_set(TUTTI_NO_MEMORY, "a plan of %d trees", trees);
     add_roots(layout);
-    TRY(take_turns(layout));
     choose_lanes(layout);
     return TUTTI_OK;
+}
+
+static size_t slot_of(const struct layout *layout, const struct timetable_entry *entry)
+{
+    return (size_t)entry->rank * (size_t)layout->lane_count +
+           (size_t)layout->segments[entry->tree].lane;
+}
+
+/* By counting, so that those of a slot stay in order. */
+static enum tutti_status sort(const struct layout *layout, const struct timetable_entry *entries,
+                              struct way *way)
+{
+    const size_t slots = (size_t)layout->rank_count * (size_t)layout->lane_count;
+    const size_t count =
+        (size_t)layout->segment_count * (size_t)layout->rank_count * (size_t)layout->lay->pieces;
+    way->sorted = malloc(count * sizeof *way->sorted);
+    way->begins = calloc(slots + 2, sizeof *way->begins);
+    if (way->sorted == NULL || way->begins == NULL)
+        return error_set(TUTTI_NO_MEMORY, "a plan of %zu steps", count);
+    for (size_t i = 0; i < count; i++) way->begins[slot_of(layout, &entries[i]) + 2]++;
+    for (size_t s = 0; s < slots; s++) way->begins[s + 2] += way->begins[s + 1];
+    for (size_t i = 0; i < count; i++)
+        way->sorted[way->begins[slot_of(layout, &entries[i]) + 1]++] = entries[i];
+    return TUTTI_OK;
+}
+
+static enum tutti_status make_way(const struct layout *layout, bool is_up, struct way *way)
+{
+    const struct forest *forest = is_up ? layout->lay->up : layout->lay->down;
+    struct timetable_entry *entries;
+    if (forest == NULL) return TUTTI_OK;
+    struct timetable_tree *trees = malloc((size_t)layout->segment_count * sizeof *trees);
+    if (trees == NULL)
+        return error_set(TUTTI_NO_MEMORY, "a plan of %d trees", layout->segment_count);
+    for (int s = 0; s < layout->segment_count; s++) {
+        const struct segment *segment = &layout->segments[s];
+        trees[s] = (struct timetable_tree){is_up ? segment->up : segment->down, segment->lane,
+                                           (double)segment->count};
+    }
+    enum tutti_status status =
+        timetable_make(forest, trees, layout->segment_count, layout->lay->pieces, &entries);
+    free(trees);
+    TRY(status);
+    status = sort(layout, entries, way);
+    free(entries);
+    return status;
+}
+
+static void way_release(struct way *way)
+{
+    free(way->sorted);
+    free(way->begins);
 }
 
 static enum tutti_status make_ranks(const struct layout *layout, struct plan **plan)
@@ -290,7 +349,11 @@ enum tutti_status lay_plan(const struct lay *lay, struct plan **plan)
                             .root = any->root == SYNTH_EVERY_RANK ? 0 : any->root};
     TRY(count_chunks(&layout));
     enum tutti_status status = make_segments(&layout);
+    if (status == TUTTI_OK) status = make_way(&layout, true, &layout.up);
+    if (status == TUTTI_OK) status = make_way(&layout, false, &layout.down);
     if (status == TUTTI_OK) status = make_ranks(&layout, plan);
+    way_release(&layout.up);
+    way_release(&layout.down);
     free(layout.segments);
     return status;
 }

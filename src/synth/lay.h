@@ -1,13 +1,13 @@
 /* lay.h - trees as a plan: data goes down them, and what is to be reduced comes up.
  *
- *     lane 0    piece 0 of tree 0 | piece 0 of tree 16 | ... | piece 1 of tree 0 | ...      of every rank alike
- *     lane 1    piece 0 of tree 1 | piece 0 of tree 17 | ...
+ *     lane 0    tree 0, 16, 32 ..., piece after piece, in the order of a timetable (timetable.h)
+ *     lane 1    tree 1, 17, 33 ...
  *
  * 1. A block is cut into `pieces` times as many chunks as a root has trees (by weight); a tree carries its chunks of each piece.
- * 2. A tree has one lane at all ranks, which is also its channel; so a link has one writer and one reader. All ranks do the trees of a
- *    lane in the same order. So a plan cannot get stuck with one message a link: the first step that is not done waits for nothing.
- * 3. Reductions go up trees that were found in the graph with its edges turned around; an allreduce goes up and down again, and its root
- *    passes each piece on as it is complete.
+ * 2. A tree has one lane at all ranks, which is also its channel; so a link has one writer and one reader. The order
+ *    of steps in a lane is one that has been run with one message a link, so it cannot get stuck.
+ * 3. Reductions go up trees that were found in the graph with its edges turned around. An allreduce goes up in one half of the lanes, and
+ *    each piece that is complete goes down again in the other half.
  */
 #ifndef TUTTI_SYNTH_LAY_H
 #define TUTTI_SYNTH_LAY_H

@@ -1,0 +1,21 @@
+/* synth_pace.h - how long a plan of trees takes over the edges that its trees were packed into.
+ *
+ *     step ── post ──► edge: one message after the other, at its rate ── arrived ──► step of the receiver, which takes it
+ *
+ * A link takes one message until its reader has taken it; a step waits for its messages and for room. Messages arrive whole. An edge
+ * between two ranks has the room that was left there when switches had been split, so no edge of the graph carries more than it can.
+ * Without latencies.
+ */
+#ifndef TUTTI_TESTS_SYNTH_PACE_H
+#define TUTTI_TESTS_SYNTH_PACE_H
+
+#include "plan/plan.h"
+#include "synth/forest.h"
+
+enum { PACE_RANKS_MAX = 64 };
+
+/* In units of the time that the forest's ratio promises: 1 is as fast as it can be. `pieces` as in the layout of the plan. */
+double pace_of(const struct plan *plan, const struct synth_graph *graph,
+               const struct forest *forest, int pieces);
+
+#endif
