@@ -144,7 +144,7 @@ static void bad_arguments_are_refused(void **state)
     expect(tutti_plan_verify(NULL), TUTTI_INVALID_OPTIONS, "plan is NULL");
     assert_int_equal(tutti_plan_create("broadcast", 2, 1, 3, &plan), TUTTI_OK);
     expect(tutti_plan_step(plan, 2, 0, "in[0] -> to 1"), TUTTI_INVALID_RANK, "0 to 1");
-    expect(tutti_plan_step(plan, 0, 16, "in[0] -> to 1"), TUTTI_INVALID_OPTIONS, "0 to 15");
+    expect(tutti_plan_step(plan, 0, 64, "in[0] -> to 1"), TUTTI_INVALID_OPTIONS, "0 to 63");
     expect(tutti_plan_step(plan, 0, 0, NULL), TUTTI_INVALID_OPTIONS, "one line");
     expect(tutti_plan_step(plan, 0, 0, "in[0] -> to 1\nlane 1"), TUTTI_INVALID_OPTIONS, "one line");
     expect(tutti_plan_step(plan, 0, 0, "lane 1"), TUTTI_INVALID_OPTIONS, "one line");

@@ -49,7 +49,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_create(const char *collect
  * On failure the plan is as it was. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_scratch(struct tutti_plan *plan, int rank,
                                                               uint32_t like);
-/* Adds a step to a lane of a rank. Steps of a lane, 0 to 15, run in the order in which they are
+/* Adds a step to a lane of a rank. Steps of a lane, 0 to 63, run in the order in which they are
  * added, and lanes side by side. step: one line of the text form, such as
  * "from 3 + in[1] -> out[1], to 1  final"; copied, and read when the plan is used for the first
  * time. Local; does not block. INVALID_RANK; INVALID_OPTIONS: there is no such lane, or the step is

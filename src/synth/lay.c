@@ -86,7 +86,7 @@ static void add_roots(struct layout *layout)
 static void choose_lanes(struct layout *layout)
 {
     const struct lay *lay = layout->lay;
-    layout->lane_count = PLAN_LANES_MAX / (lay->up != NULL && lay->down != NULL ? 2 : 1);
+    layout->lane_count = PLAN_CHANNELS_MAX / (lay->up != NULL && lay->down != NULL ? 2 : 1);
     for (int s = 0; s < layout->segment_count; s++)
         layout->segments[s].lane = s % layout->lane_count;
 }
