@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "base/status.h"
 #include "call/communicator.h"
 #include "format/nccl_tuner.h"
@@ -68,8 +69,8 @@ struct tuner {
 static void add_rule(struct tuner *tuner, const struct rule *rule)
 {
     struct rule *const last = tuner->rule_count > 0 ? &tuner->rules[tuner->rule_count - 1] : NULL;
-    if (last != NULL && last->collective == rule->collective && last->algorithm == rule->algorithm &&
-        last->bytes_to >= rule->bytes_from)
+    if (last != NULL && last->collective == rule->collective &&
+        last->algorithm == rule->algorithm && last->bytes_to >= rule->bytes_from)
         last->bytes_to = rule->bytes_to;
     else if (tuner->rule_count < RULES_MAX)
         tuner->rules[tuner->rule_count++] = *rule;
@@ -79,8 +80,8 @@ static void add_rule(struct tuner *tuner, const struct rule *rule)
 
 static void print_rules(const struct tuner *tuner)
 {
-    fputs("tutti-tune: plans of the folder are faster than what the model chooses: "
-          "TUTTI_ALGORITHMS='", stderr);
+    fprintf(stderr, "tutti-tune: plans of the folder are faster than what the model chooses: %s='",
+            option_names.ALGORITHMS);
     for (int i = 0; i < tuner->rule_count; i++) {
         const struct rule *const rule = &tuner->rules[i];
         fprintf(stderr, "%s%s:%" PRIu64 "-%" PRIu64 "=%s", i > 0 ? ";" : "",

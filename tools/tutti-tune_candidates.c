@@ -22,7 +22,8 @@ enum tutti_status candidates_find(const struct tune_site *site, const struct tun
     for (; i < ranking.count && candidates->count < CANDIDATES_BY_MODEL_MAX; i++) {
         const struct candidate candidate = candidate_of(&ranking.ranked[i]);
         const double limit_ps = (1 + margin) * (double)ranking.ranked[0].time_ps;
-        if (candidates->count >= CANDIDATES_MIN && (double)ranking.ranked[i].time_ps > limit_ps) break;
+        if (candidates->count >= CANDIDATES_MIN && (double)ranking.ranked[i].time_ps > limit_ps)
+            break;
         if (!candidate.only_hosts || i == 0) candidates->of[candidates->count++] = candidate;
     }
     for (; i < ranking.count && candidates->count < CANDIDATES_MAX; i++) {
@@ -79,7 +80,8 @@ enum tutti_status candidates_share(struct candidates *candidates, const struct t
     TRY(tutti_broadcast(words, words, sizeof words / sizeof *words, TUTTI_INT32, 0, comm));
     bool is_fine = words[0] >= 0 && words[0] <= CANDIDATES_MAX;
     for (int i = 0; is_fine && i < words[0]; i++) {
-        candidates->of[i] = (struct candidate){algorithm_of(site, words[1 + 2 * i]), words[2 + 2 * i] != 0};
+        candidates->of[i] =
+            (struct candidate){algorithm_of(site, words[1 + 2 * i]), words[2 + 2 * i] != 0};
         is_fine = candidates->of[i].algorithm != NULL;
     }
     if (!is_fine) return error_set(TUTTI_INTERNAL, "rank 0 names an algorithm that is not known");

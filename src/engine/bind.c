@@ -332,7 +332,8 @@ static enum tutti_status bind_piece(struct binder *binder)
                      encoding->name, encoding->unit_bytes);
 }
 
-static_assert((int)PLAN_CHANNELS_MAX <= (int)TRANSPORT_CHANNEL_COUNT, "links have every channel that a plan can name");
+static_assert((int)PLAN_CHANNELS_MAX <= (int)TRANSPORT_CHANNEL_COUNT,
+              "links have every channel that a plan can name");
 
 static enum tutti_status bind_all(struct binder *binder)
 {
