@@ -197,9 +197,10 @@ enum tutti_status front_make(struct job *job, enum exit_code *code)
                bound.bottom);
     TRY(exact_front(&job->graph, &question, job_left_ns(job), &listener, &is_certain));
     job_show(job, NULL);
-    printf("%s up to %d chunks, %d steps and %d rounds%s\n",
+    printf("%s up to chunks %d, steps %d, rounds %d%s\n",
            front.found_count == 0 ? "no plan" : "no better plan", options->chunks, options->steps,
-           options->rounds, is_certain ? "" : " was found in time: some questions are undecided");
+           options->rounds,
+           is_certain ? "" : " is known, but not all was decided: try more --time or less --rounds");
     if (!is_certain)
         *code = EXIT_UNDECIDED;
     else if (front.found_count == 0)

@@ -540,6 +540,10 @@ static enum tutti_status find_first(struct front *front, const struct exact_poin
     for (int i = 0; i < candidate_count; i++) {
         bool is_found;
         if (is_alltoall && candidates[i].chunk_count % front->graph->rank_count != 0) continue;
+        if (split_count(candidates[i].round_count, candidates[i].step_count) > SPLITS_MAX) {
+            *front->is_certain = false; /* exact_ask would refuse it */
+            continue;
+        }
         TRY(ask_point(front, &candidates[i], &is_found));
         if (!is_found) continue;
         front->best = candidates[i];
