@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "synth/bound.h"
 #include "synth/greedy.h"
 #include "synth/steps.h"
 
@@ -61,6 +62,26 @@ static struct synth_ratio port_bound(const struct synth_graph *graph, enum colle
     return most;
 }
 
+/* Across the cut that binds an allgather, an alltoall has a block from each rank before it to each one behind it. */
+static enum tutti_status alltoall_bound(const struct job *job, struct synth_ratio *ratio)
+{
+    const struct synth_graph *const graph = &job->graph;
+    struct synth_bound found;
+    int before = 0;
+    int64_t capacity = 0;
+    TRY(synth_bound_find(graph, SYNTH_EVERY_RANK, job->deadline_ns, &found));
+    for (int rank = 0; rank < graph->rank_count; rank++) before += found.is_before_cut[rank];
+    for (int i = 0; i < graph->edge_count; i++) {
+        const struct synth_edge *const edge = &graph->edges[i];
+        if (found.is_before_cut[edge->from] && !found.is_before_cut[edge->to])
+            capacity += edge->capacity;
+    }
+    synth_bound_release(&found);
+    const struct synth_ratio across = {(int64_t)before * (graph->rank_count - before), capacity};
+    if (synth_ratio_compare(across, *ratio) > 0) *ratio = across;
+    return TUTTI_OK;
+}
+
 /* In units of a block's time. */
 static enum tutti_status find_bound(const struct job *job, double *blocks)
 {
@@ -76,6 +97,7 @@ static enum tutti_status find_bound(const struct job *job, double *blocks)
     }
     TRY(job_bound(job, collective, &known, &bound));
     if (!known) bound = port_bound(&job->graph, collective, job->options->root);
+    if (collective == COLLECTIVE_ALLTOALL) TRY(alltoall_bound(job, &bound));
     *blocks = synth_ratio_value(bound);
     return TUTTI_OK;
 }
@@ -86,7 +108,7 @@ static const char *bound_meaning(enum collective collective)
     case COLLECTIVE_ALLREDUCE: return "of a reduce_scatter and an allgather";
     case COLLECTIVE_GATHER:
     case COLLECTIVE_SCATTER: return "of the root's links";
-    case COLLECTIVE_ALLTOALL: return "of one rank's links";
+    case COLLECTIVE_ALLTOALL: return "of the cuts looked at";
     default: return "of all links";
     }
 }
