@@ -86,7 +86,7 @@ is_proven made.plan
 expect 0 "attempts 3 at most, seed 7" broadcast --topo "$dgx1" --greedy --attempts 3 --seed 7 --root 5 -o first.plan
 expect 0 "attempts 3 at most, seed 7" broadcast --topo "$dgx1" --greedy --attempts 3 --seed 7 --root 5 -o second.plan
 cmp first.plan second.plan || fail "the same seed gives another plan"
-expect 1 "9 chunks are not as many for each of 8 ranks" alltoall --topo "$dgx1" --greedy --chunks 9
+expect 1 "--chunks 9 is no multiple of the 8 ranks" alltoall --topo "$dgx1" --greedy --chunks 9
 
 echo "cuts refute without a solver, and its absence is told"
 asks() { # C S R, further arguments
@@ -148,13 +148,33 @@ else
     [ ! -s told ] || fail "progress in a file: $(cat told)"
 fi
 
+echo "time may end at any moment"
+for seconds in 0.001 0.01 0.03; do
+    for words in "allgather --chunks 8 --steps 4 --rounds 10" "allreduce --chunks 16 --steps 6 --rounds 12" "alltoall --chunks 16 --steps 3 --rounds 8" \
+        "allgather --front --chunks 6" "allgather --pieces 64" "allgather --greedy --chunks 64 --attempts 1000"; do
+        # shellcheck disable=SC2086
+        "$bin/tutti-synth" $words --topo "$dgx1" --time "$seconds" -o late.plan >out 2>&1
+        case $? in 0 | 4) ;; *) grep -q "needs Z3" out || fail "$words within $seconds s: $(cat out)" ;; esac
+    done
+done
+rm -f late*.plan
+expect 0 "attempts 1000000 at most" broadcast --topo "$dgx1" --greedy --attempts 1000000 --time 0.5 -o made.plan
+is_proven made.plan
+
+echo "files are replaced as a whole"
+cp "$dgx1" own.json
+expect 1 "own.json: the plan would overwrite it" allgather --topo own.json -o own.json
+cmp -s "$dgx1" own.json || fail "the topology was overwritten"
+"$bin/tutti-synth" allgather --topo "$dgx1" -o /dev/stdout 2>/dev/null | grep -q "^plan allgather ranks 8" || fail "no plan in a pipe"
+expect 0 "jobs take plans of at most" allgather --topo "$dgx1" --pieces 1024 -o large.plan
+
 echo "few trees are above the bound"
 expect 0 "bound 7/6, attained 3/2" allgather --topo "$shelf/dgx1-v100.json" --k 1
 
 echo "mistakes are named"
 printf '{"tutti_topology": 1, "root": {"kind": "machine", "children": [{"kind": "accelerator", "id": "a", "name": "left", "ranks": [0]},
  {"kind": "accelerator", "id": "b", "name": "right", "ranks": [%s]}]}, "links": [{"ends": ["a", "b"] %s}]}' 1 '' >silent.json
-expect 1 "the link from accelerator left to accelerator right has no bytes_per_second" allgather --topo silent.json
+expect 1 "link 1, from accelerator left to accelerator right, has no bytes_per_second" allgather --topo silent.json
 sed 's/\[1\]/[2]/; s/"b"\] /&, "bytes_per_second": 1e9/' silent.json >numbers.json
 expect 1 "rank 2 of 2" allgather --topo numbers.json
 sed 's/"b"\] /&, "bytes_per_second": 1e9/' silent.json >pair.json
@@ -163,7 +183,7 @@ expect 4 "the time is over" allgather --topo "$shelf/dgx-a100-2.json" --time 0.0
 [ ! -e late.plan ] || fail "a plan that came too late was written"
 expect 1 "no/where" allgather --topo pair.json -o no/where
 expect 1 "absent.json" allgather --topo absent.json
-expect 1 "root 7 of 2 ranks" broadcast --topo pair.json --root 7
+expect 1 "there is no root 7 of 2 ranks" broadcast --topo pair.json --root 7
 expect 2 "there is no collective 'gathering'" gathering --topo pair.json
 expect 2 "a barrier has no data" barrier --topo pair.json --greedy
 expect 2 "one of them" allgather --topo pair.json --greedy --front

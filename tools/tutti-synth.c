@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     const enum tutti_status status = run(&options, &job, &code);
     job_show(&job, NULL);
     if (status != TUTTI_OK) {
-        fprintf(stderr, "tutti-synth: %s: %s\n", options.topology, tutti_error_message());
+        fprintf(stderr, "tutti-synth: %s\n", tutti_error_message());
         code = status == TUTTI_TIMEOUT ? EXIT_UNDECIDED : EXIT_WRONG;
     }
     job_close(&job);

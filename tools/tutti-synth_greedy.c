@@ -148,7 +148,7 @@ enum tutti_status greedy_make(struct job *job, enum exit_code *code)
     double duration_ns, blocks;
     (void)code; /* there always is a plan */
     if (!is_even)
-        return error_set(TUTTI_INVALID_OPTIONS, "%d chunks are not as many for each of %d ranks",
+        return error_set(TUTTI_INVALID_OPTIONS, "--chunks %d is no multiple of the %d ranks",
                          options->chunks, job->graph.rank_count);
     job_show(job, "finding the bound");
     TRY(find_bound(job, &blocks));
@@ -156,7 +156,10 @@ enum tutti_status greedy_make(struct job *job, enum exit_code *code)
     const struct greedy_options search = {.seed = (uint64_t)options->seed,
                                           .attempt_count = options->attempts,
                                           .block_bytes = block,
-                                          .timeout_ns = job_left_ns(job)};
+                                          .timeout_ns = options->output != NULL
+                                                            ? job_left_ns(job) / 4 *
+                                                                  3 /* the proof takes time, too */
+                                                            : job_left_ns(job)};
     TRY(greedy_schedule(&job->graph, &shape, &search, &steps, &duration_ns));
     enum tutti_status status = TUTTI_OK;
     if (options->output != NULL) status = write_steps(job, &steps);

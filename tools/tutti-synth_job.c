@@ -1,11 +1,14 @@
 #include "tutti-synth_job.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "algo/loaded.h"
 #include "base/status.h"
 #include "format/nccl_xml.h"
 #include "format/topo_json.h"
@@ -38,16 +41,39 @@ static enum tutti_status read_topology(const char *name, struct topo *topo)
     return status;
 }
 
-enum tutti_status job_open(const struct options *options, struct job *job)
+/* What would lose the topology, or be no plan of its ranks. */
+static enum tutti_status check(const struct options *options, const struct job *job)
+{
+    struct stat topology, output;
+    if (options->output != NULL && stat(options->topology, &topology) == 0 &&
+        stat(options->output, &output) == 0 && topology.st_dev == output.st_dev &&
+        topology.st_ino == output.st_ino)
+        return error_set(TUTTI_INVALID_OPTIONS, "the plan would overwrite it");
+    if (collective_is_rooted(options->collective) && options->root >= job->graph.rank_count)
+        return error_set(TUTTI_INVALID_ROOT, "there is no root %d of %d ranks", options->root,
+                         job->graph.rank_count);
+    return TUTTI_OK;
+}
+
+static enum tutti_status begin(const struct options *options, struct job *job)
 {
     struct topo topo = {0};
-    *job = (struct job){.options = options,
-                        .shows = isatty(STDERR_FILENO) == 1,
-                        .deadline_ns = clock_now_ns() + (uint64_t)(options->seconds * 1e9)};
     enum tutti_status status = read_topology(options->topology, &topo);
     if (status == TUTTI_OK) status = synth_graph_from_topo(&topo, &job->graph, &job->notes);
     topo_release(&topo);
-    return status;
+    return status == TUTTI_OK ? check(options, job) : status;
+}
+
+enum tutti_status job_open(const struct options *options, struct job *job)
+{
+    char message[400];
+    *job = (struct job){.options = options,
+                        .shows = isatty(STDERR_FILENO) == 1,
+                        .deadline_ns = clock_now_ns() + (uint64_t)(options->seconds * 1e9)};
+    const enum tutti_status status = begin(options, job);
+    if (status == TUTTI_OK) return TUTTI_OK;
+    snprintf(message, sizeof message, "%s", tutti_error_message());
+    return error_set(status, "%.200s: %s", options->topology, message);
 }
 
 void job_close(struct job *job)
@@ -70,13 +96,13 @@ void job_show(const struct job *job, const char *stage)
 
 void job_print_graph(const struct job *job)
 {
-    printf("%s of %d ranks over %d switches, unit %.6g GB/s\n",
-           collective_name(job->options->collective), job->graph.rank_count,
-           job->notes.switch_count, job->graph.bytes_per_second * 1e-9);
+    printf("%s of %d ranks", collective_name(job->options->collective), job->graph.rank_count);
+    if (job->notes.switch_count > 0) printf(" and %d switches or cards", job->notes.switch_count);
+    printf(", unit %.6g GB/s\n", job->graph.bytes_per_second * 1e-9);
     if (job->notes.rounded_most > 0)
         printf("capacities are rounded, by %.2g%% at most\n", 100 * job->notes.rounded_most);
     if (job->notes.assumed_count > 0)
-        printf("%d joined to machines that do not say how: taken to limit nothing\n",
+        printf("%d stand in a machine without a link in it, which is taken to limit nothing\n",
                job->notes.assumed_count);
 }
 
@@ -105,14 +131,51 @@ enum tutti_status job_bound(const struct job *job, enum collective collective, b
     return status;
 }
 
+static bool is_replaceable(const char *name)
+{
+    struct stat file;
+    return stat(name, &file) != 0 || S_ISREG(file.st_mode);
+}
+
+/* A device or a pipe. */
+static enum tutti_status write_into(const char *name, const char *text, size_t size)
+{
+    FILE *file = fopen(name, "we");
+    if (file == NULL) return error_system("writing %.200s", name);
+    const bool written = fwrite(text, 1, size, file) == size;
+    if (fclose(file) == 0 && written) return TUTTI_OK;
+    return error_system("writing %.200s", name);
+}
+
+static void note_size(const struct plan *plan)
+{
+    uint64_t steps = 0;
+    for (int rank = 0; rank < plan->shape.rank_count; rank++)
+        steps += plan->ranks[rank]->step_count;
+    if (steps > LOADED_STEPS_MAX || plan->shape.rank_count > LOADED_RANKS_MAX)
+        fprintf(stderr,
+                "tutti-synth: jobs take plans of at most %d steps and %d ranks, and this one has "
+                "%" PRIu64 " and %d\n",
+                LOADED_STEPS_MAX, LOADED_RANKS_MAX, steps, plan->shape.rank_count);
+}
+
 enum tutti_status job_write(const struct job *job, const char *name, const struct plan *plan)
 {
-    if (job_left_ns(job) == 0)
-        return error_set(TUTTI_TIMEOUT, "the time is over before the plan is proven");
-    FILE *file = fopen(name, "we");
-    if (file == NULL) return error_set(TUTTI_SYSTEM, "%.200s: %s", name, strerror(errno));
+    char *text = NULL;
+    size_t size = 0;
+    FILE *const file = open_memstream(&text, &size);
+    if (file == NULL) return error_set(TUTTI_NO_MEMORY, "the text of the plan");
+    job_show(job, "writing the plan");
     plan_print(plan, file);
-    const bool written = fflush(file) == 0 && !ferror(file);
-    if (fclose(file) == 0 && written) return TUTTI_OK;
-    return error_set(TUTTI_SYSTEM, "%.200s: %s", name, strerror(errno));
+    const bool is_whole = !ferror(file);
+    enum tutti_status status = TUTTI_OK;
+    if (fclose(file) != 0 || !is_whole)
+        status = error_set(TUTTI_NO_MEMORY, "the text of the plan");
+    else
+        status =
+            is_replaceable(name) ? file_replace(name, text, size) : write_into(name, text, size);
+    free(text);
+    job_show(job, NULL);
+    if (status == TUTTI_OK) note_size(plan);
+    return status;
 }

@@ -26,7 +26,7 @@ struct job {
     struct from_topo_notes notes;
 };
 
-/* Reads the topology. The job is to be closed in any case. */
+/* Reads the topology; failures name it. The job is to be closed in any case. */
 enum tutti_status job_open(const struct options *options, struct job *job);
 void job_close(struct job *job);
 
@@ -42,7 +42,7 @@ void job_print_graph(const struct job *job);
 enum tutti_status job_bound(const struct job *job, enum collective collective, bool *known,
                             struct synth_ratio *bound);
 
-/* Writes a plan that has been proven, unless the time is over. */
+/* Writes a plan that has been proven: all of it, or what the file had before stays. Says so if a job would not take it. */
 enum tutti_status job_write(const struct job *job, const char *name, const struct plan *plan);
 
 #endif

@@ -129,12 +129,15 @@ static void say_room(const struct encoding *e)
         }
 }
 
-/* When the time comes, what was said so far is not asked. */
-static void encode(const struct encoding *e, uint64_t deadline_ns)
+/* False: the time came first, and what was said until then is not to be asked. */
+static bool encode(const struct encoding *e, uint64_t deadline_ns)
 {
-    for (int chunk = 0; chunk < e->chunk_count && clock_now_ns() < deadline_ns; chunk++)
+    for (int chunk = 0; chunk < e->chunk_count; chunk++) {
+        if (clock_now_ns() >= deadline_ns) return false;
         say_chunk(e, chunk);
+    }
     say_room(e);
+    return true;
 }
 
 static enum tutti_status read_steps(const struct encoding *e, struct synth_steps *steps)
@@ -178,9 +181,9 @@ static enum tutti_status ask_solver(struct encoding *e, uint64_t deadline_ns,
                                     enum z3_answer *answer, struct synth_steps *steps)
 {
     TRY(encoding_init(e));
-    encode(e, deadline_ns);
-    const uint64_t now = clock_now_ns();
     *answer = Z3_UNDECIDED;
+    if (!encode(e, deadline_ns)) return TUTTI_OK;
+    const uint64_t now = clock_now_ns();
     if (now >= deadline_ns) return TUTTI_OK;
     TRY(z3_solve(e->z3, deadline_ns - now, answer));
     return *answer == Z3_POSSIBLE ? read_steps(e, steps) : TUTTI_OK;

@@ -91,7 +91,8 @@ static enum tutti_status number_ranks(struct maker *maker)
 /* ------------------------------------------------------------------------------------------------------ units */
 
 /* By which part of itself a capacity may be changed: what was measured is not more exact than that. */
-static const double EXACT = 1e-9, MEASURED = 0.02;
+static const double EXACT = 1e-9, MEASURED = 0.02, ROUNDED_MAX = 0.1;
+enum { UNITS_MAX = 1 << 16 };
 
 static bool fits_all(const struct topo *topo, double unit)
 {
@@ -107,7 +108,7 @@ static bool fits_all(const struct topo *topo, double unit)
 /* A part of the narrowest link, or else what makes the widest link 16 bits wide. */
 static enum tutti_status choose_unit(struct maker *maker)
 {
-    enum { PARTS_MAX = 64, UNITS_MAX = 1 << 16 };
+    enum { PARTS_MAX = 64 };
     const struct topo *topo = maker->topo;
     double least = INFINITY, most = 0;
     for (int i = 0; i < topo->link_count; i++) {
@@ -116,8 +117,8 @@ static enum tutti_status choose_unit(struct maker *maker)
             char ends[2][TOPO_LABEL_SIZE];
             for (int k = 0; k < 2; k++) topo_label(&topo->nodes[topo->links[i].ends[k]], ends[k]);
             return error_set(TUTTI_INVALID_OPTIONS,
-                             "the link from %.60s to %.60s has no bytes_per_second", ends[0],
-                             ends[1]);
+                             "link %d, from %.60s to %.60s, has no bytes_per_second", i + 1,
+                             ends[0], ends[1]);
         }
         if (own < least) least = own;
         if (own > most) most = own;
@@ -193,6 +194,12 @@ static enum tutti_status add_links(struct maker *maker)
         total += units;
         TRY(add_cable(maker, link->ends[0], link->ends[1], units, link->latency_ns));
     }
+    if (maker->notes->rounded_most > ROUNDED_MAX)
+        return error_set(
+            TUTTI_UNSUPPORTED,
+            "the narrowest links carry so little beside the widest one, of %.3g GB/s, that "
+            "they are no multiples of one unit",
+            maker->unit * UNITS_MAX * 1e-9);
     return add_standing(maker, (uint32_t)(total < SYNTH_CAPACITY_MAX ? total : SYNTH_CAPACITY_MAX));
 }
 

@@ -114,12 +114,27 @@ static void a_link_that_does_not_say_what_it_carries_is_named(void **state)
     assert_null(graph.edges);
 }
 
+static void links_too_far_apart_are_refused(void **state)
+{
+    (void)state;
+    struct synth_graph graph;
+    struct from_topo_notes notes;
+    assert_int_equal(
+        read(MACHINE(ACCELERATOR("0") ", " ACCELERATOR("1") ", " ACCELERATOR("2"),
+                     LINK("g0", "g1", "1", "nominal") ", " LINK("g1", "g2", "1e12", "nominal")),
+             &graph, &notes),
+        TUTTI_UNSUPPORTED);
+    assert_non_null(strstr(tutti_error_message(), "no multiples of one unit"));
+    assert_null(graph.edges);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_accelerator_is_its_rank),
         cmocka_unit_test(what_stands_in_a_machine_is_joined_to_it),
         cmocka_unit_test(what_was_measured_is_rounded),
+        cmocka_unit_test(links_too_far_apart_are_refused),
         cmocka_unit_test(a_link_that_does_not_say_what_it_carries_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

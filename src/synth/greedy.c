@@ -421,17 +421,20 @@ static enum tutti_status schedule_copies(const struct synth_graph *graph,
 }
 
 /* Over the reversed edges, and then turned round. */
-static enum tutti_status schedule_reduction(const struct synth_graph *graph,
-                                            const struct plan_shape *shape,
-                                            const struct greedy_options *options,
-                                            uint64_t deadline_ns, struct synth_steps *steps,
-                                            double *duration_ns)
+static enum tutti_status schedule_reversed(const struct synth_graph *graph,
+                                           const struct plan_shape *shape,
+                                           const struct greedy_options *options,
+                                           uint64_t deadline_ns, struct synth_steps *steps,
+                                           double *duration_ns)
 {
     struct synth_graph reversed;
     struct synth_steps backwards = {0};
     struct plan_shape copied = *shape;
-    copied.collective =
-        shape->collective == COLLECTIVE_REDUCE ? COLLECTIVE_BROADCAST : COLLECTIVE_ALLGATHER;
+    switch (shape->collective) {
+    case COLLECTIVE_REDUCE: copied.collective = COLLECTIVE_BROADCAST; break;
+    case COLLECTIVE_SCATTER: copied.collective = COLLECTIVE_GATHER; break;
+    default: copied.collective = COLLECTIVE_ALLGATHER;
+    }
     TRY(synth_graph_reverse(graph, &reversed));
     enum tutti_status status =
         schedule_copies(&reversed, &copied, options, deadline_ns, &backwards, duration_ns);
@@ -457,7 +460,7 @@ static enum tutti_status schedule_allreduce(const struct synth_graph *graph,
     struct synth_steps reduced = {0}, gathered = {0};
     double gathering_ns = 0;
     enum tutti_status status =
-        schedule_reduction(graph, &half, &smaller, deadline_ns, &reduced, duration_ns);
+        schedule_reversed(graph, &half, &smaller, deadline_ns, &reduced, duration_ns);
     half.collective = COLLECTIVE_ALLGATHER;
     if (status == TUTTI_OK)
         status = schedule_copies(graph, &half, &smaller, deadline_ns, &gathered, &gathering_ns);
@@ -486,7 +489,7 @@ enum tutti_status greedy_schedule(const struct synth_graph *graph, const struct 
         options->timeout_ns < UINT64_MAX - now ? now + options->timeout_ns : UINT64_MAX;
     if (shape->collective == COLLECTIVE_ALLREDUCE)
         return schedule_allreduce(graph, shape, options, deadline_ns, steps, duration_ns);
-    if (collective_reduces(shape->collective))
-        return schedule_reduction(graph, shape, options, deadline_ns, steps, duration_ns);
+    if (collective_reduces(shape->collective) || shape->collective == COLLECTIVE_SCATTER)
+        return schedule_reversed(graph, shape, options, deadline_ns, steps, duration_ns);
     return schedule_copies(graph, shape, options, deadline_ns, steps, duration_ns);
 }

@@ -32,6 +32,8 @@ typedef void *z3_object;
     X(void, Z3_params_dec_ref, (z3_object context, z3_object params))                          \
     X(void, Z3_params_set_uint,                                                                \
       (z3_object context, z3_object params, z3_object symbol, unsigned value))                 \
+    X(void, Z3_params_set_bool,                                                                \
+      (z3_object context, z3_object params, z3_object symbol, bool value))                     \
     X(z3_object, Z3_mk_solver_for_logic, (z3_object context, z3_object symbol))                \
     X(void, Z3_solver_inc_ref, (z3_object context, z3_object solver))                          \
     X(void, Z3_solver_dec_ref, (z3_object context, z3_object solver))                          \
@@ -201,6 +203,9 @@ static void set_timeout(struct z3 *z3, uint64_t timeout_ns)
     library.Z3_params_set_uint(z3->context, params,
                                library.Z3_mk_string_symbol(z3->context, "timeout"),
                                ms < UINT_MAX ? (unsigned)ms : UINT_MAX);
+    /* Who presses Ctrl-C means the process, not this question. */
+    library.Z3_params_set_bool(z3->context, params,
+                               library.Z3_mk_string_symbol(z3->context, "ctrl_c"), false);
     library.Z3_solver_set_params(z3->context, z3->solver, params);
     library.Z3_params_dec_ref(z3->context, params);
 }
