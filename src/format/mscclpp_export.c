@@ -389,16 +389,16 @@ static void unfold_sum(struct exporter *exporter, uint32_t step, const struct li
     signal_targets(exporter, step, lists);
 }
 
-/* One operand: what is sent on goes first. */
+/* One operand. What comes back may rely on both the message and what the step stores. */
 static void unfold_copy(struct exporter *exporter, uint32_t step, const struct lists *lists)
 {
     const struct plan_step *of = &exporter->rank_plan->steps[step];
     const int target_count = find_targets(exporter, step, lists->targets);
     mscclpp_program_put(&exporter->program, lists->places[0], lists->targets, target_count,
                         of->chunk_count);
-    signal_targets(exporter, step, lists);
     if (of->has_destination)
         mscclpp_program_copy(&exporter->program, lists->places[0], of->destination, of->chunk_count);
+    signal_targets(exporter, step, lists);
 }
 
 static void unfold(struct exporter *exporter, uint32_t step, const struct lists *lists)
