@@ -40,7 +40,7 @@ set(json_sources ${topology_sources})
 list(FILTER json_sources INCLUDE REGEX "/format/(jansson|json_|calibration_|table_)")
 list(REMOVE_ITEM topology_sources ${json_sources} ${plain_sources})
 set(msccl_sources ${topology_sources}) # these need expat at most, and tutti-plan is built in any case
-list(FILTER msccl_sources INCLUDE REGEX "/format/msccl_")
+list(FILTER msccl_sources INCLUDE REGEX "/format/msccl(pp)?_")
 list(REMOVE_ITEM topology_sources ${msccl_sources})
 if(EXPAT_INCLUDE_DIR AND EXPAT_LIBRARY)
     list(FILTER msccl_sources EXCLUDE REGEX "/msccl_xml_absent\\.c$")

@@ -7,6 +7,7 @@
 
 #include "format/msccl_export.h"
 #include "format/msccl_xml.h"
+#include "format/mscclpp_export.h"
 #include "os/file.h"
 #include "plan/text.h"
 #include "plan/verify.h"
@@ -86,20 +87,32 @@ static bool prove(const struct plan *plan, bool in_place)
     return false;
 }
 
-enum exit_code file_export_plan(const struct plan *plan, const struct options *options)
+static enum tutti_status export_to(FILE *file, const struct plan *plan,
+                                   const struct options *options, char *message,
+                                   size_t message_bytes)
 {
-    char name[160], message[200];
-    char *text = NULL;
-    size_t size;
+    char name[160];
     snprintf(name, sizeof name, "%s %s of %d ranks",
              options->algorithm != NULL ? options->algorithm->name : "plan",
              collective_name(plan->shape.collective), plan->shape.rank_count);
+    if (strcmp(options->format, FORMAT_MSCCLPP) == 0) {
+        const struct mscclpp_export_options how = {.name = name, .in_place = options->in_place};
+        return mscclpp_export(plan, &how, file, message, message_bytes);
+    }
     const struct msccl_export_options how = {
         .profile = msccl_profile_find(options->format), .name = name, .in_place = options->in_place};
+    return msccl_export(plan, &how, file, message, message_bytes);
+}
+
+enum exit_code file_export_plan(const struct plan *plan, const struct options *options)
+{
+    char message[200];
+    char *text = NULL;
+    size_t size;
     if (!prove(plan, options->in_place)) return EXIT_WRONG;
     FILE *file = open_memstream(&text, &size);
     if (file == NULL) return file_fail("export", strerror(errno));
-    const enum tutti_status status = msccl_export(plan, &how, file, message, sizeof message);
+    const enum tutti_status status = export_to(file, plan, options, message, sizeof message);
     const bool written = fclose(file) == 0;
     enum exit_code code;
     if (status != TUTTI_OK)

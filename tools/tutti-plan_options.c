@@ -34,11 +34,12 @@ static const char help[] =
     "          [-o FILE | --output FILE]\n"
     "      draws a plan as SVG, in rounds in which a lane sends P messages (1; 0: any number),\n"
     "      with the sums if each rank's values are given\n"
-    "  tutti-plan export COLLECTIVE ALGORITHM --ranks N --format msccl|rccl [--root R] [--radix "
-    "K]\n"
-    "  tutti-plan export FILE --format msccl|rccl\n"
+    "  tutti-plan export COLLECTIVE ALGORITHM --ranks N --format msccl|rccl|mscclpp [--root R]\n"
+    "          [--radix K]\n"
+    "  tutti-plan export FILE --format msccl|rccl|mscclpp\n"
     "          [--in-place] [-o FILE | --output FILE]\n"
-    "      writes a plan as XML, as a schedule for MSCCL or for RCCL\n"
+    "      writes a plan as a schedule for MSCCL or for RCCL, in XML, or as an execution plan of\n"
+    "      MSCCL++, in JSON\n"
     "  tutti-plan paths COLLECTIVE [ALGORITHM] --ranks N --count ELEMENTS [--root R] [--radix K]\n"
     "          [--in-place] [--transport local|tcp|card] [--memory private|mapped]\n"
     "          [--shared-cores] [--why]\n"
@@ -361,8 +362,9 @@ static enum exit_code check_subject(const struct options *options)
         return usage_error("no command is called %s", options->command);
     if (exports && options->format == NULL) return usage_error("in which format? (--format)");
     if (options->format != NULL && !exports) return usage_error("--format is for export");
-    if (exports && msccl_profile_find(options->format) == NULL)
-        return usage_error("--format %s is neither msccl nor rccl", options->format);
+    if (exports && strcmp(options->format, FORMAT_MSCCLPP) != 0 &&
+        msccl_profile_find(options->format) == NULL)
+        return usage_error("--format %s is none of msccl, rccl and mscclpp", options->format);
     if (list || options->all) {
         if (options->file != NULL || options->algorithm != NULL ||
             (options->all && !verify && !paths))

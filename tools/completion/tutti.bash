@@ -59,7 +59,11 @@ _tutti_values() {
     --collectives) _tutti_collectives ;;
     --export) echo nccl ;;
     --format)
-        if [[ ${COMP_WORDS[0]##*/} == tutti-topo ]]; then echo tree matrix svg json racks; else echo table json csv peers; fi
+        case ${COMP_WORDS[0]##*/} in
+        tutti-topo) echo tree matrix svg json racks ;;
+        tutti-plan) echo msccl rccl mscclpp ;;
+        *) echo table json csv peers ;;
+        esac
         ;;
     esac
 }
