@@ -67,6 +67,11 @@ static bool is_ready(struct pace *pace, int rank, const struct plan_step *step)
     for (uint32_t i = 0; i < step->target_count; i++)
         if (pace->links[rank][own->targets[step->first_target + i]][step->target_channel].is_taken)
             return false;
+    for (uint32_t i = 0; i < step->after_count; i++) {
+        const uint32_t after = own->afters[step->first_after + i];
+        const uint32_t lane = own->steps[after].lane;
+        if (own->lanes[lane].first_step + pace->done[rank][lane] <= after) return false;
+    }
     return true;
 }
 
@@ -91,9 +96,11 @@ static void execute(struct pace *pace, int rank, const struct plan_step *step)
     }
 }
 
+/* A lane may wait for another one. */
 static void advance(struct pace *pace, int rank)
 {
     const struct rank_plan *own = pace->plan->ranks[rank];
+    bool again = false;
     for (uint32_t lane = 0; lane < own->lane_count; lane++)
         while (pace->done[rank][lane] < own->lanes[lane].step_count) {
             const struct plan_step *step =
@@ -101,7 +108,9 @@ static void advance(struct pace *pace, int rank)
             if (!is_ready(pace, rank, step)) break;
             pace->done[rank][lane]++;
             execute(pace, rank, step);
+            again = true;
         }
+    if (again) advance(pace, rank);
 }
 
 static void fill_rooms(struct pace *pace, const struct synth_graph *graph,

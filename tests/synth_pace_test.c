@@ -55,6 +55,7 @@ static void a_plan_of_208_trees_is_proven(void **state)
 {
     (void)state;
     expect(graph_boxes(2, 8, 300, 25), 16, true, 4);
+    expect(graph_boxes(2, 8, 300, 25), 64, false, 4);
 }
 
 int main(void)

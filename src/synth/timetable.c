@@ -1,37 +1,36 @@
 #include "synth/timetable.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "plan/plan.h"
 
-struct arrival {
-    double time;
-    struct timetable_entry entry;
+/* The way of one piece over one edge. */
+struct hop {
+    double when; /* by which edges prefer it, or at which it arrives: the least comes first */
+    int tree, child, piece;
 };
 
-/* What has come to a rank, or starts there, and is not passed on yet. */
-struct queue {
-    struct timetable_entry *of;
-    int count, room;
+struct heap {
+    struct hop *of;
+    size_t count, room;
+};
+
+/* Children of a tree's rank are children[first[rank]] up to first[rank + 1]. */
+struct family {
+    int *first, *children;
+    double *urgency; /* of each rank: of the edge to it */
 };
 
 struct table {
     const struct forest *forest;
     const struct timetable_tree *trees;
+    struct family *families;
     int tree_count, ranks, pieces;
-    int window; /* pieces under way in a lane at most */
-    int under_way[PLAN_LANES_MAX];
-    int *reached; /* of each tree and piece: ranks that have it */
     double now;
-    double *free_at;         /* of each edge */
-    bool *is_taken;          /* of each edge and lane */
-    struct queue *queues;    /* of each rank */
-    int *dirty, dirty_count; /* ranks that may have something to pass on, each at most once */
-    bool *is_dirty;
-    struct arrival *heap;
-    size_t heap_count, heap_room;
+    struct heap *waiting; /* of each edge */
+    bool *is_busy, *is_dirty;
+    size_t *dirty, dirty_count; /* edges that may take something, each at most once */
+    struct heap under_way;
     struct timetable_entry *entries;
     size_t entry_count;
 };
@@ -41,212 +40,223 @@ static size_t edge_of(const struct table *table, int from, int to)
     return (size_t)from * (size_t)table->ranks + (size_t)to;
 }
 
-static bool *taken(struct table *table, int from, int to, int lane)
+static size_t edge_to(const struct table *table, const struct hop *hop)
 {
-    return &table->is_taken[edge_of(table, from, to) * PLAN_LANES_MAX + (size_t)lane];
+    return edge_of(table, table->trees[hop->tree].tree->parent[hop->child], hop->child);
 }
 
-/* ------------------------------------------------------------------------------------------------------ arrivals */
-
-static enum tutti_status push(struct table *table, struct arrival arrival)
+/* So long an edge is busy with it. */
+static double length_of(const struct table *table, int tree, int child)
 {
-    if (table->heap_count == table->heap_room) {
-        const size_t room = table->heap_room > 0 ? 2 * table->heap_room : 256;
-        struct arrival *larger = realloc(table->heap, room * sizeof *larger);
-        if (larger == NULL) return error_set(TUTTI_NO_MEMORY, "%zu messages under way", room);
-        table->heap = larger;
-        table->heap_room = room;
+    const int parent = table->trees[tree].tree->parent[child];
+    return table->trees[tree].weight / (double)table->forest->room[edge_of(table, parent, child)];
+}
+
+/* --------------------------------------------------------------------------------------------------------- heaps */
+
+static bool is_before(const struct hop *a, const struct hop *b)
+{
+    if (a->when != b->when) return a->when < b->when;
+    if (a->piece != b->piece) return a->piece < b->piece;
+    return a->tree != b->tree ? a->tree < b->tree : a->child < b->child;
+}
+
+static enum tutti_status push(struct heap *heap, struct hop hop)
+{
+    if (heap->count == heap->room) {
+        const size_t room = heap->room > 0 ? 2 * heap->room : 16;
+        struct hop *larger = realloc(heap->of, room * sizeof *larger);
+        if (larger == NULL) return error_set(TUTTI_NO_MEMORY, "%zu messages", room);
+        heap->of = larger;
+        heap->room = room;
     }
-    size_t at = table->heap_count++;
-    for (; at > 0 && table->heap[(at - 1) / 2].time > arrival.time; at = (at - 1) / 2)
-        table->heap[at] = table->heap[(at - 1) / 2];
-    table->heap[at] = arrival;
+    size_t at = heap->count++;
+    for (; at > 0 && is_before(&hop, &heap->of[(at - 1) / 2]); at = (at - 1) / 2)
+        heap->of[at] = heap->of[(at - 1) / 2];
+    heap->of[at] = hop;
     return TUTTI_OK;
 }
 
-static struct arrival pop(struct table *table)
+static struct hop pop(struct heap *heap)
 {
-    const struct arrival first = table->heap[0], last = table->heap[--table->heap_count];
+    const struct hop first = heap->of[0], last = heap->of[--heap->count];
     size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < table->heap_count; at = child) {
-        if (child + 1 < table->heap_count && table->heap[child + 1].time < table->heap[child].time)
-            child++;
-        if (table->heap[child].time >= last.time) break;
-        table->heap[at] = table->heap[child];
+    for (size_t child; (child = 2 * at + 1) < heap->count; at = child) {
+        if (child + 1 < heap->count && is_before(&heap->of[child + 1], &heap->of[child])) child++;
+        if (!is_before(&heap->of[child], &last)) break;
+        heap->of[at] = heap->of[child];
     }
-    table->heap[at] = last;
+    heap->of[at] = last;
     return first;
-}
-
-static void mark(struct table *table, int rank)
-{
-    if (table->is_dirty[rank]) return;
-    table->is_dirty[rank] = true;
-    table->dirty[table->dirty_count++] = rank;
-}
-
-/* Behind what is of no later piece. */
-static enum tutti_status wait(struct table *table, struct timetable_entry entry)
-{
-    struct queue *queue = &table->queues[entry.rank];
-    if (queue->count == queue->room) {
-        const int room = queue->room > 0 ? 2 * queue->room : 16;
-        struct timetable_entry *larger = realloc(queue->of, (size_t)room * sizeof *larger);
-        if (larger == NULL) return error_set(TUTTI_NO_MEMORY, "%d messages that wait", room);
-        queue->of = larger;
-        queue->room = room;
-    }
-    int at = queue->count++;
-    for (; at > 0 && queue->of[at - 1].piece > entry.piece; at--) queue->of[at] = queue->of[at - 1];
-    queue->of[at] = entry;
-    mark(table, entry.rank);
-    return TUTTI_OK;
 }
 
 /* -------------------------------------------------------------------------------------------------------- passing on */
 
-static bool has_room(struct table *table, const struct timetable_entry *entry)
+static enum tutti_status offer(struct table *table, int tree, int child, int piece)
 {
-    const struct timetable_tree *tree = &table->trees[entry->tree];
-    if (tree->tree->root == entry->rank && table->under_way[tree->lane] == table->window)
-        return false;
-    for (int r = 0; r < table->ranks; r++)
-        if (tree->tree->parent[r] == entry->rank && *taken(table, entry->rank, r, tree->lane))
-            return false;
-    return true;
+    const struct hop hop = {piece + table->families[tree].urgency[child], tree, child, piece};
+    const size_t edge = edge_to(table, &hop);
+    if (!table->is_dirty[edge]) table->dirty[table->dirty_count++] = edge;
+    table->is_dirty[edge] = true;
+    return push(&table->waiting[edge], hop);
 }
 
-/* When a piece is everywhere, a root may begin another one in its lane. */
-static void count(struct table *table, const struct timetable_entry *entry)
+static void note(struct table *table, const struct hop *hop, bool is_end)
 {
-    const struct timetable_tree *tree = &table->trees[entry->tree];
-    int *reached =
-        &table->reached[(size_t)entry->tree * (size_t)table->pieces + (size_t)entry->piece];
-    if (tree->tree->root == entry->rank) table->under_way[tree->lane]++;
-    if (++*reached < table->ranks) return;
-    table->under_way[tree->lane]--;
-    for (int t = 0; t < table->tree_count; t++)
-        if (table->trees[t].lane == tree->lane) mark(table, table->trees[t].tree->root);
+    table->entries[table->entry_count++] =
+        (struct timetable_entry){hop->child, hop->tree, hop->piece, is_end};
 }
 
-static enum tutti_status pass_on(struct table *table, struct timetable_entry entry)
+/* A root has all pieces from the beginning; each is offered when the one before it has gone. */
+static enum tutti_status begin(struct table *table, size_t edge)
 {
-    const struct timetable_tree *tree = &table->trees[entry.tree];
-    const int parent = tree->tree->parent[entry.rank];
-    table->entries[table->entry_count++] = entry;
-    count(table, &entry);
-    for (int r = 0; r < table->ranks; r++) {
-        if (tree->tree->parent[r] != entry.rank) continue;
-        const size_t edge = edge_of(table, entry.rank, r);
-        *taken(table, entry.rank, r, tree->lane) = true;
-        if (table->free_at[edge] < table->now) table->free_at[edge] = table->now;
-        table->free_at[edge] += tree->weight / (double)table->forest->room[edge];
-        TRY(push(table, (struct arrival){table->free_at[edge],
-                                         {.rank = r, .tree = entry.tree, .piece = entry.piece}}));
-    }
-    if (parent >= 0) {
-        *taken(table, parent, entry.rank, tree->lane) = false;
-        mark(table, parent);
-    } else if (entry.piece + 1 < table->pieces) {
-        entry.piece++;
-        return wait(table, entry);
-    }
-    return TUTTI_OK;
+    const struct hop hop = pop(&table->waiting[edge]);
+    const struct forest_tree *tree = table->trees[hop.tree].tree;
+    const double end = table->now + length_of(table, hop.tree, hop.child);
+    note(table, &hop, false);
+    table->is_busy[edge] = true;
+    if (tree->parent[hop.child] == tree->root && hop.piece + 1 < table->pieces)
+        TRY(offer(table, hop.tree, hop.child, hop.piece + 1));
+    return push(&table->under_way, (struct hop){end, hop.tree, hop.child, hop.piece});
 }
 
-static enum tutti_status pass_on_all(struct table *table)
+static enum tutti_status begin_all(struct table *table)
 {
     while (table->dirty_count > 0) {
-        const int rank = table->dirty[--table->dirty_count];
-        struct queue *queue = &table->queues[rank];
-        table->is_dirty[rank] = false;
-        for (int i = 0; i < queue->count; i++) {
-            const struct timetable_entry entry = queue->of[i];
-            if (!has_room(table, &entry)) continue;
-            queue->count--;
-            for (int k = i; k < queue->count; k++) queue->of[k] = queue->of[k + 1];
-            i = -1; /* the root's next piece may stand anywhere */
-            TRY(pass_on(table, entry));
-        }
+        const size_t edge = table->dirty[--table->dirty_count];
+        table->is_dirty[edge] = false;
+        if (!table->is_busy[edge] && table->waiting[edge].count > 0) TRY(begin(table, edge));
     }
     return TUTTI_OK;
 }
 
+static enum tutti_status end(struct table *table, const struct hop *hop)
+{
+    const struct family *family = &table->families[hop->tree];
+    const size_t edge = edge_to(table, hop);
+    note(table, hop, true);
+    table->is_busy[edge] = false;
+    if (!table->is_dirty[edge]) table->dirty[table->dirty_count++] = edge;
+    table->is_dirty[edge] = true;
+    for (int i = family->first[hop->child]; i < family->first[hop->child + 1]; i++)
+        TRY(offer(table, hop->tree, family->children[i], hop->piece));
+    return TUTTI_OK;
+}
+
+/* What arrives at about the same time is known before anybody chooses. */
 static enum tutti_status let_happen(struct table *table)
 {
-    for (int t = 0; t < table->tree_count; t++)
-        TRY(wait(table, (struct timetable_entry){.rank = table->trees[t].tree->root, .tree = t}));
-    TRY(pass_on_all(table));
-    while (table->heap_count > 0) {
-        const struct arrival arrival = pop(table);
-        table->now = arrival.time;
-        TRY(wait(table, arrival.entry));
-        TRY(pass_on_all(table));
+    const double about = 1e-9;
+    for (int t = 0; t < table->tree_count; t++) {
+        const struct family *family = &table->families[t];
+        const int root = table->trees[t].tree->root;
+        for (int i = family->first[root]; i < family->first[root + 1]; i++)
+            TRY(offer(table, t, family->children[i], 0));
+    }
+    TRY(begin_all(table));
+    while (table->under_way.count > 0) {
+        const double first = table->under_way.of[0].when;
+        while (table->under_way.count > 0 && table->under_way.of[0].when <= first + about) {
+            const struct hop hop = pop(&table->under_way);
+            table->now = hop.when;
+            TRY(end(table, &hop));
+        }
+        TRY(begin_all(table));
     }
     return TUTTI_OK;
 }
 
-static size_t step_count(const struct table *table)
+/* ------------------------------------------------------------------------------------------------------- all together */
+
+/* The longest way from the rank on, in time that edges are busy. */
+static void fill_urgency(struct table *table, int t)
 {
-    return (size_t)table->tree_count * (size_t)table->ranks * (size_t)table->pieces;
+    struct family *family = &table->families[t];
+    const int *order = table->trees[t].tree->order;
+    for (int i = table->ranks - 1; i > 0; i--) {
+        const int rank = order[i];
+        double longest = 0;
+        for (int c = family->first[rank]; c < family->first[rank + 1]; c++)
+            if (-family->urgency[family->children[c]] > longest)
+                longest = -family->urgency[family->children[c]];
+        family->urgency[rank] = -(longest + length_of(table, t, rank));
+    }
 }
 
-static enum tutti_status init(struct table *table)
+static enum tutti_status family_init(struct table *table, int t)
 {
-    const size_t ranks = (size_t)table->ranks, edges = ranks * ranks;
-    const size_t entries = step_count(table), begun = entries / ranks;
-    table->free_at = calloc(edges, sizeof *table->free_at);
-    table->is_taken = calloc(edges * PLAN_LANES_MAX, sizeof *table->is_taken);
-    table->queues = calloc(ranks, sizeof *table->queues);
-    table->dirty = calloc(ranks, sizeof *table->dirty);
-    table->is_dirty = calloc(ranks, sizeof *table->is_dirty);
-    table->reached = calloc(begun, sizeof *table->reached);
-    table->entries = malloc(entries * sizeof *table->entries);
-    if (table->free_at != NULL && table->is_taken != NULL && table->queues != NULL &&
-        table->dirty != NULL && table->is_dirty != NULL && table->reached != NULL &&
-        table->entries != NULL)
-        return TUTTI_OK;
-    return error_set(TUTTI_NO_MEMORY, "a timetable of %zu steps", entries);
+    const struct forest_tree *tree = table->trees[t].tree;
+    const size_t ranks = (size_t)table->ranks;
+    struct family *family = &table->families[t];
+    family->first = calloc(ranks + 2, sizeof *family->first);
+    family->children = malloc(ranks * sizeof *family->children);
+    family->urgency = calloc(ranks, sizeof *family->urgency);
+    if (family->first == NULL || family->children == NULL || family->urgency == NULL)
+        return error_set(TUTTI_NO_MEMORY, "a timetable of %d trees", table->tree_count);
+    for (int i = 1; i < table->ranks; i++) family->first[tree->parent[tree->order[i]] + 2]++;
+    for (int r = 0; r < table->ranks; r++) family->first[r + 2] += family->first[r + 1];
+    for (int i = 1; i < table->ranks; i++)
+        family->children[family->first[tree->parent[tree->order[i]] + 1]++] = tree->order[i];
+    fill_urgency(table, t);
+    return TUTTI_OK;
+}
+
+static enum tutti_status init(struct table *table, size_t entry_count)
+{
+    const size_t edges = (size_t)table->ranks * (size_t)table->ranks;
+    table->waiting = calloc(edges, sizeof *table->waiting);
+    table->is_busy = calloc(edges, sizeof *table->is_busy);
+    table->is_dirty = calloc(edges, sizeof *table->is_dirty);
+    table->dirty = malloc(edges * sizeof *table->dirty);
+    table->families = calloc((size_t)table->tree_count, sizeof *table->families);
+    table->entries = malloc(entry_count * sizeof *table->entries);
+    if (table->waiting == NULL || table->is_busy == NULL || table->is_dirty == NULL ||
+        table->dirty == NULL || table->families == NULL || table->entries == NULL)
+        return error_set(TUTTI_NO_MEMORY, "a timetable of %zu steps", entry_count);
+    for (int t = 0; t < table->tree_count; t++) TRY(family_init(table, t));
+    return TUTTI_OK;
 }
 
 /* All but the entries. */
 static void release(struct table *table)
 {
-    for (int r = 0; r < table->ranks && table->queues != NULL; r++) free(table->queues[r].of);
-    free(table->queues);
-    free(table->free_at);
-    free(table->is_taken);
-    free(table->dirty);
+    const size_t edges = (size_t)table->ranks * (size_t)table->ranks;
+    for (size_t e = 0; e < edges && table->waiting != NULL; e++) free(table->waiting[e].of);
+    for (int t = 0; t < table->tree_count && table->families != NULL; t++) {
+        free(table->families[t].first);
+        free(table->families[t].children);
+        free(table->families[t].urgency);
+    }
+    free(table->families);
+    free(table->waiting);
+    free(table->is_busy);
     free(table->is_dirty);
-    free(table->reached);
-    free(table->heap);
+    free(table->dirty);
+    free(table->under_way.of);
 }
 
-/* With many pieces under way in a lane, they can fill its links in a circle, in which each waits for the next one. With one they cannot. */
 enum tutti_status timetable_make(const struct forest *forest, const struct timetable_tree *trees,
-                                 int tree_count, int pieces, struct timetable_entry **entries)
+                                 int tree_count, int pieces, struct timetable_entry **entries,
+                                 size_t *entry_count)
 {
-    enum { WINDOW_MAX = 1 << 10, STEPS_MAX = 1 << 26 };
+    enum { ENTRIES_MAX = 1 << 26 };
+    struct table table = {.forest = forest,
+                          .trees = trees,
+                          .tree_count = tree_count,
+                          .ranks = forest->rank_count,
+                          .pieces = pieces};
+    const size_t count = 2 * (size_t)tree_count * (size_t)(table.ranks - 1) * (size_t)pieces;
     *entries = NULL;
-    for (int window = WINDOW_MAX; window > 0; window /= 2) {
-        struct table table = {.forest = forest,
-                              .trees = trees,
-                              .tree_count = tree_count,
-                              .ranks = forest->rank_count,
-                              .pieces = pieces,
-                              .window = window};
-        const size_t steps = step_count(&table);
-        if (steps > STEPS_MAX)
-            return error_set(TUTTI_UNSUPPORTED, "%zu steps; fewer trees or pieces do", steps);
-        enum tutti_status status = init(&table);
-        if (status == TUTTI_OK) status = let_happen(&table);
-        release(&table);
-        if (status == TUTTI_OK && table.entry_count == steps) {
-            *entries = table.entries;
-            return TUTTI_OK;
-        }
+    if (count > ENTRIES_MAX)
+        return error_set(TUTTI_UNSUPPORTED, "%zu steps; fewer trees or pieces do", count);
+    enum tutti_status status = init(&table, count);
+    if (status == TUTTI_OK) status = let_happen(&table);
+    release(&table);
+    if (status != TUTTI_OK) {
         free(table.entries);
-        TRY(status);
+        return status;
     }
-    return error_set(TUTTI_INTERNAL, "one piece of a lane got stuck");
+    *entries = table.entries;
+    *entry_count = count;
+    return TUTTI_OK;
 }

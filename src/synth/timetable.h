@@ -1,32 +1,38 @@
-/* timetable.h - in which order the ranks pass on pieces of trees, so that edges are kept busy and nothing gets stuck.
+/* timetable.h - when pieces of trees go over which edge, so that edges are kept busy.
  *
- *     rank 0  lane 0   tree 0 piece 0 | tree 3 piece 0 | tree 0 piece 1 | ...       found by letting it happen: an event after the other,
- *     rank 1  lane 0   tree 3 piece 0 | tree 0 piece 0 | ...                        every rank takes what has come if it has room to pass it on
+ *     edge 0 → 1   tree 0 piece 0 | tree 3 piece 0 | tree 0 piece 1 | ...       found by letting it happen, event after event:
+ *     edge 3 → 1   tree 3 piece 0 | tree 7 piece 0 | ...                        an edge that is free takes the most urgent of what has come
  *
- * Steps of a lane run in the plan's order, and whoever is early waits behind whoever is late. So the order is that in which pieces come
- * when nobody waits for others. It is one in which everything did happen with one message a link; the same steps in the same order
- * cannot get stuck then, at whatever speed.
+ * 1. A rank may pass on what it has received completely, to each child in a message of its own, at any time from then on.
+ * 2. An edge takes one message after the other, as its room allows, and never rests while there is one for it.
+ * 3. An edge prefers the piece that started earlier; of one piece, the tree that has the longest way to go behind the edge.
+ *
+ * The order of the entries is one in which everything did happen with one message an edge: the same steps in that order cannot get stuck,
+ * at whatever speed.
  */
 #ifndef TUTTI_SYNTH_TIMETABLE_H
 #define TUTTI_SYNTH_TIMETABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "synth/forest.h"
 
 struct timetable_tree {
     const struct forest_tree *tree;
-    int lane;      /* of its links and steps, 0 to PLAN_LANES_MAX - 1 */
     double weight; /* of the room of an edge, as the forest counts it */
 };
 
 struct timetable_entry {
-    int rank, tree, piece; /* tree: which of those given */
+    int child, tree,
+        piece; /* over the edge from the child's parent in that tree (of those given) to the child */
+    bool is_end; /* the child receives it now; else the parent sends it now */
 };
 
-/* (*entries)[i], of which there are tree_count * rank_count * pieces, in the order in which they happen; the caller frees them.
+/* (*entries)[i], of which there are *entry_count, in the order in which they happen; the caller frees them.
  * UNSUPPORTED: too many; NO_MEMORY. Any thread; pure. */
 enum tutti_status timetable_make(const struct forest *forest, const struct timetable_tree *trees,
-                                 int tree_count, int pieces, struct timetable_entry **entries);
+                                 int tree_count, int pieces, struct timetable_entry **entries,
+                                 size_t *entry_count);
 
 #endif
