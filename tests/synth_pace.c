@@ -113,28 +113,36 @@ static void advance(struct pace *pace, int rank)
     if (again) advance(pace, rank);
 }
 
+static double *room_of(struct pace *pace, int from, int to, bool is_turned)
+{
+    return is_turned ? &pace->room[to][from] : &pace->room[from][to];
+}
+
+/* Over a graph that is turned around data goes back to where its edges come from. */
 static void fill_rooms(struct pace *pace, const struct synth_graph *graph,
-                       const struct forest *forest)
+                       const struct forest *forest, bool is_turned)
 {
     for (int i = 0; i < graph->edge_count; i++)
-        pace->room[graph->edges[i].from][graph->edges[i].to] =
+        *room_of(pace, graph->edges[i].from, graph->edges[i].to, is_turned) =
             (double)(graph->edges[i].capacity * forest->width.top / forest->width.bottom);
     for (int i = 0; i < forest->splits.count; i++) {
         const struct split *split = &forest->splits.of[i];
-        pace->room[split->from][split->via] -= (double)split->amount;
-        pace->room[split->via][split->to] -= (double)split->amount;
-        pace->room[split->from][split->to] += (double)split->amount;
+        *room_of(pace, split->from, split->via, is_turned) -= (double)split->amount;
+        *room_of(pace, split->via, split->to, is_turned) -= (double)split->amount;
+        *room_of(pace, split->from, split->to, is_turned) += (double)split->amount;
     }
 }
 
 double pace_of(const struct plan *plan, const struct synth_graph *graph,
                const struct forest *forest, int pieces)
 {
+    const bool is_turned = plan->shape.collective == COLLECTIVE_REDUCE_SCATTER ||
+                           plan->shape.collective == COLLECTIVE_REDUCE;
     struct pace *pace = calloc(1, sizeof *pace);
     assert(pace != NULL && graph->node_count <= NODES_MAX && graph->rank_count <= PACE_RANKS_MAX);
     pace->plan = plan;
     pace->pieces = pieces;
-    fill_rooms(pace, graph, forest);
+    fill_rooms(pace, graph, forest, is_turned);
     for (int r = 0; r < graph->rank_count; r++) advance(pace, r);
     while (pace->heap_count > 0) {
         const struct arrival arrival = pop(pace);
