@@ -158,3 +158,21 @@ double pace_of(const struct plan *plan, const struct synth_graph *graph,
     free(pace);
     return end;
 }
+
+double pace_fill(const struct forest *forest, int pieces)
+{
+    double longest = 0, *at = calloc((size_t)forest->rank_count, sizeof *at);
+    assert(at != NULL);
+    for (int t = 0; t < forest->tree_count; t++) {
+        const struct forest_tree *tree = &forest->trees[t];
+        at[tree->root] = 0;
+        for (int i = 1; i < forest->rank_count; i++) {
+            const int rank = tree->order[i], parent = tree->parent[rank];
+            const int64_t room = forest->room[parent * forest->rank_count + rank];
+            at[rank] = at[parent] + (double)tree->weight / (double)(pieces * room);
+            if (at[rank] > longest) longest = at[rank];
+        }
+    }
+    free(at);
+    return longest;
+}

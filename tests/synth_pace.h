@@ -20,4 +20,7 @@ enum { PACE_RANKS_MAX = 64 };
 double pace_of(const struct plan *plan, const struct synth_graph *graph,
                const struct forest *forest, int pieces);
 
+/* How long one piece alone takes from its root to all leaves, of the slowest tree: nothing of it comes earlier. In the same units. */
+double pace_fill(const struct forest *forest, int pieces);
+
 #endif

@@ -97,56 +97,51 @@ static enum tutti_status make_segments(struct lay_out *layout)
 }
 
 /* Whose step it is. */
-static int rank_of(const struct lay_out *layout, const struct timetable_entry *entry, bool is_up)
+static int rank_of(const struct lay_out *layout, const struct timetable_entry *entry)
 {
-    const struct lay_segment *segment = &layout->segments[entry->tree];
-    const struct forest_tree *tree = is_up ? segment->up : segment->down;
-    return entry->is_end ? entry->child : tree->parent[entry->child];
+    const bool is_childs = entry->is_up != entry->is_end;
+    return is_childs ? entry->child : lay_tree(layout, entry)->parent[entry->child];
 }
 
 /* By counting, so that those of a rank stay in order. */
-static enum tutti_status sort(const struct lay_out *layout, const struct timetable_entry *entries,
-                              size_t count, bool is_up, struct lay_way *way)
+static enum tutti_status sort(const struct timetable_entry *entries, size_t count,
+                              struct lay_out *layout)
 {
     const size_t ranks = (size_t)layout->rank_count;
-    way->sorted = malloc(count * sizeof *way->sorted);
-    way->begins = calloc(ranks + 2, sizeof *way->begins);
-    if (way->sorted == NULL || way->begins == NULL)
+    layout->entries = malloc(count * sizeof *layout->entries);
+    layout->begins = calloc(ranks + 2, sizeof *layout->begins);
+    if (layout->entries == NULL || layout->begins == NULL)
         return error_set(TUTTI_NO_MEMORY, "a plan of %zu steps", count);
-    for (size_t i = 0; i < count; i++) way->begins[rank_of(layout, &entries[i], is_up) + 2]++;
-    for (size_t r = 0; r < ranks; r++) way->begins[r + 2] += way->begins[r + 1];
+    for (size_t i = 0; i < count; i++) layout->begins[rank_of(layout, &entries[i]) + 2]++;
+    for (size_t r = 0; r < ranks; r++) layout->begins[r + 2] += layout->begins[r + 1];
     for (size_t i = 0; i < count; i++)
-        way->sorted[way->begins[rank_of(layout, &entries[i], is_up) + 1]++] = entries[i];
+        layout->entries[layout->begins[rank_of(layout, &entries[i]) + 1]++] = entries[i];
     return TUTTI_OK;
 }
 
-static enum tutti_status make_way(const struct lay_out *layout, bool is_up, struct lay_way *way)
+static enum tutti_status make_entries(struct lay_out *layout)
 {
-    const struct forest *forest = is_up ? layout->lay->up : layout->lay->down;
     struct timetable_entry *entries;
     size_t count;
-    if (forest == NULL) return TUTTI_OK;
     struct timetable_tree *trees = malloc((size_t)layout->segment_count * sizeof *trees);
     if (trees == NULL)
         return error_set(TUTTI_NO_MEMORY, "a plan of %d trees", layout->segment_count);
     for (int s = 0; s < layout->segment_count; s++) {
         const struct lay_segment *segment = &layout->segments[s];
-        trees[s] =
-            (struct timetable_tree){is_up ? segment->up : segment->down, (double)segment->count};
+        trees[s] = (struct timetable_tree){segment->up, segment->down,
+                                           (double)segment->count / (double)layout->k};
     }
-    enum tutti_status status =
-        timetable_make(forest, trees, layout->segment_count, layout->lay->pieces, &entries, &count);
+    const struct timetable timetable = {.up = layout->lay->up,
+                                        .down = layout->lay->down,
+                                        .trees = trees,
+                                        .tree_count = layout->segment_count,
+                                        .pieces = layout->lay->pieces};
+    enum tutti_status status = timetable_make(&timetable, &entries, &count);
     free(trees);
     TRY(status);
-    status = sort(layout, entries, count, is_up, way);
+    status = sort(entries, count, layout);
     free(entries);
     return status;
-}
-
-static void way_release(struct lay_way *way)
-{
-    free(way->sorted);
-    free(way->begins);
 }
 
 static enum tutti_status make_ranks(const struct lay_out *layout, struct plan **plan)
@@ -186,11 +181,10 @@ enum tutti_status lay_plan(const struct lay *lay, struct plan **plan)
                              .root = any->root == SYNTH_EVERY_RANK ? 0 : any->root};
     TRY(count_chunks(&layout));
     enum tutti_status status = make_segments(&layout);
-    if (status == TUTTI_OK) status = make_way(&layout, true, &layout.up);
-    if (status == TUTTI_OK) status = make_way(&layout, false, &layout.down);
+    if (status == TUTTI_OK) status = make_entries(&layout);
     if (status == TUTTI_OK) status = make_ranks(&layout, plan);
-    way_release(&layout.up);
-    way_release(&layout.down);
+    free(layout.entries);
+    free(layout.begins);
     free(layout.segments);
     return status;
 }

@@ -7,8 +7,8 @@
  * 1. A block is cut into `pieces` times as many chunks as a root has trees (by weight); a tree carries its chunks of each piece.
  * 2. A link is for all trees between two ranks. Its messages follow each other in the order of a timetable in which everything
  *    did happen with one message a link, and so do the steps of a lane: they cannot get stuck.
- * 3. Reductions go up trees that were found in the graph with its edges turned around, by a timetable read backwards. An allreduce goes up
- *    in one half of the lanes, and each piece that is complete goes down again in the other half.
+ * 3. Reductions go up trees that were found in the graph with its edges turned around. In an allreduce each piece that is complete goes
+ *    down again, while others are still on their way up.
  */
 #ifndef TUTTI_SYNTH_LAY_H
 #define TUTTI_SYNTH_LAY_H

@@ -5,7 +5,6 @@
 #include "base/status.h"
 #include "plan/build.h"
 
-enum { CHANNEL_UP, CHANNEL_DOWN };
 static const uint32_t NOTHING = UINT32_MAX;
 
 struct writer {
@@ -18,6 +17,12 @@ struct writer {
     uint32_t *partial;  /* the first scratch chunk of the sum */
     int *missing;       /* messages that come up and have not been received */
 };
+
+const struct forest_tree *lay_tree(const struct lay_out *layout, const struct timetable_entry *entry)
+{
+    const struct lay_segment *segment = &layout->segments[entry->tree];
+    return entry->is_up ? segment->up : segment->down;
+}
 
 /* Where the segment's chunks of that piece are in a buffer that has blocks of all ranks, of a reducing collective that scatters, or one block. */
 static uint32_t place(const struct lay_out *layout, const struct lay_segment *segment, int piece,
@@ -138,28 +143,32 @@ static void send_up(const struct writer *writer, const struct timetable_entry *e
 
 /* ------------------------------------------------------------------------------------------------------ lanes */
 
-static bool receives(const struct timetable_entry *entry, bool is_up)
+static bool sends(const struct timetable_entry *entry)
 {
-    return entry->is_end != is_up;
+    return !entry->is_end;
 }
 
-static int peer_of(const struct writer *writer, const struct timetable_entry *entry, bool is_up)
+static int peer_of(const struct writer *writer, const struct timetable_entry *entry)
 {
-    const struct lay_segment *segment = &writer->layout->segments[entry->tree];
-    const struct forest_tree *tree = is_up ? segment->up : segment->down;
-    return entry->is_end ? tree->parent[writer->rank] : entry->child;
+    return entry->child == writer->rank ? lay_tree(writer->layout, entry)->parent[writer->rank]
+                                        : entry->child;
+}
+
+static uint32_t *lane_of(const struct writer *writer, const struct timetable_entry *entry)
+{
+    return &writer->lanes[sends(entry)][peer_of(writer, entry)];
 }
 
 /* Each side gets lanes in proportion to its peers, and these get them in turns. */
-static void share_lanes(const struct writer *writer, const int counts[2], int lanes_max)
+static void share_lanes(const struct writer *writer, const int counts[2])
 {
     const int peers = counts[0] + counts[1];
     int lanes[2] = {counts[0], counts[1]};
-    if (peers > lanes_max) {
-        lanes[0] = (counts[0] * lanes_max + peers / 2) / peers;
+    if (peers > LAY_LANES_MAX) {
+        lanes[0] = (counts[0] * LAY_LANES_MAX + peers / 2) / peers;
         if (lanes[0] == 0 && counts[0] > 0) lanes[0] = 1;
-        if (lanes[0] == lanes_max && counts[1] > 0) lanes[0]--;
-        lanes[1] = lanes_max - lanes[0];
+        if (lanes[0] == LAY_LANES_MAX && counts[1] > 0) lanes[0]--;
+        lanes[1] = LAY_LANES_MAX - lanes[0];
     }
     for (int side = 0; side < 2; side++) {
         uint32_t first = 0;
@@ -174,60 +183,46 @@ static void share_lanes(const struct writer *writer, const int counts[2], int la
 }
 
 /* Each peer has one for what comes from it and one for what goes to it; where there are too many, some share one. */
-static void choose_lanes(const struct writer *writer, const struct lay_way *way, bool is_up)
+static void choose_lanes(const struct writer *writer)
 {
     const struct lay_out *layout = writer->layout;
-    const int lanes_max =
-        layout->lay->up != NULL && layout->lay->down != NULL ? LAY_LANES_MAX / 2 : LAY_LANES_MAX;
     int counts[2] = {0, 0};
     for (int peer = 0; peer < layout->rank_count; peer++)
         writer->lanes[0][peer] = writer->lanes[1][peer] = NOTHING;
-    for (size_t i = way->begins[writer->rank]; i < way->begins[writer->rank + 1]; i++) {
-        const bool sends = !receives(&way->sorted[i], is_up);
-        uint32_t *lane = &writer->lanes[sends][peer_of(writer, &way->sorted[i], is_up)];
-        if (*lane == NOTHING) counts[sends]++;
+    for (size_t i = layout->begins[writer->rank]; i < layout->begins[writer->rank + 1]; i++) {
+        uint32_t *lane = lane_of(writer, &layout->entries[i]);
+        if (*lane == NOTHING) counts[sends(&layout->entries[i])]++;
         *lane = 0;
     }
-    share_lanes(writer, counts, lanes_max);
-}
-
-/* What goes up happens the other way around, which is in order as well. */
-static void write_way(const struct writer *writer, const struct lay_way *way, bool is_up)
-{
-    const size_t begin = way->begins[writer->rank], end = way->begins[writer->rank + 1];
-    choose_lanes(writer, way, is_up);
-    for (size_t i = begin; i < end; i++) {
-        struct timetable_entry entry = way->sorted[is_up ? begin + end - 1 - i : i];
-        const bool sends = !receives(&entry, is_up);
-        if (is_up) entry.piece = writer->layout->lay->pieces - 1 - entry.piece;
-        plan_lane_again(writer->builder, writer->lanes[sends][peer_of(writer, &entry, is_up)]);
-        plan_channel(writer->builder, is_up ? CHANNEL_UP : CHANNEL_DOWN);
-        if (is_up)
-            sends ? send_up(writer, &entry) : receive_up(writer, &entry);
-        else
-            sends ? send_down(writer, &entry) : receive_down(writer, &entry);
-    }
+    share_lanes(writer, counts);
 }
 
 static void count_missing(const struct writer *writer)
 {
-    const struct lay_way *way = &writer->layout->up;
-    for (size_t i = way->begins[writer->rank]; i < way->begins[writer->rank + 1]; i++) {
-        struct timetable_entry entry = way->sorted[i];
-        entry.piece = writer->layout->lay->pieces - 1 - entry.piece;
-        if (receives(&entry, true)) writer->missing[index_of(writer, &entry)]++;
+    const struct lay_out *layout = writer->layout;
+    for (size_t i = layout->begins[writer->rank]; i < layout->begins[writer->rank + 1]; i++) {
+        const struct timetable_entry *entry = &layout->entries[i];
+        if (entry->is_up && entry->is_end) writer->missing[index_of(writer, entry)]++;
     }
+}
+
+static void write_step(const struct writer *writer, const struct timetable_entry *entry)
+{
+    plan_lane_again(writer->builder, *lane_of(writer, entry));
+    if (sends(entry))
+        entry->is_up ? send_up(writer, entry) : send_down(writer, entry);
+    else
+        entry->is_up ? receive_up(writer, entry) : receive_down(writer, entry);
 }
 
 static void write_rank(const struct writer *writer)
 {
     const struct lay_out *layout = writer->layout;
     plan_parts(writer->builder, layout->parts);
-    if (layout->lay->up != NULL) {
-        count_missing(writer);
-        write_way(writer, &layout->up, true);
-    }
-    if (layout->lay->down != NULL) write_way(writer, &layout->down, false);
+    choose_lanes(writer);
+    count_missing(writer);
+    for (size_t i = layout->begins[writer->rank]; i < layout->begins[writer->rank + 1]; i++)
+        write_step(writer, &layout->entries[i]);
 }
 
 static bool writer_init(struct writer *writer)

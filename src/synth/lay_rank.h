@@ -24,12 +24,6 @@ struct lay_segment {
     const struct forest_tree *up, *down; /* or NULL */
 };
 
-/* Who does what when, sorted by rank. */
-struct lay_way {
-    struct timetable_entry *sorted;
-    size_t *begins; /* of each rank, and the end */
-};
-
 struct lay_out {
     const struct lay *lay;
     int rank_count, root; /* 0 where there is none */
@@ -37,9 +31,12 @@ struct lay_out {
     uint32_t parts;
     struct lay_segment *segments;
     int segment_count;
-    struct lay_way up, down;
+    struct timetable_entry *entries; /* sorted by the rank whose step it is */
+    size_t *begins;                  /* of each rank, and the end */
 };
 
+const struct forest_tree *lay_tree(const struct lay_out *layout,
+                                   const struct timetable_entry *entry);
 /* The rank plan is the caller's. NO_MEMORY. */
 enum tutti_status lay_rank(const struct lay_out *layout, int rank, struct rank_plan **made);
 

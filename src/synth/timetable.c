@@ -8,6 +8,7 @@
 struct hop {
     double when; /* by which edges prefer it, or at which it arrives: the least comes first */
     int tree, child, piece;
+    bool is_up;
 };
 
 struct heap {
@@ -15,18 +16,19 @@ struct heap {
     size_t count, room;
 };
 
-/* Children of a tree's rank are children[first[rank]] up to first[rank + 1]. */
+/* One way of one tree. Children of a rank are children[first[rank]] up to first[rank + 1]. */
 struct family {
+    const struct forest_tree *tree; /* NULL: there is none */
     int *first, *children;
-    double *urgency; /* of each rank: of the edge to it */
+    double *rest; /* of each rank: how long it takes from the beginning of the hop between it and its parent */
 };
 
 struct table {
-    const struct forest *forest;
-    const struct timetable_tree *trees;
-    struct family *families;
-    int tree_count, ranks, pieces;
+    const struct timetable *of;
+    struct family *families[2]; /* of each tree: down, and up */
+    int ranks;
     double now;
+    int *missing; /* of each tree, piece and rank: children whose messages have not come up */
     struct heap *waiting; /* of each edge */
     bool *is_busy, *is_dirty;
     size_t *dirty, dirty_count; /* edges that may take something, each at most once */
@@ -35,21 +37,39 @@ struct table {
     size_t entry_count;
 };
 
-static size_t edge_of(const struct table *table, int from, int to)
+static const struct family *family_of(const struct table *table, const struct hop *hop)
 {
+    return &table->families[hop->is_up][hop->tree];
+}
+
+static size_t edge_of(const struct table *table, const struct hop *hop)
+{
+    const int parent = family_of(table, hop)->tree->parent[hop->child];
+    const int from = hop->is_up ? hop->child : parent, to = hop->is_up ? parent : hop->child;
     return (size_t)from * (size_t)table->ranks + (size_t)to;
 }
 
-static size_t edge_to(const struct table *table, const struct hop *hop)
+static double ratio_of(const struct forest *forest)
 {
-    return edge_of(table, table->trees[hop->tree].tree->parent[hop->child], hop->child);
+    return forest != NULL ? (double)forest->attained.top / (double)forest->attained.bottom : 0;
 }
 
-/* So long an edge is busy with it. */
-static double length_of(const struct table *table, int tree, int child)
+/* So long an edge is busy with it, in units of the time that the ratios promise for a piece. The forest that goes up counts rooms by parent
+ * and child as well. */
+static double length_of(const struct table *table, int tree, int child, bool is_up)
 {
-    const int parent = table->trees[tree].tree->parent[child];
-    return table->trees[tree].weight / (double)table->forest->room[edge_of(table, parent, child)];
+    const int parent = table->families[is_up][tree].tree->parent[child];
+    const struct forest *forest = is_up ? table->of->up : table->of->down;
+    const double trees = table->of->trees[tree].part * (double)forest->k;
+    const double room = (double)forest->room[(size_t)parent * (size_t)table->ranks + (size_t)child];
+    return trees / room * ratio_of(forest) / (ratio_of(table->of->up) + ratio_of(table->of->down));
+}
+
+static int *missing_of(const struct table *table, int tree, int piece, int rank)
+{
+    return &table->missing[((size_t)tree * (size_t)table->of->pieces + (size_t)piece) *
+                               (size_t)table->ranks +
+                           (size_t)rank];
 }
 
 /* --------------------------------------------------------------------------------------------------------- heaps */
@@ -58,7 +78,8 @@ static bool is_before(const struct hop *a, const struct hop *b)
 {
     if (a->when != b->when) return a->when < b->when;
     if (a->piece != b->piece) return a->piece < b->piece;
-    return a->tree != b->tree ? a->tree < b->tree : a->child < b->child;
+    if (a->tree != b->tree) return a->tree < b->tree;
+    return a->child != b->child ? a->child < b->child : a->is_up < b->is_up;
 }
 
 static enum tutti_status push(struct heap *heap, struct hop hop)
@@ -92,32 +113,46 @@ static struct hop pop(struct heap *heap)
 
 /* -------------------------------------------------------------------------------------------------------- passing on */
 
-static enum tutti_status offer(struct table *table, int tree, int child, int piece)
+static void mark(struct table *table, size_t edge)
 {
-    const struct hop hop = {piece + table->families[tree].urgency[child], tree, child, piece};
-    const size_t edge = edge_to(table, &hop);
     if (!table->is_dirty[edge]) table->dirty[table->dirty_count++] = edge;
     table->is_dirty[edge] = true;
+}
+
+static enum tutti_status offer(struct table *table, struct hop hop)
+{
+    const size_t edge = edge_of(table, &hop);
+    hop.when = hop.piece - family_of(table, &hop)->rest[hop.child];
+    mark(table, edge);
     return push(&table->waiting[edge], hop);
 }
 
 static void note(struct table *table, const struct hop *hop, bool is_end)
 {
     table->entries[table->entry_count++] =
-        (struct timetable_entry){hop->child, hop->tree, hop->piece, is_end};
+        (struct timetable_entry){hop->child, hop->tree, hop->piece, hop->is_up, is_end};
 }
 
-/* A root has all pieces from the beginning; each is offered when the one before it has gone. */
+/* What depends on nobody is there from the beginning, all pieces of it; each is offered when the one before it has gone. */
+static bool is_given(const struct table *table, const struct hop *hop)
+{
+    const struct family *family = family_of(table, hop);
+    if (hop->is_up) return family->first[hop->child] == family->first[hop->child + 1];
+    return table->of->up == NULL && family->tree->parent[hop->child] == family->tree->root;
+}
+
 static enum tutti_status begin(struct table *table, size_t edge)
 {
-    const struct hop hop = pop(&table->waiting[edge]);
-    const struct forest_tree *tree = table->trees[hop.tree].tree;
-    const double end = table->now + length_of(table, hop.tree, hop.child);
+    struct hop hop = pop(&table->waiting[edge]);
     note(table, &hop, false);
     table->is_busy[edge] = true;
-    if (tree->parent[hop.child] == tree->root && hop.piece + 1 < table->pieces)
-        TRY(offer(table, hop.tree, hop.child, hop.piece + 1));
-    return push(&table->under_way, (struct hop){end, hop.tree, hop.child, hop.piece});
+    if (is_given(table, &hop) && hop.piece + 1 < table->of->pieces) {
+        struct hop next = hop;
+        next.piece++;
+        TRY(offer(table, next));
+    }
+    hop.when = table->now + length_of(table, hop.tree, hop.child, hop.is_up);
+    return push(&table->under_way, hop);
 }
 
 static enum tutti_status begin_all(struct table *table)
@@ -130,16 +165,41 @@ static enum tutti_status begin_all(struct table *table)
     return TUTTI_OK;
 }
 
+static enum tutti_status offer_down(struct table *table, int tree, int piece, int rank)
+{
+    const struct family *family = &table->families[false][tree];
+    if (family->tree == NULL) return TUTTI_OK;
+    for (int i = family->first[rank]; i < family->first[rank + 1]; i++)
+        TRY(offer(table, (struct hop){.tree = tree, .child = family->children[i], .piece = piece}));
+    return TUTTI_OK;
+}
+
+static enum tutti_status arrive_up(struct table *table, const struct hop *hop)
+{
+    const struct forest_tree *tree = family_of(table, hop)->tree;
+    const int rank = tree->parent[hop->child];
+    if (--*missing_of(table, hop->tree, hop->piece, rank) > 0) return TUTTI_OK;
+    if (rank == tree->root) return offer_down(table, hop->tree, hop->piece, rank);
+    return offer(table, (struct hop){0, hop->tree, rank, hop->piece, true});
+}
+
 static enum tutti_status end(struct table *table, const struct hop *hop)
 {
-    const struct family *family = &table->families[hop->tree];
-    const size_t edge = edge_to(table, hop);
+    const size_t edge = edge_of(table, hop);
     note(table, hop, true);
     table->is_busy[edge] = false;
-    if (!table->is_dirty[edge]) table->dirty[table->dirty_count++] = edge;
-    table->is_dirty[edge] = true;
-    for (int i = family->first[hop->child]; i < family->first[hop->child + 1]; i++)
-        TRY(offer(table, hop->tree, family->children[i], hop->piece));
+    mark(table, edge);
+    return hop->is_up ? arrive_up(table, hop) : offer_down(table, hop->tree, hop->piece, hop->child);
+}
+
+static enum tutti_status offer_given(struct table *table)
+{
+    for (int t = 0; t < table->of->tree_count; t++) {
+        const struct family *up = &table->families[true][t];
+        if (up->tree == NULL) TRY(offer_down(table, t, 0, table->of->trees[t].down->root));
+        for (int r = 0; up->tree != NULL && r < table->ranks; r++)
+            if (up->first[r] == up->first[r + 1]) TRY(offer(table, (struct hop){0, t, r, 0, true}));
+    }
     return TUTTI_OK;
 }
 
@@ -147,12 +207,7 @@ static enum tutti_status end(struct table *table, const struct hop *hop)
 static enum tutti_status let_happen(struct table *table)
 {
     const double about = 1e-9;
-    for (int t = 0; t < table->tree_count; t++) {
-        const struct family *family = &table->families[t];
-        const int root = table->trees[t].tree->root;
-        for (int i = family->first[root]; i < family->first[root + 1]; i++)
-            TRY(offer(table, t, family->children[i], 0));
-    }
+    TRY(offer_given(table));
     TRY(begin_all(table));
     while (table->under_way.count > 0) {
         const double first = table->under_way.of[0].when;
@@ -168,53 +223,99 @@ static enum tutti_status let_happen(struct table *table)
 
 /* ------------------------------------------------------------------------------------------------------- all together */
 
-/* The longest way from the rank on, in time that edges are busy. */
-static void fill_urgency(struct table *table, int t)
+static void fill_rest_down(struct table *table, int t)
 {
-    struct family *family = &table->families[t];
-    const int *order = table->trees[t].tree->order;
-    for (int i = table->ranks - 1; i > 0; i--) {
-        const int rank = order[i];
+    struct family *family = &table->families[false][t];
+    for (int i = table->ranks - 1; i >= 0; i--) {
+        const int rank = family->tree->order[i];
         double longest = 0;
         for (int c = family->first[rank]; c < family->first[rank + 1]; c++)
-            if (-family->urgency[family->children[c]] > longest)
-                longest = -family->urgency[family->children[c]];
-        family->urgency[rank] = -(longest + length_of(table, t, rank));
+            if (family->rest[family->children[c]] > longest)
+                longest = family->rest[family->children[c]];
+        family->rest[rank] = longest + (i > 0 ? length_of(table, t, rank, false) : 0);
     }
 }
 
-static enum tutti_status family_init(struct table *table, int t)
+/* What goes up comes down afterwards. */
+static void fill_rest_up(struct table *table, int t)
 {
-    const struct forest_tree *tree = table->trees[t].tree;
+    struct family *family = &table->families[true][t];
+    const struct family *down = &table->families[false][t];
+    const struct forest_tree *tree = family->tree;
+    family->rest[tree->root] = down->tree != NULL ? down->rest[tree->root] : 0;
+    for (int i = 1; i < table->ranks; i++) {
+        const int rank = tree->order[i];
+        family->rest[rank] = family->rest[tree->parent[rank]] + length_of(table, t, rank, true);
+    }
+}
+
+static enum tutti_status family_init(struct table *table, const struct forest_tree *tree,
+                                     struct family *family)
+{
     const size_t ranks = (size_t)table->ranks;
-    struct family *family = &table->families[t];
+    family->tree = tree;
+    if (tree == NULL) return TUTTI_OK;
     family->first = calloc(ranks + 2, sizeof *family->first);
     family->children = malloc(ranks * sizeof *family->children);
-    family->urgency = calloc(ranks, sizeof *family->urgency);
-    if (family->first == NULL || family->children == NULL || family->urgency == NULL)
-        return error_set(TUTTI_NO_MEMORY, "a timetable of %d trees", table->tree_count);
+    family->rest = calloc(ranks, sizeof *family->rest);
+    if (family->first == NULL || family->children == NULL || family->rest == NULL)
+        return error_set(TUTTI_NO_MEMORY, "a timetable of %d trees", table->of->tree_count);
     for (int i = 1; i < table->ranks; i++) family->first[tree->parent[tree->order[i]] + 2]++;
     for (int r = 0; r < table->ranks; r++) family->first[r + 2] += family->first[r + 1];
     for (int i = 1; i < table->ranks; i++)
         family->children[family->first[tree->parent[tree->order[i]] + 1]++] = tree->order[i];
-    fill_urgency(table, t);
+    return TUTTI_OK;
+}
+
+static void fill_missing(struct table *table, int t)
+{
+    const struct family *up = &table->families[true][t];
+    for (int p = 0; p < table->of->pieces; p++)
+        for (int r = 0; r < table->ranks; r++)
+            *missing_of(table, t, p, r) = up->first[r + 1] - up->first[r];
+}
+
+static enum tutti_status tree_init(struct table *table, int t)
+{
+    const struct timetable_tree *tree = &table->of->trees[t];
+    TRY(family_init(table, tree->down, &table->families[false][t]));
+    TRY(family_init(table, tree->up, &table->families[true][t]));
+    if (tree->down != NULL) fill_rest_down(table, t);
+    if (tree->up == NULL) return TUTTI_OK;
+    fill_rest_up(table, t);
+    fill_missing(table, t);
     return TUTTI_OK;
 }
 
 static enum tutti_status init(struct table *table, size_t entry_count)
 {
     const size_t edges = (size_t)table->ranks * (size_t)table->ranks;
+    const size_t trees = (size_t)table->of->tree_count;
+    const size_t pieces = table->of->up != NULL ? (size_t)table->of->pieces : 0;
     table->waiting = calloc(edges, sizeof *table->waiting);
     table->is_busy = calloc(edges, sizeof *table->is_busy);
     table->is_dirty = calloc(edges, sizeof *table->is_dirty);
     table->dirty = malloc(edges * sizeof *table->dirty);
-    table->families = calloc((size_t)table->tree_count, sizeof *table->families);
+    table->families[false] = calloc(trees, sizeof *table->families[false]);
+    table->families[true] = calloc(trees, sizeof *table->families[true]);
+    table->missing = calloc(trees * pieces * (size_t)table->ranks + 1, sizeof *table->missing);
     table->entries = malloc(entry_count * sizeof *table->entries);
     if (table->waiting == NULL || table->is_busy == NULL || table->is_dirty == NULL ||
-        table->dirty == NULL || table->families == NULL || table->entries == NULL)
+        table->dirty == NULL || table->families[false] == NULL || table->families[true] == NULL ||
+        table->missing == NULL || table->entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "a timetable of %zu steps", entry_count);
-    for (int t = 0; t < table->tree_count; t++) TRY(family_init(table, t));
+    for (int t = 0; t < table->of->tree_count; t++) TRY(tree_init(table, t));
     return TUTTI_OK;
+}
+
+static void families_release(struct family *families, int count)
+{
+    for (int i = 0; i < count && families != NULL; i++) {
+        free(families[i].first);
+        free(families[i].children);
+        free(families[i].rest);
+    }
+    free(families);
 }
 
 /* All but the entries. */
@@ -222,12 +323,9 @@ static void release(struct table *table)
 {
     const size_t edges = (size_t)table->ranks * (size_t)table->ranks;
     for (size_t e = 0; e < edges && table->waiting != NULL; e++) free(table->waiting[e].of);
-    for (int t = 0; t < table->tree_count && table->families != NULL; t++) {
-        free(table->families[t].first);
-        free(table->families[t].children);
-        free(table->families[t].urgency);
-    }
-    free(table->families);
+    families_release(table->families[false], table->of->tree_count);
+    families_release(table->families[true], table->of->tree_count);
+    free(table->missing);
     free(table->waiting);
     free(table->is_busy);
     free(table->is_dirty);
@@ -235,17 +333,15 @@ static void release(struct table *table)
     free(table->under_way.of);
 }
 
-enum tutti_status timetable_make(const struct forest *forest, const struct timetable_tree *trees,
-                                 int tree_count, int pieces, struct timetable_entry **entries,
-                                 size_t *entry_count)
+enum tutti_status timetable_make(const struct timetable *timetable,
+                                 struct timetable_entry **entries, size_t *entry_count)
 {
     enum { ENTRIES_MAX = 1 << 26 };
-    struct table table = {.forest = forest,
-                          .trees = trees,
-                          .tree_count = tree_count,
-                          .ranks = forest->rank_count,
-                          .pieces = pieces};
-    const size_t count = 2 * (size_t)tree_count * (size_t)(table.ranks - 1) * (size_t)pieces;
+    const struct forest *any = timetable->down != NULL ? timetable->down : timetable->up;
+    const size_t ways = (timetable->down != NULL) + (timetable->up != NULL);
+    const size_t count = 2 * ways * (size_t)timetable->tree_count * (size_t)(any->rank_count - 1) *
+                         (size_t)timetable->pieces;
+    struct table table = {.of = timetable, .ranks = any->rank_count};
     *entries = NULL;
     if (count > ENTRIES_MAX)
         return error_set(TUTTI_UNSUPPORTED, "%zu steps; fewer trees or pieces do", count);

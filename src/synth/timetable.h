@@ -3,7 +3,8 @@
  *     edge 0 → 1   tree 0 piece 0 | tree 3 piece 0 | tree 0 piece 1 | ...       found by letting it happen, event after event:
  *     edge 3 → 1   tree 3 piece 0 | tree 7 piece 0 | ...                        an edge that is free takes the most urgent of what has come
  *
- * 1. A rank may pass on what it has received completely, to each child in a message of its own, at any time from then on.
+ * 1. Down a tree, a rank may pass on what it has received completely, to each child in a message of its own, at any time from then on.
+ *    Up a tree, a rank may pass on a sum that all its children's messages are in. At a root what is complete goes down.
  * 2. An edge takes one message after the other, as its room allows, and never rests while there is one for it.
  * 3. An edge prefers the piece that started earlier; of one piece, the tree that has the longest way to go behind the edge.
  *
@@ -14,25 +15,31 @@
 #define TUTTI_SYNTH_TIMETABLE_H
 
 #include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 
 #include "synth/forest.h"
 
 struct timetable_tree {
-    const struct forest_tree *tree;
-    double weight; /* of the room of an edge, as the forest counts it */
+    const struct forest_tree *up, *down; /* of one root; or NULL */
+    double part;                         /* of the root's block that goes over it */
 };
 
+/* What is to be put into order. */
+struct timetable {
+    const struct forest *up, *down; /* whose rooms count; or NULL; up: of the graph turned around */
+    const struct timetable_tree *trees;
+    int tree_count, pieces;
+};
+
+/* An end of a message between a rank, the child, and its parent in that tree: up from the child, or down to it. */
 struct timetable_entry {
-    int child, tree,
-        piece; /* over the edge from the child's parent in that tree (of those given) to the child */
-    bool is_end; /* the child receives it now; else the parent sends it now */
+    int child, tree, piece;
+    bool is_up, is_end; /* is_end: somebody receives it now; else somebody sends it now */
 };
 
 /* (*entries)[i], of which there are *entry_count, in the order in which they happen; the caller frees them.
  * UNSUPPORTED: too many; NO_MEMORY. Any thread; pure. */
-enum tutti_status timetable_make(const struct forest *forest, const struct timetable_tree *trees,
-                                 int tree_count, int pieces, struct timetable_entry **entries,
-                                 size_t *entry_count);
+enum tutti_status timetable_make(const struct timetable *timetable,
+                                 struct timetable_entry **entries, size_t *entry_count);
 
 #endif
