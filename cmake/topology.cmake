@@ -67,6 +67,7 @@ else()
 endif()
 if(NOT TUTTI_TOPOLOGY)
     list(APPEND topology_tests "src/format/" "src/topo/discover_" "tutti-topo" "tutti-trace" "tutti-tune" "tutti-synth"
+        "src/synth/from_topo_"
         "tests/tutti_trace_verdict_" "tests/tutti_trace_calls_")
 endif()
 

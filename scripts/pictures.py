@@ -11,6 +11,7 @@ import argparse
 import colorsys
 import glob
 import html
+import json
 import os
 import re
 import subprocess
@@ -365,6 +366,16 @@ def pages_of(root):
     return pages
 
 
+def shelf(root):
+    """[(name, path, what it is)] of the topologies that come with Tutti."""
+    paths = sorted(glob.glob(os.path.join(root, "share/tutti/topologies/*.json")))
+    listed = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            listed.append((os.path.splitext(os.path.basename(path))[0], path, json.load(file)["comment"]))
+    return listed
+
+
 def gallery(root, drawn, ranks):
     """drawn: the primitives; ranks: {(collective, name, ...): number of ranks of its picture}."""
     pages = pages_of(root)
@@ -380,6 +391,7 @@ def gallery(root, drawn, ranks):
             collectives.append(one[0])
     others = [name for name, _, _ in drawn if name not in collectives]
     lines.append("Operations: " + ", ".join("[%s](#%s)" % (name, name) for name in collectives + others) + ".")
+    lines += ["", "[Topologies](#topologies) that plans can be [synthesised](synthesis.md) for come last."]
     rules = {name: rule for name, rule, _ in drawn}
     for name in collectives + others:
         lines += ["", "## %s" % name, "", rules[name], "", "![%s](pictures/primitives/%s.svg)" % (name, name)]
@@ -394,6 +406,9 @@ def gallery(root, drawn, ranks):
                       "%s. %s. *%s.*%s" % (summary[0].upper() + summary[1:], ", ".join(more), origin,
                                            " [More](algorithms/%s.md)" % page if page else ""), "",
                       "![%s %s of %d ranks](pictures/algorithms/%s.svg)" % (collective, algorithm, count, key)]
+    lines += ["", "## Topologies", "", "These are in `share/tutti/topologies`."]
+    for name, _, comment in shelf(root):
+        lines += ["", "### %s" % name, "", comment, "", "![%s](pictures/topology/%s.svg)" % (name, name)]
     return "\n".join(lines) + "\n"
 
 
@@ -411,8 +426,8 @@ def make_all(root, tool, topo):
         ranks[one] = count
     made["docs/pictures/hello-allreduce.svg"] = tool.run(
         "draw", "allreduce", "ring", "--ranks", "3", "--values", "2,4,6/1,2,3/4,8,12").stdout.decode()
-    for path in sorted(glob.glob(os.path.join(root, "examples/*.json"))):
-        name = os.path.splitext(os.path.basename(path))[0]
+    examples = [(os.path.splitext(os.path.basename(path))[0], path) for path in glob.glob(os.path.join(root, "examples/*.json"))]
+    for name, path in sorted(examples + [(name, path) for name, path, _ in shelf(root)]):
         made["docs/pictures/topology/%s.svg" % name] = topo.run(path, "--format", "svg").stdout.decode()
     made["docs/gallery.md"] = gallery(root, drawn, ranks)
     return made

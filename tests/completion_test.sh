@@ -111,6 +111,8 @@ gives "$work/mine.plan" -- tutti-tune --merge a -o "$work/mi"
 
 gives reduce reduce_scatter -- tutti-synth re
 gives --time --topo -- tutti-synth allgather --t
+gives --root --rounds -- tutti-synth allgather --ro
+gives gather -- tutti-synth --greedy --size 1M ga
 gives "$work/mine.plan" -- tutti-synth allgather --topo "$work/mi"
 gives "$work/mine.plan" -- tutti-synth --topo x allgather -o "$work/mi"
 

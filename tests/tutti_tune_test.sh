@@ -67,6 +67,19 @@ tunes 3 --sizes 8 --time 0.001 --mapped
 says err "tutti-tune: measured: 9; "
 says out '"tutti_table": 1'
 
+echo "plans of a folder are measured, too"
+mkdir plans
+"$bin/tutti-plan" show allgather ring --ranks 3 >plans/ring.plan 2>err || fail "no plan: $(cat err)"
+TUTTI_PLANS=$work/plans tunes 3 --collectives allgather --sizes 64k --time 0.02 -o table.json
+says err "tutti-tune: measured: 1; entries: "
+# Who wins is chance; a plan of the folder stands in no table.
+grep -q "ring.plan" table.json && fail "a table names a plan of a folder: $(cat table.json)"
+if grep -q "plans of the folder" err; then
+    rules=$(sed -n "s/.*TUTTI_ALGORITHMS='\(.*\)'$/\1/p" err)
+    TUTTI_ALGORITHMS=$rules timeout 60 "$bin/tutti-run" --no-prefix -n 3 "$bin/tutti-perf" allgather --sizes 64k -n 2 >out 2>&1 ||
+        fail "the printed rule does not run: $rules: $(cat out)"
+fi
+
 echo "one rank has nothing to choose"
 timeout 60 "$bin/tutti-run" --no-prefix -n 1 "$tool" >out 2>err </dev/null
 [ $? = 1 ] || fail "one rank: $(cat err)"

@@ -1,10 +1,12 @@
 /* tutti-tune - measures choices of algorithms in which the model may be wrong, and handles tables of them. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "base/status.h"
 #include "call/communicator.h"
 #include "format/nccl_tuner.h"
@@ -41,7 +43,16 @@ static enum tutti_status write_table(const struct options *options, const struct
 
 /* ---------------------------------------------------------------------------------------------------- tuning */
 
-/* A rank's part of the measurement. The table is rank 0's. */
+/* Where a plan of the folder is the fastest. A table cannot say so, for it has names of what is built in; a rule for algorithms can. */
+struct rule {
+    enum collective collective;
+    uint64_t bytes_from, bytes_to;
+    const struct algorithm *algorithm;
+};
+
+enum { RULES_MAX = 64 };
+
+/* A rank's part of the measurement. The table and the rules are rank 0's. */
 struct tuner {
     const struct options *options;
     struct tutti_comm *comm;
@@ -50,7 +61,37 @@ struct tuner {
     bool is_first, shows; /* rank 0; whose progress somebody watches */
     int job_count, jobs_left_out;
     struct tune_table table;
+    int rule_count, rules_left_out;
+    struct rule rules[RULES_MAX];
 };
+
+/* As one with the rule before it, if it goes on there. */
+static void add_rule(struct tuner *tuner, const struct rule *rule)
+{
+    struct rule *const last = tuner->rule_count > 0 ? &tuner->rules[tuner->rule_count - 1] : NULL;
+    if (last != NULL && last->collective == rule->collective &&
+        last->algorithm == rule->algorithm && last->bytes_to >= rule->bytes_from)
+        last->bytes_to = rule->bytes_to;
+    else if (tuner->rule_count < RULES_MAX)
+        tuner->rules[tuner->rule_count++] = *rule;
+    else
+        tuner->rules_left_out++;
+}
+
+static void print_rules(const struct tuner *tuner)
+{
+    fprintf(stderr, "tutti-tune: plans of the folder are faster than what the model chooses: %s='",
+            option_names.ALGORITHMS);
+    for (int i = 0; i < tuner->rule_count; i++) {
+        const struct rule *const rule = &tuner->rules[i];
+        fprintf(stderr, "%s%s:%" PRIu64 "-%" PRIu64 "=%s", i > 0 ? ";" : "",
+                collective_name(rule->collective), rule->bytes_from, rule->bytes_to,
+                rule->algorithm->name);
+    }
+    fputs("'\n", stderr);
+    if (tuner->rules_left_out > 0)
+        fprintf(stderr, "tutti-tune: %d more are left out\n", tuner->rules_left_out);
+}
 
 static enum tutti_status enter(struct tuner *tuner, const struct tune_question *question,
                                const struct candidates *candidates, const struct timing *timings)
@@ -69,6 +110,11 @@ static enum tutti_status enter(struct tuner *tuner, const struct tune_question *
         faster < TUNE_FASTER_PERMILLE_MAX ? (unsigned)faster : TUNE_FASTER_PERMILLE_MAX;
     TRY(candidates_least_bytes(tuner->site, question, &candidates->of[0], &candidates->of[winner],
                                &entry.bytes_from));
+    if (candidate_is_loaded(&candidates->of[winner])) {
+        add_rule(tuner, &(struct rule){question->collective, entry.bytes_from, entry.bytes_to,
+                                       entry.algorithm});
+        return TUTTI_OK;
+    }
     return tune_table_add(&tuner->table, &entry);
 }
 
@@ -85,7 +131,7 @@ static enum tutti_status do_job(struct tuner *tuner, const struct tune_question 
                 question->bytes);
     if (tuner->is_first)
         TRY(candidates_find(tuner->site, question, tuner->options->margin, &candidates));
-    TRY(candidates_share(&candidates, tuner->comm));
+    TRY(candidates_share(&candidates, tuner->site, tuner->comm));
     if (candidates.count < CANDIDATES_MIN) return TUTTI_OK;
     tuner->job_count++;
     TRY(measure_candidates(tuner->comm, question, &candidates, tuner->options->seconds, timings));
@@ -133,6 +179,7 @@ static enum tutti_status conclude(const struct tuner *tuner)
     fprintf(stderr, "tutti-tune: measured: %d; entries: %d", tuner->job_count, tuner->table.count);
     if (tuner->options->output != NULL) fprintf(stderr, "; %s is written", tuner->options->output);
     fputc('\n', stderr);
+    if (tuner->rule_count > 0) print_rules(tuner);
     return TUTTI_OK;
 }
 

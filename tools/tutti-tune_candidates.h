@@ -1,4 +1,5 @@
-/* tutti-tune_candidates.h - the algorithms that the model cannot tell apart for a call: what is worth measuring. */
+/* tutti-tune_candidates.h - what is worth measuring for a call: the algorithms that the model cannot tell apart, and the plans that somebody has
+ * put into the folder of plans, for the model may know less of the machine than those who made them. */
 #ifndef TUTTI_TOOLS_TUNE_CANDIDATES_H
 #define TUTTI_TOOLS_TUNE_CANDIDATES_H
 
@@ -6,7 +7,7 @@
 
 #include "tune/ranking.h"
 
-enum { CANDIDATES_MIN = 2, CANDIDATES_MAX = 6 };
+enum { CANDIDATES_MIN = 2, CANDIDATES_BY_MODEL_MAX = 6, CANDIDATES_MAX = 8 };
 
 struct candidate {
     const struct algorithm *algorithm;
@@ -18,8 +19,8 @@ struct candidates {
     struct candidate of[CANDIDATES_MAX]; /* the model's choice first */
 };
 
-/* Those that are predicted to take at most 1 + margin times as long as the best, but two, if there are, and at most CANDIDATES_MAX.
- * NO_MEMORY. */
+/* Those that are predicted to take at most 1 + margin times as long as the best, but two, if there are, and at most CANDIDATES_BY_MODEL_MAX;
+ * then plans of the folder, whatever is predicted for them, the fastest first. NO_MEMORY. */
 enum tutti_status candidates_find(const struct tune_site *site, const struct tune_question *question,
                                   double margin, struct candidates *candidates);
 
@@ -30,7 +31,11 @@ enum tutti_status candidates_least_bytes(const struct tune_site *site,
                                          const struct candidate *model,
                                          const struct candidate *winner, uint64_t *bytes);
 
-/* All ranks get those of rank 0. */
-enum tutti_status candidates_share(struct candidates *candidates, struct tutti_comm *comm);
+/* All ranks get those of rank 0. `site` is the communicator's. */
+enum tutti_status candidates_share(struct candidates *candidates, const struct tune_site *site,
+                                   struct tutti_comm *comm);
+
+/* Whether it is a plan of the folder, and not built in. */
+bool candidate_is_loaded(const struct candidate *candidate);
 
 #endif

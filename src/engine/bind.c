@@ -1,5 +1,6 @@
 #include "engine/bind.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -331,32 +332,13 @@ static enum tutti_status bind_piece(struct binder *binder)
                      encoding->name, encoding->unit_bytes);
 }
 
-static enum tutti_status check_channel(const struct binder *binder, int channel)
-{
-    if (channel < TRANSPORT_CHANNEL_COUNT) return TUTTI_OK;
-    const char *const algorithm = binder->options->algorithm;
-    return error_set(TUTTI_INTERNAL, "%s: the plan uses channel %d, links have %d channels",
-                     algorithm != NULL ? algorithm : "a plan", channel, TRANSPORT_CHANNEL_COUNT);
-}
-
-static enum tutti_status check_channels(const struct binder *binder)
-{
-    const struct rank_plan *const plan = binder->plan;
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        const struct plan_step *const step = &plan->steps[i];
-        if (step->target_count > 0 || step->target_group != PLAN_NO_GROUP)
-            TRY(check_channel(binder, step->target_channel));
-    }
-    for (uint32_t i = 0; i < plan->source_count; i++)
-        if (plan->sources[i].is_link) TRY(check_channel(binder, plan->sources[i].channel));
-    return TUTTI_OK;
-}
+static_assert((int)PLAN_CHANNELS_MAX <= (int)TRANSPORT_CHANNEL_COUNT,
+              "links have every channel that a plan can name");
 
 static enum tutti_status bind_all(struct binder *binder)
 {
     const struct rank_plan *plan = binder->plan;
     struct program *program = binder->program;
-    TRY(check_channels(binder));
     for (uint32_t i = 0; i < plan->scratch_count; i++) {
         const size_t bytes = layout_class_bytes(&binder->layout, plan->scratch_like[i]);
         if (bytes == LAYOUT_UNKNOWN)

@@ -141,8 +141,7 @@ struct bind_options {
 void bind_to_transport(struct bind_options *options, struct transport *transport);
 /* A pure function of its arguments. The plan is only read; the op and the tables of paths must live as long as the program. Failures:
  * NO_MEMORY; UNSUPPORTED, also when a block passes through this rank whose count it does not know, and when a unit of the encoding is
- * larger than a piece; INTERNAL: the plan uses more channels than links have, perhaps on this rank alone, so that the others have to be
- * told. */
+ * larger than a piece. */
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program);
 void program_free(struct program *program);

@@ -129,9 +129,11 @@ static void say_room(const struct encoding *e)
         }
 }
 
-static void encode(const struct encoding *e)
+/* When the time comes, what was said so far is not asked. */
+static void encode(const struct encoding *e, uint64_t deadline_ns)
 {
-    for (int chunk = 0; chunk < e->chunk_count; chunk++) say_chunk(e, chunk);
+    for (int chunk = 0; chunk < e->chunk_count && clock_now_ns() < deadline_ns; chunk++)
+        say_chunk(e, chunk);
     say_room(e);
 }
 
@@ -176,7 +178,7 @@ static enum tutti_status ask_solver(struct encoding *e, uint64_t deadline_ns,
                                     enum z3_answer *answer, struct synth_steps *steps)
 {
     TRY(encoding_init(e));
-    encode(e);
+    encode(e, deadline_ns);
     const uint64_t now = clock_now_ns();
     *answer = Z3_UNDECIDED;
     if (now >= deadline_ns) return TUTTI_OK;
@@ -203,6 +205,11 @@ static enum tutti_status ask_split(struct asking *asking, const int *rounds, int
                                 .step_count = step_count,
                                 .chunk_count = synth_chunk_count(asking->shape)};
     bool cut = false;
+    if (clock_now_ns() >= asking->deadline_ns) {
+        asking->every_split_refuted = asking->every_split_cut = false;
+        asking->a_split_is_open = true;
+        return TUTTI_OK;
+    }
     TRY(time_cut_find(asking->graph, asking->shape, rounds, step_count, asking->until_step, &cut));
     if (!cut) asking->every_split_cut = false;
     answer->split_count++;
@@ -271,7 +278,10 @@ static enum tutti_status ask_all(struct asking *asking, int step_count, int roun
     if (status != TUTTI_OK || asking->answer->verdict == EXACT_FEASIBLE) return status;
     if (asking->every_split_refuted) asking->answer->evidence |= EXACT_BY_SOLVER;
     if (asking->every_split_cut) asking->answer->evidence |= EXACT_BY_CUT;
-    if (!asking->a_split_is_open) asking->answer->verdict = EXACT_INFEASIBLE;
+    if (asking->a_split_is_open)
+        asking->answer->is_late = true;
+    else
+        asking->answer->verdict = EXACT_INFEASIBLE;
     return TUTTI_OK;
 }
 
@@ -401,6 +411,7 @@ static enum tutti_status compose_allreduce(const struct synth_graph *graph,
     if (!reduced) return TUTTI_OK;
     enum tutti_status status = ask_copying(graph, &gathered, &half, deadline_ns, &gathering);
     answer->split_count += gathering.split_count;
+    answer->is_late |= gathering.is_late;
     answer->solver_ns += gathering.solver_ns;
     if (status == TUTTI_OK && gathering.verdict == EXACT_FEASIBLE) {
         status = join_halves(graph, answer, &gathering);
@@ -488,34 +499,64 @@ static int list_candidates(const struct exact_front_question *question, int step
     return count;
 }
 
-/* The first candidate that exists; *is_certain is cleared where one before it may. */
-static enum tutti_status find_first(const struct synth_graph *graph,
-                                    const struct exact_front_question *question,
-                                    const struct exact_point *candidates, int candidate_count,
-                                    uint64_t deadline_ns, int *found, bool *is_certain)
+/* A search for a front, and the best point of fewer steps. */
+struct front {
+    const struct synth_graph *graph;
+    const struct exact_front_question *question;
+    const struct exact_front_listener *listener;
+    uint64_t deadline_ns;
+    bool *is_certain;
+    struct exact_point best;
+    bool has_best;
+};
+
+static enum tutti_status ask_point(struct front *front, const struct exact_point *point,
+                                   bool *is_found)
 {
-    *found = -1;
-    for (int i = 0; i < candidate_count && *found < 0; i++) {
-        const struct exact_question asked = {question->collective,      question->root,
-                                             candidates[i].chunk_count, candidates[i].step_count,
-                                             candidates[i].round_count, true};
-        const uint64_t now = clock_now_ns();
-        struct exact_answer answer;
-        if (question->collective == COLLECTIVE_ALLTOALL && asked.chunk_count % graph->rank_count != 0)
+    const struct exact_question question = {.collective = front->question->collective,
+                                            .root = front->question->root,
+                                            .chunk_count = point->chunk_count,
+                                            .step_count = point->step_count,
+                                            .round_count = point->round_count,
+                                            .cut_suffices = true};
+    const uint64_t now = clock_now_ns();
+    struct exact_answer answer;
+    front->listener->asks(point, front->listener->context);
+    TRY(exact_ask(front->graph, &question, now < front->deadline_ns ? front->deadline_ns - now : 0,
+                  &answer));
+    enum tutti_status status = TUTTI_OK;
+    *is_found = answer.verdict == EXACT_FEASIBLE;
+    if (*is_found) status = front->listener->finds(point, &answer.steps, front->listener->context);
+    if (answer.verdict == EXACT_UNKNOWN) *front->is_certain = false;
+    exact_answer_release(&answer);
+    return status;
+}
+
+/* The first candidate that exists; *is_certain is cleared where one before it may. */
+static enum tutti_status find_first(struct front *front, const struct exact_point *candidates,
+                                    int candidate_count)
+{
+    const bool is_alltoall = front->question->collective == COLLECTIVE_ALLTOALL;
+    for (int i = 0; i < candidate_count; i++) {
+        bool is_found;
+        if (is_alltoall && candidates[i].chunk_count % front->graph->rank_count != 0) continue;
+        if (split_count(candidates[i].round_count, candidates[i].step_count) > SPLITS_MAX) {
+            *front->is_certain = false; /* exact_ask would refuse it */
             continue;
-        TRY(exact_ask(graph, &asked, now < deadline_ns ? deadline_ns - now : 0, &answer));
-        if (answer.verdict == EXACT_FEASIBLE) *found = i;
-        if (answer.verdict == EXACT_UNKNOWN) *is_certain = false;
-        exact_answer_release(&answer);
+        }
+        TRY(ask_point(front, &candidates[i], &is_found));
+        if (!is_found) continue;
+        front->best = candidates[i];
+        front->has_best = true;
+        return TUTTI_OK;
     }
     return TUTTI_OK;
 }
 
 enum tutti_status exact_front(const struct synth_graph *graph,
                               const struct exact_front_question *question, uint64_t timeout_ns,
-                              struct exact_point *points, int *point_count, bool *is_certain)
+                              const struct exact_front_listener *listener, bool *is_certain)
 {
-    *point_count = 0;
     *is_certain = true;
     const int chunks = question->chunk_count_max, steps = question->step_count_max;
     const int rounds = question->round_count_max;
@@ -527,14 +568,17 @@ enum tutti_status exact_front(const struct synth_graph *graph,
         malloc((size_t)chunks * (size_t)rounds * sizeof *candidates);
     if (candidates == NULL) return error_set(TUTTI_NO_MEMORY, "a front of %d chunks", chunks);
     const uint64_t now = clock_now_ns();
-    const uint64_t deadline_ns = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+    struct front front = {.graph = graph,
+                          .question = question,
+                          .listener = listener,
+                          .deadline_ns =
+                              timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX,
+                          .is_certain = is_certain};
     enum tutti_status status = TUTTI_OK;
     for (int step_count = 1; step_count <= steps && status == TUTTI_OK; step_count++) {
-        int found;
-        const int count = list_candidates(
-            question, step_count, *point_count > 0 ? &points[*point_count - 1] : NULL, candidates);
-        status = find_first(graph, question, candidates, count, deadline_ns, &found, is_certain);
-        if (status == TUTTI_OK && found >= 0) points[(*point_count)++] = candidates[found];
+        const int count =
+            list_candidates(question, step_count, front.has_best ? &front.best : NULL, candidates);
+        status = find_first(&front, candidates, count);
     }
     free(candidates);
     return status;

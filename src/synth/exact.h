@@ -27,13 +27,14 @@ struct exact_question {
     bool cut_suffices; /* the solver is not asked about a split that a cut refutes */
 };
 
-enum exact_verdict { EXACT_FEASIBLE, EXACT_INFEASIBLE, EXACT_UNKNOWN /* time is over */ };
+enum exact_verdict { EXACT_FEASIBLE, EXACT_INFEASIBLE, EXACT_UNKNOWN };
 enum exact_evidence { EXACT_BY_SOLVER = 1, EXACT_BY_CUT = 2 };
 
 struct exact_answer {
     enum exact_verdict verdict;
     unsigned evidence; /* of EXACT_INFEASIBLE: exact_evidence, each for every split */
-    int split_count;   /* that were asked */
+    bool is_late; /* of EXACT_UNKNOWN: a question ended with the time, so more time may answer it */
+    int split_count; /* that were asked */
     uint64_t solver_ns;
     struct synth_steps steps; /* of EXACT_FEASIBLE; the caller's */
 };
@@ -56,10 +57,19 @@ struct exact_front_question {
 
 enum { EXACT_FRONT_MAX = 64 };
 
-/* Writes up to step_count_max points, in order of their steps; *is_certain tells that nothing within the bounds remained undecided. Blocks for
- * about timeout_ns at most; the questions it asks are exact_ask's, and so are its failures. */
+/* Hears of a front while it is being found, in the thread that asks for it. */
+struct exact_front_listener {
+    void (*asks)(const struct exact_point *point, void *context); /* before each question */
+    /* A point of the front and its schedule, which is exact_front's. Any other status than OK ends the search with that status. */
+    enum tutti_status (*finds)(const struct exact_point *point, const struct synth_steps *steps,
+                               void *context);
+    void *context;
+};
+
+/* Finds the points in order of their steps, one at most for each number of steps; *is_certain tells that nothing within the bounds remained
+ * undecided. Blocks for about timeout_ns at most; the questions it asks are exact_ask's, and so are its failures. */
 enum tutti_status exact_front(const struct synth_graph *graph,
                               const struct exact_front_question *question, uint64_t timeout_ns,
-                              struct exact_point *points, int *point_count, bool *is_certain);
+                              const struct exact_front_listener *listener, bool *is_certain);
 
 #endif

@@ -90,11 +90,16 @@ static enum tutti_status number_ranks(struct maker *maker)
 
 /* ------------------------------------------------------------------------------------------------------ units */
 
+/* By which part of itself a capacity may be changed: what was measured is not more exact than that. */
+static const double EXACT = 1e-9, MEASURED = 0.02;
+
 static bool fits_all(const struct topo *topo, double unit)
 {
     for (int i = 0; i < topo->link_count; i++) {
-        const double units = topo->links[i].bytes_per_second / unit;
-        if (fabs(units - round(units)) > 1e-9 * units) return false;
+        const struct topo_link *const link = &topo->links[i];
+        const double units = link->bytes_per_second / unit;
+        const double allowed = link->known == TOPO_MEASURED ? MEASURED : EXACT;
+        if (fabs(units - round(units)) > allowed * units) return false;
     }
     return true;
 }
@@ -132,7 +137,7 @@ static uint32_t units_of(struct maker *maker, double bytes_per_second)
     const double exact = bytes_per_second / maker->unit;
     const double units = fmax(1, round(exact));
     const double rounded = fabs(units - exact) / exact;
-    if (rounded > 1e-9 && rounded > maker->notes->rounded_most)
+    if (rounded > EXACT && rounded > maker->notes->rounded_most)
         maker->notes->rounded_most = rounded;
     return (uint32_t)units;
 }

@@ -7,7 +7,8 @@
  * 2. An accelerator with one rank is that rank.
  * 3. What stands in a machine and has no link there is joined to the machine by standing there. Nobody says what that carries: it gets
  *    as much as all links of the topology together, so that it limits nothing.
- * 4. Capacities are multiples of one unit. If there is none that fits all of them, they are rounded; by how much is told.
+ * 4. Capacities are multiples of one unit. What was measured is rounded by up to 2 % for it. If there is none that fits all of them, all
+ *    are rounded; by how much is told.
  */
 #ifndef TUTTI_SYNTH_FROM_TOPO_H
 #define TUTTI_SYNTH_FROM_TOPO_H

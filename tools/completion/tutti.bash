@@ -170,7 +170,7 @@ _tutti_tune() {
 
 _tutti_synth() {
     if _tutti_common || [[ $(_tutti_word 1) ]]; then return; fi
-    _tutti_reply 'allgather reduce_scatter allreduce broadcast reduce'
+    _tutti_reply 'allgather reduce_scatter allreduce broadcast reduce gather scatter alltoall'
 }
 
 complete -F _tutti_run tutti-run

@@ -17,6 +17,7 @@
 #include "card_world.h"
 #include "contract.h"
 #include "os/clock.h"
+#include "transport/card/link.h"
 #include "transport/card/message.h"
 #include "transport/card/socket_wire.h"
 
@@ -313,6 +314,7 @@ static const struct card_message nonsense[] = {
     {.kind = 0},
     {.kind = 99},
     {.kind = CARD_MESSAGE_DATA, .index = 5},
+    {.kind = CARD_MESSAGE_DATA, .index = CARD_LINK_COUNT},
     {.kind = CARD_MESSAGE_DATA, .index = UINT16_MAX},
     {.kind = CARD_MESSAGE_DATA, .number = 100},
     {.kind = CARD_MESSAGE_CREDIT, .number = UINT32_MAX},
@@ -320,7 +322,7 @@ static const struct card_message nonsense[] = {
     {.kind = CARD_MESSAGE_DATA, .sequence = UINT64_MAX},
     {.kind = CARD_MESSAGE_PLACED, .length = 10},
     {.kind = CARD_MESSAGE_PLACED, .key = 1, .length = 10},
-    {.kind = CARD_MESSAGE_GRANT, .index = 80},
+    {.kind = CARD_MESSAGE_GRANT, .index = CARD_LINK_COUNT},
     {.kind = CARD_MESSAGE_GRANT, .consumed = 1},
     {.kind = CARD_MESSAGE_CREDIT, .posted = 1000},
     {.kind = CARD_MESSAGE_WORD},

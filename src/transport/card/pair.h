@@ -130,10 +130,11 @@ static inline bool card_set_has(const struct card_set *set, unsigned index)
 /* The first from an index on, in a circle; -1: none. */
 static inline int card_set_turn(const struct card_set *set, unsigned from)
 {
-    for (unsigned i = 0; i < CARD_LINK_COUNT; i++) {
-        const unsigned index = (from + i) % CARD_LINK_COUNT;
-        if (set->words[index / 64] == 0) continue;
-        if (card_set_has(set, index)) return (int)index;
+    for (unsigned i = 0; i <= CARD_SET_WORDS; i++) {
+        const unsigned w = (from / 64 + i) % CARD_SET_WORDS;
+        uint64_t word = set->words[w];
+        if (i == 0) word &= UINT64_MAX << from % 64; /* the others of that word come last */
+        if (word != 0) return (int)(w * 64) + __builtin_ctzll(word);
     }
     return -1;
 }

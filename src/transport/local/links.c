@@ -71,8 +71,10 @@ static enum tutti_status open_tx(struct local *local, int slot, int channel, int
                                  struct link_tx **link)
 {
     assert(channel < TRANSPORT_CHANNEL_COUNT);
-    struct local_tx **entry =
-        &local->tx[(slot * TRANSPORT_CHANNEL_COUNT + channel) * local->base.size + to];
+    struct local_tx ***const row = &local->tx[slot * TRANSPORT_CHANNEL_COUNT + channel];
+    if (*row == NULL) *row = calloc((size_t)local->base.size, sizeof **row);
+    if (*row == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    struct local_tx **const entry = &(*row)[to];
     if (*entry == NULL) TRY(tx_create(local, slot, channel, to, entry));
     if (local->checks && bytes > INLINE_BYTES) bytes = SIZE_MAX; /* not through small slots */
     if (bytes > (*entry)->bytes_max) {
@@ -128,9 +130,10 @@ static enum tutti_status open_rx(struct local *local, int slot, int channel, int
                                  bool multicast, struct link_rx **link)
 {
     assert(channel < TRANSPORT_CHANNEL_COUNT);
-    struct local_rx **entry =
-        &local->rx[((slot * TRANSPORT_CHANNEL_COUNT + channel) * 2 + multicast) * local->base.size +
-                   peer];
+    struct local_rx ***const row = &local->rx[slot * TRANSPORT_CHANNEL_COUNT + channel];
+    if (*row == NULL) *row = calloc(2 * (size_t)local->base.size, sizeof **row);
+    if (*row == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    struct local_rx **const entry = &(*row)[multicast * local->base.size + peer];
     if (*entry == NULL) TRY(rx_create(local, slot, channel, peer, multicast, entry));
     *link = &(*entry)->base;
     return TUTTI_OK;
@@ -151,20 +154,23 @@ enum tutti_status links_open_multicast_rx(struct transport *transport, int slot,
 
 void links_free(struct local *local)
 {
-    const size_t links =
-        (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * (size_t)local->base.size;
-    for (size_t i = 0; local->tx != NULL && i < links; i++) tx_free(local->tx[i]);
-    for (size_t i = 0; local->rx != NULL && i < links * 2; i++) rx_free(local->rx[i]);
-    free(local->tx);
-    free(local->rx);
+    const int size = local->base.size;
+    for (int row = 0; row < LOCAL_ROWS; row++) {
+        for (int i = 0; local->tx[row] != NULL && i < size; i++) tx_free(local->tx[row][i]);
+        for (int i = 0; local->rx[row] != NULL && i < 2 * size; i++) rx_free(local->rx[row][i]);
+        free(local->tx[row]);
+        free(local->rx[row]);
+    }
 }
 
-static void add_writers(const struct local *local, struct transport_footprint *footprint)
+static void add_writers(const struct local *local, struct local_tx *const *row,
+                        struct transport_footprint *footprint)
 {
-    const size_t size = (size_t)local->base.size,
-                 links = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT * size;
-    for (size_t i = 0; i < links; i++) {
-        const struct local_tx *tx = local->tx[i];
+    const size_t size = (size_t)local->base.size;
+    if (row == NULL) return;
+    footprint->private_bytes += size * sizeof *row;
+    for (size_t i = 0; i < size; i++) {
+        const struct local_tx *tx = row[i];
         if (tx == NULL) continue;
         footprint->link_count++;
         footprint->private_bytes +=
@@ -173,25 +179,25 @@ static void add_writers(const struct local *local, struct transport_footprint *f
     }
 }
 
-static void add_readers(const struct local *local, struct transport_footprint *footprint)
+static void add_readers(const struct local *local, struct local_rx *const *row,
+                        struct transport_footprint *footprint)
 {
-    const size_t size = (size_t)local->base.size,
-                 channels = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
-    for (size_t channel = 0; channel < channels; channel++) {
-        bool reads = false;
-        for (size_t i = channel * 2 * size; i < (channel + 1) * 2 * size; i++) {
-            const struct local_rx *rx = local->rx[i];
-            if (rx == NULL) continue;
-            reads = true;
-            footprint->link_count++;
-            footprint->private_bytes += sizeof *rx + (rx->fetched != NULL ? FETCH_BYTES_MAX : 0);
-        }
-        if (reads) footprint->shared_bytes += local->segment->tails_bytes;
+    const size_t size = (size_t)local->base.size;
+    if (row == NULL) return;
+    footprint->private_bytes += 2 * size * sizeof *row;
+    footprint->shared_bytes += local->segment->tails_bytes;
+    for (size_t i = 0; i < 2 * size; i++) {
+        const struct local_rx *rx = row[i];
+        if (rx == NULL) continue;
+        footprint->link_count++;
+        footprint->private_bytes += sizeof *rx + (rx->fetched != NULL ? FETCH_BYTES_MAX : 0);
     }
 }
 
 void links_add_footprint(const struct local *local, struct transport_footprint *footprint)
 {
-    add_writers(local, footprint);
-    add_readers(local, footprint);
+    for (int row = 0; row < LOCAL_ROWS; row++) {
+        add_writers(local, local->tx[row], footprint);
+        add_readers(local, local->rx[row], footprint);
+    }
 }

@@ -32,10 +32,8 @@ static void limits(struct transport *transport, size_t *piece_bytes_max, unsigne
 static void add_footprint(const struct transport *transport, struct transport_footprint *sum)
 {
     const struct local *local = (const struct local *)transport;
-    const size_t size = (size_t)transport->size,
-                 channels = (size_t)TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    const size_t size = (size_t)transport->size;
     sum->private_bytes += sizeof *local + size * sizeof *local->peers +
-                          channels * size * (sizeof *local->tx + 2 * sizeof *local->rx) +
                           (local->order != NULL ? size * sizeof *local->order : 0) +
                           (local->names != NULL ? size * sizeof *local->names : 0) +
                           size * sizeof *local->everybody;
@@ -110,8 +108,7 @@ static void name_group(struct local *local)
 enum tutti_status local_open(const struct host_options *options, struct transport **transport)
 {
     *transport = NULL;
-    const size_t size = (size_t)options->size,
-                 channels = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    const size_t size = (size_t)options->size;
     struct local *local = calloc(1, sizeof *local);
     struct segment *segment = NULL;
     enum tutti_status status =
@@ -137,15 +134,12 @@ enum tutti_status local_open(const struct host_options *options, struct transpor
     local->header = segment_header(segment);
     local->bell = segment_bell(segment, options->rank);
     local->peers = calloc(size, sizeof *local->peers);
-    local->tx = calloc(channels * size, sizeof(struct local_tx *));
-    local->rx = calloc(channels * size * 2, sizeof(struct local_rx *));
     local->order = calloc(size, sizeof *local->order);
     if (options->names != NULL) local->names = calloc(size, sizeof *local->names);
     local->everybody = calloc(size, sizeof *local->everybody);
     uint64_t *const places = calloc(size, sizeof *places);
-    if (local->peers == NULL || local->tx == NULL || local->rx == NULL || local->order == NULL ||
-        local->everybody == NULL || places == NULL ||
-        (options->names != NULL && local->names == NULL))
+    if (local->peers == NULL || local->order == NULL || local->everybody == NULL ||
+        places == NULL || (options->names != NULL && local->names == NULL))
         status = error_set(TUTTI_NO_MEMORY, "out of memory");
     if (status == TUTTI_OK) memcpy(local->peers, options->peers, size * sizeof *local->peers);
     if (status == TUTTI_OK && options->names != NULL)

@@ -516,6 +516,53 @@ static void links_do_not_mix(void **state)
     local_net_close(&net);
 }
 
+/* Also those in the part of the segment that is mapped when they are opened. */
+static void every_channel_has_links_of_its_own(void **state)
+{
+    (void)state;
+    struct local_net net = open_net(3, false);
+    const struct transport_ops *const ops = net.ranks[0]->ops;
+    struct link_tx *tx[TRANSPORT_CHANNEL_COUNT], *to_all[TRANSPORT_CHANNEL_COUNT];
+    struct link_rx *rx, *all;
+    size_t piece;
+    unsigned pieces;
+    ops->limits(net.ranks[0], &piece, &pieces);
+    for (int c = 0; c < TRANSPORT_CHANNEL_COUNT; c++) {
+        assert_int_equal(ops->open_tx(net.ranks[0], LOCAL_NET_SLOT, c, 2, piece, &tx[c]), TUTTI_OK);
+        assert_int_equal(
+            ops->open_multicast_tx(net.ranks[0], LOCAL_NET_SLOT, c, 0, piece, &to_all[c]), TUTTI_OK);
+        assert_true(send_filled(tx[c], (unsigned char)c, piece));
+        assert_true(send_filled(to_all[c], (unsigned char)(100 + c), piece));
+    }
+    assert_non_null(net.segment->further.base);
+    for (int c = TRANSPORT_CHANNEL_COUNT - 1; c >= 0; c--) {
+        assert_int_equal(ops->open_rx(net.ranks[2], LOCAL_NET_SLOT, c, 0, &rx), TUTTI_OK);
+        expect_filled(rx, (unsigned char)c, piece);
+        expect_empty(rx);
+        for (int r = 1; r < 3; r++) {
+            assert_int_equal(ops->open_multicast_rx(net.ranks[r], LOCAL_NET_SLOT, c, 0, 0, &all),
+                             TUTTI_OK);
+            expect_filled(all, (unsigned char)(100 + c), piece);
+        }
+        assert_true(tx[c]->ops->consumed(tx[c]) && to_all[c]->ops->consumed(to_all[c]));
+    }
+    local_net_close(&net);
+}
+
+static void channels_of_most_plans_leave_the_further_part_alone(void **state)
+{
+    (void)state;
+    struct local_net net = open_net(3, false);
+    struct link_tx *tx;
+    struct link_rx *rx;
+    for (int c = 0; c < PLAIN_CHANNELS; c++) {
+        assert_int_equal(net.ranks[0]->ops->open_tx(net.ranks[0], 0, c, 1, 100, &tx), TUTTI_OK);
+        assert_int_equal(net.ranks[1]->ops->open_rx(net.ranks[1], 0, c, 0, &rx), TUTTI_OK);
+    }
+    assert_null(net.segment->further.base);
+    local_net_close(&net);
+}
+
 /* Each rank by its number: a multicast link leads to all others of them, and can be shared on, no more. */
 static void all_ranks_are_one_group(void **state)
 {
@@ -1143,6 +1190,8 @@ int main(void)
         cmocka_unit_test(references_to_what_cannot_be_read_are_a_fault),
         cmocka_unit_test(what_goes_to_all_waits_for_the_slowest),
         cmocka_unit_test(links_do_not_mix),
+        cmocka_unit_test(every_channel_has_links_of_its_own),
+        cmocka_unit_test(channels_of_most_plans_leave_the_further_part_alone),
         cmocka_unit_test(all_ranks_are_one_group),
         cmocka_unit_test(another_signature_is_a_fault),
         cmocka_unit_test(headers_that_make_no_sense_are_a_fault),

@@ -50,10 +50,22 @@ size_t segment_slot_bytes(int rank_count)
     return data_bytes(rank_count) / DATA_SLOTS;
 }
 
+/* Returns where, in each region, other things begin that are so large. */
+static size_t lay_out_part(const struct segment *segment, struct segment_part *part,
+                           size_t other_bytes)
+{
+    const size_t ranks = (size_t)segment->rank_count,
+                 channels = (size_t)TRANSPORT_SLOT_COUNT * (size_t)part->channel_count;
+    part->links_offset = channels * segment->tails_bytes;
+    const size_t links_end = part->links_offset + channels * ranks * segment->link_bytes;
+    part->region_bytes = links_end + other_bytes;
+    part->size_bytes = ranks * part->region_bytes;
+    return links_end;
+}
+
 static void lay_out(struct segment *segment, int rank_count, size_t board_bytes)
 {
-    const size_t ranks = (size_t)rank_count,
-                 channels = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT;
+    const size_t ranks = (size_t)rank_count;
     segment->rank_count = rank_count;
     segment->board_bytes = board_bytes;
     segment->slot_bytes = segment_slot_bytes(rank_count);
@@ -61,16 +73,21 @@ static void lay_out(struct segment *segment, int rank_count, size_t board_bytes)
         round_up(sizeof(struct segment_header) + ranks * sizeof(struct bell), PAGE);
     segment->regions_offset = segment->board_offset + round_up(board_bytes, PAGE);
     segment->tails_bytes = round_up(2 * ranks * sizeof(struct tail), PAGE);
-    segment->links_offset = channels * segment->tails_bytes;
     segment->link_bytes = HEADERS_BYTES + SMALL_SLOTS_BYTES + DATA_SLOTS * segment->slot_bytes;
-    segment->shared_slots_offset = segment->links_offset + channels * ranks * segment->link_bytes;
     segment->shared_slot_bytes =
         segment->slot_bytes < SHARED_SLOT_BYTES_MAX ? segment->slot_bytes : SHARED_SLOT_BYTES_MAX;
     segment->shared_slots_bytes = round_up(SHARED_SLOTS * sizeof(struct shared_slot), PAGE) +
                                   SHARED_SLOTS * segment->shared_slot_bytes;
-    segment->region_bytes =
-        segment->shared_slots_offset + (size_t)TRANSPORT_SLOT_COUNT * segment->shared_slots_bytes;
-    segment->size_bytes = segment->regions_offset + ranks * segment->region_bytes;
+    segment->plain = (struct segment_part){
+        .offset = segment->regions_offset, .channel_first = 0, .channel_count = PLAIN_CHANNELS};
+    segment->shared_slots_offset = lay_out_part(
+        segment, &segment->plain, (size_t)TRANSPORT_SLOT_COUNT * segment->shared_slots_bytes);
+    segment->further =
+        (struct segment_part){.offset = segment->plain.offset + segment->plain.size_bytes,
+                              .channel_first = PLAIN_CHANNELS,
+                              .channel_count = TRANSPORT_CHANNEL_COUNT - PLAIN_CHANNELS};
+    lay_out_part(segment, &segment->further, 0);
+    segment->size_bytes = segment->further.offset + segment->further.size_bytes;
 }
 
 enum tutti_status segment_create(int rank_count, size_t board_bytes, int *fd)
@@ -94,13 +111,14 @@ static enum tutti_status map_new(int fd, int rank_count, size_t board_bytes,
     lay_out(s, rank_count, board_bytes);
     void *base = NULL;
     enum tutti_status status = shm_check_foreign(fd, s->size_bytes);
-    if (status == TUTTI_OK) status = shm_map(fd, 0, s->size_bytes, &base);
+    if (status == TUTTI_OK) status = shm_map(fd, 0, s->further.offset, &base);
     if (status != TUTTI_OK) {
         free(s);
         return status;
     }
     shm_let_dump(base, s->regions_offset, true); /* reserved by segment_create: the ranks' calls */
     s->base = base;
+    s->plain.base = s->base + s->plain.offset;
     s->fd = fd;
     s->device = stat->st_dev;
     s->inode = stat->st_ino;
@@ -149,7 +167,9 @@ void segment_detach(struct segment *segment)
     }
     pthread_mutex_unlock(&lock);
     if (!last) return;
-    shm_unmap(segment->base, segment->size_bytes);
+    shm_unmap(segment->base, segment->further.offset);
+    if (segment->further.base != NULL)
+        shm_unmap(segment->further.base, segment->further.size_bytes);
     close(segment->fd);
     free(segment);
 }
@@ -164,24 +184,40 @@ void *segment_board(const struct segment *segment)
     return segment->base + segment->board_offset;
 }
 
-static size_t region_of(const struct segment *segment, int rank)
+/* The part with a channel, mapped. */
+static enum tutti_status find_part(struct segment *segment, int channel,
+                                   const struct segment_part **part)
 {
-    return segment->regions_offset + (size_t)rank * segment->region_bytes;
+    *part = &segment->plain;
+    if (channel < PLAIN_CHANNELS) return TUTTI_OK;
+    struct segment_part *const further = &segment->further;
+    enum tutti_status status = TUTTI_OK;
+    void *base = NULL;
+    pthread_mutex_lock(&lock);
+    if (further->base == NULL) {
+        status = shm_map(segment->fd, further->offset, further->size_bytes, &base);
+        further->base = base;
+    }
+    pthread_mutex_unlock(&lock);
+    *part = further;
+    return status;
 }
 
-static size_t channel_index(int slot, int channel)
+static size_t channel_index(const struct segment_part *part, int slot, int channel)
 {
-    return (size_t)slot * TRANSPORT_CHANNEL_COUNT + (size_t)channel;
+    return (size_t)slot * (size_t)part->channel_count + (size_t)(channel - part->channel_first);
 }
 
 enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
                                bool multicast, struct tail **tail)
 {
-    const size_t offset =
-        region_of(segment, rank) + channel_index(slot, channel) * segment->tails_bytes;
-    *tail = (struct tail *)(void *)(segment->base + offset) +
-            (multicast ? segment->rank_count : 0) + source;
-    return shm_reserve(segment->fd, offset, segment->tails_bytes);
+    const struct segment_part *part;
+    TRY(find_part(segment, channel, &part));
+    const size_t offset = (size_t)rank * part->region_bytes +
+                          channel_index(part, slot, channel) * segment->tails_bytes;
+    *tail = (struct tail *)(void *)(part->base + offset) + (multicast ? segment->rank_count : 0) +
+            source;
+    return shm_reserve(segment->fd, part->offset + offset, segment->tails_bytes);
 }
 
 size_t segment_link_bytes(const struct segment *segment, size_t bytes)
@@ -194,18 +230,21 @@ size_t segment_link_bytes(const struct segment *segment, size_t bytes)
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data)
 {
-    const size_t index = channel_index(slot, channel) * (size_t)segment->rank_count + (size_t)to;
+    const struct segment_part *part;
+    TRY(find_part(segment, channel, &part));
+    const size_t index =
+        channel_index(part, slot, channel) * (size_t)segment->rank_count + (size_t)to;
     const size_t offset =
-        region_of(segment, rank) + segment->links_offset + index * segment->link_bytes;
-    *headers = (struct message_header *)(void *)(segment->base + offset);
-    *data = segment->base + offset + HEADERS_BYTES + SMALL_SLOTS_BYTES;
-    return shm_reserve(segment->fd, offset, HEADERS_BYTES);
+        (size_t)rank * part->region_bytes + part->links_offset + index * segment->link_bytes;
+    *headers = (struct message_header *)(void *)(part->base + offset);
+    *data = part->base + offset + HEADERS_BYTES + SMALL_SLOTS_BYTES;
+    return shm_reserve(segment->fd, part->offset + offset, HEADERS_BYTES);
 }
 
 static size_t shared_slots_of(const struct segment *segment, int owner, int slot)
 {
-    return region_of(segment, owner) + segment->shared_slots_offset +
-           (size_t)slot * segment->shared_slots_bytes;
+    return segment->plain.offset + (size_t)owner * segment->plain.region_bytes +
+           segment->shared_slots_offset + (size_t)slot * segment->shared_slots_bytes;
 }
 
 void segment_shared_slots(const struct segment *segment, int owner, int slot,
@@ -222,9 +261,17 @@ enum tutti_status segment_reserve_shared(struct segment *segment, int owner, int
                        segment->shared_slots_bytes);
 }
 
+static bool has_address(const struct segment_part *part, const char *address)
+{
+    return (uintptr_t)address - (uintptr_t)part->base < part->size_bytes;
+}
+
 enum tutti_status segment_reserve_data(struct segment *segment, const char *data, size_t bytes)
 {
     const size_t slots_bytes = segment_link_bytes(segment, bytes) - HEADERS_BYTES;
     if (slots_bytes == 0) return TUTTI_OK;
-    return shm_reserve(segment->fd, (size_t)(data - segment->base) - SMALL_SLOTS_BYTES, slots_bytes);
+    const struct segment_part *const part =
+        has_address(&segment->plain, data) ? &segment->plain : &segment->further;
+    return shm_reserve(segment->fd, part->offset + (size_t)(data - part->base) - SMALL_SLOTS_BYTES,
+                       slots_bytes);
 }

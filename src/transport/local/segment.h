@@ -1,6 +1,6 @@
 /* segment.h - the shared memory of one communicator on one host, and where everything lies in it.
  *
- *   ┌ header ┬ bells, one a rank ┬ board (the communicator's) ┬ region of rank 0 ┬ region of rank 1 ┬ ...
+ *   ┌ header ┬ bells, one a rank ┬ board (the communicator's) ┬ region of rank 0 ┬ region of rank 1 ┬ ... ┬ further regions, one a rank
  *
  *   region of rank r, per slot and channel:
  *     tails:  for each source, unicast and to-all: how many messages rank r has consumed,
@@ -8,6 +8,8 @@
  *     links:  to each rank, and (in r's own place) to all:                                 (r writes)
  *             a ring of message headers, and where messages are checked a second one behind it (checked.h),
  *             a small slot for each header, and DATA_SLOTS slots for payloads
+ *   (the first PLAIN_CHANNELS channels; a further region has these of the others, and is mapped when one of them is used: only plans
+ *   of many lanes need it, and it is most of the address space)
  *   region of rank r, per slot:
  *     shared: SHARED_SLOTS slots for payloads that travel, with a count of readers each       (who has it writes)
  *
@@ -42,6 +44,7 @@ enum {
     HEADER_COUNT = 16, /* messages under way per link */
     DATA_SLOTS = 4,    /* payloads under way per link */
     SHARED_SLOTS = 4,  /* payloads of a rank that travel, per slot */
+    PLAIN_CHANNELS = 4,
     INLINE_BYTES = 40,
     SMALL_SLOT_BYTES = 1 << 10,
     SMALL_SLOTS_BYTES = HEADER_COUNT * SMALL_SLOT_BYTES
@@ -132,9 +135,17 @@ struct segment_header {
     _Alignas(CACHE_LINE) _Atomic uint32_t sleeper_count;
 };
 
+/* A region of each rank with the tails and links of some channels. */
+struct segment_part {
+    size_t offset, size_bytes;         /* in the segment */
+    size_t region_bytes, links_offset; /* of a rank, and in it */
+    int channel_first, channel_count;
+    char *base; /* NULL: not mapped; it is once, under the lock of segment.c */
+};
+
 /* A mapped segment; ranks of one process share it. */
 struct segment {
-    char *base;
+    char *base; /* up to the end of the plain part */
     size_t size_bytes;
     int fd;
     int rank_count;
@@ -142,8 +153,9 @@ struct segment {
     size_t slot_bytes;        /* of a data slot */
     size_t shared_slot_bytes; /* of a shared slot */
     /* layout */
-    size_t board_offset, regions_offset, region_bytes, links_offset, link_bytes, tails_bytes,
-        shared_slots_offset, shared_slots_bytes;
+    size_t board_offset, regions_offset, link_bytes, tails_bytes, shared_slots_offset,
+        shared_slots_bytes;
+    struct segment_part plain, further;
     /* of the process */
     struct segment *next;
     uint64_t device, inode;
@@ -163,7 +175,8 @@ static inline struct segment_header *segment_header(const struct segment *segmen
 }
 struct bell *segment_bell(const struct segment *segment, int rank);
 void *segment_board(const struct segment *segment);
-/* Of reader `rank`, for what `source` sends to it or to all; reserves the memory. */
+/* Of reader `rank`, for what `source` sends to it or to all; reserves the memory. NO_MEMORY: there is no address space for the part with
+ * that channel. The same for segment_link. */
 enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
                                bool multicast, struct tail **tail);
 /* Of writer `rank`; `to` is the writer itself for the link to all. `data` are the data slots, right behind the small ones. Reserves the

@@ -168,8 +168,8 @@ static void look_at(const struct world *world, const struct link_view *view)
 {
     const char *const begin = view->data, *const base = world->segment->base;
     volatile unsigned char sum = 0;
-    if (begin >= base && begin < base + world->segment->size_bytes)
-        must(view->bytes <= (size_t)(base + world->segment->size_bytes - begin));
+    if (begin >= base && begin < base + world->segment->further.offset)
+        must(view->bytes <= (size_t)(base + world->segment->further.offset - begin));
     for (size_t i = 0; i < view->bytes; i++) sum = (unsigned char)(sum + begin[i]);
     if (view->place != NULL && view->bytes > 0) memset(view->place, 3, view->bytes);
 }

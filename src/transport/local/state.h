@@ -24,6 +24,8 @@ struct shared_slots {
     unsigned last; /* the one that was reserved last */
 };
 
+enum { LOCAL_ROWS = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT };
+
 struct local {
     struct transport base;
     struct peer_ops peer_ops;
@@ -50,10 +52,10 @@ struct local {
     _Atomic uint32_t shortage; /* enum tutti_status */
     _Atomic int shortage_peer;
     _Atomic uint64_t shortage_since_ns, shortage_seen_ns;
-    /* [slot][channel][peer]; the own rank's place is the multicast link */
-    struct local_tx **tx;
-    /* [slot][channel][multicast][peer] */
-    struct local_rx **rx;
+    /* [slot and channel][peer], a row where one is open; the own rank's place is the multicast link */
+    struct local_tx **tx[LOCAL_ROWS];
+    /* [slot and channel][multicast][peer], the same */
+    struct local_rx **rx[LOCAL_ROWS];
     struct shared_slots shared[TRANSPORT_SLOT_COUNT];
 };
 

@@ -488,7 +488,7 @@ static void arrive(struct end *end, unsigned s)
 static void tell_untold(struct end *end)
 {
     end->is_idle_due = false;
-    for (unsigned w = 0; w < TCP_SET_WORDS; w++) end->due.words[w] |= end->untold.words[w];
+    tcp_set_join(&end->due, &end->untold);
     send_all(end);
 }
 

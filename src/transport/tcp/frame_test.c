@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "transport/tcp/frame.h"
+#include "transport/transport.h"
 
 static const struct tcp_frame sample = {.kind = TCP_FRAME_DATA,
                                         .flags = TCP_FRAME_ANSWER,
@@ -78,10 +79,10 @@ static void what_cannot_be_is_refused(void **state)
     frame.kind = TCP_FRAME_HEARD + 1;
     expect_refused(frame);
     frame = sample;
-    frame.slot = 18;
+    frame.slot = TRANSPORT_SLOT_COUNT;
     expect_refused(frame);
     frame = sample;
-    frame.channel = 4;
+    frame.channel = TRANSPORT_CHANNEL_COUNT;
     expect_refused(frame);
     frame = sample;
     frame.bytes = 65537;

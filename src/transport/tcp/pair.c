@@ -473,7 +473,7 @@ void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx)
 
 void tcp_pair_tell_all(struct tcp_pair *pair)
 {
-    for (unsigned w = 0; w < TCP_SET_WORDS; w++) pair->due.words[w] |= pair->untold.words[w];
+    tcp_set_join(&pair->due, &pair->untold);
 }
 
 bool tcp_pair_has_output(const struct tcp_pair *pair)

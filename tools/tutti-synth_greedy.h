@@ -1,0 +1,10 @@
+/* tutti-synth_greedy.h - a plan for one size by a greedy search, which knows latencies. */
+#ifndef TUTTI_TOOLS_SYNTH_GREEDY_H
+#define TUTTI_TOOLS_SYNTH_GREEDY_H
+
+#include "tutti-synth_job.h"
+
+/* A method (tutti-synth_job.h). */
+enum tutti_status greedy_make(struct job *job, enum exit_code *code);
+
+#endif
