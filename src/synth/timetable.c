@@ -9,6 +9,7 @@ struct hop {
     double when; /* by which edges prefer it, or at which it arrives: the least comes first */
     int tree, child, piece;
     bool is_up;
+    bool has_arrived; /* it is about to be passed on */
 };
 
 struct heap {
@@ -180,16 +181,26 @@ static enum tutti_status arrive_up(struct table *table, const struct hop *hop)
     const int rank = tree->parent[hop->child];
     if (--*missing_of(table, hop->tree, hop->piece, rank) > 0) return TUTTI_OK;
     if (rank == tree->root) return offer_down(table, hop->tree, hop->piece, rank);
-    return offer(table, (struct hop){0, hop->tree, rank, hop->piece, true});
+    return offer(
+        table, (struct hop){.tree = hop->tree, .child = rank, .piece = hop->piece, .is_up = true});
 }
 
-static enum tutti_status end(struct table *table, const struct hop *hop)
+static enum tutti_status pass_on(struct table *table, const struct hop *hop)
 {
-    const size_t edge = edge_of(table, hop);
-    note(table, hop, true);
+    return hop->is_up ? arrive_up(table, hop) : offer_down(table, hop->tree, hop->piece, hop->child);
+}
+
+/* Nobody counts on it at once: see the header. */
+static enum tutti_status arrive(struct table *table, struct hop hop)
+{
+    const double slack = 0.5;
+    const size_t edge = edge_of(table, &hop);
+    note(table, &hop, true);
     table->is_busy[edge] = false;
     mark(table, edge);
-    return hop->is_up ? arrive_up(table, hop) : offer_down(table, hop->tree, hop->piece, hop->child);
+    hop.has_arrived = true;
+    hop.when = table->now + slack * length_of(table, hop.tree, hop.child, hop.is_up);
+    return push(&table->under_way, hop);
 }
 
 static enum tutti_status offer_given(struct table *table)
@@ -198,7 +209,8 @@ static enum tutti_status offer_given(struct table *table)
         const struct family *up = &table->families[true][t];
         if (up->tree == NULL) TRY(offer_down(table, t, 0, table->of->trees[t].down->root));
         for (int r = 0; up->tree != NULL && r < table->ranks; r++)
-            if (up->first[r] == up->first[r + 1]) TRY(offer(table, (struct hop){0, t, r, 0, true}));
+            if (up->first[r] == up->first[r + 1])
+                TRY(offer(table, (struct hop){.tree = t, .child = r, .is_up = true}));
     }
     return TUTTI_OK;
 }
@@ -214,7 +226,7 @@ static enum tutti_status let_happen(struct table *table)
         while (table->under_way.count > 0 && table->under_way.of[0].when <= first + about) {
             const struct hop hop = pop(&table->under_way);
             table->now = hop.when;
-            TRY(end(table, &hop));
+            TRY(hop.has_arrived ? pass_on(table, &hop) : arrive(table, hop));
         }
         TRY(begin_all(table));
     }
