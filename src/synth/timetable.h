@@ -7,8 +7,8 @@
  *    Up a tree, a rank may pass on a sum that all its children's messages are in. At a root what is complete goes down.
  * 2. An edge takes one message after the other, as its room allows, and never rests while there is one for it.
  * 3. An edge prefers the piece that started earlier; of one piece, the tree that has the longest way to go behind the edge.
- * 4. What has arrived is passed on half as long after as its way took. Links are not as regular as this, and behind a message that is late
- *    all others of its edge wait, since their order is fixed; so nothing is planned to come at the last moment.
+ * 4. Links are not as regular as this, and behind a message that is late all others of its edge wait, since their order is fixed. So nobody
+ *    counts on a message for some time after it has come: for as long as it takes the whole no longer than about half a percent.
  *
  * The order of the entries is one in which everything did happen with one message an edge: the same steps in that order cannot get stuck,
  * at whatever speed.
