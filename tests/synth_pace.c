@@ -67,6 +67,11 @@ static bool is_ready(struct pace *pace, int rank, const struct plan_step *step)
     for (uint32_t i = 0; i < step->target_count; i++)
         if (pace->links[rank][own->targets[step->first_target + i]][step->target_channel].is_taken)
             return false;
+    for (uint32_t i = 0; i < step->after_count; i++) {
+        const uint32_t after = own->afters[step->first_after + i];
+        const uint32_t lane = own->steps[after].lane;
+        if (own->lanes[lane].first_step + pace->done[rank][lane] <= after) return false;
+    }
     return true;
 }
 
@@ -91,9 +96,11 @@ static void execute(struct pace *pace, int rank, const struct plan_step *step)
     }
 }
 
+/* A lane may wait for another one. */
 static void advance(struct pace *pace, int rank)
 {
     const struct rank_plan *own = pace->plan->ranks[rank];
+    bool again = false;
     for (uint32_t lane = 0; lane < own->lane_count; lane++)
         while (pace->done[rank][lane] < own->lanes[lane].step_count) {
             const struct plan_step *step =
@@ -101,31 +108,41 @@ static void advance(struct pace *pace, int rank)
             if (!is_ready(pace, rank, step)) break;
             pace->done[rank][lane]++;
             execute(pace, rank, step);
+            again = true;
         }
+    if (again) advance(pace, rank);
 }
 
+static double *room_of(struct pace *pace, int from, int to, bool is_turned)
+{
+    return is_turned ? &pace->room[to][from] : &pace->room[from][to];
+}
+
+/* Over a graph that is turned around data goes back to where its edges come from. */
 static void fill_rooms(struct pace *pace, const struct synth_graph *graph,
-                       const struct forest *forest)
+                       const struct forest *forest, bool is_turned)
 {
     for (int i = 0; i < graph->edge_count; i++)
-        pace->room[graph->edges[i].from][graph->edges[i].to] =
+        *room_of(pace, graph->edges[i].from, graph->edges[i].to, is_turned) =
             (double)(graph->edges[i].capacity * forest->width.top / forest->width.bottom);
     for (int i = 0; i < forest->splits.count; i++) {
         const struct split *split = &forest->splits.of[i];
-        pace->room[split->from][split->via] -= (double)split->amount;
-        pace->room[split->via][split->to] -= (double)split->amount;
-        pace->room[split->from][split->to] += (double)split->amount;
+        *room_of(pace, split->from, split->via, is_turned) -= (double)split->amount;
+        *room_of(pace, split->via, split->to, is_turned) -= (double)split->amount;
+        *room_of(pace, split->from, split->to, is_turned) += (double)split->amount;
     }
 }
 
 double pace_of(const struct plan *plan, const struct synth_graph *graph,
                const struct forest *forest, int pieces)
 {
+    const bool is_turned = plan->shape.collective == COLLECTIVE_REDUCE_SCATTER ||
+                           plan->shape.collective == COLLECTIVE_REDUCE;
     struct pace *pace = calloc(1, sizeof *pace);
     assert(pace != NULL && graph->node_count <= NODES_MAX && graph->rank_count <= PACE_RANKS_MAX);
     pace->plan = plan;
     pace->pieces = pieces;
-    fill_rooms(pace, graph, forest);
+    fill_rooms(pace, graph, forest, is_turned);
     for (int r = 0; r < graph->rank_count; r++) advance(pace, r);
     while (pace->heap_count > 0) {
         const struct arrival arrival = pop(pace);
@@ -140,4 +157,22 @@ double pace_of(const struct plan *plan, const struct synth_graph *graph,
     free(pace->heap);
     free(pace);
     return end;
+}
+
+double pace_fill(const struct forest *forest, int pieces)
+{
+    double longest = 0, *at = calloc((size_t)forest->rank_count, sizeof *at);
+    assert(at != NULL);
+    for (int t = 0; t < forest->tree_count; t++) {
+        const struct forest_tree *tree = &forest->trees[t];
+        at[tree->root] = 0;
+        for (int i = 1; i < forest->rank_count; i++) {
+            const int rank = tree->order[i], parent = tree->parent[rank];
+            const int64_t room = forest->room[parent * forest->rank_count + rank];
+            at[rank] = at[parent] + (double)tree->weight / (double)(pieces * room);
+            if (at[rank] > longest) longest = at[rank];
+        }
+    }
+    free(at);
+    return longest;
 }

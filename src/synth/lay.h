@@ -1,13 +1,14 @@
 /* lay.h - trees as a plan: data goes down them, and what is to be reduced comes up.
  *
- *     lane 0    tree 0, 16, 32 ..., piece after piece, in the order of a timetable (timetable.h)
- *     lane 1    tree 1, 17, 33 ...
+ *     tree 0  ╲                 ╱ rank 0: lanes that receive, lanes that send
+ *     tree 1  ── timetable.h ── ── rank 1: ...             lay_rank.h
+ *     ...     ╱                 ╲ ...
  *
  * 1. A block is cut into `pieces` times as many chunks as a root has trees (by weight); a tree carries its chunks of each piece.
- * 2. A tree has one lane at all ranks, which is also its channel; so a link has one writer and one reader. The order
- *    of steps in a lane is one that has been run with one message a link, so it cannot get stuck.
- * 3. Reductions go up trees that were found in the graph with its edges turned around. An allreduce goes up in one half of the lanes, and
- *    each piece that is complete goes down again in the other half.
+ * 2. A link is for all trees between two ranks. Its messages follow each other in the order of a timetable in which everything
+ *    did happen with one message a link, and so do the steps of a lane: they cannot get stuck.
+ * 3. Reductions go up trees that were found in the graph with its edges turned around. In an allreduce each piece that is complete goes
+ *    down again, while others are still on their way up.
  */
 #ifndef TUTTI_SYNTH_LAY_H
 #define TUTTI_SYNTH_LAY_H
@@ -15,7 +16,7 @@
 #include "plan/plan.h"
 #include "synth/forest.h"
 
-enum { LAY_PIECES_MAX = 1024 };
+enum { LAY_PIECES_MAX = 1024, LAY_LANES_MAX = 16 };
 
 struct lay {
     enum collective collective; /* allgather, broadcast: down; reduce_scatter, reduce: up; allreduce: both */

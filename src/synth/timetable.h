@@ -1,32 +1,47 @@
-/* timetable.h - in which order the ranks pass on pieces of trees, so that edges are kept busy and nothing gets stuck.
+/* timetable.h - when pieces of trees go over which edge, so that edges are kept busy.
  *
- *     rank 0  lane 0   tree 0 piece 0 | tree 3 piece 0 | tree 0 piece 1 | ...       found by letting it happen: an event after the other,
- *     rank 1  lane 0   tree 3 piece 0 | tree 0 piece 0 | ...                        every rank takes what has come if it has room to pass it on
+ *     edge 0 → 1   tree 0 piece 0 | tree 3 piece 0 | tree 0 piece 1 | ...       found by letting it happen, event after event:
+ *     edge 3 → 1   tree 3 piece 0 | tree 7 piece 0 | ...                        an edge that is free takes the most urgent of what has come
  *
- * Steps of a lane run in the plan's order, and whoever is early waits behind whoever is late. So the order is that in which pieces come
- * when nobody waits for others. It is one in which everything did happen with one message a link; the same steps in the same order
- * cannot get stuck then, at whatever speed.
+ * 1. Down a tree, a rank may pass on what it has received completely, to each child in a message of its own, at any time from then on.
+ *    Up a tree, a rank may pass on a sum that all its children's messages are in. At a root what is complete goes down.
+ * 2. An edge takes one message after the other, as its room allows, and never rests while there is one for it.
+ * 3. An edge prefers the piece that started earlier; of one piece, the tree that has the longest way to go behind the edge.
+ * 4. Links are not as regular as this, and behind a message that is late all others of its edge wait, since their order is fixed. So nobody
+ *    counts on a message for some time after it has come: for as long as it takes the whole no longer than about half a percent.
+ *
+ * The order of the entries is one in which everything did happen with one message an edge: the same steps in that order cannot get stuck,
+ * at whatever speed.
  */
 #ifndef TUTTI_SYNTH_TIMETABLE_H
 #define TUTTI_SYNTH_TIMETABLE_H
 
-#include <stdint.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "synth/forest.h"
 
 struct timetable_tree {
-    const struct forest_tree *tree;
-    int lane;      /* of its links and steps, 0 to PLAN_LANES_MAX - 1 */
-    double weight; /* of the room of an edge, as the forest counts it */
+    const struct forest_tree *up, *down; /* of one root; or NULL */
+    double part;                         /* of the root's block that goes over it */
 };
 
+/* What is to be put into order. */
+struct timetable {
+    const struct forest *up, *down; /* whose rooms count; or NULL; up: of the graph turned around */
+    const struct timetable_tree *trees;
+    int tree_count, pieces;
+};
+
+/* An end of a message between a rank, the child, and its parent in that tree: up from the child, or down to it. */
 struct timetable_entry {
-    int rank, tree, piece; /* tree: which of those given */
+    int child, tree, piece;
+    bool is_up, is_end; /* is_end: somebody receives it now; else somebody sends it now */
 };
 
-/* (*entries)[i], of which there are tree_count * rank_count * pieces, in the order in which they happen; the caller frees them.
+/* (*entries)[i], of which there are *entry_count, in the order in which they happen; the caller frees them.
  * UNSUPPORTED: too many; NO_MEMORY. Any thread; pure. */
-enum tutti_status timetable_make(const struct forest *forest, const struct timetable_tree *trees,
-                                 int tree_count, int pieces, struct timetable_entry **entries);
+enum tutti_status timetable_make(const struct timetable *timetable,
+                                 struct timetable_entry **entries, size_t *entry_count);
 
 #endif
