@@ -35,7 +35,7 @@ static const char help[] =
     "\n"
     "trees\n"
     "  --k K              trees of each root, 1 to 256 (as many as the bound takes)\n"
-    "  --pieces P         cuts what a tree carries into so many parts, 1 to 1024 (4)\n"
+    "  --pieces P         cuts what a tree carries into so many parts, 1 to 1024 (16)\n"
     "\n"
     "exact plans, which have at most 64 steps; for few ranks and no switches (needs Z3)\n"
     "  --chunks C         chunks of each rank's input; of its output in a reduce_scatter\n"
@@ -292,7 +292,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
 {
     struct given given = {{false}};
     *options = (struct options){
-        .pieces = 4, .seconds = 300, .attempts = 8, .seed = 1, .size_bytes = 1 << 20};
+        .pieces = 16, .seconds = 300, .attempts = 8, .seed = 1, .size_bytes = 1 << 20};
     enum exit_code code = EXIT_FINE;
     for (int letter; code == EXIT_FINE &&
                      (letter = getopt_long(argc, argv, "o:hV", long_options, NULL)) != -1;) {

@@ -20,7 +20,7 @@
 #include "plan/plan.h"
 
 /* More is refused: a proof of so many steps takes seconds. */
-enum { LOADED_RANKS_MAX = 1024, LOADED_STEPS_MAX = 100000 };
+enum { LOADED_RANKS_MAX = 1024, LOADED_STEPS_MAX = 250000 };
 
 /* What the proof says of a plan besides that it is right. */
 struct loaded_proof {
