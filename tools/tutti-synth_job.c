@@ -25,8 +25,13 @@ static void print_note(const char *note, void *file_name)
 static enum tutti_status read_text(const char *text, size_t size, const char *name,
                                    struct topo *topo)
 {
-    if (text[strspn(text, " \t\r\n")] != '<') return topo_json_load(text, size, topo);
-    return nccl_xml_load(text, size, topo, print_note, (void *)(uintptr_t)name);
+    switch (text[strspn(text, " \t\r\n")]) {
+    case '{': return topo_json_load(text, size, topo);
+    case '<': return nccl_xml_load(text, size, topo, print_note, (void *)(uintptr_t)name);
+    default:
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "neither JSON nor XML of NCCL (a file of racks says nothing of links)");
+    }
 }
 
 static enum tutti_status read_topology(const char *name, struct topo *topo)

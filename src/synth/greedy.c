@@ -290,7 +290,8 @@ static enum tutti_status attempt(struct search *s, struct synth_steps *steps, do
     begin(s);
     while (s->left > 0) {
         if (clock_now_ns() >= s->deadline_ns)
-            return error_set(TUTTI_TIMEOUT, "%d chunks were not on their way in time", s->left);
+            return error_set(TUTTI_TIMEOUT, "the time is over, and %d chunks are still to be sent",
+                             s->left);
         for (int i = 0; i < s->way_count; i++) {
             const struct way *const way = &s->ways[s->order[i]];
             if (!is_free(s, way)) continue;
