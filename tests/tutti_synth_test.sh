@@ -158,6 +158,8 @@ for seconds in 0.001 0.02; do
     done
 done
 rm -f late*.plan
+expect 4 "the time is over" allgather --topo "$shelf/dgx-h100-2.json" --pieces 1024 --time 0.05 -o late.plan
+[ ! -e late.plan ] || fail "a plan was written after the time"
 expect 0 "attempts 1000000 at most" broadcast --topo "$dgx1" --greedy --attempts 1000000 --time 0.5 -o made.plan
 is_proven made.plan
 

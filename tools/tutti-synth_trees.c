@@ -96,7 +96,8 @@ static enum tutti_status make_plan(const struct trees *trees)
     const struct lay lay = {.collective = options->collective,
                             .down = down_of(trees),
                             .up = up_of(trees),
-                            .pieces = options->pieces};
+                            .pieces = options->pieces,
+                            .deadline_ns = trees->job->deadline_ns};
     struct plan *plan;
     job_show(trees->job, "laying out the plan");
     TRY(lay_plan(&lay, &plan));

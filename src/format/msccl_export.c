@@ -14,12 +14,12 @@
  */
 #include "format/msccl_export.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/xml_text.h"
 #include "format/msccl_algo.h"
+#include "format/refusal.h"
 #include "plan/wiring.h"
 
 enum { ATOM_NONE = -1, CHANNELS_MAX = 32 };
@@ -61,9 +61,7 @@ struct exporter {
     const struct plan *plan;
     const struct msccl_export_options *options;
     FILE *file;
-    char *message;
-    size_t message_bytes;
-    enum tutti_status status;
+    struct refusal refusal;
 
     struct wiring wiring;
     uint32_t *sharing_in;  /* of each port, at its source: the port that its block receives from */
@@ -94,36 +92,12 @@ const struct msccl_profile *msccl_profile_find(const char *name)
     return NULL;
 }
 
-__attribute__((format(printf, 2, 3))) static bool refuse(struct exporter *exporter,
-                                                         const char *format, ...)
-{
-    va_list arguments;
-    if (exporter->status != TUTTI_OK) return false;
-    exporter->status = TUTTI_INVALID_ALGORITHM;
-    va_start(arguments, format);
-    vsnprintf(exporter->message, exporter->message_bytes, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-static bool out_of_memory(struct exporter *exporter)
-{
-    refuse(exporter, "out of memory");
-    exporter->status = TUTTI_NO_MEMORY;
-    return false;
-}
-
 /* ----------------------------------------------------------------------------------------------- channels */
-
-static int source_of(const struct exporter *exporter, uint32_t port)
-{
-    return exporter->wiring.links[exporter->wiring.ports[port].link].source;
-}
 
 static bool same_ends(const struct exporter *exporter, uint32_t a, uint32_t b)
 {
     return exporter->wiring.ports[a].receiver == exporter->wiring.ports[b].receiver &&
-           source_of(exporter, a) == source_of(exporter, b);
+           wiring_source(&exporter->wiring, a) == wiring_source(&exporter->wiring, b);
 }
 
 static bool classes_meet(const struct exporter *exporter, uint32_t a, uint32_t b)
@@ -198,7 +172,7 @@ static bool count_class(const struct exporter *exporter, const struct census *ce
     const int most = exporter->options->profile->channel_blocks_max;
     bool fits = true;
     for (uint32_t i = class; i != WIRING_NONE; i = exporter->next_in_class[i]) {
-        int *at_source = counted(census, source_of(exporter, i), channel);
+        int *at_source = counted(census, wiring_source(&exporter->wiring, i), channel);
         int *at_destination = counted(census, exporter->wiring.ports[i].receiver, channel);
         *at_source += more;
         if (exporter->sharing_out[i] == WIRING_NONE) *at_destination += more;
@@ -234,15 +208,15 @@ static bool choose_channel(struct exporter *exporter, const struct census *censu
         }
         count_class(exporter, census, class, channel, -1);
     }
-    return refuse(exporter, "more than %d channels, for %d thread blocks a channel", CHANNELS_MAX,
-                  exporter->options->profile->channel_blocks_max);
+    return refuse(&exporter->refusal, "more than %d channels, for %d thread blocks a channel",
+                  CHANNELS_MAX, exporter->options->profile->channel_blocks_max);
 }
 
 static bool choose_channels(struct exporter *exporter)
 {
     struct census census = {
         calloc((size_t)exporter->plan->shape.rank_count * CHANNELS_MAX, sizeof(int))};
-    bool chosen = census.counts != NULL || out_of_memory(exporter);
+    bool chosen = census.counts != NULL || refuse_out_of_memory(&exporter->refusal);
     if (chosen) count_local_lanes(exporter, &census);
     for (uint32_t i = 0; chosen && i < exporter->wiring.port_count; i++)
         if (exporter->class_of[i] == i) chosen = choose_channel(exporter, &census, i);
@@ -269,7 +243,7 @@ static bool set_up(struct exporter *exporter)
     if (!exporter->sharing_in || !exporter->sharing_out || !exporter->class_of ||
         !exporter->next_in_class || !exporter->channels || !exporter->in_blocks ||
         !exporter->out_blocks)
-        return out_of_memory(exporter);
+        return refuse_out_of_memory(&exporter->refusal);
     for (uint32_t i = 0; i < count; i++) {
         exporter->sharing_in[i] = exporter->sharing_out[i] = WIRING_NONE;
         exporter->class_of[i] = i;
@@ -287,7 +261,7 @@ static int add_block(struct exporter *exporter, uint32_t in, uint32_t out)
         const int room = 2 * exporter->block_room + 32;
         struct block *grown = reallocarray(exporter->blocks, (size_t)room, sizeof *grown);
         if (grown == NULL) {
-            out_of_memory(exporter);
+            refuse_out_of_memory(&exporter->refusal);
             return 0;
         }
         exporter->blocks = grown;
@@ -331,12 +305,12 @@ static int block_for(struct exporter *exporter, uint32_t in, uint32_t out)
 
 static void add_atom(struct exporter *exporter, uint32_t step, struct atom atom)
 {
-    if (exporter->status != TUTTI_OK) return;
+    if (exporter->refusal.status != TUTTI_OK) return;
     if (exporter->atom_count == exporter->atom_room) {
         const int room = 2 * exporter->atom_room + 64;
         struct atom *grown = reallocarray(exporter->atoms, (size_t)room, sizeof *grown);
         if (grown == NULL) {
-            out_of_memory(exporter);
+            refuse_out_of_memory(&exporter->refusal);
             return;
         }
         exporter->atoms = grown;
@@ -345,7 +319,7 @@ static void add_atom(struct exporter *exporter, uint32_t step, struct atom atom)
     const int index = exporter->atom_count;
     atom.count = exporter->rank_plan->steps[step].chunk_count;
     atom.block = block_for(exporter, atom.in, atom.out);
-    if (exporter->status != TUTTI_OK) return;
+    if (exporter->refusal.status != TUTTI_OK) return;
     atom.step = step;
     atom.is_first = exporter->last_atoms[step] == ATOM_NONE;
     atom.before = exporter->lane_atom;
@@ -366,8 +340,8 @@ static struct plan_place more_scratch(struct exporter *exporter, uint32_t count)
 {
     const struct plan_place place = {PLAN_SCRATCH, exporter->scratch_count};
     if (count > MSCCL_CHUNKS_MAX - exporter->scratch_count)
-        refuse(exporter, "rank %d: more than %d scratch chunks", exporter->rank_plan->rank,
-               MSCCL_CHUNKS_MAX);
+        refuse(&exporter->refusal, "rank %d: more than %d scratch chunks",
+               exporter->rank_plan->rank, MSCCL_CHUNKS_MAX);
     else
         exporter->scratch_count += count;
     return place;
@@ -518,7 +492,7 @@ static void find_dependencies(const struct exporter *exporter, const struct atom
 static int *room_for_dependencies(struct exporter *exporter)
 {
     int *found = calloc((size_t)exporter->rank_plan->after_count + 2, sizeof *found);
-    if (found == NULL) out_of_memory(exporter);
+    if (found == NULL) refuse_out_of_memory(&exporter->refusal);
     return found;
 }
 
@@ -537,15 +511,16 @@ static bool number_atoms(struct exporter *exporter)
             if (count > 1) block->step_count += count - 1;
             atom->number = block->step_count++;
             if (atom->count > (uint32_t)profile->chunks_max)
-                refuse(exporter, "rank %d: a step on %u chunks, and %s takes at most %d", rank,
-                       atom->count, profile->name, profile->chunks_max);
+                refuse(&exporter->refusal, "rank %d: a step on %u chunks, and %s takes at most %d",
+                       rank, atom->count, profile->name, profile->chunks_max);
         }
         if (block->step_count > profile->steps_max)
-            refuse(exporter, "rank %d: thread block %d has %d steps, and %s takes at most %d", rank,
-                   i, block->step_count, profile->name, profile->steps_max);
+            refuse(&exporter->refusal,
+                   "rank %d: thread block %d has %d steps, and %s takes at most %d", rank, i,
+                   block->step_count, profile->name, profile->steps_max);
     }
     free(found);
-    return exporter->status == TUTTI_OK;
+    return exporter->refusal.status == TUTTI_OK;
 }
 
 static int block_channel(const struct exporter *exporter, const struct block *block)
@@ -562,7 +537,7 @@ static bool check_channels(struct exporter *exporter)
         for (int i = 0; i < exporter->block_count; i++)
             count += block_channel(exporter, &exporter->blocks[i]) == channel;
         if (count > profile->channel_blocks_max)
-            return refuse(exporter,
+            return refuse(&exporter->refusal,
                           "rank %d: %d thread blocks use channel %d, and %s takes at most %d",
                           exporter->rank_plan->rank, count, channel, profile->name,
                           profile->channel_blocks_max);
@@ -625,7 +600,8 @@ static void print_rank(struct exporter *exporter, int *found)
         const struct block *block = &exporter->blocks[i];
         const int send =
             block->out != WIRING_NONE ? exporter->wiring.ports[block->out].receiver : -1;
-        const int receive = block->in != WIRING_NONE ? source_of(exporter, block->in) : -1;
+        const int receive =
+            block->in != WIRING_NONE ? wiring_source(&exporter->wiring, block->in) : -1;
         fprintf(file, "    <tb id=\"%d\" send=\"%d\" recv=\"%d\" chan=\"%d\">\n", i, send, receive,
                 block_channel(exporter, block));
         for (int k = block->first; k != ATOM_NONE; k = exporter->atoms[k].next)
@@ -670,7 +646,7 @@ static bool export_rank(struct exporter *exporter, int rank)
     exporter->atom_count = exporter->block_count = 0;
     exporter->scratch_count = rank_plan->scratch_count;
     exporter->last_atoms = malloc(((size_t)rank_plan->step_count + 1) * sizeof(int));
-    if (exporter->last_atoms == NULL) return out_of_memory(exporter);
+    if (exporter->last_atoms == NULL) return refuse_out_of_memory(&exporter->refusal);
     for (uint32_t i = 0; i < rank_plan->step_count; i++) exporter->last_atoms[i] = ATOM_NONE;
     for (uint32_t lane = 0; lane < rank_plan->lane_count; lane++) {
         const struct plan_lane *of = &rank_plan->lanes[lane];
@@ -679,7 +655,7 @@ static bool export_rank(struct exporter *exporter, int rank)
         for (uint32_t i = 0; i < of->step_count; i++) unfold(exporter, of->first_step + i);
     }
     bool written = false;
-    if (exporter->status == TUTTI_OK && number_atoms(exporter) && check_channels(exporter)) {
+    if (exporter->refusal.status == TUTTI_OK && number_atoms(exporter) && check_channels(exporter)) {
         int *found = room_for_dependencies(exporter);
         written = found != NULL;
         if (written) print_rank(exporter, found);
@@ -697,8 +673,8 @@ static bool export_all(struct exporter *exporter)
 {
     struct verify_report report;
     const enum verify_verdict verdict = wiring_init(&exporter->wiring, exporter->plan, &report);
-    if (verdict == VERIFY_NO_MEMORY) return out_of_memory(exporter);
-    if (verdict != VERIFY_PROVEN) return refuse(exporter, "%s", report.message);
+    if (verdict == VERIFY_NO_MEMORY) return refuse_out_of_memory(&exporter->refusal);
+    if (verdict != VERIFY_PROVEN) return refuse(&exporter->refusal, "%s", report.message);
     if (!set_up(exporter)) return false;
     pair_all(exporter);
     if (!choose_channels(exporter)) return false;
@@ -727,22 +703,23 @@ enum tutti_status msccl_export(const struct plan *plan, const struct msccl_expor
                                FILE *file, char *message, size_t message_bytes)
 {
     struct exporter exporter = {
-        .plan = plan, .options = options, .message = message, .message_bytes = message_bytes};
+        .plan = plan, .options = options, .refusal = {message, message_bytes, TUTTI_OK}};
     char *text = NULL;
     size_t text_bytes = 0;
     if (plan->shape.collective == COLLECTIVE_BARRIER) {
-        refuse(&exporter, "barrier: its messages carry no chunks, and MSCCL has no such messages");
-        return exporter.status;
+        refuse(&exporter.refusal,
+               "barrier: its messages carry no chunks, and MSCCL has no such messages");
+        return exporter.refusal.status;
     }
     exporter.file = open_memstream(&text, &text_bytes); /* refused plans leave the file as it was */
     if (exporter.file == NULL) {
-        out_of_memory(&exporter);
-        return exporter.status;
+        refuse_out_of_memory(&exporter.refusal);
+        return exporter.refusal.status;
     }
     export_all(&exporter);
     tear_down(&exporter);
-    if (fclose(exporter.file) != 0) out_of_memory(&exporter);
-    if (exporter.status == TUTTI_OK) fwrite(text, 1, text_bytes, file);
+    if (fclose(exporter.file) != 0) refuse_out_of_memory(&exporter.refusal);
+    if (exporter.refusal.status == TUTTI_OK) fwrite(text, 1, text_bytes, file);
     free(text);
-    return exporter.status;
+    return exporter.refusal.status;
 }

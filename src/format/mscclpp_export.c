@@ -14,11 +14,11 @@
 #include "format/mscclpp_export.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/mscclpp_program.h"
+#include "format/refusal.h"
 #include "plan/fingerprint.h"
 #include "plan/wiring.h"
 
@@ -34,9 +34,7 @@ struct exporter {
     const struct plan *plan;
     const struct mscclpp_export_options *options;
     FILE *file;
-    char *message;
-    size_t message_bytes;
-    enum tutti_status status;
+    struct refusal refusal;
 
     struct wiring wiring;
     uint32_t *scratch_counts;         /* of each rank */
@@ -56,30 +54,6 @@ struct exporter {
     int edge_count, edge_room;
     int *releases, *acquires; /* of each step: the first edge, or NONE */
 };
-
-__attribute__((format(printf, 2, 3))) static bool refuse(struct exporter *exporter,
-                                                         const char *format, ...)
-{
-    va_list arguments;
-    if (exporter->status != TUTTI_OK) return false;
-    exporter->status = TUTTI_INVALID_ALGORITHM;
-    va_start(arguments, format);
-    vsnprintf(exporter->message, exporter->message_bytes, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-static bool out_of_memory(struct exporter *exporter)
-{
-    refuse(exporter, "out of memory");
-    exporter->status = TUTTI_NO_MEMORY;
-    return false;
-}
-
-static int source_of(const struct exporter *exporter, uint32_t port)
-{
-    return exporter->wiring.links[exporter->wiring.ports[port].link].source;
-}
 
 /* --------------------------------------------------------------------------------------- memory and channels */
 
@@ -102,7 +76,7 @@ static bool set_up(struct exporter *exporter)
     if (!exporter->scratch_counts || !exporter->message_places || !exporter->source_ends ||
         !exporter->receiver_ends || !exporter->first_ends || !exporter->ends ||
         !exporter->is_awaited || !exporter->is_begun || !exporter->remotes || !exporter->peers)
-        return out_of_memory(exporter);
+        return refuse_out_of_memory(&exporter->refusal);
     for (size_t i = 0; i < ranks; i++) exporter->remotes[i] = NONE;
     return true;
 }
@@ -128,7 +102,7 @@ static uint32_t more_scratch(struct exporter *exporter, int rank, uint32_t count
 {
     const uint32_t first = exporter->scratch_counts[rank];
     if (first > SCRATCH_MAX || count > SCRATCH_MAX - first)
-        refuse(exporter, "rank %d: more than %d scratch chunks", rank, SCRATCH_MAX);
+        refuse(&exporter->refusal, "rank %d: more than %d scratch chunks", rank, SCRATCH_MAX);
     else
         exporter->scratch_counts[rank] += count;
     return first;
@@ -158,13 +132,13 @@ static void connect_ports(struct exporter *exporter)
     const int ranks = exporter->plan->shape.rank_count;
     uint32_t *first = exporter->first_ends;
     for (uint32_t port = 0; port < w->port_count; port++) {
-        first[source_of(exporter, port) + 1]++;
+        first[wiring_source(&exporter->wiring, port) + 1]++;
         first[w->ports[port].receiver + 1]++;
     }
     for (int rank = 0; rank < ranks; rank++) first[rank + 1] += first[rank];
     for (uint32_t port = w->port_count;
          port-- > 0;) { /* from the back, so that `first` ends where it began */
-        const int both[2] = {source_of(exporter, port), w->ports[port].receiver};
+        const int both[2] = {wiring_source(&exporter->wiring, port), w->ports[port].receiver};
         for (int i = 0; i < 2; i++) exporter->ends[--first[both[i] + 1]] = port;
     }
     for (int rank = 0; rank < ranks; rank++) first[rank] = first[rank + 1];
@@ -172,8 +146,9 @@ static void connect_ports(struct exporter *exporter)
     for (int rank = 0; rank < ranks; rank++)
         for (uint32_t i = first[rank]; i < first[rank + 1]; i++) {
             const uint32_t port = exporter->ends[i];
-            int *end = source_of(exporter, port) == rank ? &exporter->source_ends[port]
-                                                         : &exporter->receiver_ends[port];
+            int *end = wiring_source(&exporter->wiring, port) == rank
+                           ? &exporter->source_ends[port]
+                           : &exporter->receiver_ends[port];
             *end = (int)(i - first[rank]);
         }
 }
@@ -185,7 +160,7 @@ static bool add_edge(struct exporter *exporter, uint32_t from, uint32_t to)
     if (exporter->edge_count == exporter->edge_room) {
         const int room = 2 * exporter->edge_room + 16;
         struct edge *grown = reallocarray(exporter->edges, (size_t)room, sizeof *grown);
-        if (grown == NULL) return out_of_memory(exporter);
+        if (grown == NULL) return refuse_out_of_memory(&exporter->refusal);
         exporter->edges = grown;
         exporter->edge_room = room;
     }
@@ -262,7 +237,7 @@ static bool lists_init(struct exporter *exporter, struct lists *lists)
     lists->targets = calloc(most, sizeof *lists->targets);
     lists->places = calloc(most, sizeof *lists->places);
     return (lists->numbers && lists->announces && lists->targets && lists->places) ||
-           out_of_memory(exporter);
+           refuse_out_of_memory(&exporter->refusal);
 }
 
 static void wait_for(struct exporter *exporter, uint32_t step, const struct lists *lists)
@@ -389,7 +364,7 @@ static void unfold_sum(struct exporter *exporter, uint32_t step, const struct li
     signal_targets(exporter, step, lists);
 }
 
-/* One operand. What comes back may rely on both the message and what the step stores. */
+/* One operand. The next operation may rely on both the message and the place that the step stores to. */
 static void unfold_copy(struct exporter *exporter, uint32_t step, const struct lists *lists)
 {
     const struct plan_step *of = &exporter->rank_plan->steps[step];
@@ -527,7 +502,7 @@ static void print_channels(const struct exporter *exporter)
     if (first < end) fputs("{\"channel_type\": \"memory\", \"connected_to\": [", file);
     for (uint32_t i = first; i < end; i++) {
         const uint32_t port = exporter->ends[i];
-        const int source = source_of(exporter, port);
+        const int source = wiring_source(&exporter->wiring, port);
         fprintf(file, "%s%d", i > first ? ", " : "",
                 source == rank ? exporter->wiring.ports[port].receiver : source);
     }
@@ -617,7 +592,8 @@ static bool unfold_rank(struct exporter *exporter)
     bool fine = true;
     exporter->releases = malloc(((size_t)rank_plan->step_count + 1) * sizeof(int));
     exporter->acquires = malloc(((size_t)rank_plan->step_count + 1) * sizeof(int));
-    if (exporter->releases == NULL || exporter->acquires == NULL) fine = out_of_memory(exporter);
+    if (exporter->releases == NULL || exporter->acquires == NULL)
+        fine = refuse_out_of_memory(&exporter->refusal);
     for (uint32_t i = 0; fine && i < rank_plan->step_count; i++)
         exporter->releases[i] = exporter->acquires[i] = NONE;
     for (uint32_t lane = 0; fine && lane < rank_plan->lane_count; lane++)
@@ -632,8 +608,8 @@ static bool unfold_rank(struct exporter *exporter)
     free(exporter->releases);
     free(exporter->acquires);
     exporter->releases = exporter->acquires = NULL;
-    if (exporter->status == TUTTI_OK) exporter->status = exporter->program.status;
-    return exporter->status == TUTTI_OK;
+    if (exporter->refusal.status == TUTTI_OK) exporter->refusal.status = exporter->program.status;
+    return exporter->refusal.status == TUTTI_OK;
 }
 
 static bool export_rank(struct exporter *exporter, int rank)
@@ -641,7 +617,8 @@ static bool export_rank(struct exporter *exporter, int rank)
     exporter->rank_plan = exporter->plan->ranks[rank];
     exporter->edge_count = 0;
     mscclpp_program_init(&exporter->program, &exporter->plan->shape, rank,
-                         exporter->options->in_place, exporter->message, exporter->message_bytes);
+                         exporter->options->in_place, exporter->refusal.message,
+                         exporter->refusal.message_bytes);
     const bool unfolded = unfold_rank(exporter);
     if (unfolded) {
         if (rank > 0) fputs(",\n", exporter->file);
@@ -657,11 +634,11 @@ static bool export_all(struct exporter *exporter)
 {
     struct verify_report report;
     const enum verify_verdict verdict = wiring_init(&exporter->wiring, exporter->plan, &report);
-    if (verdict == VERIFY_NO_MEMORY) return out_of_memory(exporter);
-    if (verdict != VERIFY_PROVEN) return refuse(exporter, "%s", report.message);
+    if (verdict == VERIFY_NO_MEMORY) return refuse_out_of_memory(&exporter->refusal);
+    if (verdict != VERIFY_PROVEN) return refuse(&exporter->refusal, "%s", report.message);
     if (!set_up(exporter)) return false;
     place_messages(exporter);
-    if (exporter->status != TUTTI_OK) return false;
+    if (exporter->refusal.status != TUTTI_OK) return false;
     connect_ports(exporter);
     print_head(exporter);
     for (int rank = 0; rank < exporter->plan->shape.rank_count; rank++)
@@ -674,10 +651,10 @@ static bool has_collective(struct exporter *exporter)
 {
     const enum collective collective = exporter->plan->shape.collective;
     if (collective == COLLECTIVE_BARRIER)
-        return refuse(exporter,
+        return refuse(&exporter->refusal,
                       "barrier: its messages carry no chunks, and MSCCL++ has no plan without");
     if (collective_is_rooted(collective))
-        return refuse(exporter, "%s: MSCCL++ has no collective with a root",
+        return refuse(&exporter->refusal, "%s: MSCCL++ has no collective with a root",
                       collective_name(collective));
     return true;
 }
@@ -687,19 +664,19 @@ enum tutti_status mscclpp_export(const struct plan *plan,
                                  char *message, size_t message_bytes)
 {
     struct exporter exporter = {
-        .plan = plan, .options = options, .message = message, .message_bytes = message_bytes};
+        .plan = plan, .options = options, .refusal = {message, message_bytes, TUTTI_OK}};
     char *text = NULL;
     size_t text_bytes = 0;
-    if (!has_collective(&exporter)) return exporter.status;
+    if (!has_collective(&exporter)) return exporter.refusal.status;
     exporter.file = open_memstream(&text, &text_bytes); /* refused plans leave the file as it was */
     if (exporter.file == NULL) {
-        out_of_memory(&exporter);
-        return exporter.status;
+        refuse_out_of_memory(&exporter.refusal);
+        return exporter.refusal.status;
     }
     export_all(&exporter);
     tear_down(&exporter);
-    if (fclose(exporter.file) != 0) out_of_memory(&exporter);
-    if (exporter.status == TUTTI_OK) fwrite(text, 1, text_bytes, file);
+    if (fclose(exporter.file) != 0) refuse_out_of_memory(&exporter.refusal);
+    if (exporter.refusal.status == TUTTI_OK) fwrite(text, 1, text_bytes, file);
     free(text);
-    return exporter.status;
+    return exporter.refusal.status;
 }

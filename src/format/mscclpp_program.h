@@ -8,7 +8,7 @@
  * 2. A thread block has few operations, channels and remote buffers. When one is full, the lane goes on in another, which
  *    waits for a semaphore that the first one releases at its end.
  * 3. Blocks wait for each other, so all must run at once: there is a limit to them, too.
- * 4. What is announced goes out at the very beginning of a block, before it waits for anything.
+ * 4. Announcements go out at the very beginning of a block, before it waits for anything.
  *
  * Numbers of channels, remote buffers and semaphores are those of the GPU; a block counts its own, which is translated here.
  */

@@ -76,6 +76,11 @@ enum verify_verdict wiring_init(struct wiring *wiring, const struct plan *plan,
                                 struct verify_report *report);
 void wiring_release(struct wiring *wiring);
 
+static inline int wiring_source(const struct wiring *wiring, uint32_t port)
+{
+    return wiring->links[wiring->ports[port].link].source;
+}
+
 static inline struct wiring_taker wiring_taker(const struct wiring *wiring, uint32_t port,
                                                uint32_t sequence)
 {

@@ -90,7 +90,7 @@ static enum tutti_status number_ranks(struct maker *maker)
 
 /* ------------------------------------------------------------------------------------------------------ units */
 
-/* By which part of itself a capacity may be changed: what was measured is not more exact than that. */
+/* By which part of itself a capacity may be changed: measurements are not more exact than 2 %. */
 static const double EXACT = 1e-9, MEASURED = 0.02, ROUNDED_MAX = 0.1;
 enum { UNITS_MAX = 1 << 16 };
 

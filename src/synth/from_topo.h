@@ -7,7 +7,7 @@
  * 2. An accelerator with one rank is that rank.
  * 3. What stands in a machine and has no link there is joined to the machine by standing there. Nobody says what that carries: it gets
  *    as much as all links of the topology together, so that it limits nothing.
- * 4. Capacities are multiples of one unit. What was measured is rounded by up to 2 % for it. If there is none that fits all of them, all
+ * 4. Capacities are multiples of one unit. Measured ones are rounded by up to 2 % for it. If there is none that fits all of them, all
  *    are rounded; by how much is told, and more than a tenth is an error.
  */
 #ifndef TUTTI_SYNTH_FROM_TOPO_H

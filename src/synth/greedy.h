@@ -7,7 +7,7 @@
  * rarest first among equals, and then by chance. A link that would deliver later than others could is left idle; by how much later is
  * another thing that attempts vary. (In the manner of TACOS, Won et al., MICRO 2024; the time model is that of TE-CCL, Liu et al., SIGCOMM 2024.)
  *
- * All collectives but the barrier: what reduces, and a scatter, is made over the reversed graph and turned round, an allreduce is both halves. Nothing is
+ * All collectives but the barrier: reductions and scatters are made over the reversed graph and turned round, an allreduce is both halves. Nothing is
  * optimal here. Several hundred ranks are planned in seconds to minutes, by the number of chunks.
  */
 #ifndef TUTTI_SYNTH_GREEDY_H

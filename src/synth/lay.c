@@ -135,7 +135,8 @@ static enum tutti_status make_entries(struct lay_out *layout)
                                         .down = layout->lay->down,
                                         .trees = trees,
                                         .tree_count = layout->segment_count,
-                                        .pieces = layout->lay->pieces};
+                                        .pieces = layout->lay->pieces,
+                                        .deadline_ns = layout->lay->deadline_ns};
     enum tutti_status status = timetable_make(&timetable, &entries, &count);
     free(trees);
     TRY(status);

@@ -23,9 +23,11 @@ struct lay {
     const struct forest *down; /* or NULL */
     const struct forest *up; /* of the graph turned around (synth_graph_turn); may be the same; or NULL */
     int pieces;              /* 1 to LAY_PIECES_MAX */
+    uint64_t deadline_ns; /* of clock_now_ns(); 0: never */
 };
 
-/* The plan is the caller's; it is not proven yet. UNSUPPORTED: too many chunks, or a collective that trees are not for; NO_MEMORY. */
+/* The plan is the caller's; it is not proven yet. UNSUPPORTED: too many chunks, or a collective that trees are not for;
+ * TIMEOUT; NO_MEMORY. */
 enum tutti_status lay_plan(const struct lay *lay, struct plan **plan);
 
 /* *turned, which is overwritten, has every edge the other way around. NO_MEMORY. */

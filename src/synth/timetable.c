@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "os/clock.h"
 
 /* The way of one piece over one edge. */
 struct hop {
@@ -222,6 +223,8 @@ static enum tutti_status let_happen(struct table *table)
     TRY(offer_given(table));
     TRY(begin_all(table));
     while (table->under_way.count > 0) {
+        if (table->of->deadline_ns != 0 && clock_now_ns() >= table->of->deadline_ns)
+            return error_set(TUTTI_TIMEOUT, "the time is over before the trees have a timetable");
         const double first = table->under_way.of[0].when;
         while (table->under_way.count > 0 && table->under_way.of[0].when <= first + about) {
             const struct hop hop = pop(&table->under_way);

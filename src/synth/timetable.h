@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "synth/forest.h"
 
@@ -31,6 +32,7 @@ struct timetable {
     const struct forest *up, *down; /* whose rooms count; or NULL; up: of the graph turned around */
     const struct timetable_tree *trees;
     int tree_count, pieces;
+    uint64_t deadline_ns; /* of clock_now_ns(); 0: never */
 };
 
 /* An end of a message between a rank, the child, and its parent in that tree: up from the child, or down to it. */
@@ -40,7 +42,7 @@ struct timetable_entry {
 };
 
 /* (*entries)[i], of which there are *entry_count, in the order in which they happen; the caller frees them.
- * UNSUPPORTED: too many; NO_MEMORY. Any thread; pure. */
+ * UNSUPPORTED: too many; TIMEOUT; NO_MEMORY. Any thread; pure. */
 enum tutti_status timetable_make(const struct timetable *timetable,
                                  struct timetable_entry **entries, size_t *entry_count);
 

@@ -203,7 +203,7 @@ static void set_timeout(struct z3 *z3, uint64_t timeout_ns)
     library.Z3_params_set_uint(z3->context, params,
                                library.Z3_mk_string_symbol(z3->context, "timeout"),
                                ms < UINT_MAX ? (unsigned)ms : UINT_MAX);
-    /* Who presses Ctrl-C means the process, not this question. */
+    /* Ctrl-C is for the process, not only for this question. */
     library.Z3_params_set_bool(z3->context, params,
                                library.Z3_mk_string_symbol(z3->context, "ctrl_c"), false);
     library.Z3_solver_set_params(z3->context, z3->solver, params);

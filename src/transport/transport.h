@@ -52,6 +52,8 @@ enum {
     TRANSPORT_SLOT_COUNT = 18,
     TRANSPORT_SLOT_MESSAGES = TRANSPORT_SLOT_COUNT - 1,
     TRANSPORT_CHANNEL_COUNT = 16, /* as many as plans have */
+    TRANSPORT_LINK_COUNT =
+        TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT, /* of a pair of ranks, each way */
     TRANSPORT_GROUPS_MAX = 4
 };
 

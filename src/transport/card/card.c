@@ -251,7 +251,7 @@ static void card_add_footprint(const struct transport *transport,
         footprint->private_bytes += sizeof *pair +
                                     pair->buffer_count * (size_t)CARD_MESSAGE_BYTES_MAX +
                                     (size_t)2 * PEERS_MESSAGES_MAX * sizeof(struct card_word);
-        for (int i = 0; i < CARD_LINK_COUNT; i++) {
+        for (int i = 0; i < TRANSPORT_LINK_COUNT; i++) {
             footprint->link_count += (pair->tx[i] != NULL) + (pair->rx[i] != NULL);
             if (pair->tx[i] != NULL)
                 footprint->private_bytes += sizeof *pair->tx[i] + shape->window * shape->piece_bytes;

@@ -21,7 +21,7 @@
 #include "transport/card/message.h"
 #include "transport/transport.h"
 
-enum { CARD_WINDOW_MAX = 32, CARD_LINK_COUNT = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT };
+enum { CARD_WINDOW_MAX = 32 };
 
 struct card_pair;
 

@@ -162,13 +162,13 @@ static bool send_grants(struct card_pair *pair)
 {
     int index;
     bool moved = false;
-    while ((index = card_set_turn(&pair->due, 0)) >= 0) {
+    while ((index = link_set_turn(&pair->due, 0)) >= 0) {
         struct card_message message;
         card_rx_tell(pair->rx[index], &message);
         if (!send_head(pair, &message)) break;
         card_rx_told(pair->rx[index]);
-        card_set_remove(&pair->due, (unsigned)index);
-        card_set_remove(&pair->untold, (unsigned)index);
+        link_set_remove(&pair->due, (unsigned)index);
+        link_set_remove(&pair->untold, (unsigned)index);
         moved = true;
     }
     return moved;
@@ -191,7 +191,7 @@ static bool send_piece(struct card_pair *pair, struct card_tx *tx)
     struct card_piece piece;
     if (!card_tx_next(tx, &piece) || !give_piece(pair, tx, &piece)) return false;
     card_tx_given(tx, &piece);
-    if (card_tx_is_all_given(tx)) card_set_remove(&pair->unsent, tx->index);
+    if (card_tx_is_all_given(tx)) link_set_remove(&pair->unsent, tx->index);
     return true;
 }
 
@@ -200,11 +200,11 @@ static bool send_links(struct card_pair *pair)
 {
     unsigned in_vain = 0;
     bool moved = false;
-    while (in_vain < CARD_LINK_COUNT) {
-        const int index = card_set_turn(&pair->unsent, pair->turn);
+    while (in_vain < TRANSPORT_LINK_COUNT) {
+        const int index = link_set_turn(&pair->unsent, pair->turn);
         if (index < 0) break;
-        in_vain += ((unsigned)index + CARD_LINK_COUNT - pair->turn) % CARD_LINK_COUNT + 1;
-        pair->turn = ((unsigned)index + 1) % CARD_LINK_COUNT;
+        in_vain += ((unsigned)index + TRANSPORT_LINK_COUNT - pair->turn) % TRANSPORT_LINK_COUNT + 1;
+        pair->turn = ((unsigned)index + 1) % TRANSPORT_LINK_COUNT;
         if (!send_piece(pair, pair->tx[index])) continue;
         in_vain = 0;
         moved = true;
@@ -229,7 +229,7 @@ bool card_pair_write(struct card_pair *pair)
 
 void card_pair_send(struct card_pair *pair, struct card_tx *tx)
 {
-    card_set_add(&pair->unsent, tx->index);
+    link_set_add(&pair->unsent, tx->index);
     (void)card_pair_write(pair);
 }
 
@@ -249,10 +249,10 @@ bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *addr
 static void tell_sender(struct card_pair *pair, struct card_rx *rx)
 {
     if (card_rx_is_told(rx) || pair->shared->is_stopped) return;
-    card_set_add(&pair->untold, rx->index);
+    link_set_add(&pair->untold, rx->index);
     pair->shared->wire->ops->look_again(pair->shared->wire);
     if (!card_rx_should_tell(rx)) return;
-    card_set_add(&pair->due, rx->index);
+    link_set_add(&pair->due, rx->index);
     (void)card_pair_write(pair);
 }
 
@@ -280,7 +280,7 @@ static const char *take_data(struct card_pair *pair, const struct card_message *
         give_back(pair, buffer);
         return NULL;
     }
-    struct card_rx *rx = message->index < CARD_LINK_COUNT ? pair->rx[message->index] : NULL;
+    struct card_rx *rx = message->index < TRANSPORT_LINK_COUNT ? pair->rx[message->index] : NULL;
     const char *const wrong = rx == NULL ? "a message came on a link that is not open"
                                          : card_rx_arrive(rx, message, buffer, bytes);
     if (wrong != NULL) give_back(pair, buffer);
@@ -289,8 +289,8 @@ static const char *take_data(struct card_pair *pair, const struct card_message *
 
 static const char *take_grant(struct card_pair *pair, const struct card_message *message)
 {
-    if (message->index >= CARD_LINK_COUNT) return "there is no such link";
-    card_set_add(&pair->granted, message->index);
+    if (message->index >= TRANSPORT_LINK_COUNT) return "there is no such link";
+    link_set_add(&pair->granted, message->index);
     struct card_tx *tx = pair->tx[message->index];
     if (tx == NULL || pair->shared->is_stopped) return NULL;
     if (!card_tx_granted(tx, message)) return "it consumed what was not sent";
@@ -404,7 +404,7 @@ static void land(struct card_pair *pair, const struct card_completion *completio
     const uint32_t behind = (uint32_t)completion->id - (uint32_t)tx->entry_first;
     if (completion->result == CARD_REFUSED) pair->is_refused = true;
     if (completion->result != CARD_DONE || pair->shared->is_stopped) return;
-    if (card_tx_landed(tx, tx->entry_first + behind)) card_set_add(&pair->unsent, tx->index);
+    if (card_tx_landed(tx, tx->entry_first + behind)) link_set_add(&pair->unsent, tx->index);
 }
 
 /* A message did not leave, as its memory was given back with the links. The peer waits for its number. */
@@ -459,19 +459,19 @@ enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, si
 
 bool card_pair_has_untold(const struct card_pair *pair)
 {
-    return card_set_turn(&pair->untold, 0) >= 0 || pair->owes_taken;
+    return link_set_turn(&pair->untold, 0) >= 0 || pair->owes_taken;
 }
 
 void card_pair_tell_all(struct card_pair *pair)
 {
-    for (int w = 0; w < CARD_SET_WORDS; w++) pair->due.words[w] |= pair->untold.words[w];
+    link_set_join(&pair->due, &pair->untold);
     pair->owes_taken_now = pair->owes_taken && pair->taken_beyond == 0;
 }
 
 bool card_pair_has_awaited_output(const struct card_pair *pair)
 {
-    const bool has_data = card_set_turn(&pair->unsent, 0) >= 0 && !pair->is_refused;
-    return has_data || card_set_turn(&pair->due, 0) >= 0 || pair->owes_heard ||
+    const bool has_data = link_set_turn(&pair->unsent, 0) >= 0 && !pair->is_refused;
+    return has_data || link_set_turn(&pair->due, 0) >= 0 || pair->owes_heard ||
            card_words_next(&pair->words) != NULL || owes_credit(pair);
 }
 
@@ -483,7 +483,7 @@ bool card_pair_has_output(const struct card_pair *pair)
 static bool links_are_settled(const struct card_pair *pair)
 {
     if (pair->shared->is_stopped) return true;
-    for (unsigned i = 0; i < CARD_LINK_COUNT; i++) {
+    for (unsigned i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         if (pair->tx[i] != NULL && !pair->is_refused && !card_tx_is_consumed(pair->tx[i]))
             return false;
         if (pair->rx[i] != NULL && !card_rx_is_told(pair->rx[i])) return false;
@@ -539,7 +539,7 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
 void card_pair_free(struct card_pair *pair)
 {
     if (pair == NULL) return;
-    for (unsigned i = 0; i < CARD_LINK_COUNT; i++) {
+    for (unsigned i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         card_tx_free(pair->tx[i]);
         card_rx_free(pair->rx[i]);
     }
@@ -564,7 +564,7 @@ enum tutti_status card_pair_open_tx(struct card_pair *pair, unsigned index, stru
     TRY(card_tx_create(&shared->shape, &(*shared->signatures)[index / TRANSPORT_CHANNEL_COUNT], &tx));
     tx->pair = pair;
     tx->index = index;
-    tx->is_granted = card_set_has(&pair->granted, index);
+    tx->is_granted = link_set_has(&pair->granted, index);
     tx->slots_key =
         register_own(shared, tx->slots, shared->shape.window * shared->shape.piece_bytes);
     *found = pair->tx[index] = tx;
@@ -583,7 +583,7 @@ enum tutti_status card_pair_open_rx(struct card_pair *pair, unsigned index, stru
     rx->pair = pair;
     rx->index = index;
     *found = pair->rx[index] = rx;
-    card_set_add(&pair->due, index);
+    link_set_add(&pair->due, index);
     (void)card_pair_write(pair);
     return TUTTI_OK;
 }
@@ -597,11 +597,11 @@ static void stop_tx(struct card_pair *pair, struct card_tx *tx)
 
 void card_pair_stop(struct card_pair *pair)
 {
-    for (unsigned i = 0; i < CARD_LINK_COUNT; i++) {
+    for (unsigned i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         if (pair->tx[i] != NULL) stop_tx(pair, pair->tx[i]);
         if (pair->rx[i] == NULL || pair->rx[i]->offer.key == 0) continue;
         card_device_deregister(pair->shared->device, pair->rx[i]->offer.key);
         pair->rx[i]->offer = (struct card_offer){0};
     }
-    pair->due = pair->untold = pair->unsent = (struct card_set){0};
+    pair->due = pair->untold = pair->unsent = (struct link_set){0};
 }

@@ -26,13 +26,9 @@
 
 #include "transport/card/link.h"
 #include "transport/card/words.h"
+#include "transport/link_set.h"
 
-enum { CARD_RECEIVES_MIN = 8, CARD_CREDITS_KEPT = 4, CARD_SET_WORDS = (CARD_LINK_COUNT + 63) / 64 };
-
-/* Links, by their index. */
-struct card_set {
-    uint64_t words[CARD_SET_WORDS];
-};
+enum { CARD_RECEIVES_MIN = 8, CARD_CREDITS_KEPT = 4 };
 
 /* What the pairs of a transport have in common. */
 struct card_shared {
@@ -58,12 +54,12 @@ struct card_chunk {
 struct card_pair {
     struct card_shared *shared;
     int rank; /* of the peer */
-    struct card_tx *tx[CARD_LINK_COUNT];
-    struct card_rx *rx[CARD_LINK_COUNT];
-    struct card_set granted; /* links to the peer whose other end is open */
-    struct card_set unsent;  /* that have something to send, now or when they may */
-    struct card_set due;     /* links from the peer of which it should be told now */
-    struct card_set untold;  /* or when there is nothing better to do */
+    struct card_tx *tx[TRANSPORT_LINK_COUNT];
+    struct card_rx *rx[TRANSPORT_LINK_COUNT];
+    struct link_set granted; /* links to the peer whose other end is open */
+    struct link_set unsent;  /* that have something to send, now or when they may */
+    struct link_set due;     /* links from the peer of which it should be told now */
+    struct link_set untold;  /* or when there is nothing better to do */
     unsigned turn;
     struct card_words words;
     uint64_t words_key;
@@ -111,32 +107,5 @@ bool card_pair_is_settled(const struct card_pair *pair);
 bool card_pair_is_owed_data(const struct card_pair *pair);
 /* As card_stop says. */
 void card_pair_stop(struct card_pair *pair);
-
-static inline void card_set_add(struct card_set *set, unsigned index)
-{
-    set->words[index / 64] |= UINT64_C(1) << index % 64;
-}
-
-static inline void card_set_remove(struct card_set *set, unsigned index)
-{
-    set->words[index / 64] &= ~(UINT64_C(1) << index % 64);
-}
-
-static inline bool card_set_has(const struct card_set *set, unsigned index)
-{
-    return (set->words[index / 64] >> index % 64 & 1) != 0;
-}
-
-/* The first from an index on, in a circle; -1: none. */
-static inline int card_set_turn(const struct card_set *set, unsigned from)
-{
-    for (unsigned i = 0; i <= CARD_SET_WORDS; i++) {
-        const unsigned w = (from / 64 + i) % CARD_SET_WORDS;
-        uint64_t word = set->words[w];
-        if (i == 0) word &= UINT64_MAX << from % 64; /* the others of that word come last */
-        if (word != 0) return (int)(w * 64) + __builtin_ctzll(word);
-    }
-    return -1;
-}
 
 #endif

@@ -155,7 +155,7 @@ enum tutti_status links_open_multicast_rx(struct transport *transport, int slot,
 void links_free(struct local *local)
 {
     const int size = local->base.size;
-    for (int row = 0; row < LOCAL_ROWS; row++) {
+    for (int row = 0; row < TRANSPORT_LINK_COUNT; row++) {
         for (int i = 0; local->tx[row] != NULL && i < size; i++) tx_free(local->tx[row][i]);
         for (int i = 0; local->rx[row] != NULL && i < 2 * size; i++) rx_free(local->rx[row][i]);
         free(local->tx[row]);
@@ -196,7 +196,7 @@ static void add_readers(const struct local *local, struct local_rx *const *row,
 
 void links_add_footprint(const struct local *local, struct transport_footprint *footprint)
 {
-    for (int row = 0; row < LOCAL_ROWS; row++) {
+    for (int row = 0; row < TRANSPORT_LINK_COUNT; row++) {
         add_writers(local, local->tx[row], footprint);
         add_readers(local, local->rx[row], footprint);
     }

@@ -24,8 +24,6 @@ struct shared_slots {
     unsigned last; /* the one that was reserved last */
 };
 
-enum { LOCAL_ROWS = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT };
-
 struct local {
     struct transport base;
     struct peer_ops peer_ops;
@@ -53,9 +51,9 @@ struct local {
     _Atomic int shortage_peer;
     _Atomic uint64_t shortage_since_ns, shortage_seen_ns;
     /* [slot and channel][peer], a row where one is open; the own rank's place is the multicast link */
-    struct local_tx **tx[LOCAL_ROWS];
+    struct local_tx **tx[TRANSPORT_LINK_COUNT];
     /* [slot and channel][multicast][peer], the same */
-    struct local_rx **rx[LOCAL_ROWS];
+    struct local_rx **rx[TRANSPORT_LINK_COUNT];
     struct shared_slots shared[TRANSPORT_SLOT_COUNT];
 };
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "transport/link_set.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/paths.h"
-#include "transport/tcp/set.h"
 
 enum {
     IDLE_NS_MAX = 1000000,   /* until what is consumed is told though nobody needs it */
@@ -41,9 +41,9 @@ struct end {
     struct sim_net *net;
     struct endpoint *own;
     int peer;
-    struct sim_tx *tx[TCP_LINK_COUNT];
-    struct sim_rx *rx[TCP_LINK_COUNT];
-    struct tcp_set granted, unsent, due, untold;
+    struct sim_tx *tx[TRANSPORT_LINK_COUNT];
+    struct sim_rx *rx[TRANSPORT_LINK_COUNT];
+    struct link_set granted, unsent, due, untold;
     unsigned turn;
     bool is_idle_due; /* an event will tell what is untold */
     struct stream streams[SIM_STREAMS_MAX];
@@ -201,8 +201,8 @@ static struct tcp_frame frame_of(enum tcp_frame_kind kind, unsigned index)
 
 static void told(struct end *end, unsigned index)
 {
-    tcp_set_remove(&end->due, index);
-    tcp_set_remove(&end->untold, index);
+    link_set_remove(&end->due, index);
+    link_set_remove(&end->untold, index);
     tcp_rx_told(end->rx[index]->link);
 }
 
@@ -261,7 +261,7 @@ static void send_credits(struct end *end)
         end->net->options.wire != NULL ? CREDIT_STREAM + 1 : end->net->options.streams;
     for (unsigned s = 0; s < count; s++) {
         int index = 0;
-        while (end->streams[s].has_greeted && (index = tcp_set_next(&end->due, 0)) >= 0 &&
+        while (end->streams[s].has_greeted && (index = link_set_next(&end->due, 0)) >= 0 &&
                has_room(end, &end->streams[s]))
             send_credit(end, s, (unsigned)index, false);
     }
@@ -272,18 +272,18 @@ static bool send_next(struct end *end, unsigned s)
 {
     struct tcp_piece piece;
     unsigned index = end->turn;
-    for (unsigned looks = 0; looks < TCP_LINK_COUNT; looks++) {
-        const int next = tcp_set_turn(&end->unsent, index);
+    for (unsigned looks = 0; looks < TRANSPORT_LINK_COUNT; looks++) {
+        const int next = link_set_turn(&end->unsent, index);
         if (next < 0) return false;
         index = (unsigned)next;
         if (tcp_tx_is_all_sent(end->tx[index]->link)) {
-            tcp_set_remove(&end->unsent, index);
+            link_set_remove(&end->unsent, index);
         } else if (tcp_tx_next(end->tx[index]->link, &piece)) {
             send_piece(end, s, index, &piece);
-            end->turn = (index + 1) % TCP_LINK_COUNT;
+            end->turn = (index + 1) % TRANSPORT_LINK_COUNT;
             return true;
         }
-        index = (index + 1) % TCP_LINK_COUNT;
+        index = (index + 1) % TRANSPORT_LINK_COUNT;
     }
     return false;
 }
@@ -293,7 +293,7 @@ static void send_all(struct end *end)
     int s;
     if (end->own->is_stopped) return;
     send_credits(end);
-    while (!tcp_set_is_empty(&end->unsent) && (s = pick_stream(end)) >= 0)
+    while (!link_set_is_empty(&end->unsent) && (s = pick_stream(end)) >= 0)
         if (!send_next(end, (unsigned)s)) return;
 }
 
@@ -311,7 +311,7 @@ static void greet(struct end *end, unsigned s)
     struct stream *stream = &end->streams[s];
     stream->owes_greeting = is_cut(end);
     if (stream->owes_greeting || stream->has_greeted || end->own->is_stopped) return;
-    for (unsigned index = 0; index < TCP_LINK_COUNT; index++)
+    for (unsigned index = 0; index < TRANSPORT_LINK_COUNT; index++)
         if (end->rx[index] != NULL) send_credit(end, s, index, true);
     const struct tcp_frame ready = frame_of(TCP_FRAME_READY, 0);
     send_frame(end, s, &ready, NULL);
@@ -408,7 +408,7 @@ void sim_net_mend(struct sim_net *net, int one, int other)
 static void take_credit(struct end *end, unsigned s, const struct tcp_frame *frame)
 {
     const unsigned index = index_of(frame);
-    if (frame->kind == TCP_FRAME_CREDIT) tcp_set_add(&end->granted, index);
+    if (frame->kind == TCP_FRAME_CREDIT) link_set_add(&end->granted, index);
     if (end->tx[index] == NULL) return;
     struct tcp_tx *tx = end->tx[index]->link;
     const bool resumes = (frame->flags & TCP_FRAME_RESUME) != 0;
@@ -417,7 +417,7 @@ static void take_credit(struct end *end, unsigned s, const struct tcp_frame *fra
                   : tcp_tx_credit(tx, frame->consumed)))
         find_wrong(end->net, "it consumed what was not sent");
     if (frame->kind == TCP_FRAME_CREDIT) tcp_tx_expected(tx, frame->offset, frame->signature);
-    if (!tcp_tx_is_all_sent(tx)) tcp_set_add(&end->unsent, index);
+    if (!tcp_tx_is_all_sent(tx)) link_set_add(&end->unsent, index);
 }
 
 /* True: all of it has come. A larger one may come in two halves. */
@@ -488,7 +488,7 @@ static void arrive(struct end *end, unsigned s)
 static void tell_untold(struct end *end)
 {
     end->is_idle_due = false;
-    tcp_set_join(&end->due, &end->untold);
+    link_set_join(&end->due, &end->untold);
     send_all(end);
 }
 
@@ -527,7 +527,7 @@ void sim_net_happen(struct sim_net *net, const struct sim_event *event)
 
 static void send_more(struct sim_tx *tx)
 {
-    tcp_set_add(&tx->end->unsent, tx->link->index);
+    link_set_add(&tx->end->unsent, tx->link->index);
     send_all(tx->end);
 }
 
@@ -581,9 +581,9 @@ static void tell_sender(struct sim_rx *rx)
     struct end *end = rx->end;
     const unsigned index = rx->link->index;
     if (rx->link->consumed == rx->link->told && !rx->link->owes_expected) return;
-    tcp_set_add(&end->untold, index);
+    link_set_add(&end->untold, index);
     if (tcp_rx_should_tell(rx->link) || end->net->options.wire != NULL) {
-        tcp_set_add(&end->due, index);
+        link_set_add(&end->due, index);
         send_all(end);
     } else if (!end->is_idle_due) {
         end->is_idle_due = true;
@@ -646,7 +646,7 @@ static enum tutti_status sim_open_tx(struct transport *transport, int slot, int 
         tx->base = (struct link_tx){.ops = &tx_ops, .peer = peer};
         tx->end = end;
         tx->link->index = index;
-        tx->link->is_granted = tcp_set_has(&end->granted, index);
+        tx->link->is_granted = link_set_has(&end->granted, index);
     }
     *link = &tx->base;
     return bytes > TCP_SMALL_BYTES ? tcp_tx_make_slots(tx->link) : TUTTI_OK;
@@ -669,7 +669,7 @@ static enum tutti_status sim_open_rx(struct transport *transport, int slot, int 
             .capabilities = net->options.expects ? LINK_ADVERTISES | LINK_PLACES_DIRECTLY : 0};
         rx->end = end;
         rx->link->index = index;
-        tcp_set_add(&end->due, index);
+        link_set_add(&end->due, index);
         send_all(end);
     }
     *link = &rx->base;
@@ -744,7 +744,7 @@ static void free_end(struct end *end)
 {
     for (unsigned s = 0; s < SIM_STREAMS_MAX; s++)
         while (end->streams[s].first != NULL) drop_first(&end->streams[s]);
-    for (unsigned index = 0; index < TCP_LINK_COUNT; index++) {
+    for (unsigned index = 0; index < TRANSPORT_LINK_COUNT; index++) {
         if (end->tx[index] != NULL) tcp_tx_free(end->tx[index]->link);
         if (end->rx[index] != NULL) tcp_rx_free(end->rx[index]->link);
         free(end->tx[index]);
@@ -778,7 +778,7 @@ const char *sim_net_wrong(const struct sim_net *net)
 
 static bool end_is_settled(const struct end *end)
 {
-    for (unsigned index = 0; index < TCP_LINK_COUNT; index++) {
+    for (unsigned index = 0; index < TRANSPORT_LINK_COUNT; index++) {
         const struct sim_tx *tx = end->tx[index];
         const struct sim_rx *rx = end->rx[index];
         if (tx != NULL && tx->link->consumed < tx->link->sequence) return false;

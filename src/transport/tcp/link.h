@@ -25,8 +25,7 @@
 enum {
     TCP_WINDOW = 64, /* pieces under way; each has a bit in a word */
     TCP_SMALL_BYTES = 256,
-    TCP_PLACES_MAX = 64,
-    TCP_LINK_COUNT = TRANSPORT_SLOT_COUNT * TRANSPORT_CHANNEL_COUNT
+    TCP_PLACES_MAX = 64
 };
 
 struct tcp_pair;

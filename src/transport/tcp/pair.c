@@ -51,7 +51,7 @@ void tcp_pair_free(struct tcp_pair *pair)
     if (pair == NULL) return;
     close_all(pair);
     tcp_notes_release(&pair->notes);
-    for (int i = 0; i < TCP_LINK_COUNT; i++) {
+    for (int i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         tcp_tx_free(pair->tx[i]);
         tcp_rx_free(pair->rx[i]);
     }
@@ -101,7 +101,7 @@ static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
     tcp_stream_close(&own->stream);
     own->is_up = own->has_greeted = own->watches_output = own->is_cut = false;
     own->resume_next = 0;
-    own->resumed = (struct tcp_set){0};
+    own->resumed = (struct link_set){0};
     own->note_next = 0;
     tcp_notes_lost(&pair->notes, stream->number);
     pair->notes.owes_heard |= pair->notes.heard > 0; /* that may have been lost, too */
@@ -127,7 +127,7 @@ static void lose_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
 static void stop_links(struct tcp_pair *pair)
 {
     pair->is_stopped = true;
-    pair->small = pair->large = pair->unsent = pair->due = pair->untold = (struct tcp_set){0};
+    pair->small = pair->large = pair->unsent = pair->due = pair->untold = (struct link_set){0};
 }
 
 void tcp_pair_stop(struct tcp_pair *pair)
@@ -209,15 +209,15 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct
 static void look_at_tx(struct tcp_pair *pair, struct tcp_tx *tx)
 {
     struct tcp_piece piece;
-    tcp_set_remove(&pair->small, tx->index);
-    tcp_set_remove(&pair->large, tx->index);
+    link_set_remove(&pair->small, tx->index);
+    link_set_remove(&pair->large, tx->index);
     if (pair->is_stopped) return;
     if (tcp_tx_is_all_sent(tx))
-        tcp_set_remove(&pair->unsent, tx->index);
+        link_set_remove(&pair->unsent, tx->index);
     else
-        tcp_set_add(&pair->unsent, tx->index);
+        link_set_add(&pair->unsent, tx->index);
     if (!tcp_tx_next(tx, &piece)) return;
-    tcp_set_add(piece.bytes <= TCP_SMALL_BYTES ? &pair->small : &pair->large, tx->index);
+    link_set_add(piece.bytes <= TCP_SMALL_BYTES ? &pair->small : &pair->large, tx->index);
     mark_busy(pair);
 }
 
@@ -229,7 +229,7 @@ enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct
         TRY(tcp_tx_create(&pair->shared->shape, signature, &tx));
         tx->pair = pair;
         tx->index = index;
-        tx->is_granted = tcp_set_has(&pair->granted, index);
+        tx->is_granted = link_set_has(&pair->granted, index);
         pair->tx[index] = tx;
     }
     *opened = pair->tx[index];
@@ -245,7 +245,7 @@ enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct
         rx->pair = pair;
         rx->index = index;
         pair->rx[index] = rx;
-        if (!pair->is_stopped) tcp_set_add(&pair->due, index);
+        if (!pair->is_stopped) link_set_add(&pair->due, index);
         mark_busy(pair);
     }
     *opened = pair->rx[index];
@@ -306,8 +306,8 @@ static void add_notes(struct tcp_pair *pair, struct tcp_stream *stream)
 
 static void told(struct tcp_pair *pair, unsigned index)
 {
-    tcp_set_remove(&pair->due, index);
-    tcp_set_remove(&pair->untold, index);
+    link_set_remove(&pair->due, index);
+    link_set_remove(&pair->untold, index);
     tcp_rx_told(pair->rx[index]);
 }
 
@@ -357,7 +357,7 @@ static void add_piece(struct tcp_pair *pair, struct tcp_stream *stream, unsigned
 static bool greet(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     struct tcp_stream *stream = &own->stream;
-    for (; !pair->is_stopped && own->resume_next < TCP_LINK_COUNT; own->resume_next++) {
+    for (; !pair->is_stopped && own->resume_next < TRANSPORT_LINK_COUNT; own->resume_next++) {
         if (pair->rx[own->resume_next] == NULL) continue;
         if (tcp_stream_room(stream) == 0) return false;
         add_credit(pair, stream, own->resume_next, true);
@@ -391,18 +391,18 @@ static void fill_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
     if (!own->has_greeted && !greet(pair, own)) return;
     int index = 0;
     if (own->is_up) add_notes(pair, stream);
-    while (tcp_stream_room(stream) > 0 && (index = tcp_set_next(&pair->due, (unsigned)index)) >= 0)
+    while (tcp_stream_room(stream) > 0 && (index = link_set_next(&pair->due, (unsigned)index)) >= 0)
         add_credit(pair, stream, (unsigned)index, false);
     if (!own->is_up) return;
     while (tcp_stream_room(stream) > 0 &&
-           (index = tcp_set_turn(&pair->small, pair->small_turn)) >= 0) {
-        pair->small_turn = (unsigned)(index + 1) % TCP_LINK_COUNT;
+           (index = link_set_turn(&pair->small, pair->small_turn)) >= 0) {
+        pair->small_turn = (unsigned)(index + 1) % TRANSPORT_LINK_COUNT;
         add_piece(pair, stream, (unsigned)index);
     }
     if (!carries_large(pair, own)) return;
     while (tcp_stream_room(stream) > ROOM_FOR_URGENT && stream->unsent_bytes < BATCH_BYTES &&
-           (index = tcp_set_turn(&pair->large, pair->large_turn)) >= 0) {
-        pair->large_turn = (unsigned)(index + 1) % TCP_LINK_COUNT;
+           (index = link_set_turn(&pair->large, pair->large_turn)) >= 0) {
+        pair->large_turn = (unsigned)(index + 1) % TRANSPORT_LINK_COUNT;
         add_piece(pair, stream, (unsigned)index);
     }
 }
@@ -457,34 +457,34 @@ bool tcp_pair_write(struct tcp_pair *pair)
 void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx)
 {
     look_at_tx(pair, tx);
-    if (tcp_set_has(&pair->small, tx->index) || tcp_set_has(&pair->large, tx->index))
+    if (link_set_has(&pair->small, tx->index) || link_set_has(&pair->large, tx->index))
         write_all(pair);
 }
 
 void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx)
 {
     if (pair->is_stopped || (rx->consumed == rx->told && !rx->owes_expected)) return;
-    tcp_set_add(&pair->untold, rx->index);
+    link_set_add(&pair->untold, rx->index);
     mark_busy(pair);
     if (!tcp_rx_should_tell(rx)) return;
-    tcp_set_add(&pair->due, rx->index);
+    link_set_add(&pair->due, rx->index);
     write_all(pair);
 }
 
 void tcp_pair_tell_all(struct tcp_pair *pair)
 {
-    tcp_set_join(&pair->due, &pair->untold);
+    link_set_join(&pair->due, &pair->untold);
 }
 
 bool tcp_pair_has_output(const struct tcp_pair *pair)
 {
-    return !tcp_set_is_empty(&pair->untold) || tcp_pair_has_awaited_output(pair);
+    return !link_set_is_empty(&pair->untold) || tcp_pair_has_awaited_output(pair);
 }
 
 bool tcp_pair_has_awaited_output(const struct tcp_pair *pair)
 {
-    if (!tcp_set_is_empty(&pair->small) || !tcp_set_is_empty(&pair->large) ||
-        !tcp_set_is_empty(&pair->due))
+    if (!link_set_is_empty(&pair->small) || !link_set_is_empty(&pair->large) ||
+        !link_set_is_empty(&pair->due))
         return true;
     const bool has_notes = pair->notes.owes_heard || !tcp_notes_are_sent(&pair->notes);
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
@@ -498,7 +498,7 @@ bool tcp_pair_has_awaited_output(const struct tcp_pair *pair)
 
 static bool owes_nothing(const struct tcp_pair *pair)
 {
-    for (unsigned i = 0; i < TCP_LINK_COUNT; i++) {
+    for (unsigned i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         const struct tcp_rx *rx = pair->rx[i];
         if (pair->tx[i] != NULL && pair->tx[i]->consumed < pair->tx[i]->sequence) return false;
         if (rx != NULL && rx->told < rx->consumed) return false;
@@ -593,18 +593,18 @@ static const char *take_grant(struct reader *reader, const struct tcp_frame *fra
 {
     struct tcp_pair *pair = reader->pair;
     if (pair->is_stopped) return NULL;
-    tcp_set_add(&pair->granted, index);
+    link_set_add(&pair->granted, index);
     if (pair->tx[index] != NULL) pair->tx[index]->is_granted = true;
-    if ((frame->flags & TCP_FRAME_RESUME) != 0) tcp_set_add(&reader->own->resumed, index);
+    if ((frame->flags & TCP_FRAME_RESUME) != 0) link_set_add(&reader->own->resumed, index);
     return take_credit(pair, reader->own, frame, index);
 }
 
 /* Their receiving ends were opened after the peer had lost the connection before this one: nothing of them came over that. */
 static void resume_others(struct tcp_pair *pair, const struct tcp_pair_stream *own)
 {
-    for (unsigned i = 0; i < TCP_LINK_COUNT; i++) {
+    for (unsigned i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         struct tcp_tx *tx = pair->tx[i];
-        if (tx == NULL || tcp_set_has(&own->resumed, i)) continue;
+        if (tx == NULL || link_set_has(&own->resumed, i)) continue;
         (void)tcp_tx_resume(tx, own->stream.number, tx->consumed, 0);
         look_at_tx(pair, tx);
     }

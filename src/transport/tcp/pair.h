@@ -29,9 +29,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "transport/link_set.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/notes.h"
-#include "transport/tcp/set.h"
 #include "transport/tcp/stream.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/window.h"
@@ -67,7 +67,7 @@ struct tcp_pair_stream {
     uint64_t looks;      /* of the transport, when the window was last adjusted */
     struct tcp_window window;
     unsigned resume_next;               /* link of which the peer is to be told next */
-    struct tcp_set resumed;             /* links to the peer of which it said what has come */
+    struct link_set resumed;            /* links to the peer of which it said what has come */
     uint64_t note_next;                 /* numbers of notes rise on a connection */
     char note[PEERS_MESSAGE_BYTES_MAX]; /* that is coming */
 };
@@ -76,13 +76,13 @@ struct tcp_pair {
     struct tcp_shared *shared;
     int rank; /* of the peer */
     struct tcp_pair_stream *streams;
-    struct tcp_tx *tx[TCP_LINK_COUNT];
-    struct tcp_rx *rx[TCP_LINK_COUNT];
-    struct tcp_set granted;      /* links to the peer whose other end is open */
-    struct tcp_set small, large; /* links that have something to send next */
-    struct tcp_set unsent;       /* links that have something to send, now or when they may */
-    struct tcp_set due;          /* links from the peer of which it should be told now */
-    struct tcp_set untold;       /* or when there is nothing better to do */
+    struct tcp_tx *tx[TRANSPORT_LINK_COUNT];
+    struct tcp_rx *rx[TRANSPORT_LINK_COUNT];
+    struct link_set granted;      /* links to the peer whose other end is open */
+    struct link_set small, large; /* links that have something to send next */
+    struct link_set unsent;       /* links that have something to send, now or when they may */
+    struct link_set due;          /* links from the peer of which it should be told now */
+    struct link_set untold;       /* or when there is nothing better to do */
     unsigned small_turn, large_turn;
     int short_stream; /* over which something came last, if that was a short piece; or -1 */
     struct tcp_notes notes;

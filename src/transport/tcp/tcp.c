@@ -347,7 +347,7 @@ static void add_pair(const struct tcp_pair *pair, struct transport_footprint *fo
         footprint->descriptor_count += pair->streams[s].stream.socket.fd >= 0;
         footprint->private_bytes += byte_stream_bytes(&pair->streams[s].stream.socket);
     }
-    for (int i = 0; i < TCP_LINK_COUNT; i++) {
+    for (int i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         const struct tcp_tx *tx = pair->tx[i];
         footprint->link_count += (tx != NULL) + (pair->rx[i] != NULL);
         if (tx != NULL)
@@ -547,7 +547,7 @@ bool tcp_is_idle(const struct transport *transport)
     const struct tcp_pair *pair;
     for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) {
         /* Who is not there is owed nothing but data. */
-        if (!tcp_set_is_empty(&pair->unsent) || !tcp_pair_has_told_all(pair) ||
+        if (!link_set_is_empty(&pair->unsent) || !tcp_pair_has_told_all(pair) ||
             (pair->state == PEER_UP && tcp_pair_has_output(pair)))
             return false;
     }
@@ -559,7 +559,7 @@ bool tcp_is_awaited(const struct transport *transport)
     const struct tcp *tcp = (const struct tcp *)transport;
     const struct tcp_pair *pair;
     for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;)
-        if (!tcp_set_is_empty(&pair->unsent) ||
+        if (!link_set_is_empty(&pair->unsent) ||
             (pair->state == PEER_UP && tcp_pair_has_awaited_output(pair)))
             return true;
     return false;
