@@ -127,10 +127,10 @@ for option in --datatype --op --place --form --skew --displs --rotate --format; 
 done
 COMP_WORDS=(tutti-run)
 for word in $(_tutti_values --map-by); do
-    _tutti_help | sed -n '/--map-by/,/^ *--/p' | grep -q " $word: " || { echo "tutti-run --help does not know --map-by $word"; bad=1; }
+    _tutti_help | sed -n '/--map-by/,/^ *--/p' | grep " $word: " >/dev/null || { echo "tutti-run --help does not know --map-by $word"; bad=1; }
 done
 COMP_WORDS=(tutti-topo)
 for word in $(_tutti_values --format); do
-    _tutti_help | grep -qE "^ +(--format FORMAT +)?$word: " || { echo "tutti-topo --help does not know --format $word"; bad=1; }
+    _tutti_help | grep -E "^ +(--format FORMAT +)?$word: " >/dev/null || { echo "tutti-topo --help does not know --format $word"; bad=1; }
 done
 exit $bad

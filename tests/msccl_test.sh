@@ -28,9 +28,9 @@ grep -q 'allreduce of 3 ranks, separate buffers: proven' said || complain "a rin
 "$plan" draw ring.xml >ring.svg && grep -q '<svg' ring.svg || complain "XML is not drawn"
 "$plan" export ring.plan --format rccl >again.xml || complain "a plan as text is not exported"
 grep -q 'minBytes=.*maxBytes=' again.xml || complain "rccl has no range of bytes"
-"$plan" export reduce_scatter ring --ranks 4 --format rccl | grep -q 'coll="reducescatter"' || complain "rccl is spelt otherwise"
+"$plan" export reduce_scatter ring --ranks 4 --format rccl | grep 'coll="reducescatter"' >/dev/null || complain "rccl is spelt otherwise"
 "$plan" export allreduce ring --ranks 4 --in-place --format msccl >in.xml
-"$plan" verify in.xml 2>&1 | grep -q 'in place: proven' || complain "a schedule in place is not proven in place"
+"$plan" verify in.xml 2>&1 | grep 'in place: proven' >/dev/null || complain "a schedule in place is not proven in place"
 
 PYTHONDONTWRITEBYTECODE=1 python3 "$tests/msccl_run.py" ring.xml again.xml in.xml >said || complain "runs wrong: $(<said)"
 sed 's/type="rrcs"/type="rcs"/' ring.xml >wrong.xml

@@ -33,11 +33,11 @@ help=$("$perf" --help)
 for option in iters warmup_iters check; do
     least=0
     if [[ $option == iters ]]; then least=1; fi
-    if ! grep -A 1 -e "--$option " <<<"$help" | grep -q "$least to 10000000"; then
+    if ! grep -A 1 -e "--$option " <<<"$help" | grep "$least to 10000000" >/dev/null; then
         echo "tutti-perf --help does not say the range of --$option"
         bad=1
     fi
-    if ! grep -A 4 -e "--$option " <<<"$page" | grep -q "$least to 10000000"; then
+    if ! grep -A 4 -e "--$option " <<<"$page" | grep "$least to 10000000" >/dev/null; then
         echo "man/tutti-perf.1 does not say the range of --$option"
         bad=1
     fi

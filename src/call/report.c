@@ -102,7 +102,7 @@ static bool find(struct tutti_comm *comm, const struct call_request *request, ui
     const int peer = operation_waits_for(&request->operation);
     if (find_absentee(comm, request, finding) || find_stopped(comm, request, peer, finding))
         return true;
-    if (peer >= 0 && known_to_be_stopped(&comm->health, peer, request->base.started_ns, now_ns)) {
+    if (peer >= 0 && known_to_be_stopped(&comm->health, peer, now_ns)) {
         *finding = (struct board_finding){.rank = peer};
         if (known_call(&comm->health, peer, request->slot, request->begun))
             *finding = known_standing(&comm->health, peer);

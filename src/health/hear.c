@@ -175,6 +175,7 @@ static void hear_call(struct network *network, int peer, const struct control_me
     remote->known_slot = message->slot;
     remote->known_begun = message->begun;
     remote->told_ns = clock_now_ns();
+    remote->waited_ns = 0;
     remote->sequence = heard->sequence;
     remote->is_in_call = heard->is_in_call != 0;
     remote->has_finding =

@@ -44,10 +44,9 @@ struct board_finding known_standing(const struct health *health, int rank)
                                   .sequence = health_sequence_of(health, number)};
 }
 
-bool known_to_be_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns)
+bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns)
 {
-    if (!team_shares_host(health->team, rank))
-        return remote_is_stopped(health, rank, since_ns, now_ns);
+    if (!team_shares_host(health->team, rank)) return remote_is_stopped(health, rank, now_ns);
     return health_is_stopped(health, rank);
 }
 

@@ -20,8 +20,8 @@ bool known_progress(const struct health *health, int rank, struct board_progress
 bool known_to_be_in_call(const struct health *health, int rank);
 /* That rank as a finding: its latest call, and whether it is stopped, as far as that shows without asking. */
 struct board_finding known_standing(const struct health *health, int rank);
-/* Whether a rank that should have answered since that time does not run. */
-bool known_to_be_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns);
+/* Whether a rank does not run; of one of another host, only when it was asked and does not answer. */
+bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns);
 /* Whether its process has ended, for certain. */
 bool known_to_have_ended(struct health *health, int rank);
 

@@ -45,7 +45,7 @@ enum {
 static const uint64_t LOG_EVERY_NS = 10000000000u;
 
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
-static const uint64_t COMPARE_NS = 200000000u, SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
+static const uint64_t SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 
 /* ------------------------------------------------------------------------------------------- what is known */
 
@@ -222,6 +222,8 @@ void remote_ask(struct health *health, int rank, int slot, uint64_t begun)
         network->transport->peers->unheard(network->transport, rank); /* it may be stopped */
     if (unheard >= ASKED_MAX || now - remote->asked_ns < ASK_NS * (1 + unheard)) return;
     remote->asked_ns = now;
+    /* Who has heard all that it was asked is running, though an answer may be lost. */
+    if (unheard == 0 || remote->waited_ns == 0) remote->waited_ns = now;
     (void)remote_tell(network, rank,
                       &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
 }
@@ -283,16 +285,16 @@ bool remote_hearsay(const struct health *health, int rank, struct board_finding 
     return true;
 }
 
-/* Asking begins COMPARE_NS after the call began to wait (diagnose.c). */
-bool remote_is_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns)
+bool remote_is_stopped(const struct health *health, int rank, uint64_t now_ns)
 {
     const struct network *network = health->network;
     const struct remote_rank *remote = remote_find(network, rank);
-    const uint64_t told_ns = remote != NULL ? remote->told_ns : 0;
-    const uint64_t asked_ns = since_ns + COMPARE_NS > told_ns ? since_ns + COMPARE_NS : told_ns;
-    if (network->is_stopped || now_ns < asked_ns + SILENT_NS) return false;
+    if (network->is_stopped || remote == NULL || remote->waited_ns == 0 ||
+        now_ns < remote->waited_ns + SILENT_NS)
+        return false;
     const uint64_t answered_ns = network->transport->peers->answered_ns(network->transport, rank);
-    return answered_ns > asked_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS;
+    return answered_ns > remote->waited_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS &&
+           network->transport->peers->unheard(network->transport, rank) > 0;
 }
 
 void remote_invite(struct health *health, int rank)

@@ -31,8 +31,8 @@ bool remote_is_in_call(const struct health *health, int rank);
 bool remote_read_progress(const struct health *health, int rank, struct board_progress *progress);
 uint64_t remote_progress_heard_ns(const struct health *health, int rank);
 bool remote_hearsay(const struct health *health, int rank, struct board_finding *finding);
-/* Whether it has not answered questions since that time, although its kernel has acknowledged them: its process is stopped. */
-bool remote_is_stopped(const struct health *health, int rank, uint64_t since_ns, uint64_t now_ns);
+/* Whether it has been asked for a while and has not answered, although its kernel has acknowledged that: its process is stopped. */
+bool remote_is_stopped(const struct health *health, int rank, uint64_t now_ns);
 /* Whether it has said how far it is with that call. */
 bool remote_knows_call(const struct health *health, int rank, int slot, uint64_t begun);
 /* Tells it, once, that messages are sent to it: it has to listen from then on. */

@@ -15,9 +15,9 @@ _tutti_options() {
     _tutti_help | grep -oE '(^|[ ,[|])--?[a-z][a-z_-]*' | tr -d ' ,[|' | sort -u
 }
 
-# Whether an option is followed by a value: one blank and a word stand behind it.
+# Whether an option is followed by a value: one blank and a word stand behind it.  grep reads to the end, for a shell with pipefail.
 _tutti_takes_value() {
-    _tutti_help | grep -qE -- "(^|[ ,[|])$1(, --[a-z_-]+)? [^][ |-]"
+    _tutti_help | grep -E -- "(^|[ ,[|])$1(, --[a-z_-]+)? [^][ |-]" >/dev/null
 }
 
 # tutti-plan beside the program that is completed, or the one that is found.
