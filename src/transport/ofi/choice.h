@@ -1,0 +1,58 @@
+/* choice.h - which network card this process uses for remote memory access, and through which provider of libfabric: TUTTI_FABRIC, and
+ * the cards that are there.
+ *
+ *     TUTTI_FABRIC      what it means
+ *     (unset), auto     the best hardware: verbs, efa, cxi, psm3, psm2, in this order; the card nearest to the process's cores. None: TCP as
+ *                       always. libfabric is not even loaded where no such card is there (/sys/class/infiniband, cxi, hfi1), so that programs
+ *                       start as fast as before
+ *     off               none
+ *     PROVIDER[:DOMAIN] that provider ("tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "efa"), and that card if it is named; not there: an error
+ *     ^NAME,NAME...     as auto, without providers whose name begins so
+ *
+ * What Tutti needs of a provider: FI_EP_RDM endpoints, messages, and remote writes (FI_MSG, FI_RMA, FI_WRITE, FI_REMOTE_WRITE). It copes with
+ * FI_MR_LOCAL, VIRT_ADDR, ALLOCATED, PROV_KEY and ENDPOINT, and with FI_CONTEXT. What a provider lacks is named in one line of the log, and the
+ * next one is taken.
+ */
+#ifndef TUTTI_TRANSPORT_OFI_CHOICE_H
+#define TUTTI_TRANSPORT_OFI_CHOICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/ofi/library.h"
+#include "tutti/tutti.h"
+
+enum { OFI_NAME_MAX = 64, OFI_REASON_MAX = 256 };
+
+struct ofi_choice {
+    const struct ofi_library *library; /* NULL: no card is used */
+    const struct fi_info *info;        /* what was chosen, for endpoints; lives as long as the process */
+    char provider[OFI_NAME_MAX], domain[OFI_NAME_MAX];
+    bool is_of_one_host;         /* shm: it leads nowhere else */
+    char reason[OFI_REASON_MAX]; /* why this one, or why none */
+    /* The same, and not 0, on ranks that can use each other's; 0: none is used. Of the provider's name and its protocol, not of the card. */
+    uint32_t fingerprint;
+};
+
+/* The choice of this process, made once, with a line in the log (info). INVALID_OPTIONS: TUTTI_FABRIC makes no sense; UNSUPPORTED: what it
+ * names is not there. Any thread. */
+enum tutti_status ofi_choose(const struct ofi_choice **choice);
+
+/* The parts of it, for tests and for tutti-topo. */
+
+/* One entry of what libfabric offers. */
+struct ofi_offer {
+    const char *provider, *domain;
+    const char *lacks; /* what Tutti needs and it has not; NULL: it has all */
+    int distance;      /* from this process's cores to the card: 0 the same NUMA node, 1 another one, 2 not known */
+    bool is_up;        /* the port of the card is active */
+};
+/* The place of the offer to take; -1: none, and *reason says why. wish: as TUTTI_FABRIC, checked. */
+int ofi_choose_offer(const char *wish, const struct ofi_offer *offers, int count,
+                     char reason[OFI_REASON_MAX]);
+/* Whether that is a value of TUTTI_FABRIC. */
+bool ofi_wish_is_valid(const char *wish);
+/* Whether a card is in this machine for which libfabric is worth loading. root: of /sys; NULL: that. */
+bool ofi_hardware_is_there(const char *root);
+
+#endif

@@ -1,0 +1,29 @@
+/* library.h - libfabric, loaded when it is first needed. Its headers count when Tutti is built (Debian: libfabric-dev); where they are not
+ * there, library_absent.c says so. Everything else of libfabric goes through tables that its objects carry (rdma/fi_*.h).
+ *
+ * Threads: any. Loaded once a process and never unloaded, because its providers have threads and exit handlers of their own. */
+#ifndef TUTTI_TRANSPORT_OFI_LIBRARY_H
+#define TUTTI_TRANSPORT_OFI_LIBRARY_H
+
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+struct fi_info;
+struct fid_fabric;
+struct fi_fabric_attr;
+
+struct ofi_library {
+    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
+                   const struct fi_info *hints, struct fi_info **info);
+    void (*freeinfo)(struct fi_info *info);
+    struct fi_info *(*dupinfo)(const struct fi_info *info); /* of NULL: an empty one */
+    int (*fabric)(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
+    const char *(*strerror)(int error);
+    uint32_t (*version)(void);
+};
+
+/* UNSUPPORTED, and why in the error's text: it is not installed, too old, or Tutti was built without it. */
+enum tutti_status ofi_library_load(const struct ofi_library **library);
+
+#endif
